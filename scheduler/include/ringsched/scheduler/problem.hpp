@@ -1,0 +1,45 @@
+// What is to be computed: the sizes of one exact attention and over how many workers it is spread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "ringsched/scheduler/mask.hpp"
+#include "ringsched/scheduler/units.hpp"
+
+namespace ringsched {
+
+enum class Dtype : std::uint8_t { Fp32, Bf16, Fp16 };
+enum class Pass : std::uint8_t { Forward, Backward, Both };
+
+struct Problem {
+  std::uint32_t workers = 8;
+  Tokens tokens{65536};  // in all, not per worker
+  std::uint32_t heads = 32;
+  std::uint32_t kv_heads = 8;
+  std::uint32_t head_dim = 128;
+  Dtype dtype = Dtype::Bf16;
+  Mask mask = Mask::causal();
+  Pass pass = Pass::Forward;
+
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+inline constexpr std::uint32_t kMaxWorkers = 65535;
+inline constexpr std::int64_t kMaxTokens = (std::int64_t{1} << 31) - 1;  // pairs then fit 63 bits
+inline constexpr std::uint32_t kMaxHeads = 16384;
+inline constexpr std::uint32_t kMaxHeadDim = 4096;
+
+// Throws Error naming the field, what it was and what is allowed.
+void check(const Problem&);
+
+std::int64_t size_of(Dtype);  // bytes of one element
+std::string_view to_text(Dtype);
+std::string_view to_text(Pass);
+Dtype parse_dtype(std::string_view text);
+Pass parse_pass(std::string_view text);
+
+// A count as people type it: "65536", "64K" (times 1024), "1M", "2G". Throws Error naming `what`.
+std::int64_t parse_count(std::string_view text, std::string_view what);
+
+}  // namespace ringsched

@@ -1,0 +1,29 @@
+// Where the tasks of a plan live: one flat block, asked for in huge pages where the system has
+// them, because filling millions of tasks is otherwise half page faults
+// (docs/decisions/plan-layout.md).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace ringsched {
+
+void* allocate_pages(std::size_t bytes);
+void free_pages(void* block, std::size_t bytes) noexcept;
+
+template <class T>
+struct PageAllocator {
+  using value_type = T;
+  PageAllocator() = default;
+  template <class U>
+  PageAllocator(const PageAllocator<U>&) {}
+
+  T* allocate(std::size_t n) { return static_cast<T*>(allocate_pages(n * sizeof(T))); }
+  void deallocate(T* block, std::size_t n) noexcept { free_pages(block, n * sizeof(T)); }
+  friend bool operator==(PageAllocator, PageAllocator) { return true; }
+};
+
+struct Task;
+using TaskArray = std::vector<Task, PageAllocator<Task>>;
+
+}  // namespace ringsched
