@@ -67,11 +67,12 @@ struct Task {
   WorkId work;      // how much there is to do: an index into Plan::works
   RegionId region;  // queries of an attend; otherwise the tokens that are moved, merged or output
   union {
-    RegionId keys{};  // attends: the keys met, a part of what inputs[kKeyValue] holds
-    TaskId peer;      // Send, Receive: the other half; none in a broken plan
+    RegionId keys;  // attends: the keys met, a part of what inputs[kKeyValue] holds
+    TaskId peer;    // Send, Receive: the other half; none in a broken plan
   };
   std::array<TensorId, 3> inputs{};  // in the order given at TaskKind; the rest are none
 
+  constexpr Task() : keys() {}
   WorkerId worker() const { return {worker_index}; }
 };
 static_assert(sizeof(Task) == 32);

@@ -1,0 +1,362 @@
+#include "ringsched/scheduler/builder.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// A plan this long fills 16 GiB; the survey of a longer one is stopped before it eats the memory.
+constexpr std::uint64_t kMaxTasks = std::uint64_t{1} << 29;
+
+template <class T>
+T chunk_of(const T& whole, std::uint32_t i) {
+  if (i >= whole.view.count) throw std::logic_error("part: there is no such chunk in this share");
+  T part = whole;
+  part.view = {{whole.view.first.value + i}, 1};
+  return part;
+}
+
+[[noreturn]] void too_long() {
+  fail("this plan has more than {} million tasks, too many to hold; use fewer workers",
+       kMaxTasks / 1'000'000);
+}
+
+}  // namespace
+
+Queries Queries::part(std::uint32_t i) const { return chunk_of(*this, i); }
+Keys Keys::part(std::uint32_t i) const { return chunk_of(*this, i); }
+
+PlanBuilder::PlanBuilder(const Problem& problem, Layout layout) {
+  plan_.problem = problem;
+  plan_.layout = std::move(layout);
+  const std::uint32_t workers = problem.workers;
+  single_.resize(plan_.layout.chunks.size());
+  share_from_.resize(plan_.layout.chunks.size());
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    const Region share = plan_.layout.share(WorkerId{w});
+    plan_.regions.push_back(share);
+    (share.count == 1 ? single_ : share_from_)[share.first.value] = RegionId{w};
+  }
+
+  std::vector<TensorKind> kinds = {TensorKind::Query, TensorKind::KeyValue};
+  if (problem.pass != Pass::Forward) kinds.push_back(TensorKind::OutputGradient);
+  if (problem.pass == Pass::Backward) kinds.push_back(TensorKind::Partial);
+  for (TensorKind kind : kinds)
+    for (std::uint32_t w = 0; w < workers; ++w)
+      plan_.initial.push_back({kind, WorkerId{w}, RegionId{w}});
+}
+
+Queries PlanBuilder::queries(WorkerId w) const {
+  Queries q;
+  q.owner = q.worker = w;
+  q.view = plan_.layout.share(w);
+  q.tensor = {w.value};
+  if (mode_ == Mode::Backward) q.gradient = prepared_[w.value];
+  return q;
+}
+
+Keys PlanBuilder::keys(WorkerId w) const {
+  Keys k;
+  k.owner = k.worker = w;
+  k.view = plan_.layout.share(w);
+  k.tensor = {plan_.problem.workers + w.value};
+  return k;
+}
+
+Tile PlanBuilder::tile(Region queries, Region keys) const {
+  return plan_.problem.mask.tile(plan_.layout.ranges(queries), plan_.layout.ranges(keys));
+}
+
+bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
+  return tile(q.view, k.view).form != TileForm::Empty;
+}
+
+void PlanBuilder::begin(Mode mode) {
+  mode_ = mode;
+  next_copy_ = 0;
+  next_attend_ = 0;
+  if (mode == Mode::Survey) {
+    copies_.clear();
+    return;
+  }
+  const std::uint32_t workers = plan_.problem.workers;
+  const bool forward = mode == Mode::Forward;
+  const std::uint64_t moves = surveyed_query_moves_ * (forward ? 1 : 2) +
+                              surveyed_key_moves_ * (forward ? 1 : 3) + surveyed_returns_;
+  const std::uint64_t tasks = surveyed_attends_ * (forward ? 2 : 3) + 2 * moves + 3 * workers;
+  if (plan_.tasks.size() + tasks > kMaxTasks) too_long();
+  plan_.tasks.reserve(plan_.tasks.size() + tasks);
+
+  first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;
+  step_ = first_step_;
+  result_.assign(workers, {});
+  posted_.assign(std::size_t{workers} * kLanes, 0);
+  if (!forward) {
+    home_key_gradient_.assign(workers, {});
+    copy_key_gradient_.assign(copies_.size(), {});
+    prepare_gradients();
+  }
+}
+
+void PlanBuilder::step(Step s) {
+  if (mode_ == Mode::Survey) return;
+  add_arrived_gradients();
+  step_ = first_step_ + s;
+  send_gradients_home();
+}
+
+void PlanBuilder::end() {
+  if (mode_ == Mode::Survey) {
+    for (const Copy& c : copies_)
+      if (c.onward != ~0u && c.last_attend != ~0u && c.last_attend >= c.attends_when_moved_on)
+        throw std::logic_error("a schedule moved keys on before their last use");
+    return;
+  }
+  add_arrived_gradients();
+  if (!finished_keys_.empty()) {
+    ++step_;
+    send_gradients_home();
+    add_arrived_gradients();
+  }
+  if (mode_ == Mode::Forward) {
+    write_outputs(TensorKind::Partial, result_);
+    final_result_ = result_;
+  } else {
+    write_outputs(TensorKind::QueryGradient, result_);
+    write_outputs(TensorKind::KeyValueGradient, home_key_gradient_);
+  }
+  last_step_ = step_;
+}
+
+Plan PlanBuilder::finish(std::string_view schedule) && {
+  plan_.schedule = schedule;
+  return std::move(plan_);
+}
+
+Queries PlanBuilder::move(const Queries& from, WorkerId to) {
+  if (!from.valid() || from.worker == to) return from;
+  Queries moved = from;
+  moved.worker = to;
+  moved.copy = next_copy_++;
+  if (mode_ == Mode::Survey) {
+    survey_move(from);
+    return moved;
+  }
+  if (const Copy& use = copies_[moved.copy]; use.used()) {
+    const RegionId region = region_id({{use.first}, use.end - use.first});
+    moved.tensor = transfer(from.tensor, TensorKind::Query, region, from.worker, to, Lane::Fetch);
+    if (mode_ == Mode::Backward)
+      moved.gradient = transfer(from.gradient, TensorKind::PreparedGradient, region, from.worker,
+                                to, Lane::Fetch);
+  }
+  return moved;
+}
+
+Keys PlanBuilder::move(const Keys& from, WorkerId to) {
+  if (!from.valid() || from.worker == to) return from;
+  Keys moved = from;
+  moved.worker = to;
+  moved.copy = next_copy_++;
+  if (mode_ == Mode::Survey) {
+    survey_move(from);
+    return moved;
+  }
+  if (const Copy& use = copies_[moved.copy]; use.used()) {
+    const RegionId region = region_id({{use.first}, use.end - use.first});
+    moved.tensor =
+        transfer(from.tensor, TensorKind::KeyValue, region, from.worker, to, Lane::Fetch);
+    if (mode_ == Mode::Backward) hand_on_gradient(from, moved);
+  }
+  return moved;
+}
+
+Partial PlanBuilder::move(const Partial& from, WorkerId to) {
+  if (!from.valid() || from.worker == to) return from;
+  Partial moved = from;
+  moved.worker = to;
+  if (mode_ == Mode::Survey) {
+    ++surveyed_returns_;
+    return moved;
+  }
+  const TensorKind kind = mode_ == Mode::Forward ? TensorKind::Partial : TensorKind::QueryGradient;
+  moved.tensor = transfer(from.tensor, kind, from.region, from.worker, to, Lane::Return);
+  return moved;
+}
+
+Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
+  if (!q.valid() || !k.valid()) return {};
+  if (q.worker != k.worker) throw std::logic_error("attend: operands on different workers");
+  const Tile t = tile(q.view, k.view);
+  if (t.form == TileForm::Empty) return {};
+  Partial partial{q.owner, q.worker, {}, {}};
+  if (mode_ == Mode::Survey) {
+    survey_attend(q, k);
+    return partial;
+  }
+
+  Task task;
+  task.worker_index = static_cast<std::uint16_t>(q.worker.value);
+  task.work = work_of_tile(t);
+  task.region = partial.region = region_id(q.view);
+  task.keys = region_id(k.view);
+  if (mode_ == Mode::Forward) {
+    task.kind = TaskKind::Attend;
+    task.makes = TensorKind::Partial;
+    task.inputs = {q.tensor, k.tensor, {}};
+    partial.tensor = plan_.output(add(task));
+  } else {
+    task.kind = TaskKind::AttendBackward;
+    task.makes = TensorKind::QueryGradient;
+    task.inputs = {q.tensor, q.gradient, k.tensor};
+    const TaskId id = add(task);
+    partial.tensor = plan_.output(id);
+    add_key_gradient(k, plan_.output(id, 1), task.keys);
+  }
+  ++next_attend_;
+  return partial;
+}
+
+void PlanBuilder::merge(const Partial& p) {
+  if (!p.valid() || mode_ == Mode::Survey) return;
+  if (p.worker != p.owner) throw std::logic_error("merge: the partial is not on its owner");
+  const bool forward = mode_ == Mode::Forward;
+  accumulate(forward ? TaskKind::Merge : TaskKind::Reduce,
+             forward ? TensorKind::Partial : TensorKind::QueryGradient, p.worker,
+             result_[p.owner.value], p.tensor, p.region);
+}
+
+void PlanBuilder::survey_move(const Operand& from) {
+  if (copies_.size() >= kMaxTasks / 2) too_long();
+  copies_.push_back({.parent = from.copy, .attends_when_moved = next_attend_});
+}
+
+void PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
+  mark_used(q.copy, q.view, surveyed_query_moves_);
+  mark_used(k.copy, k.view, surveyed_key_moves_);
+  if (!k.at_home()) copies_[k.copy].last_attend = next_attend_;
+  ++next_attend_;
+  ++surveyed_attends_;
+}
+
+// What is read of a copy was also read of the copy it came from, if only to be sent.
+void PlanBuilder::mark_used(std::uint32_t copy, Region view, std::uint64_t& moves) {
+  while (copy != ~0u) {
+    Copy& c = copies_[copy];
+    if (!c.used()) {
+      c.first = view.first.value;
+      c.end = view.end();
+      ++moves;
+      if (c.parent != ~0u) {
+        Copy& parent = copies_[c.parent];
+        if (parent.onward == ~0u || parent.onward < copy) {
+          parent.onward = copy;
+          parent.attends_when_moved_on = c.attends_when_moved;
+        }
+      }
+    } else if (c.first <= view.first.value && view.end() <= c.end) {
+      return;
+    } else {
+      c.first = std::min(c.first, view.first.value);
+      c.end = std::max(c.end, view.end());
+    }
+    copy = c.parent;
+  }
+}
+
+TaskId PlanBuilder::add(const Task& t) {
+  const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
+  plan_.tasks.push_back(t);
+  Task& task = plan_.tasks.back();
+  task.step = step_;
+  Step* posted = &posted_[std::size_t{task.worker_index} * kLanes];
+  if (task.lane == Lane::Compute) {
+    posted[1] = posted[2] = 0;
+  } else {
+    Step& open = posted[static_cast<std::size_t>(task.lane)];
+    task.with_previous = open == step_ + 1;
+    open = step_ + 1;
+  }
+  return id;
+}
+
+TensorId PlanBuilder::transfer(TensorId tensor, TensorKind kind, RegionId region, WorkerId from,
+                               WorkerId to, Lane lane) {
+  Task task;
+  task.makes = kind;
+  task.lane = lane;
+  task.work = work_of_rows(kind, region);
+  task.region = region;
+
+  task.kind = TaskKind::Send;
+  task.worker_index = static_cast<std::uint16_t>(from.value);
+  task.inputs = {tensor, {}, {}};
+  task.peer = {static_cast<std::uint32_t>(plan_.tasks.size()) + 1};
+  const TaskId send = add(task);
+
+  task.kind = TaskKind::Receive;
+  task.worker_index = static_cast<std::uint16_t>(to.value);
+  task.inputs = {};
+  task.peer = send;
+  return plan_.output(add(task));
+}
+
+void PlanBuilder::accumulate(TaskKind kind, TensorKind makes, WorkerId worker, Accumulator& sum,
+                             TensorId tensor, RegionId region) {
+  if (!sum.tensor.valid()) {
+    sum = {tensor, region};
+    return;
+  }
+  Accumulator added{tensor, region};
+  RegionId into = sum.region;
+  if (sum.region != region) {
+    const Region a = plan_.regions[sum.region.value], b = plan_.regions[region.value];
+    if (!a.contains(b)) {
+      if (b.contains(a)) {  // add the smaller to the larger, which can then be done in place
+        std::swap(sum, added);
+        into = region;
+      } else {
+        const std::uint32_t first = std::min(a.first.value, b.first.value);
+        into = region_id({{first}, std::max(a.end(), b.end()) - first});
+      }
+    }
+  }
+  Task task;
+  task.kind = kind;
+  task.makes = makes;
+  task.worker_index = static_cast<std::uint16_t>(worker.value);
+  task.work = work_of_rows(makes, added.region);
+  task.region = into;
+  task.inputs = {sum.tensor, added.tensor, {}};
+  sum = {plan_.output(add(task)), into};
+}
+
+void PlanBuilder::write_outputs(TensorKind kind, const std::vector<Accumulator>& results) {
+  for (std::uint32_t w = 0; w < results.size(); ++w) {
+    if (!results[w].tensor.valid()) continue;
+    Task task;
+    task.kind = TaskKind::Output;
+    task.makes = kind;
+    task.worker_index = static_cast<std::uint16_t>(w);
+    task.region = results[w].region;
+    task.work = work_of_rows(kind, task.region);
+    task.inputs = {results[w].tensor, {}, {}};
+    add(task);
+  }
+}
+
+RegionId PlanBuilder::region_id(Region r) {
+  const RegionId likely = (r.count == 1 ? single_ : share_from_)[r.first.value];
+  if (likely.valid() && plan_.regions[likely.value] == r) return likely;
+  const std::uint64_t key = (std::uint64_t{r.first.value} << 32) | r.count;
+  const auto [at, is_new] =
+      other_regions_.try_emplace(key, static_cast<std::uint32_t>(plan_.regions.size()));
+  if (is_new) plan_.regions.push_back(r);
+  return {at->second};
+}
+
+}  // namespace ringsched

@@ -1,0 +1,72 @@
+// The backward pass, derived from the calls a schedule makes for the forward one. Query gradients
+// take the way of the partials. A gradient of keys is collected where their copy is: it travels on
+// with the copy (the ring's way) or, where the copy goes no further, straight home to their owner.
+#include "ringsched/scheduler/builder.hpp"
+
+namespace ringsched {
+
+WorkId PlanBuilder::work_of_rows(TensorKind kind, RegionId region) {
+  const Tokens rows = plan_.layout.rows(plan_.regions[region.value]);
+  return works_.find_or_add(plan_.works, work_of(plan_.problem, kind, rows));
+}
+
+WorkId PlanBuilder::work_of_tile(const Tile& t) {
+  return works_.find_or_add(plan_.works, work_of(t));
+}
+
+void PlanBuilder::prepare_gradients() {
+  const std::uint32_t workers = plan_.problem.workers;
+  prepared_.assign(workers, {});
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    const TensorId given{3 * workers +
+                         w};  // the forward result, when there is no forward pass here
+    const TensorId result = final_result_.empty() ? given : final_result_[w].tensor;
+    if (!result.valid()) continue;  // no query of this worker sees any key
+    Task task;
+    task.kind = TaskKind::Prepare;
+    task.makes = TensorKind::PreparedGradient;
+    task.worker_index = static_cast<std::uint16_t>(w);
+    task.region = {w};
+    task.work = work_of_rows(TensorKind::OutputGradient, task.region);
+    task.inputs = {result, TensorId{2 * workers + w}, {}};
+    prepared_[w] = plan_.output(add(task));
+  }
+}
+
+void PlanBuilder::add_key_gradient(const Keys& keys, TensorId gradient, RegionId region) {
+  Accumulator& sum =
+      keys.at_home() ? home_key_gradient_[keys.owner.value] : copy_key_gradient_[keys.copy];
+  accumulate(TaskKind::Reduce, TensorKind::KeyValueGradient, keys.worker, sum, gradient, region);
+  if (keys.at_home()) return;
+  const Copy& use = copies_[keys.copy];
+  if (use.onward == ~0u && use.last_attend == next_attend_) finished_keys_.push_back(keys);
+}
+
+void PlanBuilder::hand_on_gradient(const Keys& from, const Keys& to) {
+  if (from.at_home() || copies_[from.copy].onward != to.copy) return;
+  const Accumulator& sum = copy_key_gradient_[from.copy];
+  if (!sum.tensor.valid()) return;
+  copy_key_gradient_[to.copy] = {transfer(sum.tensor, TensorKind::KeyValueGradient, sum.region,
+                                          from.worker, to.worker, Lane::Return),
+                                 sum.region};
+}
+
+void PlanBuilder::send_gradients_home() {
+  for (const Keys& keys : finished_keys_) {
+    const Accumulator& sum = copy_key_gradient_[keys.copy];
+    arrived_.push_back({keys.owner,
+                        transfer(sum.tensor, TensorKind::KeyValueGradient, sum.region, keys.worker,
+                                 keys.owner, Lane::Return),
+                        sum.region});
+  }
+  finished_keys_.clear();
+}
+
+void PlanBuilder::add_arrived_gradients() {
+  for (const Arrival& a : arrived_)
+    accumulate(TaskKind::Reduce, TensorKind::KeyValueGradient, a.owner,
+               home_key_gradient_[a.owner.value], a.tensor, a.region);
+  arrived_.clear();
+}
+
+}  // namespace ringsched

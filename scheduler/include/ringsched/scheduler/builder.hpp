@@ -1,0 +1,149 @@
+// What a schedule is written against. A schedule is a plain function that says, step by step, who
+// attends what and what moves where, in the order its figure is read:
+//
+//   plan.step(s);                                    what follows belongs to step s
+//   Keys kv = plan.move(plan.keys(owner), worker);   first all that moves ...
+//   Partial p = plan.attend(plan.queries(w), kv);    ... then all that is computed
+//   plan.merge(p);                                   on the owner of the queries
+//
+// The builder makes ids and sizes, pairs sends with receives, groups what one worker posts
+// together, leaves out what the mask empties and what nobody will read, and derives the backward
+// pass from the same calls: dQ goes where the partial went, and the gradient of a copy of keys
+// travels on with the copy, or home from where it is used last.
+//
+// To know what will be read, the builder runs the schedule twice: a survey first, then the writing.
+// A schedule must therefore make the same calls each time, and hand keys on only after their last
+// use.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/scheduler/work_table.hpp"
+
+namespace ringsched {
+
+// Queries or keys of one owner, at `worker`. A handle may be narrowed to one chunk of the share.
+struct Operand {
+  WorkerId owner;
+  WorkerId worker;
+  Region view;               // chunks meant; the tensor behind may hold more
+  std::uint32_t copy = ~0u;  // the move that brought it here; ~0u: at home
+  TensorId tensor;           // set while writing
+  TensorId gradient;         // queries in the backward pass: the prepared gradient beside them
+
+  bool at_home() const { return copy == ~0u; }
+  bool valid() const { return worker.valid(); }
+};
+
+struct Queries : Operand {
+  Queries part(std::uint32_t i) const;  // the i-th chunk
+};
+struct Keys : Operand {
+  Keys part(std::uint32_t i) const;
+};
+
+// What an attend made for the queries: a partial result, or in the backward pass their gradient.
+struct Partial {
+  WorkerId owner;
+  WorkerId worker;
+  RegionId region;
+  TensorId tensor;
+
+  bool valid() const { return worker.valid(); }
+};
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Problem& problem, Layout layout);
+
+  Queries queries(WorkerId) const;  // the whole share of a worker, at home
+  Keys keys(WorkerId) const;
+  bool sees(const Queries&, const Keys&) const;  // is any pair visible?
+
+  void step(Step);
+
+  // The same on worker `to`; nothing moves if it is there already, or is none.
+  Queries move(const Queries&, WorkerId to);
+  Keys move(const Keys&, WorkerId to);
+  Partial move(const Partial&, WorkerId to);
+
+  // None where the mask hides every pair. Both operands must be on one worker.
+  Partial attend(const Queries&, const Keys&);
+  // Folds a partial into the result of its queries. It must be on their owner; none does nothing.
+  void merge(const Partial&);
+
+  // Used by build_plan(), not by schedules.
+  enum class Mode : std::uint8_t { Survey, Forward, Backward };
+  void begin(Mode);
+  void end();
+  Plan finish(std::string_view schedule) &&;
+
+ private:
+  // What the survey learnt of one move of queries or keys.
+  struct Copy {
+    std::uint32_t parent = ~0u;            // the copy it was moved from; ~0u: from home
+    std::uint32_t attends_when_moved = 0;  // how many attends had been surveyed by then
+    std::uint32_t first = 0, end = 0;      // chunks that are read here or later on; none if equal
+    std::uint32_t last_attend = ~0u;
+    std::uint32_t onward = ~0u;  // the last copy made from this one that is used
+    std::uint32_t attends_when_moved_on = 0;
+
+    bool used() const { return first != end; }
+  };
+  struct Accumulator {
+    TensorId tensor;
+    RegionId region;
+  };
+  struct Arrival {  // a key gradient that came home, to be added once this step's attends are done
+    WorkerId owner;
+    TensorId tensor;
+    RegionId region;
+  };
+
+  RegionId region_id(Region);
+  Tile tile(Region queries, Region keys) const;
+  WorkId work_of_rows(TensorKind, RegionId);
+  WorkId work_of_tile(const Tile&);
+  TaskId add(const Task&);
+  TensorId transfer(TensorId, TensorKind, RegionId, WorkerId from, WorkerId to, Lane);
+  void accumulate(TaskKind, TensorKind, WorkerId, Accumulator&, TensorId, RegionId);
+
+  void survey_move(const Operand& from);
+  void survey_attend(const Operand& queries, const Operand& keys);
+  void mark_used(std::uint32_t copy, Region view, std::uint64_t& moves);
+  void add_key_gradient(const Keys&, TensorId, RegionId);
+  void hand_on_gradient(const Keys& from, const Keys& to);
+  void send_gradients_home();
+  void add_arrived_gradients();
+  void prepare_gradients();
+  void write_outputs(TensorKind, const std::vector<Accumulator>&);
+
+  Plan plan_;
+  Mode mode_ = Mode::Survey;
+  Step step_ = 0;
+  Step first_step_ = 0;  // of the pass being written
+  Step last_step_ = 0;
+  std::vector<Copy> copies_;
+  std::uint32_t next_copy_ = 0;
+  std::uint32_t next_attend_ = 0;
+  std::uint64_t surveyed_attends_ = 0, surveyed_returns_ = 0;
+  std::uint64_t surveyed_query_moves_ = 0, surveyed_key_moves_ = 0;
+
+  std::vector<Accumulator> result_;             // per worker: O, or dQ
+  std::vector<Accumulator> final_result_;       // per worker: the forward pass's O, for prepare
+  std::vector<TensorId> prepared_;              // per worker
+  std::vector<Accumulator> home_key_gradient_;  // per worker
+  std::vector<Accumulator> copy_key_gradient_;  // per copy
+  std::vector<Keys> finished_keys_;             // copies whose gradient goes home next step
+  std::vector<Arrival> arrived_;
+  std::vector<Step> posted_;  // per worker and lane: 1 + the step of a group still open; 0: none
+
+  std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
+  std::unordered_map<std::uint64_t, std::uint32_t> other_regions_;
+  WorkTable works_;
+};
+
+}  // namespace ringsched

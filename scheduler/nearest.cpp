@@ -1,0 +1,45 @@
+#include "nearest.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace ringsched {
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string unknown_name(std::string_view what, std::string_view given,
+                         std::span<const std::string_view> known) {
+  const std::string_view shown = given.substr(0, 40);
+  const auto nearest = std::min_element(known.begin(), known.end(), [&](auto a, auto b) {
+    return edit_distance(shown, a) < edit_distance(shown, b);
+  });
+  std::string hint;
+  if (nearest != known.end() &&
+      edit_distance(shown, *nearest) <= std::max<std::size_t>(2, shown.size() / 3))
+    hint = fmt::format("; did you mean {}?", *nearest);
+  return fmt::format("there is no {} '{}'{} (known: {})", what, shown, hint,
+                     fmt::join(known, ", "));
+}
+
+}  // namespace ringsched

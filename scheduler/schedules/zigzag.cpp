@@ -1,0 +1,33 @@
+// Zigzag ring attention (ring-flash-attention, Llama 3): worker r owns part r and part 2W-1-r of
+// 2W. Step 0 is causal over the own pair of parts. Later, keys of a lower worker are seen by all
+// own queries, but only their front half; keys of a higher worker are seen whole, but only by the
+// back half of the queries. Either way each step is half a block without any mask.
+#include "ring.hpp"
+
+namespace ringsched {
+
+namespace {
+
+Partial attend_visible_half(PlanBuilder& plan, Queries queries, Keys keys) {
+  constexpr std::uint32_t front = 0, back = 1;
+  if (!plan.sees(queries, keys.part(back))) {
+    keys = keys.part(front);
+  } else if (!plan.sees(queries.part(front), keys)) {
+    queries = queries.part(back);
+  }
+  return plan.attend(queries, keys);
+}
+
+}  // namespace
+
+void zigzag(const Problem& problem, PlanBuilder& plan) {
+  std::vector<Keys> visiting = keys_at_home(plan, problem.workers);
+  for (Step s = 0; s < problem.workers; ++s) {
+    plan.step(s);
+    if (s > 0) visiting = rotate(plan, visiting);
+    for (std::uint32_t r = 0; r < problem.workers; ++r)
+      plan.merge(attend_visible_half(plan, plan.queries(WorkerId{r}), visiting[r]));
+  }
+}
+
+}  // namespace ringsched
