@@ -1,0 +1,50 @@
+// Proves that a plan computes what its problem asks for, or says where it does not. verify()
+// executes the plan symbolically: it reads nothing but the Plan and knows nothing of how schedules
+// are built, so it serves plans from anywhere.
+//
+//   structure      ids, kinds, places, sizes and order of what each task reads
+//   communication  each send has its receive, with the same tensor and size
+//   coverage       each visible pair of chunks is computed once and reaches its owner's result
+//   deadlock       with sends that wait for their receives, each lane in program order, all tasks
+//   end memory         no receive buffer is overwritten while something still reads it
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+enum class Rule : std::uint8_t { Structure, Communication, Coverage, Deadlock, Memory };
+
+struct Violation {
+  Rule rule = Rule::Structure;
+  std::vector<TaskId> tasks;  // those at fault; empty where the fault is that one is missing
+  WorkerId worker;
+  Step step = 0;     // of the first task; 0 where there is none
+  std::string text;  // one line, in terms of workers, steps, chunks and tasks
+};
+
+struct Verification {
+  std::vector<Violation> violations;  // the first VerifyOptions::most
+  bool more = false;                  // the rest was not looked for
+  std::uint64_t unread = 0;  // receives of queries or keys that nobody reads: waste, no fault
+  // Per worker, the least memory in which it can run whatever the timing: what the plan's order
+  // does not force apart is counted together. Empty when there are violations.
+  std::vector<Bytes> peak;
+
+  bool holds() const { return violations.empty(); }
+};
+
+struct VerifyOptions {
+  std::size_t most = 20;
+};
+
+Verification verify(const Plan&, VerifyOptions = {});
+
+std::string_view to_text(Rule);
+
+}  // namespace ringsched

@@ -1,0 +1,92 @@
+#include "ringsched/scheduler/verify.hpp"
+
+#include <algorithm>
+
+#include "verify_internal.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::uint64_t count_unread(const Plan& plan) {
+  std::vector<bool> read(plan.tasks.size());
+  for (const Task& task : plan.tasks)
+    for (const TensorId input : task.inputs)
+      if (const TaskId maker = input.valid() ? plan.producer(input) : TaskId{}; maker.valid())
+        read[maker.value] = true;
+  std::uint64_t unread = 0;
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == TaskKind::Receive && !read[id]) ++unread;
+  return unread;
+}
+
+}  // namespace
+
+Verification verify(const Plan& plan, VerifyOptions options) {
+  Verification result;
+  Findings findings(plan, std::max<std::size_t>(options.most, 1));
+  verify_structure(plan, findings);
+  // The later parts follow ids without looking, so they need a sound structure.
+  if (findings.empty()) {
+    result.unread = count_unread(plan);
+    const Lanes lanes(plan);
+    const ControlIndex controls(plan);
+    verify_coverage(plan, findings);
+    verify_deadlock(plan, lanes, controls, findings);
+    verify_memory(plan, lanes, controls, findings, result.peak);
+  }
+  std::move(findings).hand_over(result);
+  if (!result.holds()) result.peak.clear();
+  return result;
+}
+
+std::string_view to_text(Rule rule) {
+  static constexpr std::string_view names[] = {"structure", "communication", "coverage", "deadlock",
+                                               "memory"};
+  return names[static_cast<std::size_t>(rule)];
+}
+
+Lanes::Lanes(const Plan& plan)
+    : first(std::size_t{plan.problem.workers} * kLanes + 1), tasks(plan.tasks.size()) {
+  for (const Task& t : plan.tasks) ++first[of(t) + 1];
+  for (std::size_t lane = 1; lane < first.size(); ++lane) first[lane] += first[lane - 1];
+  std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) tasks[next[of(plan.tasks[id])]++] = {id};
+}
+
+ControlIndex::ControlIndex(const Plan& plan)
+    : edges_(plan.controls), has_(plan.controls.empty() ? 0 : plan.tasks.size()) {
+  for (const ControlEdge& e : edges_) has_[e.after.value] = true;
+}
+
+std::span<const ControlEdge> ControlIndex::before(TaskId task) const {
+  if (has_.empty() || !has_[task.value]) return {};
+  const auto [first, last] = std::equal_range(
+      edges_.begin(), edges_.end(), ControlEdge{{}, task},
+      [](const ControlEdge& a, const ControlEdge& b) { return a.after < b.after; });
+  return {first, last};
+}
+
+std::string name_of(Region r) {
+  return r.count == 1 ? fmt::format("chunk {}", r.first.value)
+                      : fmt::format("chunks {}-{}", r.first.value, r.end() - 1);
+}
+
+std::string name_of(const Plan& plan, TaskId id) {
+  const Task& t = plan.tasks[id.value];
+  const auto region = [&](RegionId r) {
+    return r.value < plan.regions.size() ? name_of(plan.regions[r.value]) : "no chunk";
+  };
+  std::string what(to_text(t.kind));
+  if (is_attend(t.kind)) {
+    what += fmt::format(" of query {} with key {}", region(t.region), region(t.keys));
+  } else {
+    what += fmt::format(" of {} {}", to_text(t.makes), region(t.region));
+  }
+  if (is_transfer(t.kind) && t.peer.value < plan.tasks.size())
+    what += fmt::format(" {} worker {}", t.kind == TaskKind::Send ? "to" : "from",
+                        plan.tasks[t.peer.value].worker_index);
+  return fmt::format("task {} (worker {}, step {}, {})", id.value, t.worker_index, t.step, what);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,192 @@
+// Coverage. A result (a partial, a gradient) is a sum of what attends made, so it may be used once
+// only: merged, sent on or put out. Following that one use from each attend leads to the output it
+// ends in; what remains is to compare, row by row, the pairs that were computed with those the mask
+// shows.
+#include <algorithm>
+#include <array>
+
+#include "verify_internal.hpp"
+
+namespace ringsched {
+
+namespace {
+
+bool is_result(TensorKind kind) {
+  return kind == TensorKind::Partial || kind == TensorKind::QueryGradient ||
+         kind == TensorKind::KeyValueGradient;
+}
+
+class CoverageCheck {
+ public:
+  CoverageCheck(const Plan& plan, Findings& findings)
+      : plan_(plan),
+        findings_(findings),
+        chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())) {}
+
+  void run() {
+    follow_uses();
+    if (!findings_.empty()) return;
+    check_prepared();
+    const bool forward = plan_.problem.pass != Pass::Backward;
+    const bool backward = plan_.problem.pass != Pass::Forward;
+    if (forward) {
+      collect_outputs(TensorKind::Partial);
+      check_rows(TaskKind::Attend, {TensorKind::Partial});
+    }
+    if (backward) {
+      collect_outputs(TensorKind::QueryGradient);
+      collect_outputs(TensorKind::KeyValueGradient);
+      check_rows(TaskKind::AttendBackward,
+                 {TensorKind::QueryGradient, TensorKind::KeyValueGradient});
+    }
+  }
+
+ private:
+  // use_[output slot of a task]: the task that merges, sends or puts it out.
+  TaskId& use(TensorId t) {
+    const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
+    return index % 2 == 0 ? use_[index / 2] : second_use_[index / 2];
+  }
+
+  void follow_uses() {
+    use_.assign(plan_.tasks.size(), {});
+    if (plan_.problem.pass != Pass::Forward) second_use_.assign(plan_.tasks.size(), {});
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.kind == TaskKind::Prepare || is_attend(task.kind)) continue;
+      for (const TensorId input : task.inputs) {
+        if (!input.valid() || !is_result(task.makes) || !plan_.producer(input).valid()) continue;
+        TaskId& used = use(input);
+        if (used.valid())
+          findings_.add(Rule::Coverage, {TaskId{id}, used},
+                        "{} uses the {} of {} again, which {} has used: it would count twice",
+                        name_of(plan_, {id}), to_text(task.makes),
+                        name_of(plan_, plan_.producer(input)), name_of(plan_, used));
+        used = {id};
+      }
+    }
+    for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id)
+      for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id].kind); ++out) {
+        const TensorKind kind = out == 1 ? TensorKind::KeyValueGradient : plan_.tasks[id].makes;
+        if (is_result(kind) && !use(plan_.output({id}, out)).valid())
+          findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its {} is never merged",
+                        name_of(plan_, {id}), to_text(kind));
+      }
+  }
+
+  void check_prepared() {
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.kind != TaskKind::Prepare) continue;
+      const TaskId maker = plan_.producer(task.inputs[0]);
+      if (maker.valid() && plan_.tasks[use(task.inputs[0]).value].kind != TaskKind::Output)
+        findings_.add(Rule::Coverage, {TaskId{id}, maker},
+                      "{} reads the partial of {}, which is not the final one: {} still adds to it",
+                      name_of(plan_, {id}), name_of(plan_, maker),
+                      name_of(plan_, use(task.inputs[0])));
+      const Region needed = plan_.regions[task.region.value];
+      const Region given = plan_.regions[plan_.tensor(task.inputs[0]).region.value];
+      for (std::uint32_t c = needed.first.value; c < needed.end(); ++c)
+        if (!given.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0)
+          findings_.add(Rule::Coverage, {TaskId{id}}, "{} has no forward result of chunk {}",
+                        name_of(plan_, {id}), c);
+    }
+  }
+
+  void collect_outputs(TensorKind kind) {
+    auto& outputs = outputs_[static_cast<std::size_t>(kind)];
+    outputs.assign(chunks_, {});
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.kind != TaskKind::Output || task.makes != kind) continue;
+      const Region r = plan_.regions[task.region.value];
+      for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
+        if (outputs[c].valid())
+          findings_.add(Rule::Coverage, {TaskId{id}, outputs[c]},
+                        "{} and {} both put out the {} of chunk {}: they should have been merged",
+                        name_of(plan_, outputs[c]), name_of(plan_, {id}), to_text(kind), c);
+        outputs[c] = {id};
+      }
+    }
+  }
+
+  bool visible(std::uint32_t q, std::uint32_t k) const {
+    return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), plan_.layout.ranges({{k}, 1}))
+               .pairs.value > 0;
+  }
+
+  // Compares chunk by chunk, one row of query chunk against all keys at a time.
+  void check_rows(TaskKind kind, std::initializer_list<TensorKind> results) {
+    std::vector<std::uint32_t> first(chunks_ + 1);
+    const auto for_each_row = [&](auto&& visit) {
+      for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+        const Task& task = plan_.tasks[id];
+        if (task.kind != kind) continue;
+        const Region r = plan_.regions[task.region.value];
+        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, TaskId{id});
+      }
+    };
+    for_each_row([&](std::uint32_t q, TaskId) { ++first[q + 1]; });
+    for (std::uint32_t q = 0; q < chunks_; ++q) first[q + 1] += first[q];
+    std::vector<TaskId> attends(first.back());
+    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    for_each_row([&](std::uint32_t q, TaskId id) { attends[next[q]++] = id; });
+
+    std::vector<TaskId> met(chunks_);
+    std::vector<bool> keys_are_seen(chunks_);
+    for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
+      std::fill(met.begin(), met.end(), TaskId{});
+      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i) meet(q, attends[i], met);
+      check_row(q, met, keys_are_seen, *results.begin());
+    }
+    if (results.size() > 1)
+      for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
+        if (keys_are_seen[k]) has_output(TensorKind::KeyValueGradient, k);
+  }
+
+  void meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met) {
+    const Region keys = plan_.regions[plan_.tasks[id.value].keys.value];
+    for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) {
+      if (met[k].valid() && visible(q, k))
+        findings_.add(Rule::Coverage, {id, met[k]},
+                      "query chunk {} meets key chunk {} twice: in {} and in {}", q, k,
+                      name_of(plan_, met[k]), name_of(plan_, id));
+      met[k] = id;
+    }
+  }
+
+  void check_row(std::uint32_t q, const std::vector<TaskId>& met, std::vector<bool>& keys_are_seen,
+                 TensorKind result) {
+    bool sees_any = false;
+    for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k) {
+      if (!visible(q, k)) continue;
+      sees_any = keys_are_seen[k] = true;
+      if (!met[k].valid())
+        findings_.add_missing(
+            Rule::Coverage, plan_.layout.owner({q}),
+            "query chunk {} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
+            plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
+            result == TensorKind::Partial ? "forward" : "backward");
+    }
+    if (sees_any) has_output(result, q);
+  }
+
+  void has_output(TensorKind kind, std::uint32_t chunk) {
+    if (!outputs_[static_cast<std::size_t>(kind)][chunk].valid())
+      findings_.add_missing(Rule::Coverage, plan_.layout.owner({chunk}),
+                            "no {} of chunk {} (worker {}) is ever put out", to_text(kind), chunk,
+                            plan_.layout.owner({chunk}).value);
+  }
+
+  const Plan& plan_;
+  Findings& findings_;
+  std::uint32_t chunks_;
+  std::vector<TaskId> use_, second_use_;
+  std::array<std::vector<TaskId>, kTensorKinds> outputs_;
+};
+
+}  // namespace
+
+void verify_coverage(const Plan& plan, Findings& findings) { CoverageCheck(plan, findings).run(); }
+
+}  // namespace ringsched

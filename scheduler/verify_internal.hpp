@@ -1,0 +1,86 @@
+// What the parts of verify() share: the list of findings and how tasks are named in them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ringsched/scheduler/verify.hpp"
+
+namespace ringsched {
+
+class Findings {
+ public:
+  Findings(const Plan& plan, std::size_t most) : plan_(plan), most_(most) {}
+
+  // About tasks; worker and step are those of the first.
+  template <class... Args>
+  void add(Rule rule, std::vector<TaskId> tasks, fmt::format_string<Args...> text, Args&&... args) {
+    if (full()) {
+      more_ = true;
+      return;
+    }
+    const Task& first = plan_.tasks[tasks.front().value];
+    list_.push_back({rule, std::move(tasks), first.worker(), first.step,
+                     fmt::format(text, std::forward<Args>(args)...)});
+  }
+  // About something that is not there.
+  template <class... Args>
+  void add_missing(Rule rule, WorkerId worker, fmt::format_string<Args...> text, Args&&... args) {
+    if (full()) {
+      more_ = true;
+      return;
+    }
+    list_.push_back({rule, {}, worker, 0, fmt::format(text, std::forward<Args>(args)...)});
+  }
+
+  bool full() const { return list_.size() >= most_; }
+  bool empty() const { return list_.empty(); }
+  void hand_over(Verification& to) && {
+    to.violations = std::move(list_);
+    to.more = more_ || to.violations.size() >= most_;
+  }
+
+ private:
+  const Plan& plan_;
+  std::size_t most_;
+  std::vector<Violation> list_;
+  bool more_ = false;
+};
+
+// "task 17 (worker 3, step 2, attend of query chunk 3 with key chunk 1)"
+std::string name_of(const Plan&, TaskId);
+std::string name_of(Region);  // "chunk 3", "chunks 4-5"
+
+// The tasks of each (worker, lane) in program order.
+struct Lanes {
+  explicit Lanes(const Plan&);
+  std::size_t count() const { return first.size() - 1; }
+  static std::size_t of(const Task& t) {
+    return std::size_t{t.worker_index} * kLanes + static_cast<std::size_t>(t.lane);
+  }
+  std::vector<std::uint32_t> first;  // lane l holds tasks[first[l]] to tasks[first[l + 1] - 1]
+  std::vector<TaskId> tasks;
+};
+
+// Edges of plan.controls that end at a task, without a search for the tasks that have none.
+class ControlIndex {
+ public:
+  explicit ControlIndex(const Plan&);
+  std::span<const ControlEdge> before(TaskId) const;
+
+ private:
+  std::span<const ControlEdge> edges_;
+  std::vector<bool> has_;
+};
+
+void verify_structure(const Plan&, Findings&);
+void verify_coverage(const Plan&, Findings&);
+void verify_deadlock(const Plan&, const Lanes&, const ControlIndex&, Findings&);
+void verify_memory(const Plan&, const Lanes&, const ControlIndex&, Findings&,
+                   std::vector<Bytes>& peak);
+
+}  // namespace ringsched
