@@ -1,0 +1,163 @@
+#include "json_fault.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ringsched {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+// Each function reads one thing and is false at the first fault, which is then at at_.
+class Scanner {
+ public:
+  Scanner(std::string_view text, std::size_t max_depth) : text_(text), max_depth_(max_depth) {}
+
+  bool document() {
+    if (!value()) return false;
+    space();
+    return at_ == text_.size() || wrong("there is something after the end of the JSON text");
+  }
+
+  JsonFault fault() const {
+    const std::string_view before = text_.substr(0, at_);
+    const auto lines = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+    const std::size_t newline = before.rfind('\n');
+    const std::size_t start = newline == std::string_view::npos ? 0 : newline + 1;
+    return {lines + 1, at_ - start + 1, what_};
+  }
+
+ private:
+  bool wrong(std::string what) {
+    what_ = at_ == text_.size() ? "the file ends in the middle" : std::move(what);
+    return false;
+  }
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  bool take(char c) {
+    if (peek() != c || at_ == text_.size()) return false;
+    ++at_;
+    return true;
+  }
+  void space() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) ++at_;
+  }
+
+  bool value() {
+    space();
+    switch (peek()) {
+      case '{':
+      case '[':
+        return container();
+      case '"':
+        return string();
+      case 't':
+        return word("true");
+      case 'f':
+        return word("false");
+      case 'n':
+        return word("null");
+      default:
+        return number();
+    }
+  }
+
+  bool container() {
+    const bool object = text_[at_] == '{';
+    const char close = object ? '}' : ']';
+    if (depth_ == max_depth_)
+      return wrong(fmt::format("nested more than {} levels deep", max_depth_));
+    ++depth_;
+    ++at_;
+    space();
+    if (!take(close)) {
+      do {
+        if (object && !key()) return false;
+        if (!value()) return false;
+        space();
+      } while (take(','));
+      if (!take(close)) return wrong(fmt::format("expected ',' or '{}'", close));
+    }
+    --depth_;
+    return true;
+  }
+
+  bool key() {
+    space();
+    if (peek() != '"') return wrong("expected the name of a field, in quotes");
+    if (!string()) return false;
+    space();
+    return take(':') || wrong("expected ':'");
+  }
+
+  bool string() {
+    ++at_;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (static_cast<unsigned char>(c) < 0x20)
+        return wrong("a line break or control character inside a string");
+      ++at_;
+      if (c == '"') return true;
+      if (c == '\\' && !escape()) return false;
+    }
+    return wrong("");
+  }
+
+  bool escape() {
+    if (!take('u')) {
+      if (std::string_view("\"\\/bfnrt").find(peek()) == text_.npos)
+        return wrong("unknown escape in a string");
+      ++at_;
+      return true;
+    }
+    for (int i = 0; i < 4; ++i) {
+      if (!is_hex(peek())) return wrong("expected four hexadecimal digits after \\u");
+      ++at_;
+    }
+    return true;
+  }
+
+  bool word(std::string_view expected) {
+    if (text_.substr(at_, expected.size()) != expected)
+      return wrong(fmt::format("expected {}", expected));
+    at_ += expected.size();
+    return true;
+  }
+
+  bool digits() {
+    if (!is_digit(peek())) return wrong("expected a digit");
+    while (is_digit(peek())) ++at_;
+    return true;
+  }
+
+  bool number() {
+    if (peek() != '-' && !is_digit(peek()))
+      return wrong("expected a value: a number, a string, true, false, null, a list or an object");
+    take('-');
+    if (!take('0') && !digits()) return false;
+    if (take('.') && !digits()) return false;
+    if (take('e') || take('E')) {
+      if (!take('+')) take('-');
+      return digits();
+    }
+    return true;
+  }
+
+  std::string_view text_;
+  std::size_t max_depth_;
+  std::size_t at_ = 0;
+  std::size_t depth_ = 0;
+  std::string what_;
+};
+
+}  // namespace
+
+std::optional<JsonFault> find_json_fault(std::string_view text, std::size_t max_depth) {
+  Scanner scanner(text, max_depth);
+  if (scanner.document()) return {};
+  return scanner.fault();
+}
+
+}  // namespace ringsched

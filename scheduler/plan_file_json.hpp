@@ -1,0 +1,86 @@
+// Typed access to JSON with messages fit for people: every failure says which file, which part of
+// it, what was found and what is allowed.
+#pragma once
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "nearest.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched::plan_file {
+
+namespace dom = simdjson::dom;
+
+// What a message begins with: "plan.json: task 17: ".
+struct Where {
+  std::string_view file;
+  std::string_view part = {};
+  std::int64_t number = -1;  // of the part; -1: there is but one
+
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
+    throw Error(begin() + fmt::format(text, std::forward<Args>(args)...));
+  }
+  // Runs what throws Errors that know nothing of files, and adds the beginning to theirs.
+  template <class Function>
+  auto of(Function&& function) const {
+    try {
+      return function();
+    } catch (const Error& e) {
+      throw Error(begin() + e.what());
+    }
+  }
+  std::string begin() const;
+};
+
+// Text from a file, cut short and without control characters, so that a message stays one line.
+std::string printable(std::string_view text);
+std::string describe(dom::element found);
+
+std::int64_t whole_number(const Where&, std::string_view field, dom::element, std::int64_t least,
+                          std::int64_t most);
+bool boolean(const Where&, std::string_view field, dom::element);
+std::string_view string(const Where&, std::string_view field, dom::element);
+dom::array array(const Where&, std::string_view field, dom::element);
+dom::object object(const Where&, std::string_view field, dom::element);
+
+// The fields of one object, by their place among the `N` names it may have.
+template <std::size_t N>
+struct Fields {
+  std::array<dom::element, N> at;
+  std::uint32_t given = 0;
+
+  template <class Index>
+  bool has(Index i) const {
+    return (given >> static_cast<unsigned>(i) & 1u) != 0;
+  }
+  template <class Index>
+  dom::element operator[](Index i) const {
+    return at[static_cast<std::size_t>(i)];
+  }
+};
+
+template <std::size_t N>
+Fields<N> read_fields(const Where& where, const std::array<std::string_view, N>& names,
+                      dom::object found) {
+  static_assert(N <= 32);
+  Fields<N> fields;
+  for (const dom::key_value_pair pair : found) {
+    std::size_t i = 0;
+    while (i < N && names[i] != pair.key) ++i;
+    if (i == N) where.fail("{}", unknown_name("field", printable(pair.key), names));
+    if (fields.has(i)) where.fail("\"{}\" is given twice", names[i]);
+    fields.given |= 1u << i;
+    fields.at[i] = pair.value;
+  }
+  return fields;
+}
+
+}  // namespace ringsched::plan_file
