@@ -25,17 +25,16 @@ void ProblemFlags::add_to(CLI::App& command) {
   flag("-w,--workers", workers_, "N", "devices that share the attention (8)");
   flag("-t,--tokens", tokens_, "N", "in all, e.g. 64K (8K for each worker)");
   flag("--heads", heads_, "N", "query heads (32)");
-  flag("--kv-heads", kv_heads_, "N",
-       "key and value heads (8, or as --heads if 8 does not divide it)");
+  flag("--kv-heads", kv_heads_, "N", "key and value heads (8; as --heads where 8 is no divisor)");
   flag("--head-dim", head_dim_, "N", "(128)");
   flag("--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (bf16)");
   flag("--mask", mask_, "MASK",
-       "causal, full, window:N, prefix:P,window:N or documents:A,B,... (causal)");
+       "causal, full, window:N, prefix:P,window:N or\ndocuments:A,B,... (causal)");
   flag("--pass", pass_, "PASS", "forward, backward or both (forward)");
   flag("--overlap", overlap_, "MODE",
-       "how far communication runs ahead: none, prefetch (one step) or unbounded (prefetch)");
+       "how far communication runs ahead: none, prefetch\n(one step) or unbounded (prefetch)");
   flag("--buffers", buffers_, "N",
-       "receive buffers per worker and tensor kind; 0: as many as it takes (0)");
+       "receive buffers per worker and tensor kind;\n0: as many as it takes (0)");
 }
 
 Problem ProblemFlags::problem() const {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -68,9 +69,28 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& words
   return out + "\n";
 }
 
+constexpr std::string_view short_name[kTensorKinds] = {"q", "kv", "o", "do", "do", "dq", "dkv"};
+
+// What the short names of this plan's moves stand for, but for keys and values.
+std::string legend(const Plan& plan) {
+  static constexpr std::string_view long_name[kTensorKinds] = {"queries",
+                                                               "",
+                                                               "partial results",
+                                                               "",
+                                                               "output gradients",
+                                                               "query gradients",
+                                                               "key and value gradients"};
+  std::array<bool, kTensorKinds> moved{};
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::Receive) moved[static_cast<std::size_t>(task.makes)] = true;
+  std::string out;
+  for (std::size_t k = 0; k < kTensorKinds; ++k)
+    if (moved[k] && !long_name[k].empty())
+      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", short_name[k], long_name[k]);
+  return out;
+}
+
 std::string moves_list(const Plan& plan, Step first, Step last) {
-  static constexpr std::string_view short_name[kTensorKinds] = {"q",  "kv", "o",  "do",
-                                                                "do", "dq", "dkv"};
   std::string out;
   std::map<Step, std::map<TensorKind, std::vector<std::string>>> moves;
   for (const Task& task : plan.tasks)
@@ -109,7 +129,8 @@ std::string step_table(const Plan& plan) {
   }
   out += "q3 k1: queries of worker 3 attend keys of worker 1; 3a, 3b: parts of a share";
   if (helped) out += "; *: for another worker";
-  if (any_moves) out += "\nkv1:1>3: keys and values of worker 1 go from worker 1 to worker 3";
+  if (any_moves)
+    out += "\nkv1:2>3: keys and values of worker 1 go from worker 2 to worker 3" + legend(plan);
   return out + "\n";
 }
 

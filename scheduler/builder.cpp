@@ -128,6 +128,12 @@ void PlanBuilder::end() {
     send_gradients_home();
     add_arrived_gradients();
   }
+  // A schedule may count steps beyond its last task.
+  if (plan_.tasks.empty() || plan_.tasks.back().step < first_step_) {
+    step_ = first_step_;
+  } else {
+    step_ = plan_.tasks.back().step;
+  }
   if (mode_ == Mode::Forward) {
     write_outputs(TensorKind::Partial, result_);
     final_result_ = result_;
