@@ -3,7 +3,6 @@
 // ends in; what remains is to compare, row by row, the pairs that were computed with those the mask
 // shows.
 #include <algorithm>
-#include <array>
 
 #include "verify_internal.hpp"
 
@@ -30,14 +29,13 @@ class CoverageCheck {
     const bool forward = plan_.problem.pass != Pass::Backward;
     const bool backward = plan_.problem.pass != Pass::Forward;
     if (forward) {
-      collect_outputs(TensorKind::Partial);
-      check_rows(TaskKind::Attend, {TensorKind::Partial});
+      check_outputs(TensorKind::Partial);
+      check_rows(TaskKind::Attend);
     }
     if (backward) {
-      collect_outputs(TensorKind::QueryGradient);
-      collect_outputs(TensorKind::KeyValueGradient);
-      check_rows(TaskKind::AttendBackward,
-                 {TensorKind::QueryGradient, TensorKind::KeyValueGradient});
+      check_outputs(TensorKind::QueryGradient);
+      check_outputs(TensorKind::KeyValueGradient);
+      check_rows(TaskKind::AttendBackward);
     }
   }
 
@@ -93,9 +91,8 @@ class CoverageCheck {
     }
   }
 
-  void collect_outputs(TensorKind kind) {
-    auto& outputs = outputs_[static_cast<std::size_t>(kind)];
-    outputs.assign(chunks_, {});
+  void check_outputs(TensorKind kind) {
+    std::vector<TaskId> outputs(chunks_);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       if (task.kind != TaskKind::Output || task.makes != kind) continue;
@@ -116,7 +113,7 @@ class CoverageCheck {
   }
 
   // Compares chunk by chunk, one row of query chunk against all keys at a time.
-  void check_rows(TaskKind kind, std::initializer_list<TensorKind> results) {
+  void check_rows(TaskKind kind) {
     std::vector<std::uint32_t> first(chunks_ + 1);
     const auto for_each_row = [&](auto&& visit) {
       for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
@@ -133,15 +130,11 @@ class CoverageCheck {
     for_each_row([&](std::uint32_t q, TaskId id) { attends[next[q]++] = id; });
 
     std::vector<TaskId> met(chunks_);
-    std::vector<bool> keys_are_seen(chunks_);
     for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
       std::fill(met.begin(), met.end(), TaskId{});
       for (std::uint32_t i = first[q]; i < first[q + 1]; ++i) meet(q, attends[i], met);
-      check_row(q, met, keys_are_seen, *results.begin());
+      check_row(q, met, kind);
     }
-    if (results.size() > 1)
-      for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
-        if (keys_are_seen[k]) has_output(TensorKind::KeyValueGradient, k);
   }
 
   void meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met) {
@@ -155,34 +148,22 @@ class CoverageCheck {
     }
   }
 
-  void check_row(std::uint32_t q, const std::vector<TaskId>& met, std::vector<bool>& keys_are_seen,
-                 TensorKind result) {
-    bool sees_any = false;
+  void check_row(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind) {
     for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k) {
       if (!visible(q, k)) continue;
-      sees_any = keys_are_seen[k] = true;
       if (!met[k].valid())
         findings_.add_missing(
             Rule::Coverage, plan_.layout.owner({q}),
             "query chunk {} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
             plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
-            result == TensorKind::Partial ? "forward" : "backward");
+            kind == TaskKind::Attend ? "forward" : "backward");
     }
-    if (sees_any) has_output(result, q);
-  }
-
-  void has_output(TensorKind kind, std::uint32_t chunk) {
-    if (!outputs_[static_cast<std::size_t>(kind)][chunk].valid())
-      findings_.add_missing(Rule::Coverage, plan_.layout.owner({chunk}),
-                            "no {} of chunk {} (worker {}) is ever put out", to_text(kind), chunk,
-                            plan_.layout.owner({chunk}).value);
   }
 
   const Plan& plan_;
   Findings& findings_;
   std::uint32_t chunks_;
   std::vector<TaskId> use_, second_use_;
-  std::array<std::vector<TaskId>, kTensorKinds> outputs_;
 };
 
 }  // namespace

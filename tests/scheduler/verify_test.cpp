@@ -201,6 +201,68 @@ TEST(Verify, FindsAKeyGradientThatNeverComesHome) {
   EXPECT_FALSE(verify(plan).holds());
 }
 
+TEST(Verify, FindsTwoResultsOfOneChunkThatShouldHaveBeenMerged) {
+  Plan plan = plan_of("ring", 2);
+  const TaskId merge = find_task(plan, TaskKind::Merge, 1);
+  Task& task = plan.tasks[merge.value];
+  for (Task& t : plan.tasks)
+    if (t.inputs[0] == plan.output(merge)) t.inputs[0] = task.inputs[0];
+  task.kind = TaskKind::Output;
+  task.inputs = {task.inputs[1], {}, {}};
+  EXPECT_THAT(first_violation(plan, Rule::Coverage),
+              AllOf(HasSubstr("both put out the partial of chunk 1"), HasSubstr("been merged")));
+}
+
+TEST(Verify, FindsAPartialOfWhichOnlyAPartIsHandedOver) {
+  Plan plan = plan_of("balanced-split", 5);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == TaskKind::Send && plan.tasks[id].makes == TensorKind::Partial) {
+      const Region whole = plan.regions[plan.tasks[id].region.value];
+      plan.regions.push_back({whole.first, 1});
+      const RegionId part{static_cast<std::uint32_t>(plan.regions.size()) - 1};
+      for (const TaskId half : {TaskId{id}, plan.tasks[id].peer}) {
+        plan.tasks[half.value].region = part;
+        restate_work(plan, half);
+      }
+      break;
+    }
+  EXPECT_THAT(first_violation(plan, Rule::Structure), HasSubstr("the rest of it is lost"));
+}
+
+TEST(Verify, FindsAMergeThatClaimsOtherRowsThanItsInputs) {
+  Plan plan = plan_of("balanced-split", 4);
+  const TaskId merge = find_task(plan, TaskKind::Merge, 3);
+  plan.tasks[merge.value].region = {0};
+  EXPECT_THAT(first_violation(plan, Rule::Structure), HasSubstr("give chunks 6-7, not chunks 0-1"));
+}
+
+TEST(Verify, FindsAResultPutOutFarFromItsOwner) {
+  // Worker 0 computes for worker 1 and keeps the result.
+  const auto keep = [](const Problem&, PlanBuilder& plan) {
+    plan.merge(plan.attend(plan.queries(WorkerId{0}), plan.keys(WorkerId{0})));
+    plan.merge(plan.attend(plan.queries(WorkerId{1}), plan.keys(WorkerId{1})));
+  };
+  Plan plan = build_plan(small_problem(2, 8, Pass::Forward, Mask::documents({{4}, {4}})),
+                         {"keep", "", "", contiguous, keep});
+  ASSERT_TRUE(verify(plan).holds());
+  const TaskId output = find_task(plan, TaskKind::Output, 1);
+  plan.tasks[output.value].worker_index = 0;
+  plan.tasks[output.value].inputs[0] = plan.output(find_task(plan, TaskKind::Attend, 0));
+  const Verification v = verify(plan);
+  EXPECT_TRUE(std::ranges::any_of(v.violations, [](const Violation& x) {
+    return x.text.ends_with("these chunks live on worker 1");
+  }));
+}
+
+TEST(Verify, FindsAResultThatIsNeverPutOut) {
+  // Nothing dangles: the only attend of chunk 1 is gone together with its output.
+  Plan plan = build_plan(small_problem(2, 8, Pass::Forward, Mask::documents({{4}, {4}})),
+                         find_schedule("ring"));
+  erase_task(plan, find_task(plan, TaskKind::Output, 1));
+  erase_task(plan, find_task(plan, TaskKind::Attend, 1));
+  EXPECT_THAT(first_violation(plan, Rule::Coverage), HasSubstr("never meets key chunk 1"));
+}
+
 TEST(Verify, NamesWorkLeftOutByWorkerAndNotByTask) {
   Plan plan = plan_of("zigzag", 4);
   const TaskId output = find_task(plan, TaskKind::Output, 3);

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "ringsched/scheduler/work_table.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -54,7 +56,31 @@ std::vector<std::uint32_t> identity(const Plan& plan) {
   return order;
 }
 
+void read_instead(Plan& plan, TensorId old, TensorId instead) {
+  for (Task& t : plan.tasks)
+    for (TensorId& input : t.inputs)
+      if (input == old) input = instead;
+}
+
 }  // namespace
+
+void restate_work(Plan& plan, TaskId id) {
+  Task& t = plan.tasks[id.value];
+  Work work;
+  if (is_attend(t.kind)) {
+    work = work_of(plan.problem.mask.tile(plan.layout.ranges(plan.regions[t.region.value]),
+                                          plan.layout.ranges(plan.regions[t.keys.value])));
+  } else {
+    RegionId region = t.region;
+    if ((t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) && t.inputs[1].valid() &&
+        t.inputs[1].value < plan.initial.size() + 2 * plan.tasks.size())
+      region = plan.tensor(t.inputs[1]).region;
+    const TensorKind kind = t.kind == TaskKind::Prepare ? TensorKind::OutputGradient : t.makes;
+    if (region.value >= plan.regions.size()) return;
+    work = work_of(plan.problem, kind, plan.layout.rows(plan.regions[region.value]));
+  }
+  t.work = WorkTable().find_or_add(plan.works, work);
+}
 
 void erase_task(Plan& plan, TaskId t) {
   auto order = identity(plan);
@@ -105,6 +131,7 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
       },
       [&] {
         t.inputs[0] = plan.tasks[other.value].inputs[0];
+        restate_work(plan, id);
         return fmt::format("task {} ({}) reads what task {} reads", id.value, kind, other.value);
       },
       [&] {
@@ -113,6 +140,7 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
       },
       [&] {
         t.region = {any(plan.regions.size())};
+        restate_work(plan, id);
         return fmt::format("task {} ({}) has region {}", id.value, kind, t.region.value);
       },
       [&] {
@@ -120,6 +148,7 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
           t.peer = other;
         } else {
           t.keys = {any(plan.regions.size())};
+          restate_work(plan, id);
         }
         return fmt::format("task {} ({}) has other keys or another peer", id.value, kind);
       },
@@ -139,6 +168,54 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
       [&] {
         if (!plan.slots.empty()) plan.slots[any(plan.slots.size())].slot = any(3);
         return std::string("gave a receive another buffer");
+      },
+      // Cleaner cuts, which leave nothing dangling.
+      [&] {
+        if (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) {
+          read_instead(plan, plan.output(id), t.inputs[any(2)]);
+          erase_task(plan, id);
+        }
+        return fmt::format("left out task {} if it merges", id.value);
+      },
+      [&] {
+        if (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) {
+          read_instead(plan, plan.output(id), t.inputs[0]);
+          t.kind = TaskKind::Output;
+          t.inputs = {t.inputs[1], {}, {}};
+          t.region = plan.tensor(t.inputs[0]).region;
+          restate_work(plan, id);
+        }
+        return fmt::format("task {} puts out, if it merged", id.value);
+      },
+      [&] {
+        if (is_transfer(t.kind) && t.peer.value < plan.tasks.size()) {
+          t.region = plan.tasks[t.peer.value].region = {any(plan.regions.size())};
+          restate_work(plan, id);
+          restate_work(plan, t.peer);
+        }
+        return fmt::format("both halves of transfer {} carry region {}", id.value, t.region.value);
+      },
+      [&] {
+        if (t.kind == TaskKind::Output) erase_task(plan, id);
+        return fmt::format("left out task {} if it puts out", id.value);
+      },
+      [&] {
+        if (t.kind == TaskKind::Attend) {
+          // The same attend again, merged behind the first merge that takes it.
+          repeat_task(plan, id);
+          const TensorId again = plan.output({id.value + 1});
+          for (std::uint32_t m = id.value + 2; m < plan.tasks.size(); ++m)
+            if (plan.tasks[m].kind == TaskKind::Merge &&
+                plan.tasks[m].worker_index == plan.tasks[id.value].worker_index) {
+              const TensorId merged = plan.output({m + 1});
+              repeat_task(plan, {m});
+              read_instead(plan, plan.output({m}), merged);
+              plan.tasks[m + 1].inputs = {plan.output({m}), again, {}};
+              restate_work(plan, {m + 1});
+              break;
+            }
+        }
+        return fmt::format("computed task {} again and merged it, if it attends", id.value);
       },
   };
   return changes[any(std::size(changes))]();

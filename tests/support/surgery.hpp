@@ -15,6 +15,9 @@ void repeat_task(Plan&, TaskId);
 // Lets two tasks trade places in the program order, everything they name following them.
 void swap_tasks(Plan&, TaskId, TaskId);
 
+// Makes a task's work agree with its regions again.
+void restate_work(Plan&, TaskId);
+
 // One random change: drops, repeats, moves, reorders or points elsewhere. Says what it did.
 std::string mutate(Plan&, std::mt19937_64&);
 
