@@ -40,9 +40,10 @@ PlanBuilder::PlanBuilder(const Problem& problem, Layout layout) {
   share_from_.resize(plan_.layout.chunks.size());
   for (std::uint32_t w = 0; w < workers; ++w) {
     const Region share = plan_.layout.share(WorkerId{w});
-    plan_.regions.push_back(share);
-    (share.count == 1 ? single_ : share_from_)[share.first.value] = RegionId{w};
+    (share.count == 1 ? single_ : share_from_)[share.first.value] = add_region(share);
   }
+  for (std::uint32_t c = 0; c < single_.size(); ++c)
+    if (!single_[c].valid()) single_[c] = add_region({{c}, 1});
 
   std::vector<TensorKind> kinds = {TensorKind::Query, TensorKind::KeyValue};
   if (problem.pass != Pass::Forward) kinds.push_back(TensorKind::OutputGradient);
@@ -72,7 +73,8 @@ Keys PlanBuilder::keys(WorkerId w) const {
 }
 
 Tile PlanBuilder::tile(const Operand& queries, const Operand& keys) const {
-  return plan_.problem.mask.tile(plan_.layout.ranges(queries.view), plan_.layout.ranges(keys.view));
+  return plan_.problem.mask.tile(token_sets_[view_id(queries).value],
+                                 token_sets_[view_id(keys).value]);
 }
 
 bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
@@ -87,6 +89,7 @@ void PlanBuilder::begin(Mode mode) {
   if (mode == Mode::Survey) {
     copies_.clear();
     tiles_.clear();
+    paths_.clear();
     return;
   }
   const std::uint32_t workers = plan_.problem.workers;
@@ -117,7 +120,7 @@ void PlanBuilder::step(Step s) {
 
 void PlanBuilder::end() {
   if (mode_ == Mode::Survey) {
-    for (const Copy& c : copies_)
+    for (const CopyPath& c : paths_)
       if (c.onward != ~0u && c.last_attend != ~0u && c.last_attend >= c.attends_when_moved_on)
         throw std::logic_error("a schedule moved keys on before their last use");
     return;
@@ -234,7 +237,8 @@ void PlanBuilder::merge(const Partial& p) {
 
 void PlanBuilder::survey_move(const Operand& from) {
   if (copies_.size() >= kMaxTasks / 2) too_long();
-  copies_.push_back({.parent = from.copy, .attends_when_moved = next_attend_});
+  copies_.push_back({.parent = from.copy});
+  if (has_backward()) paths_.push_back({.attends_when_moved = next_attend_});
 }
 
 Partial PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
@@ -244,7 +248,7 @@ Partial PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
   if (t.form == TileForm::Empty) return {};
   mark_used(q.copy, q.view, surveyed_query_moves_);
   mark_used(k.copy, k.view, surveyed_key_moves_);
-  if (!k.at_home()) copies_[k.copy].last_attend = next_attend_;
+  if (has_backward() && !k.at_home()) paths_[k.copy].last_attend = next_attend_;
   ++next_attend_;
   ++surveyed_attends_;
   return {q.owner, q.worker, {}, {}};
@@ -258,11 +262,11 @@ void PlanBuilder::mark_used(std::uint32_t copy, Region view, std::uint64_t& move
       c.first = view.first.value;
       c.end = view.end();
       ++moves;
-      if (c.parent != ~0u) {
-        Copy& parent = copies_[c.parent];
+      if (has_backward() && c.parent != ~0u) {
+        CopyPath& parent = paths_[c.parent];
         if (parent.onward == ~0u || parent.onward < copy) {
           parent.onward = copy;
-          parent.attends_when_moved_on = c.attends_when_moved;
+          parent.attends_when_moved_on = paths_[copy].attends_when_moved;
         }
       }
     } else if (c.first <= view.first.value && view.end() <= c.end) {
@@ -361,10 +365,15 @@ RegionId PlanBuilder::region_id(Region r) {
   const RegionId likely = (r.count == 1 ? single_ : share_from_)[r.first.value];
   if (likely.valid() && plan_.regions[likely.value] == r) return likely;
   const std::uint64_t key = (std::uint64_t{r.first.value} << 32) | r.count;
-  const auto [at, is_new] =
-      other_regions_.try_emplace(key, static_cast<std::uint32_t>(plan_.regions.size()));
-  if (is_new) plan_.regions.push_back(r);
-  return {at->second};
+  const auto [at, is_new] = other_regions_.try_emplace(key);
+  if (is_new) at->second = add_region(r);
+  return at->second;
+}
+
+RegionId PlanBuilder::add_region(Region r) {
+  plan_.regions.push_back(r);
+  token_sets_.emplace_back(plan_.layout.ranges(r));
+  return {static_cast<std::uint32_t>(plan_.regions.size()) - 1};
 }
 
 }  // namespace ringsched

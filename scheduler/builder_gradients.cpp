@@ -25,12 +25,12 @@ void PlanBuilder::add_key_gradient(const Keys& keys, TensorId gradient, RegionId
       keys.at_home() ? home_key_gradient_[keys.owner.value] : copy_key_gradient_[keys.copy];
   accumulate(TaskKind::Reduce, TensorKind::KeyValueGradient, keys.worker, sum, gradient, region);
   if (keys.at_home()) return;
-  const Copy& use = copies_[keys.copy];
+  const CopyPath& use = paths_[keys.copy];
   if (use.onward == ~0u && use.last_attend == next_attend_) finished_keys_.push_back(keys);
 }
 
 void PlanBuilder::hand_on_gradient(const Keys& from, const Keys& to) {
-  if (from.at_home() || copies_[from.copy].onward != to.copy) return;
+  if (from.at_home() || paths_[from.copy].onward != to.copy) return;
   const Accumulator& sum = copy_key_gradient_[from.copy];
   if (!sum.tensor.valid()) return;
   copy_key_gradient_[to.copy] = {transfer(sum.tensor, TensorKind::KeyValueGradient, sum.region,

@@ -57,21 +57,6 @@ TokenRange cut(const TokenRange& r, i64 from, i64 until) {
   return {r.position(first), r.stride, last - first};
 }
 
-struct Extent {
-  i64 low = std::numeric_limits<i64>::max(), high = -1, count = 0;
-};
-
-Extent extent_of(std::span<const TokenRange> ranges) {
-  Extent e;
-  for (const TokenRange& r : ranges) {
-    if (r.count == 0) continue;
-    e.low = std::min(e.low, r.start);
-    e.high = std::max(e.high, r.position(r.count - 1));
-    e.count += r.count;
-  }
-  return e;
-}
-
 bool ascending(std::span<const TokenRange> ranges) {
   i64 last = -1;
   for (const TokenRange& r : ranges) {
@@ -106,6 +91,16 @@ Tokens at_least_one(i64 n, std::string_view what) {
 }
 
 }  // namespace
+
+TokenSet::TokenSet(std::span<const TokenRange> all)
+    : ranges(all), low(std::numeric_limits<i64>::max()), high(-1) {
+  for (const TokenRange& r : ranges) {
+    if (r.count == 0) continue;
+    low = std::min(low, r.start);
+    high = std::max(high, r.position(r.count - 1));
+    count += r.count;
+  }
+}
 
 Mask Mask::full() { return Mask(Kind::Full); }
 
@@ -172,17 +167,15 @@ Pairs Mask::pairs(const TokenRange& q, const TokenRange& k) const {
     case Kind::Documents:
       break;
   }
-  const Extent qs = extent_of({&q, 1}), ks = extent_of({&k, 1});
-  const i64 last = std::min(qs.high, ks.high);
-  auto end = std::upper_bound(bounds_.begin(), bounds_.end(), std::max(qs.low, ks.low));
+  const i64 last = std::min(q.position(q.count - 1), k.position(k.count - 1));
+  auto end = std::upper_bound(bounds_.begin(), bounds_.end(), std::max(q.start, k.start));
   i64 sum = 0;
   for (; end != bounds_.end() && end != bounds_.begin() && *(end - 1) <= last; ++end)
     sum += pairs_up_to(cut(q, *(end - 1), *end), cut(k, *(end - 1), *end), 0);
   return {sum};
 }
 
-Tile Mask::tile(std::span<const TokenRange> queries, std::span<const TokenRange> keys) const {
-  const Extent q = extent_of(queries), k = extent_of(keys);
+Tile Mask::tile(const TokenSet& q, const TokenSet& k) const {
   Tile tile{q.count, k.count, {}, TileForm::Empty};
   if (q.count == 0 || k.count == 0) return tile;
   const i64 all = q.count * k.count;
@@ -195,8 +188,8 @@ Tile Mask::tile(std::span<const TokenRange> queries, std::span<const TokenRange>
   if (k.low > q.high) return tile;
   if (kind_ == Kind::Window && q.low - k.high >= window_.value) return tile;
 
-  for (const TokenRange& a : queries)
-    for (const TokenRange& b : keys)
+  for (const TokenRange& a : q.ranges)
+    for (const TokenRange& b : k.ranges)
       if (a.count > 0 && b.count > 0) tile.pairs += pairs(a, b);
   if (tile.pairs.value == 0) return tile;
   if (tile.pairs.value == all) {
@@ -204,9 +197,9 @@ Tile Mask::tile(std::span<const TokenRange> queries, std::span<const TokenRange>
     return tile;
   }
   // All masks but the full one show a part of what the causal one shows: as many is the same.
-  tile.form = causal_form(queries, keys);
+  tile.form = causal_form(q.ranges, k.ranges);
   if (kind_ != Kind::Causal && tile.form != TileForm::Other &&
-      causal_pairs(queries, keys) != tile.pairs.value)
+      causal_pairs(q.ranges, k.ranges) != tile.pairs.value)
     tile.form = TileForm::Other;
   return tile;
 }

@@ -99,6 +99,11 @@ class StructureCheck {
     return tensor;
   }
 
+  bool is_there(TaskId id, TensorId t) const {
+    if (t.value < plan_.initial.size()) return true;
+    return t.value < plan_.initial.size() + 2 * plan_.tasks.size() && plan_.producer(t) < id;
+  }
+
   bool is_kind(TaskId id, std::size_t index, const Tensor& t, TensorKind wanted) {
     if (t.kind == wanted) return true;
     wrong(id, "input {} is a {}, and should be a {}", index, to_text(t.kind), to_text(wanted));
@@ -271,10 +276,8 @@ class StructureCheck {
     TensorKind kind = task.makes;
     RegionId region = task.region;
     if (task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) {
-      if (plan_.producer(task.inputs[1]).valid() || task.inputs[1].value < plan_.initial.size()) {
-        if (plan_.producer(task.inputs[1]) >= id && plan_.producer(task.inputs[1]).valid()) return;
-        region = plan_.tensor(task.inputs[1]).region;
-      }
+      if (!is_there(id, task.inputs[1])) return;  // said already
+      region = plan_.tensor(task.inputs[1]).region;
     } else if (task.kind == TaskKind::Prepare) {
       kind = TensorKind::OutputGradient;
     }

@@ -85,14 +85,18 @@ class PlanBuilder {
  private:
   // What the survey learnt of one move of queries or keys.
   struct Copy {
-    std::uint32_t parent = ~0u;            // the copy it was moved from; ~0u: from home
-    std::uint32_t attends_when_moved = 0;  // how many attends had been surveyed by then
-    std::uint32_t first = 0, end = 0;      // chunks that are read here or later on; none if equal
+    std::uint32_t parent = ~0u;        // the copy it was moved from; ~0u: from home
+    std::uint32_t first = 0, end = 0;  // chunks that are read here or later on; none if equal
+
+    bool used() const { return first != end; }
+  };
+  // For the backward pass: where a copy of keys goes on to, and when. Attends are counted as
+  // surveyed.
+  struct CopyPath {
+    std::uint32_t attends_when_moved = 0;
     std::uint32_t last_attend = ~0u;
     std::uint32_t onward = ~0u;  // the last copy made from this one that is used
     std::uint32_t attends_when_moved_on = 0;
-
-    bool used() const { return first != end; }
   };
   struct Accumulator {
     TensorId tensor;
@@ -104,8 +108,13 @@ class PlanBuilder {
     RegionId region;
   };
 
+  bool has_backward() const { return plan_.problem.pass != Pass::Forward; }
   RegionId region_id(Region);
-  RegionId view_id(const Operand& x) { return x.view_id.valid() ? x.view_id : region_id(x.view); }
+  RegionId add_region(Region);
+  // A view is a whole share or one chunk of it.
+  RegionId view_id(const Operand& x) const {
+    return x.view_id.valid() ? x.view_id : single_[x.view.first.value];
+  }
   Tile tile(const Operand& queries, const Operand& keys) const;
   WorkId work_of_rows(TensorKind, RegionId);
   Task& add(TaskKind, TensorKind makes, WorkerId, RegionId, WorkId, Lane = Lane::Compute);
@@ -131,6 +140,7 @@ class PlanBuilder {
   Step first_step_ = 0;  // of the pass being written
   Step last_step_ = 0;
   std::vector<Copy, PageAllocator<Copy>> copies_;
+  std::vector<CopyPath> paths_;  // by copy; empty where only the forward pass is wanted
   std::uint32_t next_copy_ = 0;
   std::vector<WorkId, PageAllocator<WorkId>>
       tiles_;                      // by attend call, as surveyed; none where the mask hides it all
@@ -149,7 +159,8 @@ class PlanBuilder {
   std::vector<Step> posted_;  // per worker and lane: 1 + the step of a group still open; 0: none
 
   std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
-  std::unordered_map<std::uint64_t, std::uint32_t> other_regions_;
+  std::unordered_map<std::uint64_t, RegionId> other_regions_;
+  std::vector<TokenSet> token_sets_;  // by region
   WorkTable works_;
   std::array<std::vector<WorkId>, kTensorKinds> row_works_;  // by region; none: not asked for yet
 };

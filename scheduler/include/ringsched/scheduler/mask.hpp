@@ -25,6 +25,17 @@ struct TokenRange {
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };
 
+// One side of a tile: ranges of distinct positions, in the order of rows (or keys), and what they
+// span. Whoever asks about the same side often keeps this.
+struct TokenSet {
+  TokenSet(std::span<const TokenRange> ranges);
+
+  std::span<const TokenRange> ranges;
+  std::int64_t low;   // the first position
+  std::int64_t high;  // the last; below `low` if there is none
+  std::int64_t count = 0;
+};
+
 // How a kernel may treat a tile, with rows and keys numbered from 0 in the order of their ranges.
 enum class TileForm : std::uint8_t {
   Empty,           // nothing is visible
@@ -62,8 +73,7 @@ class Mask {
 
   bool visible(std::int64_t query, std::int64_t key) const;
 
-  // The ranges of one side hold distinct positions. Their order is the order of rows (or keys).
-  Tile tile(std::span<const TokenRange> queries, std::span<const TokenRange> keys) const;
+  Tile tile(const TokenSet& queries, const TokenSet& keys) const;
 
   friend bool operator==(const Mask&, const Mask&) = default;
 
