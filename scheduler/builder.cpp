@@ -18,6 +18,7 @@ T chunk_of(const T& whole, std::uint32_t i) {
   if (i >= whole.view.count) throw std::logic_error("part: there is no such chunk in this share");
   T part = whole;
   part.view = {{whole.view.first.value + i}, 1};
+  part.view_id = {};
   return part;
 }
 
@@ -55,6 +56,7 @@ Queries PlanBuilder::queries(WorkerId w) const {
   Queries q;
   q.owner = q.worker = w;
   q.view = plan_.layout.share(w);
+  q.view_id = {w.value};
   q.tensor = {w.value};
   if (mode_ == Mode::Backward) q.gradient = prepared_[w.value];
   return q;
@@ -64,24 +66,27 @@ Keys PlanBuilder::keys(WorkerId w) const {
   Keys k;
   k.owner = k.worker = w;
   k.view = plan_.layout.share(w);
+  k.view_id = {w.value};
   k.tensor = {plan_.problem.workers + w.value};
   return k;
 }
 
-Tile PlanBuilder::tile(Region queries, Region keys) const {
-  return plan_.problem.mask.tile(plan_.layout.ranges(queries), plan_.layout.ranges(keys));
+Tile PlanBuilder::tile(const Operand& queries, const Operand& keys) const {
+  return plan_.problem.mask.tile(plan_.layout.ranges(queries.view), plan_.layout.ranges(keys.view));
 }
 
 bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
-  return tile(q.view, k.view).form != TileForm::Empty;
+  return tile(q, k).form != TileForm::Empty;
 }
 
 void PlanBuilder::begin(Mode mode) {
   mode_ = mode;
   next_copy_ = 0;
   next_attend_ = 0;
+  next_tile_ = 0;
   if (mode == Mode::Survey) {
     copies_.clear();
+    tiles_.clear();
     return;
   }
   const std::uint32_t workers = plan_.problem.workers;
@@ -122,6 +127,12 @@ void PlanBuilder::end() {
     ++step_;
     send_gradients_home();
     add_arrived_gradients();
+  }
+  // A schedule may count steps beyond its last task.
+  if (plan_.tasks.empty() || plan_.tasks.back().step < first_step_) {
+    step_ = first_step_;
+  } else {
+    step_ = plan_.tasks.back().step;
   }
   if (mode_ == Mode::Forward) {
     write_outputs(TensorKind::Partial, result_);
@@ -191,31 +202,22 @@ Partial PlanBuilder::move(const Partial& from, WorkerId to) {
 Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
   if (!q.valid() || !k.valid()) return {};
   if (q.worker != k.worker) throw std::logic_error("attend: operands on different workers");
-  const Tile t = tile(q.view, k.view);
-  if (t.form == TileForm::Empty) return {};
-  Partial partial{q.owner, q.worker, {}, {}};
-  if (mode_ == Mode::Survey) {
-    survey_attend(q, k);
-    return partial;
-  }
+  if (mode_ == Mode::Survey) return survey_attend(q, k);
+  const WorkId work = tiles_[next_tile_++];
+  if (!work.valid()) return {};
+  Partial partial{q.owner, q.worker, view_id(q), {}};
 
-  Task task;
-  task.worker_index = static_cast<std::uint16_t>(q.worker.value);
-  task.work = work_of_tile(t);
-  task.region = partial.region = region_id(q.view);
-  task.keys = region_id(k.view);
-  if (mode_ == Mode::Forward) {
-    task.kind = TaskKind::Attend;
-    task.makes = TensorKind::Partial;
+  const bool forward = mode_ == Mode::Forward;
+  Task& task = add(forward ? TaskKind::Attend : TaskKind::AttendBackward,
+                   forward ? TensorKind::Partial : TensorKind::QueryGradient, q.worker,
+                   partial.region, work);
+  task.keys = view_id(k);
+  partial.tensor = last_output();
+  if (forward) {
     task.inputs = {q.tensor, k.tensor, {}};
-    partial.tensor = plan_.output(add(task));
   } else {
-    task.kind = TaskKind::AttendBackward;
-    task.makes = TensorKind::QueryGradient;
     task.inputs = {q.tensor, q.gradient, k.tensor};
-    const TaskId id = add(task);
-    partial.tensor = plan_.output(id);
-    add_key_gradient(k, plan_.output(id, 1), task.keys);
+    add_key_gradient(k, last_output(1), task.keys);
   }
   ++next_attend_;
   return partial;
@@ -235,12 +237,17 @@ void PlanBuilder::survey_move(const Operand& from) {
   copies_.push_back({.parent = from.copy, .attends_when_moved = next_attend_});
 }
 
-void PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
+Partial PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
+  const Tile t = tile(q, k);
+  tiles_.push_back(t.form == TileForm::Empty ? WorkId{}
+                                             : works_.find_or_add(plan_.works, work_of(t)));
+  if (t.form == TileForm::Empty) return {};
   mark_used(q.copy, q.view, surveyed_query_moves_);
   mark_used(k.copy, k.view, surveyed_key_moves_);
   if (!k.at_home()) copies_[k.copy].last_attend = next_attend_;
   ++next_attend_;
   ++surveyed_attends_;
+  return {q.owner, q.worker, {}, {}};
 }
 
 // What is read of a copy was also read of the copy it came from, if only to be sent.
@@ -268,41 +275,51 @@ void PlanBuilder::mark_used(std::uint32_t copy, Region view, std::uint64_t& move
   }
 }
 
-TaskId PlanBuilder::add(const Task& t) {
-  const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
-  plan_.tasks.push_back(t);
-  Task& task = plan_.tasks.back();
-  task.step = step_;
-  Step* posted = &posted_[std::size_t{task.worker_index} * kLanes];
-  if (task.lane == Lane::Compute) {
+WorkId PlanBuilder::work_of_rows(TensorKind kind, RegionId region) {
+  std::vector<WorkId>& known = row_works_[static_cast<std::size_t>(kind)];
+  if (known.size() <= region.value) known.resize(plan_.regions.size());
+  WorkId& work = known[region.value];
+  if (!work.valid()) {
+    const Tokens rows = plan_.layout.rows(plan_.regions[region.value]);
+    work = works_.find_or_add(plan_.works, work_of(plan_.problem, kind, rows));
+  }
+  return work;
+}
+
+// The task is filled where it stands: building it elsewhere and copying it costs a third of all the
+// time there is.
+Task& PlanBuilder::add(TaskKind kind, TensorKind makes, WorkerId worker, RegionId region,
+                       WorkId work, Lane lane) {
+  Step* const posted = &posted_[std::size_t{worker.value} * kLanes];
+  bool with_previous = false;
+  if (lane == Lane::Compute) {
     posted[1] = posted[2] = 0;
   } else {
-    Step& open = posted[static_cast<std::size_t>(task.lane)];
-    task.with_previous = open == step_ + 1;
+    Step& open = posted[static_cast<std::size_t>(lane)];
+    with_previous = open == step_ + 1;
     open = step_ + 1;
   }
-  return id;
+  Task& task = plan_.tasks.emplace_back();
+  task.kind = kind;
+  task.makes = makes;
+  task.lane = lane;
+  task.with_previous = with_previous;
+  task.worker_index = static_cast<std::uint16_t>(worker.value);
+  task.step = step_;
+  task.work = work;
+  task.region = region;
+  return task;
 }
 
 TensorId PlanBuilder::transfer(TensorId tensor, TensorKind kind, RegionId region, WorkerId from,
                                WorkerId to, Lane lane) {
-  Task task;
-  task.makes = kind;
-  task.lane = lane;
-  task.work = work_of_rows(kind, region);
-  task.region = region;
-
-  task.kind = TaskKind::Send;
-  task.worker_index = static_cast<std::uint16_t>(from.value);
-  task.inputs = {tensor, {}, {}};
-  task.peer = {static_cast<std::uint32_t>(plan_.tasks.size()) + 1};
-  const TaskId send = add(task);
-
-  task.kind = TaskKind::Receive;
-  task.worker_index = static_cast<std::uint16_t>(to.value);
-  task.inputs = {};
-  task.peer = send;
-  return plan_.output(add(task));
+  const WorkId work = work_of_rows(kind, region);
+  const TaskId send{static_cast<std::uint32_t>(plan_.tasks.size())}, receive{send.value + 1};
+  Task& sending = add(TaskKind::Send, kind, from, region, work, lane);
+  sending.inputs[0] = tensor;
+  sending.peer = receive;
+  add(TaskKind::Receive, kind, to, region, work, lane).peer = send;
+  return plan_.output(receive);
 }
 
 void PlanBuilder::accumulate(TaskKind kind, TensorKind makes, WorkerId worker, Accumulator& sum,
@@ -325,27 +342,18 @@ void PlanBuilder::accumulate(TaskKind kind, TensorKind makes, WorkerId worker, A
       }
     }
   }
-  Task task;
-  task.kind = kind;
-  task.makes = makes;
-  task.worker_index = static_cast<std::uint16_t>(worker.value);
-  task.work = work_of_rows(makes, added.region);
-  task.region = into;
-  task.inputs = {sum.tensor, added.tensor, {}};
-  sum = {plan_.output(add(task)), into};
+  Task& task = add(kind, makes, worker, into, work_of_rows(makes, added.region));
+  task.inputs[0] = sum.tensor;
+  task.inputs[1] = added.tensor;
+  sum = {last_output(), into};
 }
 
 void PlanBuilder::write_outputs(TensorKind kind, const std::vector<Accumulator>& results) {
   for (std::uint32_t w = 0; w < results.size(); ++w) {
     if (!results[w].tensor.valid()) continue;
-    Task task;
-    task.kind = TaskKind::Output;
-    task.makes = kind;
-    task.worker_index = static_cast<std::uint16_t>(w);
-    task.region = results[w].region;
-    task.work = work_of_rows(kind, task.region);
-    task.inputs = {results[w].tensor, {}, {}};
-    add(task);
+    const RegionId region = results[w].region;
+    add(TaskKind::Output, kind, WorkerId{w}, region, work_of_rows(kind, region)).inputs[0] =
+        results[w].tensor;
   }
 }
 

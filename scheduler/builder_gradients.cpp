@@ -5,15 +5,6 @@
 
 namespace ringsched {
 
-WorkId PlanBuilder::work_of_rows(TensorKind kind, RegionId region) {
-  const Tokens rows = plan_.layout.rows(plan_.regions[region.value]);
-  return works_.find_or_add(plan_.works, work_of(plan_.problem, kind, rows));
-}
-
-WorkId PlanBuilder::work_of_tile(const Tile& t) {
-  return works_.find_or_add(plan_.works, work_of(t));
-}
-
 void PlanBuilder::prepare_gradients() {
   const std::uint32_t workers = plan_.problem.workers;
   prepared_.assign(workers, {});
@@ -22,14 +13,10 @@ void PlanBuilder::prepare_gradients() {
                          w};  // the forward result, when there is no forward pass here
     const TensorId result = final_result_.empty() ? given : final_result_[w].tensor;
     if (!result.valid()) continue;  // no query of this worker sees any key
-    Task task;
-    task.kind = TaskKind::Prepare;
-    task.makes = TensorKind::PreparedGradient;
-    task.worker_index = static_cast<std::uint16_t>(w);
-    task.region = {w};
-    task.work = work_of_rows(TensorKind::OutputGradient, task.region);
+    Task& task = add(TaskKind::Prepare, TensorKind::PreparedGradient, WorkerId{w}, RegionId{w},
+                     work_of_rows(TensorKind::OutputGradient, RegionId{w}));
     task.inputs = {result, TensorId{2 * workers + w}, {}};
-    prepared_[w] = plan_.output(add(task));
+    prepared_[w] = last_output();
   }
 }
 

@@ -30,23 +30,41 @@ void serialise(Plan& plan) {
   }
 }
 
+struct StepEnd {
+  Step step;
+  TaskId last;  // the last task of that step in some lane
+};
+
+// The last task of a step up to `step`, or none. Steps come in order, so it is near the end.
+TaskId last_up_to(const std::vector<StepEnd>& ends, std::int64_t step) {
+  const auto found =
+      std::find_if(ends.rbegin(), ends.rend(), [&](const StepEnd& e) { return e.step <= step; });
+  return found == ends.rend() ? TaskId{} : found->last;
+}
+
+// What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes; and
+// step t waits until all that was moved for step t - 1 has arrived, at both ends. The second half
+// is what keeps a helper from running ahead of those who take its results, and bounds the memory of
+// both.
 void prefetch_one_step(Plan& plan) {
-  struct StepEnd {
-    Step step;
-    TaskId last;  // the last compute task of that step
-  };
-  std::vector<std::vector<StepEnd>> computed(plan.problem.workers);
+  std::vector<std::vector<StepEnd>> ends(std::size_t{plan.problem.workers} * kLanes);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    auto& ends = computed[task.worker_index];
-    if (task.lane == Lane::Compute) {
-      if (ends.empty() || ends.back().step != task.step) ends.push_back({task.step, {}});
-      ends.back().last = {id};
-    } else if (!task.with_previous) {
-      const auto two_before = std::find_if(
-          ends.rbegin(), ends.rend(), [&](const StepEnd& e) { return e.step + 2 <= task.step; });
-      if (two_before != ends.rend()) plan.controls.push_back({two_before->last, {id}});
+    const std::size_t compute = task.worker_index * std::size_t{kLanes};
+    auto& own = ends[compute + static_cast<std::size_t>(task.lane)];
+    const bool new_step = own.empty() || own.back().step != task.step;
+    const auto wait_for = [&](std::size_t lane, std::int64_t step) {
+      if (const TaskId before = last_up_to(ends[lane], step); before.valid())
+        plan.controls.push_back({before, {id}});
+    };
+    if (task.lane != Lane::Compute) {
+      if (!task.with_previous) wait_for(compute, std::int64_t{task.step} - 2);
+    } else if (new_step) {
+      for (std::size_t lane = 1; lane < kLanes; ++lane)
+        wait_for(compute + lane, std::int64_t{task.step} - 1);
     }
+    if (new_step) own.push_back({task.step, {}});
+    own.back().last = {id};
   }
 }
 

@@ -30,6 +30,7 @@ struct Operand {
   WorkerId owner;
   WorkerId worker;
   Region view;               // chunks meant; the tensor behind may hold more
+  RegionId view_id;          // none: to be looked up
   std::uint32_t copy = ~0u;  // the move that brought it here; ~0u: at home
   TensorId tensor;           // set while writing
   TensorId gradient;         // queries in the backward pass: the prepared gradient beside them
@@ -104,15 +105,18 @@ class PlanBuilder {
   };
 
   RegionId region_id(Region);
-  Tile tile(Region queries, Region keys) const;
+  RegionId view_id(const Operand& x) { return x.view_id.valid() ? x.view_id : region_id(x.view); }
+  Tile tile(const Operand& queries, const Operand& keys) const;
   WorkId work_of_rows(TensorKind, RegionId);
-  WorkId work_of_tile(const Tile&);
-  TaskId add(const Task&);
+  Task& add(TaskKind, TensorKind makes, WorkerId, RegionId, WorkId, Lane = Lane::Compute);
+  TensorId last_output(std::uint32_t index = 0) const {
+    return plan_.output({static_cast<std::uint32_t>(plan_.tasks.size()) - 1}, index);
+  }
   TensorId transfer(TensorId, TensorKind, RegionId, WorkerId from, WorkerId to, Lane);
   void accumulate(TaskKind, TensorKind, WorkerId, Accumulator&, TensorId, RegionId);
 
   void survey_move(const Operand& from);
-  void survey_attend(const Operand& queries, const Operand& keys);
+  Partial survey_attend(const Operand& queries, const Operand& keys);
   void mark_used(std::uint32_t copy, Region view, std::uint64_t& moves);
   void add_key_gradient(const Keys&, TensorId, RegionId);
   void hand_on_gradient(const Keys& from, const Keys& to);
@@ -126,9 +130,12 @@ class PlanBuilder {
   Step step_ = 0;
   Step first_step_ = 0;  // of the pass being written
   Step last_step_ = 0;
-  std::vector<Copy> copies_;
+  std::vector<Copy, PageAllocator<Copy>> copies_;
   std::uint32_t next_copy_ = 0;
-  std::uint32_t next_attend_ = 0;
+  std::vector<WorkId, PageAllocator<WorkId>>
+      tiles_;                      // by attend call, as surveyed; none where the mask hides it all
+  std::uint32_t next_tile_ = 0;    // the attend call that comes next
+  std::uint32_t next_attend_ = 0;  // likewise, but only of those that are not hidden
   std::uint64_t surveyed_attends_ = 0, surveyed_returns_ = 0;
   std::uint64_t surveyed_query_moves_ = 0, surveyed_key_moves_ = 0;
 
@@ -144,6 +151,7 @@ class PlanBuilder {
   std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
   std::unordered_map<std::uint64_t, std::uint32_t> other_regions_;
   WorkTable works_;
+  std::array<std::vector<WorkId>, kTensorKinds> row_works_;  // by region; none: not asked for yet
 };
 
 }  // namespace ringsched

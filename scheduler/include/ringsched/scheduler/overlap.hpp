@@ -10,7 +10,7 @@ namespace ringsched {
 
 enum class Overlap : std::uint8_t {
   None,       // one lane per worker: it either computes or communicates
-  Prefetch,   // what step t needs is moved while step t - 1 computes, not earlier
+  Prefetch,   // what step t needs is moved while step t - 1 computes, not earlier and not later
   Unbounded,  // as early as the data, the lane and the buffers allow
 };
 

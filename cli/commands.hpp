@@ -1,0 +1,15 @@
+// One function per subcommand: it adds its flags to the program and says what to run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace ringsched {
+
+// What the chosen subcommand exits with: 0 good; 1 a check did not hold. Bad input is an Error.
+using ExitCode = int;
+
+void add_schedules_command(CLI::App& program, ExitCode& code);
+void add_plan_command(CLI::App& program, ExitCode& code);
+void add_verify_command(CLI::App& program, ExitCode& code);
+
+}  // namespace ringsched

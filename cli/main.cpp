@@ -1,0 +1,57 @@
+// The ringsched program. Exit codes: 0 good; 1 a check did not hold; 2 bad input or usage; 3 a run
+// failed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "commands.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "text.hpp"
+
+namespace {
+
+constexpr int kBadInput = 2;
+constexpr int kFailed = 3;
+
+int complain(std::string what, int code) {
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  fmt::print(stderr, "ringsched: {}\n", what);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace ringsched;
+  CLI::App program("Plans, predicts and proves distributed exact attention.", "ringsched");
+  program.set_version_flag("--version", "ringsched " RINGSCHED_VERSION);
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(28);
+  program.footer(
+      "Try:  ringsched plan --workers 8 --schedule balanced\n"
+      "Exit codes: 0 good, 1 a check did not hold, 2 bad input or usage, 3 a run failed.");
+  ExitCode code = 0;
+  add_schedules_command(program, code);
+  add_plan_command(program, code);
+  add_verify_command(program, code);
+
+  try {
+    program.parse(argc, argv);
+    if (std::fflush(stdout) != 0) return complain("cannot write to standard output", kFailed);
+    return code;
+  } catch (const CLI::Success& asked) {  // --help and --version
+    return program.exit(asked);
+  } catch (const CLI::ParseError& wrong) {
+    return complain(usage_error(program, wrong), kBadInput);
+  } catch (const Error& wrong) {
+    return complain(wrong.what(), kBadInput);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", kFailed);
+  } catch (const std::exception& broken) {
+    return complain(fmt::format("internal error: {}", broken.what()), kFailed);
+  }
+}

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "commands.hpp"
+#include "plan_summary.hpp"
+#include "problem_flags.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/verify.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::uint32_t kTableWorkers = 16;  // more do not fit a screen
+
+struct PlanCommand {
+  ProblemFlags flags;
+  std::string output;
+  Format format = Format::Text;
+};
+
+Bytes largest(const std::vector<Bytes>& peak) {
+  return peak.empty() ? Bytes{} : *std::max_element(peak.begin(), peak.end());
+}
+
+void print_text(const Plan& plan, const PlanSummary& s, const Verification& v,
+                const PlanCommand& command) {
+  fmt::print("{}\n\n", headline(plan));
+  if (command.output.empty()) {
+    if (plan.problem.workers <= kTableWorkers) {
+      fmt::print("{}\n", step_table(plan));
+    } else {
+      fmt::print("(the table of steps is shown for up to {} workers)\n\n", kTableWorkers);
+    }
+  }
+  fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
+             tasks_line(s), moves_line(s), human(largest(v.peak)));
+  fmt::print("proof   structure, communication, coverage, deadlock and memory verified\n");
+  if (!command.output.empty()) fmt::print("file    {}\n", command.output);
+}
+
+void print_json(const Plan& plan, const PlanSummary& s, const Verification& v) {
+  fmt::print(
+      "{{\n  \"schedule\": \"{}\",\n  \"workers\": {},\n  \"tokens\": {},\n  \"steps\": {},\n",
+      escaped(plan.schedule), plan.problem.workers, plan.problem.tokens.value, s.steps);
+  fmt::print("  \"pairs\": {},\n  \"tasks\": {{", s.pairs.value);
+  for (std::size_t k = 0; k < kTaskKinds; ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TaskKind>(k)), s.tasks[k]);
+  fmt::print("}},\n  \"messages\": {{");
+  for (std::size_t k = 0; k < kTensorKinds; ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TensorKind>(k)),
+               s.messages[k]);
+  fmt::print("}},\n  \"moved_bytes\": {{");
+  for (std::size_t k = 0; k < kTensorKinds; ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TensorKind>(k)),
+               s.moved[k].value);
+  fmt::print("}},\n  \"peak_bytes\": {},\n  \"plan_bytes\": {}\n}}\n", largest(v.peak).value,
+             s.plan_memory.value);
+}
+
+void run(const PlanCommand& command) {
+  const Plan plan = limit_communication(
+      build_plan(command.flags.problem(), command.flags.schedule()), command.flags.limits());
+  const Verification verification = verify(plan);
+  if (!verification.holds())
+    throw std::logic_error("the plan does not verify: " + verification.violations.front().text);
+  if (command.output == "-") {
+    const std::string text = write_plan(plan);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  if (!command.output.empty()) write_plan_file(plan, command.output);
+  const PlanSummary summary = summarise(plan);
+  if (command.format == Format::Text) {
+    print_text(plan, summary, verification, command);
+  } else {
+    print_json(plan, summary, verification);
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& program, ExitCode&) {
+  CLI::App* app = program.add_subcommand("plan", "Build a plan, prove it, show or save it");
+  auto command = std::make_shared<PlanCommand>();
+  command->flags.add_to(*app);
+  app->add_option("-o,--output", command->output, "write the plan file here; - for standard output")
+      ->type_name("FILE");
+  add_format_flag(*app, command->format);
+  app->callback([command] { run(*command); });
+}
+
+}  // namespace ringsched

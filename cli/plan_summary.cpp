@@ -1,0 +1,59 @@
+#include "plan_summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "text.hpp"
+
+namespace ringsched {
+
+PlanSummary summarise(const Plan& plan) {
+  PlanSummary s;
+  for (const Task& task : plan.tasks) {
+    const Work& work = plan.works[task.work.value];
+    ++s.tasks[static_cast<std::size_t>(task.kind)];
+    s.steps = std::max<std::int64_t>(s.steps, std::int64_t{task.step} + 1);
+    if (is_attend(task.kind)) s.pairs += work.pairs;
+    if (task.kind == TaskKind::Receive) {
+      ++s.messages[static_cast<std::size_t>(task.makes)];
+      s.moved[static_cast<std::size_t>(task.makes)] += work.bytes;
+    }
+  }
+  const auto size_of_all = [](const auto& v) {
+    return static_cast<std::int64_t>(v.size() * sizeof(v[0]));
+  };
+  s.plan_memory = {size_of_all(plan.tasks) + size_of_all(plan.controls) + size_of_all(plan.slots) +
+                   size_of_all(plan.works) + size_of_all(plan.regions) + size_of_all(plan.initial)};
+  return s;
+}
+
+std::string headline(const Plan& plan) {
+  const Problem& p = plan.problem;
+  return fmt::format("{}: {}, {} tokens, {} heads ({} kv) x {}, {}, {}, {}",
+                     plan.schedule.empty() ? "plan" : plan.schedule, counted(p.workers, "worker"),
+                     grouped(p.tokens.value), p.heads, p.kv_heads, p.head_dim, to_text(p.dtype),
+                     to_text(p.mask),
+                     p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
+}
+
+std::string tasks_line(const PlanSummary& s) {
+  static constexpr std::string_view nouns[kTaskKinds] = {
+      "attend", "backward attend", "prepare", "merge", "reduce", "send", "receive", "output"};
+  std::string line;
+  for (std::size_t k = 0; k < kTaskKinds; ++k)
+    if (s.tasks[k] > 0)
+      line += fmt::format("{}{}", line.empty() ? "" : ", ", counted(s.tasks[k], nouns[k]));
+  return line;
+}
+
+std::string moves_line(const PlanSummary& s) {
+  std::string line;
+  for (std::size_t k = 0; k < kTensorKinds; ++k)
+    if (s.messages[k] > 0)
+      line += fmt::format("{}{} {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
+                          to_text(static_cast<TensorKind>(k)), human(s.moved[k]));
+  return line.empty() ? "nothing" : line;
+}
+
+}  // namespace ringsched

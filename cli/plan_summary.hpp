@@ -1,0 +1,32 @@
+// What a plan amounts to, measured once, so that text and JSON cannot differ.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+struct PlanSummary {
+  std::array<std::int64_t, kTaskKinds> tasks{};
+  std::array<std::int64_t, kTensorKinds> messages{};
+  std::array<Bytes, kTensorKinds> moved{};
+  std::int64_t steps = 0;
+  Pairs pairs;  // of all attends, forward and backward
+  Bytes plan_memory;
+};
+
+PlanSummary summarise(const Plan&);
+
+// "balanced: 8 workers, 65 536 tokens, 32 heads (8 kv) x 128, bf16, causal, forward"
+std::string headline(const Plan&);
+// "36 attends, 28 merges, ...": only the kinds that occur.
+std::string tasks_line(const PlanSummary&);
+std::string moves_line(const PlanSummary&);
+
+// Who attends what, worker by worker and step by step, and what moves before each step.
+std::string step_table(const Plan&);
+
+}  // namespace ringsched

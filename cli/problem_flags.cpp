@@ -1,0 +1,60 @@
+#include "problem_flags.hpp"
+
+#include <limits>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::uint32_t small_count(const std::string& text, const char* flag) {
+  const std::int64_t n = parse_count(text, flag);
+  if (n > std::numeric_limits<std::uint32_t>::max())
+    fail("{} is {}, which is more than any machine has", flag, text);
+  return static_cast<std::uint32_t>(n);
+}
+
+}  // namespace
+
+void ProblemFlags::add_to(CLI::App& command) {
+  const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
+    return command.add_option(name, value, help)->type_name(type);
+  };
+  flag("-s,--schedule", schedule_, "NAME", "see ringsched schedules (balanced)");
+  flag("-w,--workers", workers_, "N", "devices that share the attention (8)");
+  flag("-t,--tokens", tokens_, "N", "in all, e.g. 64K (8K for each worker)");
+  flag("--heads", heads_, "N", "query heads (32)");
+  flag("--kv-heads", kv_heads_, "N", "key and value heads (8; as --heads where 8 is no divisor)");
+  flag("--head-dim", head_dim_, "N", "(128)");
+  flag("--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (bf16)");
+  flag("--mask", mask_, "MASK",
+       "causal, full, window:N, prefix:P,window:N or\ndocuments:A,B,... (causal)");
+  flag("--pass", pass_, "PASS", "forward, backward or both (forward)");
+  flag("--overlap", overlap_, "MODE",
+       "how far communication runs ahead: none, prefetch\n(one step) or unbounded (prefetch)");
+  flag("--buffers", buffers_, "N",
+       "receive buffers per worker and tensor kind;\n0: as many as it takes (0)");
+}
+
+Problem ProblemFlags::problem() const {
+  Problem p;
+  p.workers = small_count(workers_, "--workers");
+  p.tokens = {tokens_.empty() ? 8192 * std::int64_t{p.workers} : parse_count(tokens_, "--tokens")};
+  p.heads = small_count(heads_, "--heads");
+  p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads")
+               : p.heads % 8 == 0 ? 8
+                                  : p.heads;
+  p.head_dim = small_count(head_dim_, "--head-dim");
+  p.dtype = parse_dtype(dtype_);
+  p.mask = parse_mask(mask_);
+  p.pass = parse_pass(pass_);
+  check(p);
+  return p;
+}
+
+CommunicationLimits ProblemFlags::limits() const {
+  return {parse_overlap(overlap_), small_count(buffers_, "--buffers")};
+}
+
+}  // namespace ringsched

@@ -1,0 +1,137 @@
+// The plan as a person wants to see it: a row for each worker, a column for each step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <vector>
+
+#include "plan_summary.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::size_t kLineWidth = 100;
+
+// "3": the share of worker 3; "3a", "3b": its first and second chunk; "2-5": more than one share.
+std::string label(const Plan& plan, RegionId id) {
+  const Region r = plan.regions[id.value];
+  const WorkerId owner = plan.layout.owner(r.first);
+  const Region share = plan.layout.share(owner);
+  if (r == share) return fmt::format("{}", owner.value);
+  if (!share.contains(r))
+    return fmt::format("{}-{}", owner.value, plan.layout.owner({r.end() - 1}).value);
+  std::string parts;
+  for (std::uint32_t c = r.first.value; c < r.end(); ++c)
+    parts += static_cast<char>('a' + std::min(c - share.first.value, 25u));
+  return fmt::format("{}{}", owner.value, parts);
+}
+
+bool is_help(const Plan& plan, const Task& attend) {
+  return plan.layout.owner(plan.regions[attend.region.value].first) != attend.worker();
+}
+
+std::string attends_table(const Plan& plan, TaskKind kind, Step first, Step last, bool& helped) {
+  std::vector<std::vector<std::string>> rows(plan.problem.workers + 1);
+  rows[0].push_back("worker");
+  for (Step s = first; s <= last; ++s) rows[0].push_back(fmt::format("step {}", s));
+  for (std::uint32_t w = 0; w < plan.problem.workers; ++w) {
+    rows[w + 1].assign(last - first + 2, "");
+    rows[w + 1][0] = fmt::format("{}", w);
+  }
+  for (const Task& task : plan.tasks) {
+    if (task.kind != kind) continue;
+    std::string& cell = rows[task.worker_index + 1u][task.step - first + 1];
+    const bool help = is_help(plan, task);
+    helped = helped || help;
+    cell += fmt::format("{}q{} k{}{}", cell.empty() ? "" : ", ", label(plan, task.region),
+                        label(plan, task.keys), help ? " *" : "");
+  }
+  for (auto& row : rows)
+    for (std::string& cell : row)
+      if (cell.empty()) cell = "-";
+  return table(rows);
+}
+
+std::string wrapped(std::string_view head, const std::vector<std::string>& words) {
+  std::string out(head);
+  std::size_t column = head.size();
+  for (const std::string& word : words) {
+    if (column + word.size() + 1 > kLineWidth) {
+      out += "\n" + std::string(head.size(), ' ');
+      column = head.size();
+    }
+    out += " " + word;
+    column += word.size() + 1;
+  }
+  return out + "\n";
+}
+
+constexpr std::string_view short_name[kTensorKinds] = {"q", "kv", "o", "do", "do", "dq", "dkv"};
+
+// What the short names of this plan's moves stand for, but for keys and values.
+std::string legend(const Plan& plan) {
+  static constexpr std::string_view long_name[kTensorKinds] = {"queries",
+                                                               "",
+                                                               "partial results",
+                                                               "",
+                                                               "output gradients",
+                                                               "query gradients",
+                                                               "key and value gradients"};
+  std::array<bool, kTensorKinds> moved{};
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::Receive) moved[static_cast<std::size_t>(task.makes)] = true;
+  std::string out;
+  for (std::size_t k = 0; k < kTensorKinds; ++k)
+    if (moved[k] && !long_name[k].empty())
+      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", short_name[k], long_name[k]);
+  return out;
+}
+
+std::string moves_list(const Plan& plan, Step first, Step last) {
+  std::string out;
+  std::map<Step, std::map<TensorKind, std::vector<std::string>>> moves;
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::Receive && task.step >= first && task.step <= last)
+      moves[task.step][task.makes].push_back(fmt::format(
+          "{}{}:{}>{}", short_name[static_cast<std::size_t>(task.makes)], label(plan, task.region),
+          plan.tasks[task.peer.value].worker_index, task.worker_index));
+  for (const auto& [step, kinds] : moves) {
+    std::vector<std::string> words;
+    for (const auto& [kind, list] : kinds) words.insert(words.end(), list.begin(), list.end());
+    out += wrapped(fmt::format("{:>6} ", fmt::format("step {}", step)), words);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string step_table(const Plan& plan) {
+  std::string out;
+  bool helped = false, any_moves = false;
+  for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
+    Step first = ~0u, last = 0;
+    for (const Task& task : plan.tasks)
+      if (task.kind == kind) {
+        first = std::min(first, task.step);
+        last = std::max(last, task.step);
+      }
+    if (first > last) continue;
+    out += kind == TaskKind::Attend ? "attends\n" : "backward attends\n";
+    out += attends_table(plan, kind, first, last, helped);
+    // What is merged last arrives a step after the last attend.
+    const std::string moves = moves_list(plan, first, last + 1);
+    if (!moves.empty()) out += "\nmoves, before each step\n" + moves;
+    any_moves = any_moves || !moves.empty();
+    out += "\n";
+  }
+  out += "q3 k1: queries of worker 3 attend keys of worker 1; 3a, 3b: parts of a share";
+  if (helped) out += "; *: for another worker";
+  if (any_moves)
+    out += "\nkv1:2>3: keys and values of worker 1 go from worker 2 to worker 3" + legend(plan);
+  return out + "\n";
+}
+
+}  // namespace ringsched

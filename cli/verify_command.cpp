@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "commands.hpp"
+#include "plan_summary.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/verify.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct VerifyCommand {
+  std::string file;
+  std::size_t most = 20;
+  Format format = Format::Text;
+};
+
+void print_text(const Plan& plan, const Verification& v, const VerifyCommand& command) {
+  fmt::print("{}\n", headline(plan));
+  if (v.holds()) {
+    const PlanSummary s = summarise(plan);
+    fmt::print("holds: {}\n", tasks_line(s));
+    fmt::print("  communication  {} arrive as sent: {}\n",
+               counted(s.tasks[static_cast<std::size_t>(TaskKind::Receive)], "message"),
+               moves_line(s));
+    fmt::print("  coverage       each visible pair is met once and reaches its owner\n");
+    fmt::print("  deadlock       none, even if every send waits for its receive\n");
+    fmt::print("  memory         at most {} on a worker\n",
+               human(*std::max_element(v.peak.begin(), v.peak.end())));
+    if (v.unread > 0)
+      fmt::print("  (wasteful: {} of queries or keys that nobody reads)\n",
+                 counted(static_cast<std::int64_t>(v.unread), "message"));
+    return;
+  }
+  for (const Violation& x : v.violations) fmt::print("{}: {}\n", to_text(x.rule), x.text);
+  fmt::print("does not hold: {}{}\n",
+             counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
+             v.more ? fmt::format(", and there may be more (--most {})", 5 * command.most) : "");
+}
+
+void print_json(const Verification& v) {
+  fmt::print("{{\n  \"holds\": {},\n  \"violations\": [", v.holds());
+  const char* separator = "\n";
+  for (const Violation& x : v.violations) {
+    fmt::print("{}    {{\"rule\": \"{}\", \"worker\": {}, \"step\": {}, \"tasks\": [", separator,
+               to_text(x.rule), x.worker.valid() ? fmt::format("{}", x.worker.value) : "null",
+               x.tasks.empty() ? "null" : fmt::format("{}", x.step));
+    for (std::size_t i = 0; i < x.tasks.size(); ++i)
+      fmt::print("{}{}", i == 0 ? "" : ", ", x.tasks[i].value);
+    fmt::print("], \"text\": \"{}\"}}", escaped(x.text));
+    separator = ",\n";
+  }
+  fmt::print("{}],\n  \"more\": {},\n  \"unread_messages\": {},\n  \"peak_bytes\": [",
+             v.violations.empty() ? "" : "\n  ", v.more, v.unread);
+  for (std::size_t w = 0; w < v.peak.size(); ++w)
+    fmt::print("{}{}", w == 0 ? "" : ", ", v.peak[w].value);
+  fmt::print("]\n}}\n");
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& program, ExitCode& code) {
+  CLI::App* app =
+      program.add_subcommand("verify", "Prove a plan file, or show what is wrong with it");
+  auto command = std::make_shared<VerifyCommand>();
+  app->add_option("file", command->file, "a plan file (docs/plan-format.md); - for standard input")
+      ->required()
+      ->type_name("FILE");
+  app->add_option("--most", command->most, "violations to look for before stopping (20)")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+      ->type_name("N");
+  add_format_flag(*app, command->format);
+  app->callback([command, &code] {
+    const Plan plan = read_plan_file(command->file);
+    const Verification v = verify(plan, {.most = command->most});
+    if (command->format == Format::Text) {
+      print_text(plan, v, *command);
+    } else {
+      print_json(v);
+    }
+    code = v.holds() ? 0 : 1;
+  });
+}
+
+}  // namespace ringsched

@@ -1,0 +1,63 @@
+# Finds what the project uses, and says at the end of the configuration what was found and what the
+# absence of the rest costs. To add a dependency: find it quietly, then one ringsched_dependency().
+
+set(ringsched_dependency_lines)
+set(ringsched_absent)
+
+# One line of the table. `cost` is what is lost without it; "required" stops the configuration.
+function(ringsched_dependency name found version package cost)
+  string(LENGTH "${name}" length)
+  math(EXPR pad "18 - ${length}")
+  string(REPEAT " " ${pad} pad)
+  if(found)
+    list(APPEND ringsched_dependency_lines "  ${name}${pad}${version}")
+  else()
+    list(APPEND ringsched_dependency_lines
+      "  ${name}${pad}absent: ${cost} (Debian: ${package})")
+    if(cost STREQUAL "required" OR RINGSCHED_REQUIRE_ALL)
+      list(APPEND ringsched_absent ${package})
+    endif()
+  endif()
+  set(ringsched_dependency_lines "${ringsched_dependency_lines}" PARENT_SCOPE)
+  set(ringsched_absent "${ringsched_absent}" PARENT_SCOPE)
+endfunction()
+
+function(ringsched_print_dependencies)
+  message(STATUS "ringsched ${ringsched_VERSION}, ${CMAKE_BUILD_TYPE}, "
+                 "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  foreach(line IN LISTS ringsched_dependency_lines)
+    message(STATUS "${line}")
+  endforeach()
+endfunction()
+
+find_package(fmt 9 QUIET)
+find_package(simdjson QUIET)
+find_package(Boost 1.74 QUIET)
+find_file(RINGSCHED_BOOST_GRAPH boost/graph/adjacency_list.hpp HINTS ${Boost_INCLUDE_DIRS})
+mark_as_advanced(RINGSCHED_BOOST_GRAPH)
+find_package(CLI11 2 QUIET)
+
+ringsched_dependency(fmt "${fmt_FOUND}" "${fmt_VERSION}" libfmt-dev "required")
+ringsched_dependency(simdjson "${simdjson_FOUND}" "${simdjson_VERSION}" libsimdjson-dev "required")
+ringsched_dependency(Boost.Graph "${RINGSCHED_BOOST_GRAPH}" "${Boost_VERSION_STRING}"
+  libboost-graph-dev "required")
+ringsched_dependency(CLI11 "${CLI11_FOUND}" "${CLI11_VERSION}" libcli11-dev
+  "no program `ringsched`")
+if(RINGSCHED_TESTS)
+  find_package(GTest QUIET)
+  find_package(Python3 3.9 QUIET COMPONENTS Interpreter)
+  ringsched_dependency(GoogleTest "${GTest_FOUND}" "${GTest_VERSION}" libgtest-dev "no tests")
+  ringsched_dependency(Python "${Python3_FOUND}" "${Python3_VERSION}" python3
+    "no check of the layering")
+endif()
+if(RINGSCHED_BENCH)
+  find_package(benchmark QUIET)
+  ringsched_dependency("Google Benchmark" "${benchmark_FOUND}" "${benchmark_VERSION}"
+    libbenchmark-dev "no benchmarks")
+endif()
+
+if(ringsched_absent)
+  ringsched_print_dependencies()
+  list(JOIN ringsched_absent " " packages)
+  message(FATAL_ERROR "Needed and absent. On Debian or Ubuntu: apt-get install ${packages}")
+endif()

@@ -1,0 +1,142 @@
+#include "ringsched/scheduler/layout.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "nearest.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/problem.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::string_view kNames[] = {"contiguous", "striped", "zigzag", "halves"};
+
+// `count` positions from `start` on, cut into parts of nearly equal size, the larger ones first.
+std::vector<TokenRange> cut_evenly(std::int64_t start, std::int64_t count, std::int64_t parts) {
+  std::vector<TokenRange> cut;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t size = count / parts + (i < count % parts ? 1 : 0);
+    cut.push_back({start, 1, size});
+    start += size;
+  }
+  return cut;
+}
+
+Layout with_equal_shares(std::string_view name, std::uint32_t workers,
+                         std::vector<TokenRange> chunks) {
+  Layout layout{std::string(name), std::move(chunks), {}};
+  const auto each = static_cast<std::uint32_t>(layout.chunks.size()) / workers;
+  for (std::uint32_t w = 0; w <= workers; ++w) layout.first.push_back(w * each);
+  return layout;
+}
+
+// Chunks without stride, in the order of the sequence, must meet end to end.
+void check_sweep(const Layout& layout, Tokens tokens) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t c = 0; c < layout.chunks.size(); ++c)
+    if (layout.chunks[c].count > 0) order.push_back(c);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return layout.chunks[a].start < layout.chunks[b].start;
+  });
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const TokenRange& r = layout.chunks[order[i]];
+    if (r.start < next)
+      fail("layout: token {} is in chunk {} and in chunk {}", r.start, order[i - 1], order[i]);
+    if (r.start > next) fail("layout: token {} is in no chunk", next);
+    next = r.start + r.count;
+  }
+  if (next != tokens.value) fail("layout: token {} is in no chunk", next);
+}
+
+void check_by_marking(const Layout& layout, Tokens tokens) {
+  std::vector<bool> held(static_cast<std::size_t>(tokens.value));
+  for (std::uint32_t c = 0; c < layout.chunks.size(); ++c) {
+    const TokenRange& r = layout.chunks[c];
+    for (std::int64_t i = 0; i < r.count; ++i) {
+      auto&& mark = held[static_cast<std::size_t>(r.position(i))];
+      if (mark) fail("layout: token {} is in chunk {} and in one before it", r.position(i), c);
+      mark = true;
+    }
+  }
+  // As many marks as tokens, none twice: none is missing.
+}
+
+}  // namespace
+
+WorkerId Layout::owner(ChunkId c) const {
+  const auto next = std::upper_bound(first.begin(), first.end(), c.value);
+  return {static_cast<std::uint32_t>(next - first.begin() - 1)};
+}
+
+Tokens Layout::rows(Region r) const {
+  Tokens sum;
+  for (const TokenRange& range : ranges(r)) sum += {range.count};
+  return sum;
+}
+
+Layout contiguous(std::uint32_t workers, Tokens tokens) {
+  return with_equal_shares("contiguous", workers, cut_evenly(0, tokens.value, workers));
+}
+
+Layout striped(std::uint32_t workers, Tokens tokens) {
+  std::vector<TokenRange> chunks;
+  for (std::int64_t w = 0; w < workers; ++w)
+    chunks.push_back({w, workers, tokens.value / workers + (w < tokens.value % workers ? 1 : 0)});
+  return with_equal_shares("striped", workers, std::move(chunks));
+}
+
+Layout zigzag(std::uint32_t workers, Tokens tokens) {
+  const std::vector<TokenRange> parts = cut_evenly(0, tokens.value, 2 * std::int64_t{workers});
+  std::vector<TokenRange> chunks;
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    chunks.push_back(parts[w]);
+    chunks.push_back(parts[2 * std::size_t{workers} - 1 - w]);
+  }
+  return with_equal_shares("zigzag", workers, std::move(chunks));
+}
+
+Layout halves(std::uint32_t workers, Tokens tokens) {
+  std::vector<TokenRange> chunks;
+  for (const TokenRange& share : cut_evenly(0, tokens.value, workers))
+    for (const TokenRange& half : cut_evenly(share.start, share.count, 2)) chunks.push_back(half);
+  return with_equal_shares("halves", workers, std::move(chunks));
+}
+
+std::span<const std::string_view> layout_names() { return kNames; }
+
+Layout make_layout(std::string_view name, std::uint32_t workers, Tokens tokens) {
+  constexpr Layout (*makers[])(std::uint32_t, Tokens) = {contiguous, striped, zigzag, halves};
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == name) return makers[i](workers, tokens);
+  throw Error(unknown_name("layout", name, kNames));
+}
+
+void check(const Layout& layout, Tokens tokens) {
+  if (layout.first.size() < 2 || layout.first.front() != 0 ||
+      layout.first.back() != layout.chunks.size() ||
+      !std::is_sorted(layout.first.begin(), layout.first.end()))
+    fail("layout: the chunks are not listed worker by worker");
+  std::int64_t sum = 0;
+  bool has_strides = false;
+  for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
+    const TokenRange& r = layout.chunks[c];
+    if (r.count < 0 || r.stride < 1 || r.start < 0 || r.start > kMaxTokens ||
+        r.stride > kMaxTokens || r.count > tokens.value)
+      fail("layout: chunk {} has start {}, stride {} and count {}, out of range for {} tokens", c,
+           r.start, r.stride, r.count, tokens.value);
+    if (r.count > 0 && r.position(r.count - 1) >= tokens.value)
+      fail("layout: chunk {} reaches to token {}, and the last is {}", c, r.position(r.count - 1),
+           tokens.value - 1);
+    sum += r.count;
+    has_strides = has_strides || (r.stride > 1 && r.count > 1);
+  }
+  if (!has_strides) return check_sweep(layout, tokens);
+  if (sum != tokens.value)
+    fail("layout: the chunks hold {} tokens in all, and the problem {}", sum, tokens.value);
+  check_by_marking(layout, tokens);
+}
+
+}  // namespace ringsched

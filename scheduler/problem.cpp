@@ -1,0 +1,86 @@
+#include "ringsched/scheduler/problem.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "nearest.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kDtypes = {"fp32", "bf16", "fp16"};
+constexpr std::array<std::string_view, 3> kPasses = {"forward", "backward", "both"};
+
+template <class Enum, std::size_t N>
+Enum parse_name(std::string_view what, std::string_view text,
+                const std::array<std::string_view, N>& names) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (names[i] == text) return static_cast<Enum>(i);
+  throw Error(unknown_name(what, text, names));
+}
+
+void check_range(std::string_view what, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most) fail("{} is {}, and should be from 1 to {}", what, value, most);
+}
+
+}  // namespace
+
+void check(const Problem& p) {
+  check_range("workers", p.workers, kMaxWorkers);
+  check_range("tokens", p.tokens.value, kMaxTokens);
+  check_range("heads", p.heads, kMaxHeads);
+  check_range("kv_heads", p.kv_heads, kMaxHeads);
+  check_range("head_dim", p.head_dim, kMaxHeadDim);
+  if (p.tokens.value < p.workers)
+    fail("tokens is {}, but {} workers need at least {}: one each", p.tokens.value, p.workers,
+         p.workers);
+  if (p.heads % p.kv_heads != 0)
+    fail("kv_heads is {}, which does not divide the {} heads", p.kv_heads, p.heads);
+  if (const auto bounds = p.mask.document_bounds(); !bounds.empty())
+    if (bounds.back() != p.tokens.value)
+      fail("the documents of the mask hold {} tokens, and the problem {}", bounds.back(),
+           p.tokens.value);
+}
+
+std::int64_t size_of(Dtype dtype) { return dtype == Dtype::Fp32 ? 4 : 2; }
+std::string_view to_text(Dtype dtype) { return kDtypes[static_cast<std::size_t>(dtype)]; }
+std::string_view to_text(Pass pass) { return kPasses[static_cast<std::size_t>(pass)]; }
+Dtype parse_dtype(std::string_view text) { return parse_name<Dtype>("dtype", text, kDtypes); }
+Pass parse_pass(std::string_view text) { return parse_name<Pass>("pass", text, kPasses); }
+
+std::int64_t parse_count(std::string_view text, std::string_view what) {
+  const auto wrong = [&]() {
+    fail("{} is '{}', and should be a whole number such as 4096, 64K or 1M", what,
+         text.substr(0, 40));
+  };
+  std::int64_t n = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, n);
+  if (error != std::errc{} || n < 0) wrong();
+  std::int64_t unit = 1;
+  if (stop != end) {
+    switch (*stop) {
+      case 'k':
+      case 'K':
+        unit = std::int64_t{1} << 10;
+        break;
+      case 'm':
+      case 'M':
+        unit = std::int64_t{1} << 20;
+        break;
+      case 'g':
+      case 'G':
+        unit = std::int64_t{1} << 30;
+        break;
+      default:
+        wrong();
+    }
+    if (stop + 1 != end) wrong();
+  }
+  if (n > std::numeric_limits<std::int64_t>::max() / unit) wrong();
+  return n * unit;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,131 @@
+"""Checks that includes run only the way the layers allow, and that this check can fail.
+
+  scheduler <- simulator, runtime, viz (which do not know each other) <- cli
+  scheduler/verify*: nothing of the builder or the schedules it judges, however indirectly
+"""
+
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAY_INCLUDE = {
+    "scheduler": {"scheduler"},
+    "simulator": {"scheduler", "simulator"},
+    "runtime": {"scheduler", "runtime"},
+    "viz": {"scheduler", "viz"},
+    "cli": {"scheduler", "simulator", "runtime", "viz", "cli"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+SOURCES = {".cpp", ".hpp", ".h", ".cu", ".cuh"}
+MAKES_PLANS = re.compile(r"schedules/|(builder|schedule|registry)[^/]*$")
+
+
+def sources(root: Path) -> list[Path]:
+    found = (p for part in MAY_INCLUDE for p in sorted((root / part).rglob("*")))
+    return [p for p in found if p.suffix in SOURCES]
+
+
+def includes(root: Path, file: Path) -> list[tuple[str, Path | None]]:
+    """What `file` includes of this project, as written and as found (None: nowhere)."""
+    part = file.relative_to(root).parts[0]
+    result = []
+    for bracket, name in INCLUDE.findall(file.read_text(encoding="utf-8")):
+        ours = re.match(r"ringsched/(\w+)/", name)
+        if bracket == "<" and not ours:
+            continue
+        if ours:
+            places = [root / ours[1] / "include"]
+        else:
+            places = [file.parent, root / part, root]
+        found = [(p / name).resolve() for p in places if (p / name).is_file()]
+        result.append((name, found[0] if found else None))
+    return result
+
+
+def violations(root: Path) -> list[str]:
+    root = root.resolve()
+    found = []
+    for file in sources(root):
+        here = file.relative_to(root)
+        for name, target in includes(root, file):
+            if target is None or not target.is_relative_to(root):
+                found.append(f"{here}: includes {name}, which is no file of this project")
+            elif target.relative_to(root).parts[0] not in MAY_INCLUDE[here.parts[0]]:
+                found.append(f"{here}: {here.parts[0]} may not include {name}")
+        if here.parts[0] == "scheduler" and here.name.startswith("verify"):
+            for met in sorted(reachable(root, file)):
+                if MAKES_PLANS.search(str(met.relative_to(root / "scheduler"))):
+                    found.append(f"{here}: depends on {met.relative_to(root)}, which it judges")
+    return found
+
+
+def reachable(root: Path, file: Path) -> set[Path]:
+    met, left = set(), [file]
+    while left:
+        for _, target in includes(root, left.pop()):
+            if target and target.is_relative_to(root / "scheduler") and target not in met:
+                met.add(target)
+                left.append(target)
+    return met
+
+
+class Layering(unittest.TestCase):
+    def test_this_repository(self):
+        self.assertTrue(sources(ROOT), "no sources found: nothing was checked")
+        self.assertEqual(violations(ROOT), [])
+
+    def broken(self, files: dict[str, str]) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return violations(Path(folder))
+
+    def test_allowed(self):
+        files = {
+            "scheduler/include/ringsched/scheduler/plan.hpp": "#include <vector>\n",
+            "viz/include/ringsched/viz/svg.hpp": '#include "ringsched/scheduler/plan.hpp"\n',
+            "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "ringsched/viz/svg.hpp"\n',
+        }
+        self.assertEqual(self.broken(files), [])
+
+    def test_layers_are_told_apart(self):
+        headers = {f"{p}/include/ringsched/{p}/x.hpp": "" for p in MAY_INCLUDE}
+        for part, allowed in MAY_INCLUDE.items():
+            for other in MAY_INCLUDE.keys() - allowed:
+                for line in (
+                    f'#include "ringsched/{other}/x.hpp"\n',
+                    f"#  include <ringsched/{other}/x.hpp>\n",
+                    f'#include "../{other}/include/ringsched/{other}/x.hpp"\n',
+                ):
+                    with self.subTest(part=part, line=line):
+                        self.assertEqual(len(self.broken(headers | {f"{part}/a.cpp": line})), 1)
+
+    def test_unknown_file(self):
+        self.assertEqual(len(self.broken({"viz/a.cpp": '#include "gone.hpp"\n'})), 1)
+
+    def test_verifier_is_independent(self):
+        api = "scheduler/include/ringsched/scheduler"
+        files = {
+            f"{api}/builder.hpp": "",
+            f"{api}/plan.hpp": "",
+            f"{api}/mid.hpp": '#include "ringsched/scheduler/builder.hpp"\n',
+            "scheduler/schedules/ring.hpp": "",
+        }
+        for name, count in [
+            ("ringsched/scheduler/plan.hpp", 0),
+            ("ringsched/scheduler/builder.hpp", 1),
+            ("ringsched/scheduler/mid.hpp", 1),  # indirectly
+            ("schedules/ring.hpp", 1),
+        ]:
+            with self.subTest(include=name):
+                verifier = {"scheduler/verify_order.cpp": f'#include "{name}"\n'}
+                self.assertEqual(len(self.broken(files | verifier)), count)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=1))
