@@ -214,7 +214,9 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
   };
   if (is_attend(task.kind)) {
     const Region rows = plan_.regions[task.region.value], keys = plan_.regions[task.keys.value];
-    const std::uint64_t chunk_pairs = std::uint64_t{rows.count} * keys.count;
+    // A row chunk meets every key chunk, and may look at every document on the way.
+    const std::uint64_t chunk_pairs =
+        std::uint64_t{rows.count} * (keys.count + plan_.problem.mask.document_bounds().size());
     if (chunk_pairs > chunk_pairs_left_)
       where.fail(
           "the tasks so far attend too many chunks for a file of this size; use fewer and "
