@@ -1,0 +1,223 @@
+// What holds of every schedule. A new schedule needs one row here: its time in the block model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/verify.hpp"
+#include "support/block_model.hpp"
+#include "support/cases.hpp"
+#include "support/interpreter.hpp"
+
+namespace ringsched {
+namespace {
+
+class EverySchedule : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(All, EverySchedule, testing::ValuesIn(all_schedules(64)),
+                         [](const auto& c) { return c.param.name(); });
+
+class EverySmallSchedule : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(All, EverySmallSchedule, testing::ValuesIn(all_schedules(9)),
+                         [](const auto& c) { return c.param.name(); });
+
+std::vector<Mask> masks(std::int64_t tokens) {
+  std::vector<Mask> all = {Mask::causal(), Mask::full(), Mask::window({tokens / 3 + 1}),
+                           Mask::prefix_window({tokens / 5}, {tokens / 4 + 1})};
+  if (tokens >= 4)
+    all.push_back(
+        Mask::documents({{tokens / 4}, {tokens / 4 + 1}, {tokens - 2 * (tokens / 4) - 1}}));
+  return all;
+}
+
+TEST_P(EverySchedule, VerifiesForAllPassesMasksHeadRatiosAndUnevenTokenCounts) {
+  const auto [schedule, w] = GetParam();
+  std::vector<std::int64_t> token_counts = {2 * std::int64_t{w} + w / 2};
+  if (w <= 33)
+    token_counts.insert(token_counts.end(), {std::int64_t{w}, 37 * std::int64_t{w} + w - 1});
+  for (const std::int64_t tokens : token_counts)
+    for (const Mask& mask : masks(tokens))
+      for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
+        Problem p = small_problem(w, tokens, pass, mask);
+        p.kv_heads = std::array{1u, 2u, 4u}[static_cast<std::size_t>(tokens) % 3];
+        const Verification v = verify(build_plan(p, *schedule));
+        ASSERT_TRUE(v.holds()) << tokens << " tokens, " << to_text(mask) << ", " << to_text(pass)
+                               << ": " << v.violations[0].text;
+        ASSERT_EQ(v.unread, 0u) << "it moves what nobody reads: " << tokens << " tokens, "
+                                << to_text(mask) << ", " << to_text(pass);
+      }
+}
+
+TEST_P(EverySchedule, VerifiesUnderEveryOverlapAndThreeBuffers) {
+  const auto [schedule, w] = GetParam();
+  for (const Pass pass : {Pass::Forward, Pass::Both})
+    for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded})
+      for (const std::uint32_t buffers : {0u, 3u}) {
+        const Problem p = small_problem(w, 3 * std::int64_t{w} + 1, pass);
+        const Verification v =
+            verify(limit_communication(build_plan(p, *schedule), {overlap, buffers}));
+        ASSERT_TRUE(v.holds()) << to_text(overlap) << ", " << buffers << " buffers, "
+                               << to_text(pass) << ": " << v.violations[0].text;
+      }
+}
+
+// The verifier's second opinion: pair by pair, on real sets.
+TEST_P(EverySmallSchedule, ComputesEachVisiblePairOnceWhenInterpretedNaively) {
+  const auto [schedule, w] = GetParam();
+  for (const std::int64_t tokens : {std::int64_t{w}, 2 * std::int64_t{w} + w / 2 + 1})
+    for (const Mask& mask : masks(tokens))
+      for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+        for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
+          const Plan plan = limit_communication(
+              build_plan(small_problem(w, tokens, pass, mask), *schedule), {overlap, 3});
+          ASSERT_EQ(interpret(plan, w), "") << tokens << " tokens, " << to_text(mask) << ", "
+                                            << to_text(pass) << ", " << to_text(overlap);
+        }
+}
+
+TEST_P(EverySchedule, NumbersTasksAndStepsInProgramOrder) {
+  const auto [schedule, w] = GetParam();
+  const Plan plan = build_plan(small_problem(w, 4 * std::int64_t{w}, Pass::Both), *schedule);
+  for (std::uint32_t id = 1; id < plan.tasks.size(); ++id)
+    ASSERT_LE(plan.tasks[id - 1].step, plan.tasks[id].step) << "task " << id;
+}
+
+struct Expectation {
+  std::string_view schedule;
+  // The makespan for W workers when a diagonal block costs d.
+  Sixteenths (*time)(std::int64_t workers, Sixteenths d);
+};
+
+Sixteenths plus(Sixteenths a, Sixteenths b) { return {a.value + b.value}; }
+
+// striped has tiles of its own and is counted in pairs, below.
+constexpr Sixteenths half{8};
+const Expectation kBlockTimes[] = {
+    {"ring", [](std::int64_t w, Sixteenths d) { return plus(blocks(w - 1), d); }},
+    {"zigzag", [](std::int64_t w, Sixteenths d) { return plus(Sixteenths{8 * (w - 1)}, d); }},
+    {"balanced", [](std::int64_t w, Sixteenths d) { return plus(blocks(w / 2), d); }},
+    {"balanced-split",
+     [](std::int64_t w, Sixteenths d) { return plus(Sixteenths{8 * (w - 1)}, d); }},
+};
+
+TEST(BlockModel, GivesTheTimesOfThePapers) {
+  for (const Expectation& e : kBlockTimes)
+    for (std::uint32_t w = 1; w <= 33; ++w)
+      for (const Sixteenths d : {Sixteenths{8}, Sixteenths{16}, Sixteenths{6}}) {
+        const Plan plan =
+            build_plan(small_problem(w, 8 * std::int64_t{w}), find_schedule(e.schedule));
+        EXPECT_EQ(block_model(plan, d).makespan, e.time(w, d)) << e.schedule << " W=" << w;
+      }
+}
+
+TEST(BlockModel, HasARowForEverySchedule) {
+  for (const Schedule& s : schedules())
+    EXPECT_TRUE(s.name == "striped" ||
+                std::ranges::any_of(kBlockTimes,
+                                    [&](const Expectation& e) { return e.schedule == s.name; }))
+        << s.name << " has no row in kBlockTimes";
+}
+
+TEST(BlockModel, LeavesNoIdleTimeToBalancedSplitAndToOddBalanced) {
+  for (std::uint32_t w = 1; w <= 33; ++w)
+    for (const std::string_view name : {"balanced", "balanced-split"}) {
+      if (name == "balanced" && w % 2 == 0) continue;
+      const BlockModel m =
+          block_model(build_plan(small_problem(w, 8 * std::int64_t{w}), find_schedule(name)), half);
+      EXPECT_EQ(m.makespan.value * w, m.work.value) << name << " W=" << w;
+    }
+}
+
+// DistFlashAttn: 36 blocks on 8 workers in 5 steps; with half-cost diagonals 32 blocks in 4 1/2.
+TEST(BlockModel, GivesBalancedTheSpeedupOfItsPaperAtEightWorkers) {
+  const Plan plan = build_plan(small_problem(8, 64), find_schedule("balanced"));
+  const BlockModel whole = block_model(plan, {16}), halved = block_model(plan, half);
+  EXPECT_EQ(whole.work, blocks(36));
+  EXPECT_EQ(whole.makespan, blocks(5));
+  EXPECT_EQ(halved.work, blocks(32));
+  EXPECT_EQ(halved.makespan, (Sixteenths{72}));
+}
+
+TEST(Striped, GivesEachWorkerAtEachStepACausalOrStrictlyCausalTile) {
+  for (std::uint32_t w = 1; w <= 33; ++w) {
+    constexpr std::int64_t rows = 8;
+    const Plan plan = build_plan(small_problem(w, rows * w), find_schedule("striped"));
+    std::map<Step, std::int64_t> slowest;
+    for (const Task& t : plan.tasks) {
+      if (t.kind != TaskKind::Attend) continue;
+      const std::uint32_t q = plan.regions[t.region.value].first.value;
+      const std::uint32_t k = plan.regions[t.keys.value].first.value;
+      const Work& work = plan.works[t.work.value];
+      EXPECT_EQ(work.form, k <= q ? TileForm::Causal : TileForm::StrictlyCausal);
+      EXPECT_EQ(work.pairs.value, k <= q ? rows * (rows + 1) / 2 : rows * (rows - 1) / 2);
+      slowest[t.step] = std::max(slowest[t.step], work.pairs.value);
+    }
+    // Some worker always has the causal tile, so W steps take W/2 blocks and W/2 rows.
+    std::int64_t pairs = 0;
+    for (const auto& [step, most] : slowest) pairs += most;
+    EXPECT_EQ(pairs, w * rows * (rows + 1) / 2) << "W=" << w;
+  }
+}
+
+std::map<TensorKind, int> messages(const Plan& plan) {
+  std::map<TensorKind, int> count;
+  for (const Task& t : plan.tasks)
+    if (t.kind == TaskKind::Receive) ++count[t.makes];
+  return count;
+}
+
+TEST(Balanced, MovesAsOftenAsItsPaperSays) {
+  EXPECT_THAT(messages(build_plan(small_problem(8, 64), find_schedule("balanced"))),
+              testing::UnorderedElementsAre(testing::Pair(TensorKind::KeyValue, 22),
+                                            testing::Pair(TensorKind::Query, 6),
+                                            testing::Pair(TensorKind::Partial, 6)));
+}
+
+TEST(Balanced, NeverHasMoreThanOneAttendPerWorkerAndStep) {
+  for (std::uint32_t w = 1; w <= 33; ++w)
+    for (const Schedule& s : schedules()) {
+      const Plan plan = build_plan(small_problem(w, 4 * std::int64_t{w}), s);
+      std::map<std::pair<Step, std::uint32_t>, int> attends;
+      for (const Task& t : plan.tasks)
+        if (t.kind == TaskKind::Attend) {
+          const int here = ++attends[{t.step, t.worker_index}];
+          EXPECT_EQ(here, 1) << s.name << " W=" << w;
+        }
+    }
+}
+
+TEST(Ring, DoesNotPassKeysOnToWorkersThatAllSkipThem) {
+  const Plan causal = build_plan(small_problem(8, 64), find_schedule("ring"));
+  EXPECT_EQ(messages(causal)[TensorKind::KeyValue], 28);  // chunk k visits k+1 .. 7
+  const Plan full =
+      build_plan(small_problem(8, 64, Pass::Forward, Mask::full()), find_schedule("ring"));
+  EXPECT_EQ(messages(full)[TensorKind::KeyValue], 56);
+}
+
+TEST(Zigzag, PassesOnOnlyTheHalfOfTheFirstKeysThatIsEverSeen) {
+  const Plan plan = build_plan(small_problem(4, 64), find_schedule("zigzag"));
+  for (const Task& t : plan.tasks)
+    if (t.kind == TaskKind::Receive) {
+      const Region r = plan.regions[t.region.value];
+      EXPECT_EQ(r.count, r.first.value == 0 ? 1u : 2u);
+    }
+}
+
+TEST(Schedules, AreFoundByNameAndAskedBackByTheNearest) {
+  EXPECT_EQ(find_schedule("zigzag").name, "zigzag");
+  try {
+    find_schedule("blanced");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("did you mean balanced?"));
+  }
+}
+
+TEST(Schedules, RefuseAPlanTooLongToHold) {
+  Problem p = small_problem(65535, 65535, Pass::Forward, Mask::full());
+  EXPECT_THROW(build_plan(p, find_schedule("ring")), Error);
+}
+
+}  // namespace
+}  // namespace ringsched

@@ -1,0 +1,272 @@
+// Each kind of fault, made by hand, and what verify() says of it.
+#include "ringsched/scheduler/verify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ringsched/scheduler/overlap.hpp"
+#include "support/cases.hpp"
+#include "support/interpreter.hpp"
+#include "support/surgery.hpp"
+
+namespace ringsched {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Plan plan_of(std::string_view schedule, std::uint32_t workers, Pass pass = Pass::Forward) {
+  return build_plan(small_problem(workers, 4 * std::int64_t{workers}, pass),
+                    find_schedule(schedule));
+}
+
+// The n-th task of a kind on a worker.
+TaskId find_task(const Plan& plan, TaskKind kind, std::uint32_t worker, int n = 0) {
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == kind && plan.tasks[id].worker_index == worker && n-- == 0)
+      return {id};
+  throw std::logic_error("the test names a task that is not there");
+}
+
+std::string first_violation(const Plan& plan, Rule rule) {
+  const Verification v = verify(plan);
+  for (const Violation& x : v.violations)
+    if (x.rule == rule) return x.text;
+  return v.holds() ? "it holds" : "only: " + v.violations[0].text;
+}
+
+// LightSeq's public code rests in the last step of an odd number of workers too, as if it were
+// even.
+void lightseq(const Problem& problem, PlanBuilder& plan) {
+  const std::uint32_t w = problem.workers;
+  std::vector<Partial> helped;
+  for (Step t = 0; t <= w / 2 + 1; ++t) {
+    plan.step(t);
+    for (Partial& p : helped) p = plan.move(p, p.owner);
+    std::vector<Partial> made;
+    for (std::uint32_t r = 0; r < w && t <= w / 2; ++r) {
+      const WorkerId self{r}, other{(r + w - t) % w};
+      if (r >= t) {
+        made.push_back(plan.attend(plan.queries(self), plan.move(plan.keys(other), self)));
+      } else if (t < w / 2) {
+        made.push_back(plan.attend(plan.move(plan.queries(other), self), plan.keys(self)));
+      }
+    }
+    for (const Partial& p : helped) plan.merge(p);
+    helped.clear();
+    for (const Partial& p : made) p.worker == p.owner ? plan.merge(p) : helped.push_back(p);
+  }
+}
+constexpr Schedule kLightSeq{"lightseq", "", "", contiguous, lightseq};
+
+TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
+  for (std::uint32_t w = 3; w <= 33; w += 2) {
+    const Plan plan = build_plan(small_problem(w, w), kLightSeq);
+    const Verification v = verify(plan, {.most = 1000});
+    // The pairs at distance (W+1)/2, and only they.
+    ASSERT_EQ(v.violations.size(), (w - 1) / 2) << "W=" << w;
+    for (std::uint32_t i = 0; i < v.violations.size(); ++i) {
+      const std::uint32_t q = (w + 1) / 2 + i;
+      EXPECT_EQ(v.violations[i].rule, Rule::Coverage);
+      EXPECT_EQ(v.violations[i].worker, WorkerId{q});
+      EXPECT_THAT(v.violations[i].text, AllOf(HasSubstr("query chunk " + std::to_string(q) + " "),
+                                              HasSubstr("never meets"),
+                                              HasSubstr("key chunk " + std::to_string(i) + " ")));
+    }
+  }
+}
+
+TEST(Verify, AcceptsTheSameRuleForEvenWorkerCounts) {
+  for (std::uint32_t w = 2; w <= 32; w += 2)
+    EXPECT_TRUE(verify(build_plan(small_problem(w, w), kLightSeq)).holds()) << "W=" << w;
+}
+
+void twice(const Problem& problem, PlanBuilder& plan) {
+  for (std::uint32_t r = 0; r < problem.workers; ++r)
+    for (int i = 0; i < 2; ++i)
+      plan.merge(plan.attend(plan.queries(WorkerId{r}), plan.keys(WorkerId{r})));
+}
+
+TEST(Verify, FindsAPairThatIsComputedTwice) {
+  const Plan plan = build_plan(small_problem(1, 4), {"twice", "", "", contiguous, twice});
+  EXPECT_THAT(first_violation(plan, Rule::Coverage),
+              AllOf(HasSubstr("query chunk 0 meets key chunk 0 twice"), HasSubstr("task 0"),
+                    HasSubstr("task 1")));
+}
+
+TEST(Verify, FindsAPartialThatIsNeverMerged) {
+  Plan plan = plan_of("ring", 3);
+  const TaskId merge = find_task(plan, TaskKind::Merge, 2, 1);
+  const TaskId output = find_task(plan, TaskKind::Output, 2);
+  plan.tasks[output.value].inputs[0] = plan.tasks[merge.value].inputs[0];
+  erase_task(plan, merge);
+  EXPECT_THAT(first_violation(plan, Rule::Coverage),
+              AllOf(HasSubstr("worker 2, step 2"), HasSubstr("query chunk 2 with key chunk 0"),
+                    HasSubstr("never merged")));
+}
+
+TEST(Verify, FindsAPartialThatIsMergedTwice) {
+  Plan plan = plan_of("ring", 3);
+  const TaskId first = find_task(plan, TaskKind::Merge, 2, 0);
+  const TaskId second = find_task(plan, TaskKind::Merge, 2, 1);
+  plan.tasks[second.value].inputs[1] = plan.tasks[first.value].inputs[1];
+  EXPECT_THAT(first_violation(plan, Rule::Coverage), HasSubstr("it would count twice"));
+}
+
+TEST(Verify, FindsASendWithoutAReceiveAndTheReverse) {
+  Plan no_receive = plan_of("ring", 3);
+  erase_task(no_receive, find_task(no_receive, TaskKind::Receive, 1));
+  EXPECT_THAT(first_violation(no_receive, Rule::Communication),
+              AllOf(HasSubstr("send of key_value chunk 0"), HasSubstr("has no receive")));
+  Plan no_send = plan_of("ring", 3);
+  erase_task(no_send, find_task(no_send, TaskKind::Send, 0));
+  EXPECT_THAT(first_violation(no_send, Rule::Communication),
+              AllOf(HasSubstr("receive of key_value chunk 0"), HasSubstr("has no send")));
+}
+
+TEST(Verify, FindsASizeMismatch) {
+  Plan plan = build_plan(small_problem(3, 13), find_schedule("ring"));
+  plan.tasks[find_task(plan, TaskKind::Receive, 1).value].region = {2};
+  EXPECT_THAT(first_violation(plan, Rule::Communication),
+              AllOf(HasSubstr("carries chunk 0 (320 bytes)"), HasSubstr("chunk 2 (256 bytes)")));
+}
+
+TEST(Verify, FindsAUseBeforeArrival) {
+  Plan plan = plan_of("ring", 3);
+  const TaskId receive = find_task(plan, TaskKind::Receive, 1);
+  const TaskId attend = find_task(plan, TaskKind::Attend, 1, 1);
+  swap_tasks(plan, receive, attend);
+  EXPECT_THAT(first_violation(plan, Rule::Communication),
+              AllOf(HasSubstr("attend of query chunk 1 with key chunk 0"),
+                    HasSubstr("before it is there"), HasSubstr("receive of key_value chunk 0")));
+}
+
+TEST(Verify, FindsAUseOfWhatWasNeverSentHere) {
+  Plan plan = plan_of("ring", 3);
+  const TaskId attend = find_task(plan, TaskKind::Attend, 1, 1);
+  plan.tasks[attend.value].inputs[1] = {3};  // the keys of worker 0, at home
+  EXPECT_THAT(first_violation(plan, Rule::Communication),
+              HasSubstr("held by worker 0, which it has not received"));
+}
+
+// Two workers that both send first and receive second, each transfer on its own.
+Plan head_on(bool grouped) {
+  Plan plan = build_plan(small_problem(2, 8, Pass::Forward, Mask::full()), find_schedule("ring"));
+  // send 0>1, receive, send 1>0, receive: bring both sends to the front.
+  const TaskId first{find_task(plan, TaskKind::Receive, 1)},
+      second{find_task(plan, TaskKind::Send, 1)};
+  swap_tasks(plan, first, second);
+  for (Task& t : plan.tasks) t.with_previous = grouped && t.kind == TaskKind::Receive;
+  return plan;
+}
+
+TEST(Verify, FindsARendezvousCycleUnlessItIsPostedAsAGroup) {
+  EXPECT_THAT(first_violation(head_on(false), Rule::Deadlock),
+              AllOf(HasSubstr("send of key_value chunk 0 to worker 1) waits for"),
+                    HasSubstr("send of key_value chunk 1 to worker 0) waits for")));
+  EXPECT_TRUE(verify(head_on(true)).holds());
+}
+
+TEST(Verify, FindsABufferThatIsOverwrittenTooEarly) {
+  Plan plan = limit_communication(plan_of("ring", 4), {Overlap::Unbounded, 2});
+  ASSERT_TRUE(verify(plan).holds());
+  plan.controls.clear();
+  EXPECT_THAT(first_violation(plan, Rule::Memory),
+              AllOf(HasSubstr("overwrites buffer"), HasSubstr("may still read")));
+  bool ever_wrong = false;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) ever_wrong |= !interpret(plan, seed).empty();
+  EXPECT_TRUE(ever_wrong) << "no order of events shows the fault that verify claims";
+}
+
+TEST(Verify, FindsGradientsPreparedFromAnUnfinishedResult) {
+  Plan plan = plan_of("ring", 3, Pass::Both);
+  const TaskId prepare = find_task(plan, TaskKind::Prepare, 2);
+  const TaskId early = find_task(plan, TaskKind::Attend, 2);
+  plan.tasks[prepare.value].inputs[0] = plan.output(early);
+  EXPECT_THAT(first_violation(plan, Rule::Coverage), HasSubstr("not the final one"));
+}
+
+TEST(Verify, FindsAKeyGradientThatNeverComesHome) {
+  Plan plan = plan_of("balanced", 4, Pass::Backward);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == TaskKind::Send &&
+        plan.tasks[id].makes == TensorKind::KeyValueGradient) {
+      const TaskId receive = plan.tasks[id].peer;
+      erase_task(plan, receive);
+      erase_task(plan, {id});
+      break;
+    }
+  EXPECT_FALSE(verify(plan).holds());
+}
+
+TEST(Verify, NamesWorkLeftOutByWorkerAndNotByTask) {
+  Plan plan = plan_of("zigzag", 4);
+  const TaskId output = find_task(plan, TaskKind::Output, 3);
+  erase_task(plan, output);
+  const Verification v = verify(plan);
+  ASSERT_FALSE(v.holds());
+  EXPECT_EQ(v.violations[0].worker, WorkerId{3});
+}
+
+TEST(Verify, StopsAtTheNumberOfViolationsAskedFor) {
+  Problem p = small_problem(33, 33);
+  Plan empty = build_plan(p, find_schedule("ring"));
+  empty.tasks.clear();
+  const Verification v = verify(empty, {.most = 7});
+  EXPECT_EQ(v.violations.size(), 7u);
+  EXPECT_TRUE(v.more);
+}
+
+TEST(Verify, CountsWhatIsMovedForNothing) {
+  Plan plan = plan_of("ring", 3);
+  ASSERT_EQ(verify(plan).unread, 0u);
+  // Keys of worker 2 go to worker 0, which sees none of them.
+  Task send, receive;
+  send.kind = TaskKind::Send;
+  receive.kind = TaskKind::Receive;
+  send.makes = receive.makes = TensorKind::KeyValue;
+  send.lane = receive.lane = Lane::Fetch;
+  send.worker_index = 2;
+  send.region = receive.region = {2};
+  send.work = receive.work = plan.tasks[find_task(plan, TaskKind::Receive, 1).value].work;
+  send.inputs[0] = {3 + 2};
+  send.step = receive.step = 2;
+  const auto next = static_cast<std::uint32_t>(plan.tasks.size());
+  send.peer = {next + 1};
+  receive.peer = {next};
+  plan.tasks.push_back(send);
+  plan.tasks.push_back(receive);
+  const Verification v = verify(plan);
+  EXPECT_TRUE(v.holds());
+  EXPECT_EQ(v.unread, 1u);
+}
+
+TEST(Peak, OfARingIsTwoVisitorsBesidesItsOwn) {
+  const Problem p = small_problem(8, 64, Pass::Forward, Mask::full());
+  const Plan plan =
+      limit_communication(build_plan(p, find_schedule("ring")), {Overlap::Prefetch, 0});
+  const Verification v = verify(plan);
+  const Tokens rows{8};
+  const auto bytes = [&](TensorKind k) { return tensor_bytes(p, k, rows).value; };
+  // Own Q and KV, the result so far and what is about to be merged, one visitor and the next.
+  for (const Bytes peak : v.peak)
+    EXPECT_EQ(peak.value, bytes(TensorKind::Query) + 3 * bytes(TensorKind::KeyValue) +
+                              2 * bytes(TensorKind::Partial));
+}
+
+TEST(Peak, GrowsWithTheWorkersOnlyWhenCommunicationIsUnbounded) {
+  const auto peak = [](std::uint32_t w, Overlap overlap) {
+    const Problem p = small_problem(w, 8 * std::int64_t{w});
+    const Verification v =
+        verify(limit_communication(build_plan(p, find_schedule("balanced")), {overlap, 0}));
+    return std::max_element(v.peak.begin(), v.peak.end())->value;
+  };
+  EXPECT_EQ(peak(32, Overlap::Prefetch), peak(64, Overlap::Prefetch));
+  EXPECT_LE(peak(32, Overlap::None), peak(32, Overlap::Prefetch));
+  EXPECT_LT(peak(32, Overlap::Unbounded), peak(64, Overlap::Unbounded));
+}
+
+}  // namespace
+}  // namespace ringsched

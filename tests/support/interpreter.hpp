@@ -1,0 +1,18 @@
+// Executes a plan on real sets of (query token, key token) pairs, naively, and compares what comes
+// out with the mask. It shares nothing with verify(): no regions are compared, no uses followed, no
+// order reasoned about. Workers and lanes run in a random order with transfers that wait for each
+// other, and what is received into a buffer destroys what was there, at the first moment at which
+// it may.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+// Empty if this run computed exactly what the problem asks for, else what went wrong.
+std::string interpret(const Plan&, std::uint64_t seed);
+
+}  // namespace ringsched

@@ -1,0 +1,147 @@
+#include "support/surgery.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace ringsched {
+
+namespace {
+
+// Lays the tasks out anew: order[i] is the old id of the i-th, and may leave some out or repeat
+// some.
+void relay(Plan& plan, const std::vector<std::uint32_t>& order) {
+  std::vector<TaskId> moved(plan.tasks.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i)
+    if (!moved[order[i]].valid()) moved[order[i]] = {i};
+  const auto n = static_cast<std::uint32_t>(plan.initial.size());
+  const auto task = [&](TaskId t) { return t.value < moved.size() ? moved[t.value] : TaskId{}; };
+
+  TaskArray tasks;
+  for (const std::uint32_t old : order) {
+    Task t = plan.tasks[old];
+    for (TensorId& input : t.inputs) {
+      if (!input.valid() || input.value < n) continue;
+      const TaskId maker = task(plan.producer(input));
+      input = maker.valid() ? TensorId{n + 2 * maker.value + (input.value - n) % 2} : TensorId{};
+    }
+    if (is_transfer(t.kind)) t.peer = task(t.peer);
+    tasks.push_back(t);
+  }
+  plan.tasks = std::move(tasks);
+
+  std::vector<ControlEdge> controls;
+  for (const ControlEdge& e : plan.controls)
+    if (task(e.before).valid() && task(e.after).valid())
+      controls.push_back({task(e.before), task(e.after)});
+  std::sort(controls.begin(), controls.end(), [](const ControlEdge& a, const ControlEdge& b) {
+    return a.after != b.after ? a.after < b.after : a.before < b.before;
+  });
+  plan.controls = std::move(controls);
+  std::vector<BufferSlot> slots;
+  for (const BufferSlot& s : plan.slots)
+    if (task(s.receive).valid()) slots.push_back({task(s.receive), s.slot});
+  std::sort(slots.begin(), slots.end(),
+            [](const BufferSlot& a, const BufferSlot& b) { return a.receive < b.receive; });
+  plan.slots = std::move(slots);
+}
+
+std::vector<std::uint32_t> identity(const Plan& plan) {
+  std::vector<std::uint32_t> order(plan.tasks.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  return order;
+}
+
+}  // namespace
+
+void erase_task(Plan& plan, TaskId t) {
+  auto order = identity(plan);
+  order.erase(order.begin() + t.value);
+  relay(plan, order);
+}
+
+void repeat_task(Plan& plan, TaskId t) {
+  auto order = identity(plan);
+  order.insert(order.begin() + t.value + 1, t.value);
+  relay(plan, order);
+}
+
+void swap_tasks(Plan& plan, TaskId a, TaskId b) {
+  auto order = identity(plan);
+  std::swap(order[a.value], order[b.value]);
+  relay(plan, order);
+}
+
+std::string mutate(Plan& plan, std::mt19937_64& random) {
+  const auto any = [&](std::size_t n) { return static_cast<std::uint32_t>(random() % n); };
+  const TaskId id{any(plan.tasks.size())}, other{any(plan.tasks.size())};
+  Task& t = plan.tasks[id.value];
+  const std::string_view kind = to_text(t.kind);
+  const std::function<std::string()> changes[] = {
+      [&] {
+        erase_task(plan, id);
+        return fmt::format("dropped task {} ({})", id.value, kind);
+      },
+      [&] {
+        repeat_task(plan, id);
+        return fmt::format("repeated task {} ({})", id.value, kind);
+      },
+      [&] {
+        swap_tasks(plan, id, other);
+        return fmt::format("swapped tasks {} and {}", id.value, other.value);
+      },
+      [&] {
+        const TaskId next{std::min<std::uint32_t>(
+            id.value + 1, static_cast<std::uint32_t>(plan.tasks.size()) - 1)};
+        swap_tasks(plan, id, next);
+        return fmt::format("swapped task {} ({}) with the next", id.value, kind);
+      },
+      [&] {
+        TensorId& input = t.inputs[any(3)];
+        input = {any(plan.initial.size() + 2 * plan.tasks.size())};
+        return fmt::format("task {} ({}) reads tensor {}", id.value, kind, input.value);
+      },
+      [&] {
+        t.inputs[0] = plan.tasks[other.value].inputs[0];
+        return fmt::format("task {} ({}) reads what task {} reads", id.value, kind, other.value);
+      },
+      [&] {
+        t.worker_index = static_cast<std::uint16_t>(any(plan.problem.workers));
+        return fmt::format("task {} ({}) goes to worker {}", id.value, kind, t.worker_index);
+      },
+      [&] {
+        t.region = {any(plan.regions.size())};
+        return fmt::format("task {} ({}) has region {}", id.value, kind, t.region.value);
+      },
+      [&] {
+        if (is_transfer(t.kind)) {
+          t.peer = other;
+        } else {
+          t.keys = {any(plan.regions.size())};
+        }
+        return fmt::format("task {} ({}) has other keys or another peer", id.value, kind);
+      },
+      [&] {
+        t.lane = static_cast<Lane>(any(kLanes));
+        return fmt::format("task {} ({}) goes to lane {}", id.value, kind, to_text(t.lane));
+      },
+      [&] {
+        t.with_previous = !t.with_previous;
+        return fmt::format("task {} ({}) joins or leaves its group", id.value, kind);
+      },
+      [&] {
+        if (!plan.controls.empty())
+          plan.controls.erase(plan.controls.begin() + any(plan.controls.size()));
+        return std::string("dropped a control edge");
+      },
+      [&] {
+        if (!plan.slots.empty()) plan.slots[any(plan.slots.size())].slot = any(3);
+        return std::string("gave a receive another buffer");
+      },
+  };
+  return changes[any(std::size(changes))]();
+}
+
+}  // namespace ringsched
