@@ -120,9 +120,8 @@ class Scanner {
   }
 
   bool word(std::string_view expected) {
-    if (text_.substr(at_, expected.size()) != expected)
-      return wrong(fmt::format("expected {}", expected));
-    at_ += expected.size();
+    for (const char c : expected)
+      if (!take(c)) return wrong(fmt::format("expected {}", expected));
     return true;
   }
 

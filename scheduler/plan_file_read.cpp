@@ -176,8 +176,8 @@ Plan plan_of(std::string_view file, dom::element document, std::size_t length) {
                       });
   add_initial_tensors(plan);
 
-  // Generous for every layout that is meant, and keeps the time within that of reading the file.
-  const std::uint64_t most_chunk_pairs = (std::uint64_t{1} << 20) + 4096 * std::uint64_t{length};
+  // Generous for every layout that is meant, and keeps the time proportional to the length.
+  const std::uint64_t most_chunk_pairs = (std::uint64_t{1} << 24) + 512 * std::uint64_t{length};
   TaskReader reader(file, plan, most_chunk_pairs);
   reader.read(array(where, "tasks", fields[Tasks]));
   if (!fields.has(AddOutputs) || boolean(where, "add_outputs", fields[AddOutputs]))

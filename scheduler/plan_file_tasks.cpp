@@ -213,16 +213,8 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
     if (said != derived) where.fail("\"{}\" is {}, but this task has {}", name, said, derived);
   };
   if (is_attend(task.kind)) {
-    const Region rows = plan_.regions[task.region.value], keys = plan_.regions[task.keys.value];
-    const std::uint64_t chunk_pairs = std::uint64_t{rows.count} * keys.count;
-    if (chunk_pairs > chunk_pairs_left_)
-      where.fail(
-          "the tasks so far attend too many chunks for a file of this size; use fewer and "
-          "longer chunks");
-    chunk_pairs_left_ -= chunk_pairs;
-    const Tile tile = plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
-    task.work = works_.find_or_add(plan_.works, work_of(tile));
-    return check(Pairs, tile.pairs.value);
+    task.work = work_of_tile(where, task.region, task.keys);
+    return check(Pairs, plan_.works[task.work.value].pairs.value);
   }
   switch (task.kind) {
     case TaskKind::Merge:
@@ -236,6 +228,27 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
       task.work = work_of_rows(task.makes, task.region);
   }
   check(Bytes, plan_.works[task.work.value].bytes.value);
+}
+
+WorkId TaskReader::work_of_tile(const Where& where, RegionId row_region, RegionId key_region) {
+  constexpr std::uint64_t worth_remembering = 16;
+  const Region rows = plan_.regions[row_region.value], keys = plan_.regions[key_region.value];
+  // A row chunk meets every key chunk, and may look at every document on the way.
+  const std::uint64_t cost =
+      std::uint64_t{rows.count} * (keys.count + plan_.problem.mask.document_bounds().size());
+  const std::uint64_t key = (std::uint64_t{row_region.value} << 32) | key_region.value;
+  if (cost > worth_remembering)
+    if (const auto known = costly_tiles_.find(key); known != costly_tiles_.end())
+      return known->second;
+  if (cost > chunk_pairs_left_)
+    where.fail(
+        "the tasks so far attend too many chunks for a file of this size; use fewer and longer "
+        "chunks");
+  chunk_pairs_left_ -= cost;
+  const Tile tile = plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
+  const WorkId work = works_.find_or_add(plan_.works, work_of(tile));
+  if (cost > worth_remembering) costly_tiles_.emplace(key, work);
+  return work;
 }
 
 WorkId TaskReader::work_of_rows(TensorKind kind, RegionId id) {

@@ -61,6 +61,7 @@ class TaskReader {
   RegionId region(const Where&, TaskField, const TaskFields&, bool has_default, const Task&);
   RegionId region_id(Region);
   void measure(const Where&, const TaskFields&, Task&);
+  WorkId work_of_tile(const Where&, RegionId rows, RegionId keys);
   WorkId work_of_rows(TensorKind, RegionId);
   void append(const Task&);
 
@@ -74,6 +75,8 @@ class TaskReader {
   std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
   std::unordered_map<std::uint64_t, std::uint32_t> other_regions_;
   WorkTable works_;
+  std::unordered_map<std::uint64_t, WorkId>
+      costly_tiles_;  // by both regions: many chunks or documents
 };
 
 }  // namespace ringsched::plan_file

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The example programs write plan files that fit docs/plan.schema.json and, given the program
+`ringsched` as an argument, that `ringsched verify` judges as they claim."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = sys.argv[1] if len(sys.argv) > 1 else None
+
+# script, arguments, whether it computes what it should
+EXAMPLES = (
+    [("ring_plan.py", [str(w)], True) for w in (1, 2, 3, 4, 7)]
+    + [("lightseq_odd.py", [str(w)], False) for w in (3, 5, 9)]
+    + [("lightseq_odd.py", [str(w), "--correct"], True) for w in (3, 5, 9)]
+)
+
+
+def check_verdict(text, correct, what):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(text)
+        file.flush()
+        run = subprocess.run([PROGRAM, "verify", file.name], capture_output=True, text=True)
+    expected = 0 if correct else 1
+    assert run.returncode == expected, f"{what}: exit status {run.returncode}\n{run.stdout}{run.stderr}"
+
+
+def main():
+    schema = json.loads((ROOT / "docs/plan.schema.json").read_text())
+    validator = None
+    if jsonschema:
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validator = jsonschema.Draft202012Validator(schema)
+    for script, arguments, correct in EXAMPLES:
+        what = " ".join([script, *arguments])
+        run = subprocess.run([sys.executable, str(ROOT / "examples" / script), *arguments],
+                             capture_output=True, text=True, check=True)
+        plan = json.loads(run.stdout)
+        if validator:
+            validator.validate(plan)
+        if PROGRAM:
+            check_verdict(run.stdout, correct, what)
+    if validator:
+        for seed in sorted((ROOT / "tests/fuzz/corpus/plan_file").glob("*.json")):
+            validator.validate(json.loads(seed.read_text()))
+        for broken in ({"do": "attend"}, {"do": "send", "in": ["KV0"], "from": 1},
+                       {"do": "receive", "from": None}, {"do": "merge", "in": [1, "K1"]}):
+            plan["tasks"] = [broken]
+            assert not validator.is_valid(plan), broken
+    print(f"{len(EXAMPLES)} example plans; "
+          f"{'checked' if validator else 'not checked (no jsonschema)'} against the schema, "
+          f"{'verified' if PROGRAM else 'not verified (no program given)'}")
+
+
+main()
