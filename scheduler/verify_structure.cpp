@@ -101,7 +101,10 @@ class StructureCheck {
 
   bool is_there(TaskId id, TensorId t) const {
     if (t.value < plan_.initial.size()) return true;
-    return t.value < plan_.initial.size() + 2 * plan_.tasks.size() && plan_.producer(t) < id;
+    if (t.value >= plan_.initial.size() + 2 * plan_.tasks.size()) return false;
+    const TaskId maker = plan_.producer(t);
+    return maker < id &&
+           (t.value - plan_.initial.size()) % 2 < outputs_of(plan_.tasks[maker.value].kind);
   }
 
   bool is_kind(TaskId id, std::size_t index, const Tensor& t, TensorKind wanted) {
