@@ -32,26 +32,46 @@ Layout with_equal_shares(std::string_view name, std::uint32_t workers,
   return layout;
 }
 
-// Chunks without stride, in the order of the sequence, must meet end to end.
-void check_sweep(const Layout& layout, Tokens tokens) {
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t c = 0; c < layout.chunks.size(); ++c)
-    if (layout.chunks[c].count > 0) order.push_back(c);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return layout.chunks[a].start < layout.chunks[b].start;
+// Chunks of one common stride, sorted by what their positions leave when divided by it: within each
+// remainder they must meet end to end.
+void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
+  struct Piece {
+    std::int64_t remainder, index, count;
+    std::size_t chunk;
+  };
+  std::vector<Piece> pieces;
+  for (std::size_t c = 0; c < layout.chunks.size(); ++c)
+    if (const TokenRange& r = layout.chunks[c]; r.count > 0)
+      pieces.push_back({r.start % stride, r.start / stride, r.count, c});
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return a.remainder != b.remainder ? a.remainder < b.remainder : a.index < b.index;
   });
-  std::int64_t next = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const TokenRange& r = layout.chunks[order[i]];
-    if (r.start < next)
-      fail("layout: token {} is in chunk {} and in chunk {}", r.start, order[i - 1], order[i]);
-    if (r.start > next) fail("layout: token {} is in no chunk", next);
-    next = r.start + r.count;
+
+  std::int64_t remainder = 0, index = 0;
+  std::size_t before = 0;
+  const auto finish = [&] {
+    if (const std::int64_t next = remainder + stride * index; next < tokens.value)
+      fail("layout: token {} is in no chunk", next);
+    ++remainder;
+    index = 0;
+  };
+  for (const Piece& p : pieces) {
+    while (remainder < p.remainder) finish();
+    if (p.index < index)
+      fail("layout: token {} is in chunk {} and in chunk {}", remainder + stride * p.index, before,
+           p.chunk);
+    if (p.index > index) finish();  // says which token is missing
+    index += p.count;
+    before = p.chunk;
   }
-  if (next != tokens.value) fail("layout: token {} is in no chunk", next);
+  while (remainder < std::min(stride, tokens.value)) finish();
 }
 
 void check_by_marking(const Layout& layout, Tokens tokens) {
+  constexpr std::int64_t most = std::int64_t{1} << 28;
+  if (tokens.value > most)
+    fail("layout: chunks of different strides are checked for up to {} tokens, and there are {}",
+         most, tokens.value);
   std::vector<bool> held(static_cast<std::size_t>(tokens.value));
   for (std::uint32_t c = 0; c < layout.chunks.size(); ++c) {
     const TokenRange& r = layout.chunks[c];
@@ -120,7 +140,7 @@ void check(const Layout& layout, Tokens tokens) {
       !std::is_sorted(layout.first.begin(), layout.first.end()))
     fail("layout: the chunks are not listed worker by worker");
   std::int64_t sum = 0;
-  bool has_strides = false;
+  std::int64_t stride = 0;  // of all chunks that have one; -1: they differ
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const TokenRange& r = layout.chunks[c];
     if (r.count < 0 || r.stride < 1 || r.start < 0 || r.start > kMaxTokens ||
@@ -131,9 +151,9 @@ void check(const Layout& layout, Tokens tokens) {
       fail("layout: chunk {} reaches to token {}, and the last is {}", c, r.position(r.count - 1),
            tokens.value - 1);
     sum += r.count;
-    has_strides = has_strides || (r.stride > 1 && r.count > 1);
+    if (r.count > 1) stride = stride == 0 || stride == r.stride ? r.stride : -1;
   }
-  if (!has_strides) return check_sweep(layout, tokens);
+  if (stride != -1) return check_sweep(layout, std::max<std::int64_t>(stride, 1), tokens);
   if (sum != tokens.value)
     fail("layout: the chunks hold {} tokens in all, and the problem {}", sum, tokens.value);
   check_by_marking(layout, tokens);

@@ -1,4 +1,5 @@
-// Whatever reads as a plan must be written as a text that reads as the same plan.
+// Whatever reads as a plan must be written as a text that reads as the same plan, and verify must
+// come to a verdict on it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +8,9 @@
 #include <string_view>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/verify.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ringsched;
@@ -24,5 +27,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::fputs(text.c_str(), stderr);
     std::abort();
   }
+  if (const Verification v = verify(plan); v.holds()) limit_communication(std::move(plan), {});
   return 0;
 }
