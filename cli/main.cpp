@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   program.get_formatter()->column_width(28);
   program.footer(
       "Try:  ringsched plan --workers 8 --schedule balanced\n"
-      "Exit codes: 0 good, 1 a check did not hold, 2 bad input or usage, 3 a run failed.");
+      "Exit codes: 0 good, 1 a check did not hold, 2 bad input, 3 a run failed.");
   ExitCode code = 0;
   add_schedules_command(program, code);
   add_plan_command(program, code);

@@ -25,7 +25,7 @@ void ProblemFlags::add_to(CLI::App& command) {
   flag("-w,--workers", workers_, "N", "devices that share the attention (8)");
   flag("-t,--tokens", tokens_, "N", "in all, e.g. 64K (8K for each worker)");
   flag("--heads", heads_, "N", "query heads (32)");
-  flag("--kv-heads", kv_heads_, "N", "key and value heads (8; as --heads where 8 is no divisor)");
+  flag("--kv-heads", kv_heads_, "N", "key and value heads (8, or as --heads)");
   flag("--head-dim", head_dim_, "N", "(128)");
   flag("--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (bf16)");
   flag("--mask", mask_, "MASK",

@@ -6,6 +6,8 @@
 #include <array>
 #include <map>
 
+#include "ringsched/scheduler/nearest.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -86,10 +88,16 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong) {
-  std::string what = wrong.what();
   std::string command = "ringsched";
   for (const CLI::App* used : program.get_subcommands()) command += " " + used->get_name();
-  return fmt::format("{} (see {} --help)", what, command);
+  const std::vector<std::string> unused = program.remaining();
+  if (program.get_subcommands().empty() && !unused.empty() && !unused[0].starts_with('-')) {
+    std::vector<std::string> names;
+    for (const CLI::App* known : program.get_subcommands({})) names.push_back(known->get_name());
+    return unknown_name("subcommand", unused[0],
+                        std::vector<std::string_view>(names.begin(), names.end()));
+  }
+  return fmt::format("{} (see {} --help)", wrong.what(), command);
 }
 
 }  // namespace ringsched

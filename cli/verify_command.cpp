@@ -67,7 +67,7 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
   CLI::App* app =
       program.add_subcommand("verify", "Prove a plan file, or show what is wrong with it");
   auto command = std::make_shared<VerifyCommand>();
-  app->add_option("file", command->file, "a plan file (docs/plan-format.md); - for standard input")
+  app->add_option("file", command->file, "a plan file; - for standard input")
       ->required()
       ->type_name("FILE");
   app->add_option("--most", command->most, "violations to look for before stopping (20)")

@@ -10,9 +10,6 @@ namespace ringsched {
 
 namespace {
 
-// A plan this long fills 16 GiB; the survey of a longer one is stopped before it eats the memory.
-constexpr std::uint64_t kMaxTasks = std::uint64_t{1} << 29;
-
 template <class T>
 T chunk_of(const T& whole, std::uint32_t i) {
   if (i >= whole.view.count) throw std::logic_error("part: there is no such chunk in this share");
@@ -22,17 +19,13 @@ T chunk_of(const T& whole, std::uint32_t i) {
   return part;
 }
 
-[[noreturn]] void too_long() {
-  fail("this plan has more than {} million tasks, too many to hold; use fewer workers",
-       kMaxTasks / 1'000'000);
-}
-
 }  // namespace
 
 Queries Queries::part(std::uint32_t i) const { return chunk_of(*this, i); }
 Keys Keys::part(std::uint32_t i) const { return chunk_of(*this, i); }
 
-PlanBuilder::PlanBuilder(const Problem& problem, Layout layout) {
+PlanBuilder::PlanBuilder(const Problem& problem, Layout layout, std::uint64_t most_tasks)
+    : most_tasks_(most_tasks) {
   plan_.problem = problem;
   plan_.layout = std::move(layout);
   const std::uint32_t workers = problem.workers;
@@ -97,7 +90,7 @@ void PlanBuilder::begin(Mode mode) {
   const std::uint64_t moves = surveyed_query_moves_ * (forward ? 1 : 2) +
                               surveyed_key_moves_ * (forward ? 1 : 3) + surveyed_returns_;
   const std::uint64_t tasks = surveyed_attends_ * (forward ? 2 : 3) + 2 * moves + 3 * workers;
-  if (plan_.tasks.size() + tasks > kMaxTasks) too_long();
+  if (plan_.tasks.size() + tasks > most_tasks_) too_long();
   plan_.tasks.reserve(plan_.tasks.size() + tasks);
 
   first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;
@@ -109,6 +102,10 @@ void PlanBuilder::begin(Mode mode) {
     copy_key_gradient_.assign(copies_.size(), {});
     prepare_gradients();
   }
+}
+
+void PlanBuilder::too_long() const {
+  fail("this plan has more than {} tasks, too many to hold; use fewer workers", most_tasks_);
 }
 
 void PlanBuilder::step(Step s) {
@@ -236,7 +233,7 @@ void PlanBuilder::merge(const Partial& p) {
 }
 
 void PlanBuilder::survey_move(const Operand& from) {
-  if (copies_.size() >= kMaxTasks / 2) too_long();
+  if (copies_.size() >= most_tasks_ / 2) too_long();
   copies_.push_back({.parent = from.copy});
   if (has_backward()) paths_.push_back({.attends_when_moved = next_attend_});
 }

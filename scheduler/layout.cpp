@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "nearest.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {

@@ -1,4 +1,4 @@
-#include "nearest.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

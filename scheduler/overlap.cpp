@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "nearest.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 
 namespace ringsched {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "nearest.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/error.hpp"
 
 namespace ringsched::plan_file {

@@ -3,8 +3,8 @@
 #include <array>
 #include <charconv>
 
-#include "nearest.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 
 namespace ringsched {
 

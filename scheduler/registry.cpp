@@ -1,8 +1,8 @@
 #include <utility>
 #include <vector>
 
-#include "nearest.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
 // One line for each schedule: function, name, layout, summary, source.
@@ -41,9 +41,9 @@ const Schedule& find_schedule(std::string_view name) {
   throw Error(unknown_name("schedule", name, names));
 }
 
-Plan build_plan(const Problem& problem, const Schedule& schedule) {
+Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t most_tasks) {
   check(problem);
-  PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens));
+  PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens), most_tasks);
   const auto run = [&](PlanBuilder::Mode mode) {
     builder.begin(mode);
     schedule.build(problem, builder);

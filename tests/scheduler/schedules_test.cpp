@@ -215,8 +215,13 @@ TEST(Schedules, AreFoundByNameAndAskedBackByTheNearest) {
 }
 
 TEST(Schedules, RefuseAPlanTooLongToHold) {
-  Problem p = small_problem(65535, 65535, Pass::Forward, Mask::full());
-  EXPECT_THROW(build_plan(p, find_schedule("ring")), Error);
+  const Problem p = small_problem(8, 64);
+  for (const Schedule& s : schedules()) {
+    const Plan plan = build_plan(p, s);
+    EXPECT_NO_THROW(build_plan(p, s, 2 * plan.tasks.size()));
+    EXPECT_THROW(build_plan(p, s, plan.tasks.size() - 1), Error);
+    EXPECT_THROW(build_plan(p, s, 4), Error);
+  }
 }
 
 }  // namespace

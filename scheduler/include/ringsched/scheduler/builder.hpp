@@ -56,9 +56,12 @@ struct Partial {
   bool valid() const { return worker.valid(); }
 };
 
+// A plan this long fills 8 GiB. Longer ones are refused before they eat the memory.
+inline constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 28;
+
 class PlanBuilder {
  public:
-  PlanBuilder(const Problem& problem, Layout layout);
+  PlanBuilder(const Problem& problem, Layout layout, std::uint64_t most_tasks = kMostTasks);
 
   Queries queries(WorkerId) const;  // the whole share of a worker, at home
   Keys keys(WorkerId) const;
@@ -108,6 +111,7 @@ class PlanBuilder {
     RegionId region;
   };
 
+  [[noreturn]] void too_long() const;
   bool has_backward() const { return plan_.problem.pass != Pass::Forward; }
   RegionId region_id(Region);
   RegionId add_region(Region);
@@ -135,6 +139,7 @@ class PlanBuilder {
   void write_outputs(TensorKind, const std::vector<Accumulator>&);
 
   Plan plan_;
+  std::uint64_t most_tasks_;
   Mode mode_ = Mode::Survey;
   Step step_ = 0;
   Step first_step_ = 0;  // of the pass being written

@@ -21,7 +21,8 @@ std::span<const Schedule> schedules();
 const Schedule& find_schedule(std::string_view name);  // throws Error naming the nearest
 
 // The plan as the schedule means it: communication runs as far ahead as its data allow. What limits
-// it is a pass of its own (overlap.hpp).
-Plan build_plan(const Problem&, const Schedule&);
+// it is a pass of its own (overlap.hpp). Throws Error where the problem makes no sense or the plan
+// would have more than `most_tasks`.
+Plan build_plan(const Problem&, const Schedule&, std::uint64_t most_tasks = kMostTasks);
 
 }  // namespace ringsched

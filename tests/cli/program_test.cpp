@@ -1,0 +1,162 @@
+// The program as a person meets it: what it prints, where, and what it exits with. What it says at
+// length is kept in tests/golden/; RINGSCHED_REFRESH=1 writes it anew.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+std::string read_all(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Program : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "ringsched-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Runs in the test's own folder, through the shell.
+  Outcome run(const std::string& arguments) const {
+    const std::string command = "cd '" + folder_.string() + "' && '" RINGSCHED_PROGRAM "' " +
+                                arguments + " >out.txt 2>err.txt";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(folder_ / "out.txt"),
+            read_all(folder_ / "err.txt")};
+  }
+
+  std::filesystem::path folder_;
+};
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::filesystem::path path =
+      std::filesystem::path(RINGSCHED_SOURCE_DIR) / "tests" / "golden" / name;
+  if (std::getenv("RINGSCHED_REFRESH")) std::ofstream(path, std::ios::binary) << text;
+  EXPECT_EQ(text, read_all(path)) << "RINGSCHED_REFRESH=1 writes " << path << " anew";
+}
+
+TEST_F(Program, SaysAtLengthWhatItAlwaysSaid) {
+  for (const auto& [golden, arguments] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"help.txt", "--help"},
+           {"plan_help.txt", "plan --help"},
+           {"verify_help.txt", "verify --help"},
+           {"schedules.txt", "schedules"},
+           {"schedules.json", "schedules --format json"},
+           {"plan_balanced_8.txt", "plan --workers 8 --schedule balanced"},
+           {"plan_split_4_both.txt", "plan -w 4 -s balanced-split --pass both --kv-heads 32"},
+           {"plan_zigzag_3.json", "plan -w 3 -s zigzag --format json"},
+           {"plan_ring_64.txt", "plan -w 64 -s ring --tokens 1M --mask window:64K"}}) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 0) << arguments;
+    EXPECT_EQ(o.err, "") << arguments;
+    expect_golden(golden, o.out);
+  }
+}
+
+TEST_F(Program, FitsItsHelpIntoEightyColumns) {
+  for (const char* arguments : {"--help", "plan --help", "verify --help", "schedules --help"}) {
+    std::istringstream lines(run(arguments).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
+TEST_F(Program, SaysItsVersion) { EXPECT_THAT(run("--version").out, StartsWith("ringsched ")); }
+
+TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "subcommand"},
+      {"frobnicate", "there is no subcommand 'frobnicate' (known: schedules, plan, verify)"},
+      {"paln -w 3", "did you mean plan?"},
+      {"plan --bogus", "--bogus (see ringsched plan --help)"},
+      {"plan -s zigzak", "did you mean zigzag?"},
+      {"plan -w 0", "workers is 0, and should be from 1 to 65535"},
+      {"plan -w -3", "-3"},
+      {"plan -w 99999999999999999999", "99999999999999999999"},
+      {"plan -w 5000000000", "--workers is 5000000000"},
+      {"plan -t 4", "tokens is 4, but 8 workers need at least 8"},
+      {"plan -t 64X", "--tokens is '64X'"},
+      {"plan --heads 32 --kv-heads 5", "kv_heads is 5, which does not divide"},
+      {"plan --dtype fp8", "there is no dtype 'fp8'"},
+      {"plan --mask diagonal", "the mask is 'diagonal'"},
+      {"plan --pass sideways", "there is no pass 'sideways'"},
+      {"plan --overlap some", "there is no overlap mode 'some'"},
+      {"plan -s ring --buffers 1", "ring needs more than 1 key_value buffer"},
+      {"plan --format yaml", "--format"},
+      {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
+      {"plan -o /", "/"},
+      {"verify", "file is required"},
+      {"verify nothing.json", "nothing.json"},
+      {"verify .", "."},
+      {"verify --most 0 x.json", "--most"},
+  };
+  for (const auto& [arguments, says] : cases) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << arguments;
+    EXPECT_EQ(o.out, "") << arguments;
+    EXPECT_THAT(o.err, StartsWith("ringsched: ")) << arguments;
+    EXPECT_THAT(o.err, HasSubstr(says)) << arguments;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+}
+
+TEST_F(Program, WritesAPlanThatItThenProves) {
+  for (const char* schedule : {"ring", "striped", "zigzag", "balanced", "balanced-split"}) {
+    const std::string flags = std::string(" -w 5 -t 77 --pass both -s ") + schedule;
+    EXPECT_EQ(run("plan -o p.json" + flags).code, 0);
+    const Outcome proof = run("verify p.json");
+    EXPECT_EQ(proof.code, 0) << proof.err;
+    EXPECT_THAT(proof.out, HasSubstr("\nholds: "));
+    EXPECT_EQ(run("plan -o -" + flags).out, read_all(folder_ / "p.json"));
+    EXPECT_EQ(run("verify - < p.json").out, proof.out);
+  }
+}
+
+TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
+  std::ofstream(folder_ / "bad.json") << R"({"format":"ringsched-plan","version":1,
+    "problem":{"workers":2,"tokens":8,"heads":2,"kv_heads":1,"head_dim":4,"dtype":"fp32",
+               "mask":"causal","pass":"forward"},
+    "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
+  const Outcome text = run("verify bad.json");
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.out,
+              HasSubstr("coverage: query chunk 1 (worker 1) never meets key chunk 0 (worker 0)"));
+  EXPECT_THAT(text.out, HasSubstr("does not hold: 1 violation"));
+  const Outcome json = run("verify bad.json --format json");
+  EXPECT_EQ(json.code, 1);
+  EXPECT_THAT(json.out, HasSubstr("\"holds\": false"));
+  EXPECT_THAT(json.out, HasSubstr("\"rule\": \"coverage\", \"worker\": 1"));
+}
+
+TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {
+  std::ofstream(folder_ / "p.json") << "old";
+  EXPECT_EQ(run("plan -s ring --buffers 1 -o p.json").code, 2);
+  EXPECT_EQ(read_all(folder_ / "p.json"), "old");
+}
+
+TEST_F(Program, FailsWhenItCannotPrint) {
+  const std::string command = "'" RINGSCHED_PROGRAM "' plan >/dev/full 2>/dev/null";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+}  // namespace
