@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "stage.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -63,18 +64,41 @@ void print_json(const Plan& plan, const PlanSummary& s, const Verification& v) {
              s.plan_memory.value);
 }
 
-void run(const PlanCommand& command) {
-  const Plan plan = limit_communication(
-      build_plan(command.flags.problem(), command.flags.schedule()), command.flags.limits());
-  const Verification verification = verify(plan);
+// About a second's work from here on.
+constexpr std::size_t kManyTasks = 2'000'000;
+
+Plan build(const ProblemFlags& flags) {
+  const Problem problem = flags.problem();
+  const std::size_t blocks = std::size_t{problem.workers} * problem.workers;
+  const Stage stage(fmt::format("planning {}", counted(problem.workers, "worker")),
+                    blocks > kManyTasks / 2);
+  return limit_communication(build_plan(problem, flags.schedule()), flags.limits());
+}
+
+Verification prove(const Plan& plan) {
+  const Stage stage(
+      fmt::format("verifying {}", counted(static_cast<std::int64_t>(plan.tasks.size()), "task")),
+      plan.tasks.size() > kManyTasks);
+  Verification verification = verify(plan);
   if (!verification.holds())
     throw std::logic_error("the plan does not verify: " + verification.violations.front().text);
+  return verification;
+}
+
+void write(const Plan& plan, const std::string& path) {
+  const Stage stage(fmt::format("writing {}", path), plan.tasks.size() > kManyTasks);
+  write_plan_file(plan, path);
+}
+
+void run(const PlanCommand& command) {
+  const Plan plan = build(command.flags);
+  const Verification verification = prove(plan);
   if (command.output == "-") {
     const std::string text = write_plan(plan);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
-  if (!command.output.empty()) write_plan_file(plan, command.output);
+  if (!command.output.empty()) write(plan, command.output);
   const PlanSummary summary = summarise(plan);
   if (command.format == Format::Text) {
     print_text(plan, summary, verification, command);

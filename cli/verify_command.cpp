@@ -7,6 +7,7 @@
 #include "plan_summary.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "stage.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -18,6 +19,13 @@ struct VerifyCommand {
   std::size_t most = 20;
   Format format = Format::Text;
 };
+
+Verification prove(const Plan& plan, std::size_t most) {
+  const Stage stage(
+      fmt::format("verifying {}", counted(static_cast<std::int64_t>(plan.tasks.size()), "task")),
+      plan.tasks.size() > 2'000'000);
+  return verify(plan, {.most = most});
+}
 
 void print_text(const Plan& plan, const Verification& v, const VerifyCommand& command) {
   fmt::print("{}\n", headline(plan));
@@ -76,7 +84,7 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
   add_format_flag(*app, command->format);
   app->callback([command, &code] {
     const Plan plan = read_plan_file(command->file);
-    const Verification v = verify(plan, {.most = command->most});
+    const Verification v = prove(plan, command->most);
     if (command->format == Format::Text) {
       print_text(plan, v, *command);
     } else {
