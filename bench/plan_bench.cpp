@@ -78,7 +78,7 @@ void read_file(benchmark::State& state) {
 }
 
 constexpr auto kMs = benchmark::kMillisecond;
-BENCHMARK_CAPTURE(build, ring / full, "ring", Mask::full())
+BENCHMARK_CAPTURE(build, ring_full, "ring", Mask::full())
     ->RangeMultiplier(4)
     ->Range(64, 1024)
     ->Unit(kMs);
