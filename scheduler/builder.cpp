@@ -149,20 +149,26 @@ Plan PlanBuilder::finish(std::string_view schedule) && {
   return std::move(plan_);
 }
 
-Queries PlanBuilder::move(const Queries& from, WorkerId to) {
-  if (!from.valid() || from.worker == to) return from;
-  Queries moved = from;
+// Makes `moved` a copy on worker `to`. Says what to send, if anything of it will be read.
+std::optional<RegionId> PlanBuilder::start_move(const Operand& from, Operand& moved, WorkerId to) {
   moved.worker = to;
   moved.copy = next_copy_++;
   if (mode_ == Mode::Survey) {
     survey_move(from);
-    return moved;
+    return {};
   }
-  if (const Copy& use = copies_[moved.copy]; use.used()) {
-    const RegionId region = region_id({{use.first}, use.end - use.first});
-    moved.tensor = transfer(from.tensor, TensorKind::Query, region, from.worker, to, Lane::Fetch);
+  const Copy& use = copies_[moved.copy];
+  if (!use.used()) return {};
+  return region_id({{use.first}, use.end - use.first});
+}
+
+Queries PlanBuilder::move(const Queries& from, WorkerId to) {
+  if (!from.valid() || from.worker == to) return from;
+  Queries moved = from;
+  if (const auto region = start_move(from, moved, to)) {
+    moved.tensor = transfer(from.tensor, TensorKind::Query, *region, from.worker, to, Lane::Fetch);
     if (mode_ == Mode::Backward)
-      moved.gradient = transfer(from.gradient, TensorKind::PreparedGradient, region, from.worker,
+      moved.gradient = transfer(from.gradient, TensorKind::PreparedGradient, *region, from.worker,
                                 to, Lane::Fetch);
   }
   return moved;
@@ -171,16 +177,9 @@ Queries PlanBuilder::move(const Queries& from, WorkerId to) {
 Keys PlanBuilder::move(const Keys& from, WorkerId to) {
   if (!from.valid() || from.worker == to) return from;
   Keys moved = from;
-  moved.worker = to;
-  moved.copy = next_copy_++;
-  if (mode_ == Mode::Survey) {
-    survey_move(from);
-    return moved;
-  }
-  if (const Copy& use = copies_[moved.copy]; use.used()) {
-    const RegionId region = region_id({{use.first}, use.end - use.first});
+  if (const auto region = start_move(from, moved, to)) {
     moved.tensor =
-        transfer(from.tensor, TensorKind::KeyValue, region, from.worker, to, Lane::Fetch);
+        transfer(from.tensor, TensorKind::KeyValue, *region, from.worker, to, Lane::Fetch);
     if (mode_ == Mode::Backward) hand_on_gradient(from, moved);
   }
   return moved;
@@ -230,50 +229,6 @@ void PlanBuilder::merge(const Partial& p) {
   accumulate(forward ? TaskKind::Merge : TaskKind::Reduce,
              forward ? TensorKind::Partial : TensorKind::QueryGradient, p.worker,
              result_[p.owner.value], p.tensor, p.region);
-}
-
-void PlanBuilder::survey_move(const Operand& from) {
-  if (copies_.size() >= most_tasks_ / 2) too_long();
-  copies_.push_back({.parent = from.copy});
-  if (has_backward()) paths_.push_back({.attends_when_moved = next_attend_});
-}
-
-Partial PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
-  const Tile t = tile(q, k);
-  tiles_.push_back(t.form == TileForm::Empty ? WorkId{}
-                                             : works_.find_or_add(plan_.works, work_of(t)));
-  if (t.form == TileForm::Empty) return {};
-  mark_used(q.copy, q.view, surveyed_query_moves_);
-  mark_used(k.copy, k.view, surveyed_key_moves_);
-  if (has_backward() && !k.at_home()) paths_[k.copy].last_attend = next_attend_;
-  ++next_attend_;
-  ++surveyed_attends_;
-  return {q.owner, q.worker, {}, {}};
-}
-
-// What is read of a copy was also read of the copy it came from, if only to be sent.
-void PlanBuilder::mark_used(std::uint32_t copy, Region view, std::uint64_t& moves) {
-  while (copy != ~0u) {
-    Copy& c = copies_[copy];
-    if (!c.used()) {
-      c.first = view.first.value;
-      c.end = view.end();
-      ++moves;
-      if (has_backward() && c.parent != ~0u) {
-        CopyPath& parent = paths_[c.parent];
-        if (parent.onward == ~0u || parent.onward < copy) {
-          parent.onward = copy;
-          parent.attends_when_moved_on = paths_[copy].attends_when_moved;
-        }
-      }
-    } else if (c.first <= view.first.value && view.end() <= c.end) {
-      return;
-    } else {
-      c.first = std::min(c.first, view.first.value);
-      c.end = std::max(c.end, view.end());
-    }
-    copy = c.parent;
-  }
 }
 
 WorkId PlanBuilder::work_of_rows(TensorKind kind, RegionId region) {

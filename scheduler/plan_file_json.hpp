@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 
 namespace ringsched::plan_file {
 

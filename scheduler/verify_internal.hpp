@@ -77,7 +77,9 @@ class ControlIndex {
   std::vector<bool> has_;
 };
 
+void verify_tables(const Plan&, Findings&);
 void verify_structure(const Plan&, Findings&);
+void verify_edges(const Plan&, Findings&);
 void verify_coverage(const Plan&, Findings&);
 void verify_deadlock(const Plan&, const Lanes&, const ControlIndex&, Findings&);
 void verify_memory(const Plan&, const Lanes&, const ControlIndex&, Findings&,

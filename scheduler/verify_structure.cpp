@@ -14,10 +14,7 @@ class StructureCheck {
   StructureCheck(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings) {}
 
   void run() {
-    check_tables();
-    if (!findings_.empty()) return;  // the rest looks things up in them
     for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id) check_task({id});
-    if (findings_.empty()) check_edges();
   }
 
  private:
@@ -25,42 +22,6 @@ class StructureCheck {
   void wrong(TaskId id, fmt::format_string<Args...> text, Args&&... args) {
     findings_.add(Rule::Structure, {id}, "{}: {}", name_of(plan_, id),
                   fmt::format(text, std::forward<Args>(args)...));
-  }
-
-  void check_tables() {
-    const std::size_t chunks = plan_.layout.chunks.size();
-    const auto bad_region = [&](Region r) {
-      return r.count == 0 || r.first.value >= chunks || r.count > chunks - r.first.value;
-    };
-    if (plan_.layout.workers() != plan_.problem.workers)
-      findings_.add_missing(Rule::Structure, {}, "the layout has {} workers, the problem {}",
-                            plan_.layout.workers(), plan_.problem.workers);
-    if (std::any_of(plan_.regions.begin(), plan_.regions.end(), bad_region))
-      findings_.add_missing(Rule::Structure, {}, "a region reaches past the last of {} chunks",
-                            chunks);
-    for (const InitialTensor& t : plan_.initial)
-      if (t.worker.value >= plan_.problem.workers || t.region.value >= plan_.regions.size())
-        findings_.add_missing(Rule::Structure, {}, "an initial {} has no worker or no region",
-                              to_text(t.kind));
-      else if (!plan_.layout.share(t.worker).contains(plan_.regions[t.region.value]))
-        findings_.add_missing(Rule::Structure, t.worker,
-                              "an initial {} is not where its chunks live", to_text(t.kind));
-    if (!findings_.empty()) return;
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-      const Task& t = plan_.tasks[id];
-      const bool known = t.worker_index < plan_.problem.workers &&
-                         static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
-                         static_cast<std::uint32_t>(t.makes) < kTensorKinds &&
-                         static_cast<std::uint32_t>(t.lane) < kLanes &&
-                         t.region.value < plan_.regions.size() &&
-                         t.work.value < plan_.works.size() &&
-                         (!is_attend(t.kind) || t.keys.value < plan_.regions.size());
-      if (!known)
-        findings_.add(Rule::Structure, {TaskId{id}},
-                      "task {} names a worker, region or work that "
-                      "the plan does not have",
-                      id);
-    }
   }
 
   // The tensor a task reads as its `index`-th input, if it may.
@@ -292,47 +253,6 @@ class StructureCheck {
                     tensor_bytes(plan_.problem, kind, rows).value);
   }
 
-  void check_edges() {
-    const auto by_after = [](const ControlEdge& a, const ControlEdge& b) {
-      return a.after != b.after ? a.after < b.after : a.before < b.before;
-    };
-    if (!std::is_sorted(plan_.controls.begin(), plan_.controls.end(), by_after))
-      findings_.add_missing(Rule::Structure, {}, "the control edges are not in order");
-    for (const ControlEdge& e : plan_.controls) {
-      if (e.after.value >= plan_.tasks.size() || e.before >= e.after)
-        findings_.add_missing(Rule::Structure, {},
-                              "task {} is to wait for task {}, which is not before it",
-                              e.after.value, e.before.value);
-      else if (plan_.tasks[e.before.value].worker_index != plan_.tasks[e.after.value].worker_index)
-        findings_.add(Rule::Structure, {e.after, e.before},
-                      "{} is to wait for {}: control edges stay "
-                      "on one worker",
-                      name_of(plan_, e.after), name_of(plan_, e.before));
-    }
-    TaskId last{0};
-    for (const BufferSlot& s : plan_.slots) {
-      if (s.receive.value >= plan_.tasks.size() || s.receive < last ||
-          plan_.tasks[s.receive.value].kind != TaskKind::Receive)
-        findings_.add_missing(Rule::Structure, {},
-                              "buffer {} is given to task {}, which is no receive "
-                              "or out of order",
-                              s.slot, s.receive.value);
-      last = s.receive;
-    }
-    for (const Lanes lanes(plan_); const TaskId id : lanes.tasks) check_group(lanes, id);
-  }
-
-  void check_group(const Lanes& lanes, TaskId id) {
-    const Task& task = plan_.tasks[id.value];
-    if (!task.with_previous) return;
-    const std::size_t lane = Lanes::of(task);
-    const auto at = std::lower_bound(lanes.tasks.begin() + lanes.first[lane],
-                                     lanes.tasks.begin() + lanes.first[lane + 1], id);
-    if (at == lanes.tasks.begin() + lanes.first[lane] ||
-        !is_transfer(plan_.tasks[(at - 1)->value].kind))
-      wrong(id, "it is to be posted with the transfer before it, and there is none");
-  }
-
   static bool is_result(TensorKind kind) {
     return kind == TensorKind::Partial || kind == TensorKind::QueryGradient ||
            kind == TensorKind::KeyValueGradient;
@@ -345,7 +265,10 @@ class StructureCheck {
 }  // namespace
 
 void verify_structure(const Plan& plan, Findings& findings) {
+  verify_tables(plan, findings);
+  if (!findings.empty()) return;  // tasks look things up in them
   StructureCheck(plan, findings).run();
+  if (findings.empty()) verify_edges(plan, findings);
 }
 
 }  // namespace ringsched

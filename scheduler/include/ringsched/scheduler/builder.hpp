@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -128,6 +129,7 @@ class PlanBuilder {
   TensorId transfer(TensorId, TensorKind, RegionId, WorkerId from, WorkerId to, Lane);
   void accumulate(TaskKind, TensorKind, WorkerId, Accumulator&, TensorId, RegionId);
 
+  std::optional<RegionId> start_move(const Operand& from, Operand& moved, WorkerId to);
   void survey_move(const Operand& from);
   Partial survey_attend(const Operand& queries, const Operand& keys);
   void mark_used(std::uint32_t copy, Region view, std::uint64_t& moves);
