@@ -107,12 +107,19 @@ class CoverageCheck {
     }
   }
 
-  bool visible(std::uint32_t q, std::uint32_t k) const {
+  std::int64_t visible_pairs(std::uint32_t q, std::uint32_t k) const {
     return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), plan_.layout.ranges({{k}, 1}))
-               .pairs.value > 0;
+        .pairs.value;
   }
 
-  // Compares chunk by chunk, one row of query chunk against all keys at a time.
+  // Of a query chunk against the whole sequence, in one go.
+  std::int64_t visible_pairs(std::uint32_t q) const {
+    const TokenRange all{0, 1, plan_.problem.tokens.value};
+    return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), TokenSet({&all, 1})).pairs.value;
+  }
+
+  // Compares one row, a query chunk against all keys, at a time. As many pairs as there should be,
+  // none of them twice, are all of them; only where some are missing is it asked which.
   void check_rows(TaskKind kind) {
     std::vector<std::uint32_t> first(chunks_ + 1);
     const auto for_each_row = [&](auto&& visit) {
@@ -131,33 +138,44 @@ class CoverageCheck {
 
     std::vector<TaskId> met(chunks_);
     for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
-      std::fill(met.begin(), met.end(), TaskId{});
-      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i) meet(q, attends[i], met);
-      check_row(q, met, kind);
+      std::int64_t found = 0;
+      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i) found += meet(q, attends[i], met);
+      if (found != visible_pairs(q)) name_missing(q, met, kind);
+      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i)
+        for (std::uint32_t k = keys_of(attends[i]).first.value; k < keys_of(attends[i]).end(); ++k)
+          met[k] = {};
     }
   }
 
-  void meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met) {
-    const Region keys = plan_.regions[plan_.tasks[id.value].keys.value];
-    for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) {
-      if (met[k].valid() && visible(q, k))
+  Region keys_of(TaskId attend) const {
+    return plan_.regions[plan_.tasks[attend.value].keys.value];
+  }
+
+  // Returns how many pairs are met for the first time.
+  std::int64_t meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met) {
+    std::int64_t found = 0;
+    for (std::uint32_t k = keys_of(id).first.value; k < keys_of(id).end(); ++k) {
+      const std::int64_t pairs = visible_pairs(q, k);
+      if (!met[k].valid()) {
+        found += pairs;
+      } else if (pairs > 0) {
         findings_.add(Rule::Coverage, {id, met[k]},
                       "query chunk {} meets key chunk {} twice: in {} and in {}", q, k,
                       name_of(plan_, met[k]), name_of(plan_, id));
+      }
       met[k] = id;
     }
+    return found;
   }
 
-  void check_row(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind) {
-    for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k) {
-      if (!visible(q, k)) continue;
-      if (!met[k].valid())
+  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind) {
+    for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
+      if (!met[k].valid() && visible_pairs(q, k) > 0)
         findings_.add_missing(
             Rule::Coverage, plan_.layout.owner({q}),
             "query chunk {} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
             plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
             kind == TaskKind::Attend ? "forward" : "backward");
-    }
   }
 
   const Plan& plan_;
