@@ -54,6 +54,12 @@ Lanes::Lanes(const Plan& plan)
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) tasks[next[of(plan.tasks[id])]++] = {id};
 }
 
+RegionRows::RegionRows(const Plan& plan) {
+  std::vector<std::int64_t> before{0};  // tokens in all chunks before
+  for (const TokenRange& chunk : plan.layout.chunks) before.push_back(before.back() + chunk.count);
+  for (const Region& r : plan.regions) rows_.push_back({before[r.end()] - before[r.first.value]});
+}
+
 ControlIndex::ControlIndex(const Plan& plan)
     : edges_(plan.controls), has_(plan.controls.empty() ? 0 : plan.tasks.size()) {
   for (const ControlEdge& e : edges_) has_[e.after.value] = true;

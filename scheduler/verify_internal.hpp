@@ -66,6 +66,16 @@ struct Lanes {
   std::vector<TaskId> tasks;
 };
 
+// How many tokens each region holds: sums over chunks, made once.
+class RegionRows {
+ public:
+  explicit RegionRows(const Plan&);
+  Tokens operator[](RegionId id) const { return rows_[id.value]; }
+
+ private:
+  std::vector<Tokens> rows_;
+};
+
 // Edges of plan.controls that end at a task, without a search for the tasks that have none.
 class ControlIndex {
  public:

@@ -11,7 +11,8 @@ namespace {
 
 class StructureCheck {
  public:
-  StructureCheck(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings) {}
+  StructureCheck(const Plan& plan, Findings& findings)
+      : plan_(plan), findings_(findings), rows_(plan) {}
 
   void run() {
     for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id) check_task({id});
@@ -245,7 +246,7 @@ class StructureCheck {
     } else if (task.kind == TaskKind::Prepare) {
       kind = TensorKind::OutputGradient;
     }
-    const Tokens rows = plan_.layout.rows(plan_.regions[region.value]);
+    const Tokens rows = rows_[region];
     if (stated.rows != rows.value || stated.bytes != tensor_bytes(plan_.problem, kind, rows))
       findings_.add(Rule::Communication, {id},
                     "{}: it states {} rows and {} bytes, and has {} and {}", name_of(plan_, id),
@@ -260,6 +261,7 @@ class StructureCheck {
 
   const Plan& plan_;
   Findings& findings_;
+  const RegionRows rows_;
 };
 
 }  // namespace
