@@ -134,19 +134,17 @@ void verify_deadlock(const Plan& plan, const Lanes& lanes, const ControlIndex& c
     lane = lane_of(run.awaited(lane));
   }
   std::vector<TaskId> tasks;
-  std::string text = "deadlock:";
+  std::string text;
   const std::size_t start = lane;
   do {
     const TaskId waiting = run.head(lane), awaited = run.awaited(lane);
-    const std::size_t next = lane_of(awaited);
+    lane = lane_of(awaited);
+    text += fmt::format("{}{} waits for {}", tasks.empty() ? "" : "; ", name_of(plan, waiting),
+                        name_of(plan, awaited));
+    if (const TaskId behind = run.head(lane); behind != awaited)
+      text += fmt::format(", which comes only after task {}", behind.value);
     tasks.push_back(waiting);
-    text += fmt::format("{} {} waits for {}",
-                        tasks.size() == 1 ? "" : ", which stands behind the next:",
-                        name_of(plan, waiting), name_of(plan, awaited));
-    lane = next;
   } while (lane != start);
-  if (tasks.size() == 1 && run.head(lane) != run.awaited(lane))
-    text += ", which comes after it in the same lane or group";
   findings.add(Rule::Deadlock, std::move(tasks), "{}", text);
 }
 

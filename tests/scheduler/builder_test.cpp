@@ -1,0 +1,145 @@
+// What the builder does for schedules, and what it does not let them do.
+#include "ringsched/scheduler/builder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ringsched/scheduler/verify.hpp"
+#include "support/cases.hpp"
+
+namespace ringsched {
+namespace {
+
+Plan build(std::uint32_t workers, void (*schedule)(const Problem&, PlanBuilder&),
+           Pass pass = Pass::Forward, Mask mask = Mask::causal()) {
+  return build_plan(small_problem(workers, 4 * std::int64_t{workers}, pass, std::move(mask)),
+                    {"test", "", "", contiguous, schedule});
+}
+
+std::map<TensorKind, int> messages(const Plan& plan) {
+  std::map<TensorKind, int> count;
+  for (const Task& t : plan.tasks)
+    if (t.kind == TaskKind::Receive) ++count[t.makes];
+  return count;
+}
+
+constexpr WorkerId kFirst{0}, kSecond{1};
+
+TEST(Builder, RefusesToAttendAcrossWorkers) {
+  EXPECT_THROW(build(2, [](const Problem&,
+                           PlanBuilder& p) { p.attend(p.queries(kSecond), p.keys(kFirst)); }),
+               std::logic_error);
+}
+
+TEST(Builder, RefusesToMergeFarFromTheOwner) {
+  EXPECT_THROW(build(2,
+                     [](const Problem&, PlanBuilder& p) {
+                       p.merge(p.attend(p.move(p.queries(kSecond), kFirst), p.keys(kFirst)));
+                     }),
+               std::logic_error);
+}
+
+TEST(Builder, RefusesKeysThatAreAttendedAfterTheyWereMovedOn) {
+  // Their gradient would have left before it was complete.
+  EXPECT_THROW(build(
+                   3,
+                   [](const Problem&, PlanBuilder& p) {
+                     const Keys there = p.move(p.keys(kFirst), kSecond);
+                     const Keys further = p.move(there, WorkerId{2});
+                     p.merge(p.attend(p.queries(kSecond), there));
+                     p.merge(p.attend(p.queries(WorkerId{2}), further));
+                   },
+                   Pass::Both),
+               std::logic_error);
+}
+
+TEST(Builder, MovesNothingThatIsThereAlreadyOrIsNone) {
+  const Plan plan = build(2, [](const Problem&, PlanBuilder& p) {
+    p.merge(p.move(p.attend(p.queries(kFirst), p.move(p.keys(kFirst), kFirst)), kFirst));
+    p.merge(p.move(Partial{}, kSecond));
+    p.merge(p.attend(p.queries(kSecond), p.move(p.keys(kFirst), kSecond)));
+    p.merge(p.attend(p.queries(kSecond), p.keys(kSecond)));
+  });
+  EXPECT_TRUE(verify(plan).holds());
+  EXPECT_EQ(messages(plan)[TensorKind::KeyValue], 1);
+}
+
+TEST(Builder, PlansOnlyTheHopsThatLeadSomewhere) {
+  // Keys of worker 0 pass through worker 1, which sees them hidden, to worker 2.
+  const Plan plan = build(
+      3,
+      [](const Problem&, PlanBuilder& p) {
+        const Keys through = p.move(p.keys(kFirst), kSecond);
+        p.merge(p.attend(p.queries(kSecond), through));
+        const Keys end = p.move(through, WorkerId{2});
+        p.merge(p.attend(p.queries(WorkerId{2}), end));
+        p.move(end, kFirst);
+        for (const std::uint32_t w : {0u, 1u, 2u}) p.merge(p.attend(p.queries({w}), p.keys({w})));
+      },
+      Pass::Forward, Mask::documents({{4}, {4}, {4}}));
+  EXPECT_TRUE(verify(plan).holds());
+  EXPECT_THAT(messages(plan), testing::IsEmpty());
+}
+
+TEST(Builder, GroupsWhatAWorkerPostsInOneStepWithoutComputing) {
+  const Plan plan = build_plan(small_problem(8, 64), find_schedule("balanced"));
+  std::map<std::tuple<std::uint32_t, Lane, Step>, int> groups;
+  for (const Task& t : plan.tasks)
+    if (is_transfer(t.kind) && !t.with_previous) ++groups[{t.worker_index, t.lane, t.step}];
+  for (const auto& [where, count] : groups) EXPECT_EQ(count, 1);
+}
+
+TEST(Gradients, OfKeysTravelOnWithThemInARing) {
+  const Plan plan = build_plan(small_problem(8, 64, Pass::Backward), find_schedule("ring"));
+  auto count = messages(plan);
+  EXPECT_EQ(count[TensorKind::KeyValue], 28);
+  // As many: one less on the way, and one home.
+  EXPECT_EQ(count[TensorKind::KeyValueGradient], 28);
+  EXPECT_EQ(count[TensorKind::QueryGradient], 0);
+}
+
+TEST(Gradients, GoStraightHomeWhereKeysAreFetchedAndBackFromHelpers) {
+  const Plan plan = build_plan(small_problem(8, 64, Pass::Backward), find_schedule("balanced"));
+  auto count = messages(plan);
+  EXPECT_EQ(count[TensorKind::KeyValue], 22);
+  EXPECT_EQ(count[TensorKind::KeyValueGradient], 22);
+  EXPECT_EQ(count[TensorKind::Query], 6);
+  EXPECT_EQ(count[TensorKind::PreparedGradient], 6);
+  EXPECT_EQ(count[TensorKind::QueryGradient], 6);
+  EXPECT_EQ(count[TensorKind::Partial], 0);
+}
+
+TEST(Gradients, ArePreparedFromTheForwardResultOrFromTheOneGiven) {
+  for (const Pass pass : {Pass::Backward, Pass::Both}) {
+    const Plan plan = build_plan(small_problem(4, 16, pass), find_schedule("zigzag"));
+    int prepared = 0;
+    for (const Task& t : plan.tasks)
+      if (t.kind == TaskKind::Prepare) {
+        ++prepared;
+        EXPECT_EQ(plan.tensor(t.inputs[0]).kind, TensorKind::Partial);
+        EXPECT_EQ(plan.producer(t.inputs[0]).valid(), pass == Pass::Both);
+      }
+    EXPECT_EQ(prepared, 4);
+  }
+}
+
+TEST(Plan, CountsBytesFromHeadsAndDtype) {
+  Problem p;
+  p.heads = 32;
+  p.kv_heads = 8;
+  p.head_dim = 128;
+  p.dtype = Dtype::Bf16;
+  const auto bytes = [&](TensorKind kind) { return tensor_bytes(p, kind, {8192}).value; };
+  EXPECT_EQ(bytes(TensorKind::Query), 64 << 20);
+  EXPECT_EQ(bytes(TensorKind::KeyValue), 32 << 20);
+  EXPECT_EQ(bytes(TensorKind::Partial), 129 << 20);  // fp32, and a log-sum-exp per row and head
+  EXPECT_EQ(bytes(TensorKind::OutputGradient), 64 << 20);
+  EXPECT_EQ(bytes(TensorKind::PreparedGradient), 66 << 20);
+  EXPECT_EQ(bytes(TensorKind::QueryGradient), 128 << 20);
+  EXPECT_EQ(bytes(TensorKind::KeyValueGradient), 64 << 20);
+}
+
+}  // namespace
+}  // namespace ringsched
