@@ -61,16 +61,9 @@ RegionRows::RegionRows(const Plan& plan) {
 }
 
 ControlIndex::ControlIndex(const Plan& plan)
-    : edges_(plan.controls), has_(plan.controls.empty() ? 0 : plan.tasks.size()) {
-  for (const ControlEdge& e : edges_) has_[e.after.value] = true;
-}
-
-std::span<const ControlEdge> ControlIndex::before(TaskId task) const {
-  if (has_.empty() || !has_[task.value]) return {};
-  const auto [first, last] = std::equal_range(
-      edges_.begin(), edges_.end(), ControlEdge{{}, task},
-      [](const ControlEdge& a, const ControlEdge& b) { return a.after < b.after; });
-  return {first, last};
+    : edges_(plan.controls), first_(edges_.empty() ? 0 : plan.tasks.size() + 1) {
+  for (const ControlEdge& e : edges_) ++first_[e.after.value + 1];
+  for (std::size_t t = 1; t < first_.size(); ++t) first_[t] += first_[t - 1];
 }
 
 std::string name_of(Region r) {

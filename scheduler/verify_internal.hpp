@@ -76,15 +76,18 @@ class RegionRows {
   std::vector<Tokens> rows_;
 };
 
-// Edges of plan.controls that end at a task, without a search for the tasks that have none.
+// The edges of plan.controls that end at a task. They are sorted by it.
 class ControlIndex {
  public:
   explicit ControlIndex(const Plan&);
-  std::span<const ControlEdge> before(TaskId) const;
+  std::span<const ControlEdge> before(TaskId task) const {
+    if (first_.empty()) return {};
+    return edges_.subspan(first_[task.value], first_[task.value + 1] - first_[task.value]);
+  }
 
  private:
   std::span<const ControlEdge> edges_;
-  std::vector<bool> has_;
+  std::vector<std::uint32_t> first_;
 };
 
 void verify_tables(const Plan&, Findings&);
