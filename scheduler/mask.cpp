@@ -92,8 +92,7 @@ Tokens at_least_one(i64 n, std::string_view what) {
 
 }  // namespace
 
-TokenSet::TokenSet(std::span<const TokenRange> all)
-    : ranges(all), low(std::numeric_limits<i64>::max()), high(-1) {
+TokenSet::TokenSet(std::span<const TokenRange> all) : ranges(all) {
   for (const TokenRange& r : ranges) {
     if (r.count == 0) continue;
     low = std::min(low, r.start);
@@ -120,7 +119,7 @@ Mask Mask::prefix_window(Tokens prefix, Tokens size) {
   return m;
 }
 
-Mask Mask::documents(std::vector<Tokens> lengths) {
+Mask Mask::documents(const std::vector<Tokens>& lengths) {
   Mask m(Kind::Documents);
   if (lengths.empty()) fail("a mask of documents needs at least one document");
   m.bounds_.push_back(0);
@@ -245,7 +244,7 @@ Mask parse_mask(std::string_view text) {
       if (comma == rest.npos) break;
       rest.remove_prefix(comma + 1);
     }
-    return Mask::documents(std::move(lengths));
+    return Mask::documents(lengths);
   }
   fail(
       "the mask is '{}', and should be full, causal, window:N, prefix:P,window:N or "

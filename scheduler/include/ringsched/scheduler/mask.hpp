@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,8 +32,8 @@ struct TokenSet {
   TokenSet(std::span<const TokenRange> ranges);
 
   std::span<const TokenRange> ranges;
-  std::int64_t low;   // the first position
-  std::int64_t high;  // the last; below `low` if there is none
+  std::int64_t low = std::numeric_limits<std::int64_t>::max();  // the first position
+  std::int64_t high = -1;  // the last; below `low` if there is none
   std::int64_t count = 0;
 };
 
@@ -63,7 +64,7 @@ class Mask {
   // A causal window; besides, the first `prefix` tokens are visible to all that come after them.
   static Mask prefix_window(Tokens prefix, Tokens size);
   // Causal inside each of several documents packed one after the other.
-  static Mask documents(std::vector<Tokens> lengths);
+  static Mask documents(const std::vector<Tokens>& lengths);
 
   Kind kind() const { return kind_; }
   Tokens window_size() const { return window_; }
