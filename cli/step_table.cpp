@@ -69,7 +69,7 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& words
   return out + "\n";
 }
 
-constexpr std::string_view short_name[kTensorKinds] = {"q", "kv", "o", "do", "do", "dq", "dkv"};
+constexpr std::string_view kShortName[kTensorKinds] = {"q", "kv", "o", "do", "do", "dq", "dkv"};
 
 // What the short names of this plan's moves stand for, but for keys and values.
 std::string legend(const Plan& plan) {
@@ -86,7 +86,7 @@ std::string legend(const Plan& plan) {
   std::string out;
   for (std::size_t k = 0; k < kTensorKinds; ++k)
     if (moved[k] && !long_name[k].empty())
-      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", short_name[k], long_name[k]);
+      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", kShortName[k], long_name[k]);
   return out;
 }
 
@@ -96,7 +96,7 @@ std::string moves_list(const Plan& plan, Step first, Step last) {
   for (const Task& task : plan.tasks)
     if (task.kind == TaskKind::Receive && task.step >= first && task.step <= last)
       moves[task.step][task.makes].push_back(fmt::format(
-          "{}{}:{}>{}", short_name[static_cast<std::size_t>(task.makes)], label(plan, task.region),
+          "{}{}:{}>{}", kShortName[static_cast<std::size_t>(task.makes)], label(plan, task.region),
           plan.tasks[task.peer.value].worker_index, task.worker_index));
   for (const auto& [step, kinds] : moves) {
     std::vector<std::string> words;

@@ -12,6 +12,8 @@
 #include <sstream>
 #include <string>
 
+#include "ringsched/scheduler/schedule.hpp"
+
 namespace {
 
 using testing::HasSubstr;
@@ -60,8 +62,6 @@ TEST_F(Program, SaysAtLengthWhatItAlwaysSaid) {
            {"help.txt", "--help"},
            {"plan_help.txt", "plan --help"},
            {"verify_help.txt", "verify --help"},
-           {"schedules.txt", "schedules"},
-           {"schedules.json", "schedules --format json"},
            {"plan_balanced_8.txt", "plan --workers 8 --schedule balanced"},
            {"plan_split_4_both.txt", "plan -w 4 -s balanced-split --pass both --kv-heads 32"},
            {"plan_zigzag_3.json", "plan -w 3 -s zigzag --format json"},
@@ -70,6 +70,17 @@ TEST_F(Program, SaysAtLengthWhatItAlwaysSaid) {
     EXPECT_EQ(o.code, 0) << arguments;
     EXPECT_EQ(o.err, "") << arguments;
     expect_golden(golden, o.out);
+  }
+}
+
+TEST_F(Program, ListsEverySchedule) {
+  const Outcome text = run("schedules"), json = run("schedules --format json");
+  for (const ringsched::Schedule& s : ringsched::schedules()) {
+    EXPECT_THAT(text.out, testing::ContainsRegex("(^|\n)" + std::string(s.name) + " "));
+    EXPECT_THAT(text.out, HasSubstr(s.summary));
+    EXPECT_THAT(text.out, HasSubstr(s.source));
+    EXPECT_THAT(json.out, HasSubstr("{\"name\": \"" + std::string(s.name) + "\", \"summary\": \"" +
+                                    std::string(s.summary) + "\""));
   }
 }
 
