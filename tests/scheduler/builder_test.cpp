@@ -8,6 +8,7 @@
 
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
+#include "support/interpreter.hpp"
 
 namespace ringsched {
 namespace {
@@ -123,6 +124,46 @@ TEST(Gradients, ArePreparedFromTheForwardResultOrFromTheOneGiven) {
       }
     EXPECT_EQ(prepared, 4);
   }
+}
+
+// Rings inside nodes of four, and one ring of nodes around them: keys go round their node, and
+// meanwhile what each worker had at the start of the lap goes to the same place of the next node.
+void double_ring(const Problem& problem, PlanBuilder& plan) {
+  constexpr std::uint32_t size = 4;
+  const std::uint32_t workers = problem.workers, nodes = workers / size;
+  std::vector<Keys> lap_start(workers);
+  for (std::uint32_t r = 0; r < workers; ++r) lap_start[r] = plan.keys(WorkerId{r});
+  for (std::uint32_t lap = 0; lap < nodes; ++lap) {
+    std::vector<Keys> visiting = lap_start;
+    for (std::uint32_t hop = 0; hop < size; ++hop) {
+      plan.step(lap * size + hop);
+      std::vector<Keys> next(workers);
+      for (std::uint32_t r = 0; r < workers && hop > 0; ++r) {
+        const std::uint32_t to = r / size * size + (r + 1) % size;
+        next[to] = plan.move(visiting[r], WorkerId{to});
+      }
+      if (hop > 0) visiting = next;
+      for (std::uint32_t r = 0; r < workers && hop == 0 && lap > 0; ++r) {
+        const std::uint32_t to = (r + size) % workers;
+        next[to] = plan.move(lap_start[r], WorkerId{to});
+      }
+      if (hop == 0 && lap > 0) visiting = lap_start = next;
+      for (std::uint32_t r = 0; r < workers; ++r)
+        plan.merge(plan.attend(plan.queries(WorkerId{r}), visiting[r]));
+    }
+  }
+}
+
+TEST(NextSchedules, ADoubleRingNeedsNothingNew) {
+  for (const Pass pass : {Pass::Forward, Pass::Both})
+    for (const Mask& mask : {Mask::causal(), Mask::full()})
+      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
+        const Plan plan = limit_communication(build(12, double_ring, pass, mask), {overlap, 0});
+        const Verification v = verify(plan);
+        ASSERT_TRUE(v.holds()) << v.violations[0].text;
+        EXPECT_EQ(v.unread, 0u);
+        EXPECT_EQ(interpret(plan, 1), "");
+      }
 }
 
 TEST(Plan, CountsBytesFromHeadsAndDtype) {
