@@ -214,6 +214,9 @@ void check_size(std::string_view file, std::uint64_t length) {
     Where{file}.fail("more than 4 GiB, which is more than a plan file may have");
 }
 
+// The length of a stream is not known before it ends, so less of it is taken on trust.
+constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{1} << 30;
+
 class OpenFile {
  public:
   explicit OpenFile(const std::string& path)
@@ -236,7 +239,8 @@ std::string contents(const std::string& path, std::string_view name) {
   if (file.number() < 0) fail_with_errno();
   struct stat about {};
   std::size_t expected = 1 << 16;
-  if (::fstat(file.number(), &about) == 0 && S_ISREG(about.st_mode)) {
+  const bool is_stream = ::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode);
+  if (!is_stream) {
     check_size(name, static_cast<std::uint64_t>(about.st_size));
     expected = static_cast<std::size_t>(about.st_size) + 1 + simdjson::SIMDJSON_PADDING;
   }
@@ -248,6 +252,8 @@ std::string contents(const std::string& path, std::string_view name) {
     if (n < 0) fail_with_errno();
     length += static_cast<std::size_t>(n);
     check_size(name, length);
+    if (is_stream && length > kMaxStreamBytes)
+      Where{name}.fail("more than 1 GiB of it; put it in a file and name that");
     if (n == 0) {
       buffer.resize(length);
       buffer.append(simdjson::SIMDJSON_PADDING, '\0');

@@ -92,7 +92,7 @@ struct Expectation {
 Sixteenths plus(Sixteenths a, Sixteenths b) { return {a.value + b.value}; }
 
 // striped has tiles of its own and is counted in pairs, below.
-constexpr Sixteenths half{8};
+constexpr Sixteenths kHalf{8};
 const Expectation kBlockTimes[] = {
     {"ring", [](std::int64_t w, Sixteenths d) { return plus(blocks(w - 1), d); }},
     {"zigzag", [](std::int64_t w, Sixteenths d) { return plus(Sixteenths{8 * (w - 1)}, d); }},
@@ -124,7 +124,7 @@ TEST(BlockModel, LeavesNoIdleTimeToBalancedSplitAndToOddBalanced) {
     for (const std::string_view name : {"balanced", "balanced-split"}) {
       if (name == "balanced" && w % 2 == 0) continue;
       const BlockModel m =
-          block_model(build_plan(small_problem(w, 8 * std::int64_t{w}), find_schedule(name)), half);
+          block_model(build_plan(small_problem(w, 8 * std::int64_t{w}), find_schedule(name)), kHalf);
       EXPECT_EQ(m.makespan.value * w, m.work.value) << name << " W=" << w;
     }
 }
@@ -132,7 +132,7 @@ TEST(BlockModel, LeavesNoIdleTimeToBalancedSplitAndToOddBalanced) {
 // DistFlashAttn: 36 blocks on 8 workers in 5 steps; with half-cost diagonals 32 blocks in 4 1/2.
 TEST(BlockModel, GivesBalancedTheSpeedupOfItsPaperAtEightWorkers) {
   const Plan plan = build_plan(small_problem(8, 64), find_schedule("balanced"));
-  const BlockModel whole = block_model(plan, {16}), halved = block_model(plan, half);
+  const BlockModel whole = block_model(plan, {16}), halved = block_model(plan, kHalf);
   EXPECT_EQ(whole.work, blocks(36));
   EXPECT_EQ(whole.makespan, blocks(5));
   EXPECT_EQ(halved.work, blocks(32));
