@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 
@@ -376,62 +373,6 @@ TEST(PlanFile, ASmallFileCannotAskForMuchWork) {
   file.replace(file.find("\"workers\":2,\"tokens\":8"), 22,
                "\"workers\":65535,\"tokens\":2147483647");
   EXPECT_THAT(error_of(file), HasSubstr("task 0: the tasks so far attend too many chunks"));
-}
-
-class PlanFileOnDisk : public ::testing::Test {
- protected:
-  PlanFileOnDisk() : folder_(std::filesystem::path(::testing::TempDir()) / "ringsched-plan-file") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~PlanFileOnDisk() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const char* name) const { return (folder_ / name).string(); }
-  std::ptrdiff_t files() const {
-    return std::distance(std::filesystem::directory_iterator(folder_), {});
-  }
-
-  std::filesystem::path folder_;
-  Plan plan_ = build_plan(problem(4, 64), find_schedule("ring"));
-};
-
-TEST_F(PlanFileOnDisk, AFileHoldsTheTextAndNothingElseIsLeft) {
-  write_plan_file(plan_, path("plan.json"));
-  write_plan_file(plan_, path("plan.json"));  // over the first
-  EXPECT_EQ(files(), 1);
-  expect_same(read_plan_file(path("plan.json")), plan_);
-}
-
-TEST_F(PlanFileOnDisk, AFileThatCannotBeWrittenLeavesTheOldOneAlone) {
-  std::ofstream(path("plan.json")) << "old";
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit little{100, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &little);
-  EXPECT_THROW(write_plan_file(plan_, path("plan.json")), Error);
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
-  EXPECT_EQ(files(), 1);
-  EXPECT_EQ(std::filesystem::file_size(path("plan.json")), 3u);
-}
-
-TEST_F(PlanFileOnDisk, WritingThroughALinkKeepsTheLink) {
-  std::ofstream(path("real.json")) << "old";
-  std::filesystem::create_symlink("real.json", path("link.json"));
-  write_plan_file(plan_, path("link.json"));
-  EXPECT_TRUE(std::filesystem::is_symlink(path("link.json")));
-  expect_same(read_plan_file(path("real.json")), plan_);
-}
-
-TEST_F(PlanFileOnDisk, AFolderOrAMissingFileIsAnError) {
-  EXPECT_THROW(write_plan_file(plan_, folder_.string()), Error);
-  EXPECT_THROW(write_plan_file(plan_, path("missing/plan.json")), Error);
-  EXPECT_THROW(write_plan_file(plan_, "/dev/full"), Error);
-  EXPECT_THROW(read_plan_file(folder_.string()), Error);
-  EXPECT_THROW(read_plan_file(path("missing.json")), Error);
-  EXPECT_NO_THROW(write_plan_file(plan_, "/dev/null"));
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
 // Seeds of the fuzzer, and what it found.
