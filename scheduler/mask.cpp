@@ -87,6 +87,7 @@ i64 causal_pairs(std::span<const TokenRange> queries, std::span<const TokenRange
 
 Tokens at_least_one(i64 n, std::string_view what) {
   if (n < 1) fail("{} is {}, and should be at least 1", what, n);
+  if (n > kMaxTokens) fail("{} is {}, and should be at most {}", what, n, kMaxTokens);
   return {n};
 }
 
@@ -113,6 +114,7 @@ Mask Mask::window(Tokens size) {
 
 Mask Mask::prefix_window(Tokens prefix, Tokens size) {
   Mask m(Kind::PrefixWindow);
+  if (prefix.value > 0) at_least_one(prefix.value, "the mask's prefix");
   if (prefix.value < 0) fail("the mask's prefix is {}, and should be at least 0", prefix.value);
   m.prefix_ = prefix;
   m.window_ = at_least_one(size.value, "the mask's window");

@@ -53,7 +53,13 @@ class CoverageCheck {
       const Task& task = plan_.tasks[id];
       if (task.kind == TaskKind::Prepare || is_attend(task.kind)) continue;
       for (const TensorId input : task.inputs) {
-        if (!input.valid() || !is_result(task.makes) || !plan_.producer(input).valid()) continue;
+        if (!input.valid() || !is_result(task.makes)) continue;
+        if (!plan_.producer(input).valid()) {
+          findings_.add(Rule::Coverage, {TaskId{id}},
+                        "{} reads a forward result that was given: only prepare may",
+                        name_of(plan_, {id}));
+          continue;
+        }
         TaskId& used = use(input);
         if (used.valid())
           findings_.add(Rule::Coverage, {TaskId{id}, used},

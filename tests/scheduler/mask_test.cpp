@@ -171,9 +171,10 @@ TEST(Mask, RoundTripsThroughText) {
 }
 
 TEST(Mask, RefusesWhatMakesNoSense) {
-  for (const char* text : {"", "casual", "window", "window:", "window:0", "window:-1", "prefix:1",
-                           "prefix:1,window:0", "prefix:,window:1", "documents:", "documents:1,,2",
-                           "documents:0", "documents:2147483647,1", "window:1x"})
+  for (const char* text :
+       {"", "casual", "window", "window:", "window:0", "window:-1", "prefix:1", "prefix:1,window:0",
+        "prefix:,window:1", "documents:", "documents:1,,2", "documents:0", "window:2147483648",
+        "prefix:9223372036854775807,window:1", "documents:2147483647,1", "window:1x"})
     EXPECT_THROW(parse_mask(text), Error) << text;
   try {
     parse_mask("casual");

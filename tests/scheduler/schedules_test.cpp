@@ -123,8 +123,8 @@ TEST(BlockModel, LeavesNoIdleTimeToBalancedSplitAndToOddBalanced) {
   for (std::uint32_t w = 1; w <= 33; ++w)
     for (const std::string_view name : {"balanced", "balanced-split"}) {
       if (name == "balanced" && w % 2 == 0) continue;
-      const BlockModel m =
-          block_model(build_plan(small_problem(w, 8 * std::int64_t{w}), find_schedule(name)), kHalf);
+      const BlockModel m = block_model(
+          build_plan(small_problem(w, 8 * std::int64_t{w}), find_schedule(name)), kHalf);
       EXPECT_EQ(m.makespan.value * w, m.work.value) << name << " W=" << w;
     }
 }

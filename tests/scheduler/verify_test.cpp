@@ -188,6 +188,24 @@ TEST(Verify, FindsGradientsPreparedFromAnUnfinishedResult) {
   EXPECT_THAT(first_violation(plan, Rule::Coverage), HasSubstr("not the final one"));
 }
 
+TEST(Verify, FindsAGivenForwardResultThatIsChangedBeforeUse) {
+  Plan plan = plan_of("ring", 1, Pass::Backward);
+  // O merged with itself in front of everything: the log-sum-exp is then wrong.
+  Plan changed = plan;
+  Task merge;
+  merge.kind = TaskKind::Merge;
+  merge.makes = TensorKind::Partial;
+  merge.region = {0};
+  merge.inputs = {TensorId{3}, TensorId{3}, {}};
+  changed.tasks.insert(changed.tasks.begin(), merge);
+  for (std::size_t i = 1; i < changed.tasks.size(); ++i)
+    for (TensorId& input : changed.tasks[i].inputs)
+      if (input.valid() && input.value >= 4) input.value += 2;
+  changed.tasks[1].inputs[0] = changed.output({0});
+  restate_work(changed, {0});
+  EXPECT_THAT(first_violation(changed, Rule::Coverage), HasSubstr("only prepare may"));
+}
+
 TEST(Verify, FindsAKeyGradientThatNeverComesHome) {
   Plan plan = plan_of("balanced", 4, Pass::Backward);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
