@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 
 #include "commands.hpp"
@@ -19,7 +20,7 @@ constexpr int kFailed = 3;
 
 int complain(std::string what, int code) {
   std::replace(what.begin(), what.end(), '\n', ' ');
-  fmt::print(stderr, "ringsched: {}\n", what);
+  std::fprintf(stderr, "ringsched: %s\n", what.c_str());  // unlike fmt, does not throw if it cannot
   return code;
 }
 
@@ -51,6 +52,8 @@ int main(int argc, char** argv) {
     return complain(wrong.what(), kBadInput);
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
+  } catch (const std::runtime_error& failed) {  // such as output that cannot be written
+    return complain(failed.what(), kFailed);
   } catch (const std::exception& broken) {
     return complain(fmt::format("internal error: {}", broken.what()), kFailed);
   }

@@ -95,7 +95,8 @@ void run(const PlanCommand& command) {
   const Verification verification = prove(plan);
   if (command.output == "-") {
     const std::string text = write_plan(plan);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+      throw std::runtime_error("cannot write to standard output");
     return;
   }
   if (!command.output.empty()) write(plan, command.output);

@@ -145,7 +145,8 @@ class CoverageCheck {
     std::vector<TaskId> met(chunks_);
     for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
       std::int64_t found = 0;
-      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i) found += meet(q, attends[i], met);
+      for (std::uint32_t i = first[q]; i < first[q + 1] && !findings_.full(); ++i)
+        found += meet(q, attends[i], met);
       if (found != visible_pairs(q)) name_missing(q, met, kind);
       for (std::uint32_t i = first[q]; i < first[q + 1]; ++i)
         for (std::uint32_t k = keys_of(attends[i]).first.value; k < keys_of(attends[i]).end(); ++k)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_map>
 
 #include "verify_internal.hpp"
 
@@ -221,14 +222,25 @@ class StructureCheck {
             plan_.layout.owner(plan_.regions[task.region.value].first).value);
   }
 
+  // Tiles of many chunks are remembered: a short file can ask for the same one very often.
+  Tile tile_of(RegionId queries, RegionId keys) {
+    const Region q = plan_.regions[queries.value], k = plan_.regions[keys.value];
+    const auto compute = [&] {
+      return plan_.problem.mask.tile(plan_.layout.ranges(q), plan_.layout.ranges(k));
+    };
+    if (std::uint64_t{q.count} * k.count <= 16) return compute();
+    const std::uint64_t key = (std::uint64_t{queries.value} << 32) | keys.value;
+    if (const auto known = large_tiles_.find(key); known != large_tiles_.end())
+      return known->second;
+    return large_tiles_.emplace(key, compute()).first->second;
+  }
+
   // The work a task states is what its regions amount to.
   void check_work(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Work& stated = plan_.works[task.work.value];
     if (is_attend(task.kind)) {
-      const Tile tile =
-          plan_.problem.mask.tile(plan_.layout.ranges(plan_.regions[task.region.value]),
-                                  plan_.layout.ranges(plan_.regions[task.keys.value]));
+      const Tile tile = tile_of(task.region, task.keys);
       if (tile.pairs.value == 0) {
         findings_.add(Rule::Coverage, {id}, "{}: the mask hides all of it", name_of(plan_, id));
       } else if (stated.rows != tile.rows || stated.keys != tile.keys ||
@@ -262,6 +274,7 @@ class StructureCheck {
   const Plan& plan_;
   Findings& findings_;
   const RegionRows rows_;
+  std::unordered_map<std::uint64_t, Tile> large_tiles_;
 };
 
 }  // namespace

@@ -165,9 +165,13 @@ TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {
 }
 
 TEST_F(Program, FailsWhenItCannotPrint) {
-  const std::string command = "'" RINGSCHED_PROGRAM "' plan >/dev/full 2>/dev/null";
-  const int status = std::system(command.c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 3);
+  for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules"}) {
+    const std::string command =
+        std::string("'" RINGSCHED_PROGRAM "' ") + arguments + " >/dev/full 2>/dev/full";
+    const int status = std::system(command.c_str());
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 3) << arguments;
+  }
 }
 
 }  // namespace
