@@ -11,5 +11,7 @@ using ExitCode = int;
 void add_schedules_command(CLI::App& program, ExitCode& code);
 void add_plan_command(CLI::App& program, ExitCode& code);
 void add_verify_command(CLI::App& program, ExitCode& code);
+void add_machines_command(CLI::App& program, ExitCode& code);
+void add_simulate_command(CLI::App& program, ExitCode& code);
 
 }  // namespace ringsched

@@ -33,12 +33,14 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   program.get_formatter()->column_width(28);
   program.footer(
-      "Try:  ringsched plan --workers 8 --schedule balanced\n"
+      "Try:  ringsched simulate --workers 8 --schedule balanced\n"
       "Exit codes: 0 good, 1 a check did not hold, 2 bad input, 3 a run failed.");
   ExitCode code = 0;
   add_schedules_command(program, code);
   add_plan_command(program, code);
   add_verify_command(program, code);
+  add_machines_command(program, code);
+  add_simulate_command(program, code);
 
   try {
     program.parse(argc, argv);

@@ -40,6 +40,29 @@ std::string human(Bytes bytes) {
                    : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
+std::string duration(Picoseconds ps) {
+  const double us = static_cast<double>(ps.value) * 1e-6;
+  if (us == 0) return "0 us";
+  if (us < 0.01) return fmt::format("{} ps", ps.value);
+  static constexpr std::array<std::pair<double, const char*>, 3> units = {
+      {{1, "us"}, {1e3, "ms"}, {1e6, "s"}}};
+  std::size_t unit = 0;
+  while (unit + 1 < units.size() && us >= 999.5 * units[unit].first) ++unit;
+  const double value = us / units[unit].first;
+  return fmt::format("{:.{}f} {}", value,
+                     value < 9.995   ? 2
+                     : value < 99.95 ? 1
+                                     : 0,
+                     units[unit].second);
+}
+
+std::string microseconds(Picoseconds ps) {
+  std::string text = fmt::format("{}.{:06}", ps.value / 1'000'000, ps.value % 1'000'000);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
 std::string grouped(std::int64_t n) {
   std::string digits = fmt::format("{}", n);
   for (std::size_t at = digits.size(); at > 3;) {

@@ -16,6 +16,10 @@ void add_format_flag(CLI::App& command, Format& format);
 
 // "0 B", "768 B", "1.5 KiB", "33.6 MiB"
 std::string human(Bytes);
+// "0 us", "12.3 us", "4.56 ms", "7.89 s"
+std::string duration(Picoseconds);
+// "12.345678", to the picosecond, without trailing zeros: for JSON and CSV.
+std::string microseconds(Picoseconds);
 // 1234567 -> "1 234 567"
 std::string grouped(std::int64_t);
 // "1 task", "2 tasks"

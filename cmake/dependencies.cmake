@@ -35,12 +35,15 @@ find_package(simdjson QUIET)
 find_package(Boost 1.74 QUIET)
 find_file(RINGSCHED_BOOST_GRAPH boost/graph/adjacency_list.hpp HINTS ${Boost_INCLUDE_DIRS})
 mark_as_advanced(RINGSCHED_BOOST_GRAPH)
+find_package(tomlplusplus 3 QUIET)
 find_package(CLI11 2 QUIET)
 
 ringsched_dependency(fmt "${fmt_FOUND}" "${fmt_VERSION}" libfmt-dev "required")
 ringsched_dependency(simdjson "${simdjson_FOUND}" "${simdjson_VERSION}" libsimdjson-dev "required")
 ringsched_dependency(Boost.Graph "${RINGSCHED_BOOST_GRAPH}" "${Boost_VERSION_STRING}"
   libboost-graph-dev "required")
+ringsched_dependency("toml++" "${tomlplusplus_FOUND}" "${tomlplusplus_VERSION}"
+  libtomlplusplus-dev "required")
 ringsched_dependency(CLI11 "${CLI11_FOUND}" "${CLI11_VERSION}" libcli11-dev
   "no program `ringsched`")
 if(RINGSCHED_TESTS)

@@ -96,7 +96,7 @@ TEST_F(Program, SaysItsVersion) { EXPECT_THAT(run("--version").out, StartsWith("
 TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "subcommand"},
-      {"frobnicate", "there is no subcommand 'frobnicate' (known: schedules, plan, verify)"},
+      {"frobnicate", "there is no subcommand 'frobnicate' (known: schedules, plan, verify"},
       {"paln -w 3", "did you mean plan?"},
       {"plan --bogus", "--bogus (see ringsched plan --help)"},
       {"plan -s zigzak", "did you mean zigzag?"},

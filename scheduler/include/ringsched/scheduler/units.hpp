@@ -40,6 +40,7 @@ using TaskId = Id<struct TaskTag>;
 using Tokens = Quantity<struct TokensTag>;
 using Bytes = Quantity<struct BytesTag>;
 using Pairs = Quantity<struct PairsTag>;  // visible (query, key) pairs: the exact work of a tile
+using Picoseconds = Quantity<struct PicosecondsTag>;  // 63 bits of them are 106 days
 
 using Step = std::uint32_t;  // an ordinal: compared and printed, never mixed with the rest
 

@@ -1,0 +1,133 @@
+#include "machine_flags.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/simulator/what_if.hpp"
+
+namespace ringsched {
+
+namespace {
+
+double number(std::string_view text, std::string_view what, double least, double most) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(value >= least && value <= most))
+    fail("{} is '{}', allowed is a number of {:g} to {:g}", what, text.substr(0, 40), least, most);
+  return value;
+}
+
+// Two numbers apart by a colon.
+std::pair<std::string, std::string> pair_of(const std::string& text, const char* what,
+                                            const char* example) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos)
+    fail("{} is '{}', expected {}", what, text.substr(0, 40), example);
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+}  // namespace
+
+double parse_share(const std::string& text, std::string_view what, double most) {
+  if (text.ends_with('%'))
+    return number(std::string_view(text).substr(0, text.size() - 1), what, 0, 100 * most) / 100;
+  return number(text, what, 0, most);
+}
+
+void MachineFlags::add_to(CLI::App& command) {
+  command
+      .add_option("-m,--machine", name_,
+                  "see ringsched machines; or a profile of your own,\nFILE.toml (ideal)")
+      ->type_name("NAME");
+  command
+      .add_option("--kernels", library_,
+                  "whose attention kernels, where the machine has\nfigures of several")
+      ->type_name("LIBRARY");
+  command
+      .add_option("--diagonal", diagonal_,
+                  "on the machine ideal: cost of a block on the\ndiagonal, e.g. 1/2 or 0.6 (1/2)")
+      ->type_name("D");
+  add_conditions_to(command);
+}
+
+void MachineFlags::add_conditions_to(CLI::App& command) {
+  const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
+    command.add_option(name, value, help)->type_name(type);
+  };
+  flag("--sends", sends_, "MODE",
+       "blocking: a send holds its lane until it is\ncomplete; or detached (blocking)");
+  flag("--progress", progress_, "MODE",
+       "background: transfers move by themselves; or\npolling: only while neither end computes "
+       "(background)");
+  flag("--noise", noise_, "SHARE", "standard deviation of each duration, e.g. 5% (0)");
+  flag("--stragglers", stragglers_, "SHARE:FACTOR",
+       "so many workers, taken by the seed, compute\nso many times as long, e.g. 10%:1.5");
+  command
+      .add_option("--slow-worker", slow_, "this worker computes so many times as long, e.g. 3:2")
+      ->type_name("WORKER:FACTOR");
+  flag("--seed", seed_, "N", "of noise and stragglers (1)");
+}
+
+Machine MachineFlags::machine(const std::string& name) const {
+  Machine m = find_machine(name);
+  if (!library_.empty()) {
+    const auto known = kernel_libraries(m);
+    if (std::find(known.begin(), known.end(), library_) == known.end())
+      throw Error(m.ideal || known == std::vector<std::string_view>{""}
+                      ? fmt::format("machine '{}' has figures of one kernel library only; leave "
+                                    "out --kernels {}",
+                                    m.name, library_)
+                      : unknown_name("kernel library", library_, known));
+    m.library = library_;
+  }
+  if (!m.ideal && !diagonal_.empty())
+    fail("--diagonal is for the machine ideal; on '{}' kernel figures say what a block costs",
+         m.name);
+  return m;
+}
+
+double MachineFlags::diagonal() const {
+  if (diagonal_.empty()) return 0.5;
+  const std::size_t slash = diagonal_.find('/');
+  if (slash == std::string::npos) return number(diagonal_, "--diagonal", 0, 1);
+  const double above = number(std::string_view(diagonal_).substr(0, slash), "--diagonal", 0, 1e9);
+  const double below = number(std::string_view(diagonal_).substr(slash + 1), "--diagonal", 1, 1e9);
+  if (above > below) fail("--diagonal is {}, allowed is a number of 0 to 1", diagonal_);
+  return above / below;
+}
+
+Conditions MachineFlags::conditions(std::uint32_t workers) const {
+  Conditions c;
+  if (sends_ != "blocking" && sends_ != "detached")
+    fail("--sends is '{}', allowed are blocking and detached", sends_);
+  if (progress_ != "background" && progress_ != "polling")
+    fail("--progress is '{}', allowed are background and polling", progress_);
+  c.detached_sends = sends_ == "detached";
+  c.progress = progress_ == "polling" ? Progress::Polling : Progress::Background;
+  c.noise = parse_share(noise_, "--noise", 0.25);
+  if (!stragglers_.empty()) {
+    const auto [share, factor] = pair_of(stragglers_, "--stragglers", "SHARE:FACTOR, e.g. 10%:1.5");
+    c.straggler_share = parse_share(share, "--stragglers (share)", 1);
+    c.straggler_factor = number(factor, "--stragglers (factor)", 1, 1e6);
+  }
+  for (const std::string& slow : slow_) {
+    const auto [worker, factor] = pair_of(slow, "--slow-worker", "WORKER:FACTOR, e.g. 3:2");
+    const double w = number(worker, "--slow-worker (worker)", 0, workers - 1.0);
+    if (w != static_cast<std::uint32_t>(w))
+      fail("--slow-worker is '{}', expected a whole number of a worker", slow);
+    c.slow_worker.resize(workers, 1);
+    c.slow_worker[static_cast<std::size_t>(w)] *=
+        number(factor, "--slow-worker (factor)", 0.001, 1e6);
+  }
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(seed_.data(), seed_.data() + seed_.size(), seed);
+  if (error != std::errc() || end != seed_.data() + seed_.size())
+    fail("--seed is '{}', expected a whole number", seed_);
+  c.seed = seed;
+  return c;
+}
+
+}  // namespace ringsched

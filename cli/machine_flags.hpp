@@ -1,0 +1,34 @@
+// The flags that describe a machine and the conditions of a run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "ringsched/simulator/machine.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+class MachineFlags {
+ public:
+  void add_to(CLI::App& command);
+  void add_conditions_to(CLI::App& command);
+
+  // Throw Error where a value makes no sense.
+  Machine machine() const { return machine(name_); }
+  Machine machine(const std::string& name) const;
+  double diagonal() const;
+  Conditions conditions(std::uint32_t workers) const;
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_ = "ideal", library_, diagonal_;
+  std::string sends_ = "blocking", progress_ = "background", noise_ = "0", stragglers_, seed_ = "1";
+  std::vector<std::string> slow_;
+};
+
+// "0.05" or "5%". Throws Error naming `what`.
+double parse_share(const std::string& text, std::string_view what, double most);
+
+}  // namespace ringsched

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "commands.hpp"
+#include "ringsched/simulator/machine.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct MachinesCommand {
+  std::string name;
+  Format format = Format::Text;
+};
+
+std::string libraries(const Machine& m) {
+  std::string out;
+  for (const std::string_view name : kernel_libraries(m))
+    if (!name.empty()) out += fmt::format("{}{}", out.empty() ? "" : ", ", name);
+  return out;
+}
+
+void list(Format format) {
+  std::vector<std::vector<std::string>> rows;
+  std::string json;
+  for (const MachineProfile& profile : machine_profiles()) {
+    const Machine m = read_machine(profile.toml, profile.name);
+    rows.push_back({m.name, m.ideal ? "any" : fmt::format("{}", m.devices()), m.summary});
+    json += fmt::format(
+        "{}\n  {{\"name\": \"{}\", \"summary\": \"{}\", \"nodes\": {}, \"devices\": {}, "
+        "\"workers_per_device\": {}, \"kernel_libraries\": \"{}\"}}",
+        json.empty() ? "" : ",", escaped(m.name), escaped(m.summary), m.nodes,
+        m.ideal ? "null" : fmt::format("{}", m.devices()), m.workers_per_device,
+        escaped(libraries(m)));
+  }
+  if (format == Format::Json) {
+    fmt::print("[{}\n]\n", json);
+    return;
+  }
+  rows.insert(rows.begin(), {"machine", "devices", ""});
+  fmt::print(
+      "{}\nringsched machines NAME shows a profile with the sources of its figures;\n"
+      "copy one into FILE.toml, change it, and simulate with --machine FILE.toml.\n",
+      table(rows));
+}
+
+void run(const MachinesCommand& c) {
+  if (c.name.empty()) return list(c.format);
+  find_machine(c.name);  // throws Error for an unknown name
+  for (const MachineProfile& p : machine_profiles())
+    if (p.name == c.name) fmt::print("{}", p.toml);
+}
+
+}  // namespace
+
+void add_machines_command(CLI::App& program, ExitCode&) {
+  CLI::App* app = program.add_subcommand("machines", "List the machine profiles, or show one");
+  auto command = std::make_shared<MachinesCommand>();
+  app->add_option("NAME", command->name, "show this profile")->type_name("");
+  add_format_flag(*app, command->format);
+  app->callback([command] { run(*command); });
+}
+
+}  // namespace ringsched

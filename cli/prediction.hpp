@@ -1,0 +1,55 @@
+// A plan, its price on a machine, its run and the report of it, with what is compared to it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "problem_flags.hpp"
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/simulator/report.hpp"
+#include "ringsched/simulator/what_if.hpp"
+
+namespace ringsched {
+
+// A plan that has been proved, from flags or from a file.
+struct ProvedPlan {
+  Plan plan;
+  Bytes peak;  // on the fullest worker
+};
+ProvedPlan proved_plan(const ProblemFlags&);
+ProvedPlan proved_plan(const std::string& file);  // throws Error if it does not verify
+
+struct Answer {
+  std::string change;
+  Picoseconds makespan;
+};
+
+struct Spread {
+  std::vector<Picoseconds> makespans;  // by seed; empty: there was only one run
+};
+
+struct Prediction {
+  const ProvedPlan& proved;
+  Setup setup;
+  double diagonal = 0.5;
+  Workload workload;
+  Simulation run;
+  Report report;
+  Picoseconds one_device;
+  std::optional<Picoseconds> ring;  // the same problem as `ring` does it; none: this is it
+};
+Prediction predict(const ProvedPlan&, Setup, double diagonal);
+// Keeps to the fields above; `makespan_of` is what a changed setup would take.
+Picoseconds makespan_of(const ProvedPlan&, const Setup&, double diagonal);
+
+// What each of the changes worth a thought would take; empty for plans too long to ask again.
+std::vector<Answer> improvements(const Prediction&);
+
+std::string prediction_text(const Prediction&, const std::vector<Answer>& answers,
+                            const std::vector<Answer>& improvements, const Spread&);
+std::string prediction_json(const Prediction&, const std::vector<Answer>& answers,
+                            const std::vector<Answer>& improvements, const Spread&);
+
+}  // namespace ringsched

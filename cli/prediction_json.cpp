@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include "prediction.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/simulator/spread.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::string us(Picoseconds ps) { return microseconds(ps); }
+double ratio(Picoseconds a, Picoseconds b) {
+  return b.value > 0 ? static_cast<double>(a.value) / static_cast<double>(b.value) : 0;
+}
+std::string number(double x) { return fmt::format("{}", x); }
+
+std::string answer_list(const std::vector<Answer>& answers) {
+  std::string out;
+  for (const Answer& a : answers)
+    out += fmt::format("{}\n    {{\"change\": \"{}\", \"makespan_us\": {}}}",
+                       out.empty() ? "" : ",", escaped(a.change), us(a.makespan));
+  return out.empty() ? "[]" : "[" + out + "\n  ]";
+}
+
+}  // namespace
+
+std::string prediction_json(const Prediction& p, const std::vector<Answer>& answers,
+                            const std::vector<Answer>& better, const Spread& spread) {
+  const Report& r = p.report;
+  const Problem& problem = p.proved.plan.problem;
+  std::string out = "{\n";
+  const auto key = [&](const char* name, const std::string& value) {
+    out += fmt::format("  \"{}\": {},\n", name, value);
+  };
+  const auto text = [&](const char* name, std::string_view value) {
+    key(name, fmt::format("\"{}\"", escaped(value)));
+  };
+  text("schedule", p.proved.plan.schedule);
+  text("machine", p.setup.machine.name);
+  text("plan_hash", plan_hash(p.proved.plan));
+  key("workers", fmt::format("{}", problem.workers));
+  key("tokens", fmt::format("{}", problem.tokens.value));
+  key("tasks", fmt::format("{}", p.proved.plan.tasks.size()));
+  key("makespan_us", us(r.makespan));
+  key("idle_fraction", number(r.idle_fraction));
+  key("hta_idle_fraction", number(r.hta_idle_fraction));
+  key("overlap_fraction", number(r.overlap_fraction));
+  key("hta_overlap_fraction", number(r.hta_overlap_fraction));
+  key("exposed_communication_us", us(r.exposed_communication));
+  key("speedup", number(ratio(p.one_device, r.makespan)));
+  key("speedup_over_ring", p.ring ? number(ratio(*p.ring, r.makespan)) : "1");
+  key("one_device_us", us(p.one_device));
+  key("peak_bytes", fmt::format("{}", p.proved.peak.value));
+  key("bounds",
+      fmt::format("{{\"work_us\": {}, \"worker_us\": {}, \"chain_us\": {}, "
+                  "\"link_us\": {}, \"best_us\": {}, \"gap\": {}}}",
+                  us(r.bounds.work), us(r.bounds.worker), us(r.bounds.chain), us(r.bounds.link),
+                  us(r.bounds.best()), number(ratio(r.makespan, r.bounds.best()))));
+  key("critical_path",
+      fmt::format("{{\"attending_us\": {}, \"overhead_us\": {}, \"wire_us\": {}, "
+                  "\"startup_us\": {}, \"contention_us\": {}, \"waiting_us\": {}, \"steps\": {}}}",
+                  us(r.path.attending), us(r.path.overhead), us(r.path.wire), us(r.path.startup),
+                  us(r.path.contention), us(r.path.waiting), r.path_steps.size()));
+  std::string list;
+  for (std::size_t i = 0; i < r.workers.size(); ++i) {
+    const WorkerReport& w = r.workers[i];
+    list += fmt::format(
+        "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
+        "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "
+        "\"waiting_for_sender_us\": {}}}",
+        i == 0 ? "" : ",", i, us(w.attending), us(w.overhead), us(w.waiting), us(w.out_of_work),
+        us(w.transferring), us(w.hidden), us(w.waiting_for_sender));
+  }
+  key("by_worker", "[" + list + "\n  ]");
+  list.clear();
+  for (const LinkReport& l : r.links)
+    list += fmt::format(
+        "{}\n    {{\"link\": \"{}\", \"bytes\": {:.0f}, \"busy_us\": {}, "
+        "\"utilisation\": {}}}",
+        list.empty() ? "" : ",", escaped(p.workload.network.name(l.link)), l.bytes, us(l.busy),
+        number(l.utilisation));
+  key("links", list.empty() ? "[]" : "[" + list + "\n  ]");
+  if (!spread.makespans.empty()) {
+    const auto at = [&](double x) { return us(percentile(spread.makespans, x)); };
+    key("runs", fmt::format("{{\"count\": {}, \"p5_us\": {}, \"p50_us\": {}, \"p95_us\": {}, "
+                            "\"worst_us\": {}}}",
+                            spread.makespans.size(), at(5), at(50), at(95), at(100)));
+  }
+  key("improvements", answer_list(better));
+  key("what_if", answer_list(answers));
+  out.erase(out.size() - 2);
+  return out + "\n}\n";
+}
+
+}  // namespace ringsched

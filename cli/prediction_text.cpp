@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan_summary.hpp"
+#include "prediction.hpp"
+#include "ringsched/simulator/spread.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::size_t kShownWorkers = 16;
+constexpr std::size_t kBarCells = 32;
+
+double share(Picoseconds part, Picoseconds whole) {
+  return whole.value > 0 ? static_cast<double>(part.value) / static_cast<double>(whole.value) : 0;
+}
+std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+
+// Cells of a bar for four parts that add up to the whole, none lost to rounding.
+std::string bar(const WorkerReport& w, Picoseconds makespan) {
+  static constexpr const char* cells[] = {"█", "▓", "░", "·"};
+  const Picoseconds parts[] = {w.attending, w.overhead, w.waiting, w.out_of_work};
+  std::string out;
+  Picoseconds sum;
+  std::size_t drawn = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    sum += parts[i];
+    const auto upto = static_cast<std::size_t>(std::lround(share(sum, makespan) * kBarCells));
+    for (; drawn < upto; ++drawn) out += cells[i];
+  }
+  return out;
+}
+
+std::string times(Picoseconds a, Picoseconds b) {
+  return b.value > 0 ? fmt::format("{:.2f}x", share(a, b)) : "-";
+}
+
+std::string change_line(const Answer& a, Picoseconds before) {
+  const double saved = 1 - share(a.makespan, before);
+  if (std::abs(saved) < 0.0005) return fmt::format("{} changes nothing", a.change);
+  return fmt::format("{} {} {}", a.change, percent(std::abs(saved)), saved > 0 ? "less" : "more");
+}
+
+std::string worker_table(const Report& r) {
+  std::vector<std::vector<std::string>> rows = {
+      {"worker", "█ attend ▓ overhead ░ wait · out of work", "attend", "overhead", "wait",
+       "out of work", "moving", "hidden"}};
+  const std::size_t shown = std::min(kShownWorkers, r.workers.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const WorkerReport& w = r.workers[i];
+    rows.push_back({fmt::format("{}", i), bar(w, r.makespan),
+                    percent(share(w.attending, r.makespan)), percent(share(w.overhead, r.makespan)),
+                    percent(share(w.waiting, r.makespan)),
+                    percent(share(w.out_of_work, r.makespan)), duration(w.transferring),
+                    w.transferring.value > 0 ? percent(share(w.hidden, w.transferring)) : "-"});
+  }
+  std::string out = table(rows);
+  if (shown < r.workers.size())
+    out += fmt::format("(the first {} of {} workers)\n", shown, r.workers.size());
+  return out;
+}
+
+std::string path_line(const PathShare& p) {
+  std::string out;
+  const auto part = [&](const char* what, Picoseconds ps) {
+    if (ps.value > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, duration(ps));
+  };
+  part("attending", p.attending);
+  part("overhead", p.overhead);
+  part("wire", p.wire);
+  part("start-up", p.startup);
+  part("slowed by others", p.contention);
+  part("waiting", p.waiting);
+  return out.empty() ? "nothing" : out;
+}
+
+bool moved(const Report& r) {
+  return std::any_of(r.workers.begin(), r.workers.end(),
+                     [](const WorkerReport& w) { return w.transferring.value > 0; });
+}
+
+std::string bound_line(const Report& r) {
+  const LowerBounds& b = r.bounds;
+  const Picoseconds best = b.best();
+  const char* which = best == b.work     ? "work spread evenly over the workers"
+                      : best == b.worker ? "the busiest worker's own work"
+                      : best == b.chain  ? "the longest chain of tasks"
+                                         : "the bytes over the busiest link";
+  return fmt::format("{} ({}); this is {} above", duration(best), which,
+                     percent(best.value > 0 ? share(r.makespan, best) - 1 : 0));
+}
+
+}  // namespace
+
+std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
+                            const std::vector<Answer>& better, const Spread& spread) {
+  const Report& r = p.report;
+  std::string out = fmt::format("{}\non {}: {}\n\n", headline(p.proved.plan), p.setup.machine.name,
+                                p.setup.machine.summary);
+  const auto line = [&](const char* what, const std::string& text) {
+    out += fmt::format("{:<10} {}\n", what, text);
+  };
+  line("makespan",
+       fmt::format(
+           "{}   {} as fast as one device{}", duration(r.makespan), times(p.one_device, r.makespan),
+           p.ring ? fmt::format(", {} as ring", times(*p.ring, r.makespan)) : std::string()));
+  line("idle", fmt::format("{}   ({} by HTA's definition)", percent(r.idle_fraction),
+                           percent(r.hta_idle_fraction)));
+  if (moved(r))
+    line("overlap",
+         fmt::format("{}   ({} by HTA's); {} exposed per worker", percent(r.overlap_fraction),
+                     percent(r.hta_overlap_fraction), duration(r.exposed_communication)));
+  else
+    line("overlap", "communication takes no time");
+  line("memory", human(p.proved.peak) + " on the fullest worker");
+  line("bound", bound_line(r));
+  line("path", path_line(r.path));
+  if (!r.links.empty())
+    line("links", fmt::format("busiest: {}, {}, {} used", p.workload.network.name(r.links[0].link),
+                              human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
+                              percent(r.links[0].utilisation)));
+  out += "\n" + worker_table(r);
+  if (!spread.makespans.empty()) {
+    const auto at = [&](double x) { return duration(percentile(spread.makespans, x)); };
+    out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n",
+                       spread.makespans.size(), at(5), at(50), at(95), at(100));
+  }
+  if (!better.empty() || !answers.empty()) out += "\n";
+  if (!better.empty()) {
+    std::string best;
+    for (const Answer& a : better) best += (best.empty() ? "" : ", ") + change_line(a, r.makespan);
+    line("faster by", best);
+  }
+  for (const Answer& a : answers)
+    line("what if", fmt::format("{}: {}, {}", a.change, duration(a.makespan),
+                                change_line(a, r.makespan).substr(a.change.size() + 1)));
+  return out;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,118 @@
+#include "ringsched/scheduler/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+NewFile::NewFile(const std::string& path) : target_(path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) fail("cannot write {}: it is a directory", path);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    // Through a symbolic link the file it names is replaced, not the link.
+    const auto real = std::filesystem::canonical(path, ignored);
+    if (!ignored) target_ = real.string();
+    for (unsigned attempt = 0; attempt < 1000; ++attempt) {
+      aside_ = fmt::format("{}.{}-{}", target_, ::getpid(), attempt);
+      file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (file_ >= 0 || errno != EEXIST) break;
+    }
+  }
+  if (file_ >= 0) return;
+  aside_.clear();
+  fail_with_errno();
+}
+
+NewFile::~NewFile() {
+  if (file_ >= 0) ::close(file_);
+  if (!aside_.empty()) ::unlink(aside_.c_str());
+}
+
+void NewFile::append(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(file_, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_with_errno();
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void NewFile::finish() {
+  if (::close(std::exchange(file_, -1)) != 0) fail_with_errno();
+  if (aside_.empty()) return;
+  if (::rename(aside_.c_str(), target_.c_str()) != 0) fail_with_errno();
+  aside_.clear();
+}
+
+void NewFile::fail_with_errno() const {
+  fail("cannot write {}: {}", target_, std::strerror(errno));
+}
+
+namespace {
+
+// The length of a stream is not known before it ends, so less of it is taken on trust.
+constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{1} << 30;
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : file_(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (file_ > STDIN_FILENO) ::close(file_);
+  }
+  int number() const { return file_; }
+
+ private:
+  int file_;
+};
+
+}  // namespace
+
+std::string read_whole(const std::string& path, std::uint64_t most, std::size_t padding) {
+  const std::string_view name = shown_path(path);
+  const OpenFile file(path);
+  const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
+  const auto check_size = [&](std::uint64_t length) {
+    if (length > most) fail("{}: more than {} bytes, which is more than it may have", name, most);
+  };
+  if (file.number() < 0) fail_with_errno();
+  struct stat about {};
+  std::size_t expected = 1 << 16;
+  const bool is_stream = ::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode);
+  if (!is_stream) {
+    check_size(static_cast<std::uint64_t>(about.st_size));
+    expected = static_cast<std::size_t>(about.st_size) + 1 + padding;
+  }
+  std::string buffer;
+  for (std::size_t length = 0;;) {
+    if (length == buffer.size()) buffer.resize(std::max(expected, length + length / 2));
+    const ssize_t n = ::read(file.number(), buffer.data() + length, buffer.size() - length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_with_errno();
+    length += static_cast<std::size_t>(n);
+    check_size(length);
+    if (is_stream && length > kMaxStreamBytes)
+      fail("{}: more than 1 GiB of it; put it in a file and name that", name);
+    if (n == 0) {
+      buffer.resize(length);
+      buffer.append(padding, '\0');
+      return buffer;
+    }
+  }
+}
+
+}  // namespace ringsched

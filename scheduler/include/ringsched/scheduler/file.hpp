@@ -1,0 +1,39 @@
+// Whole files: read at once, or written so that a reader never meets half of one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ringsched {
+
+// A file that is there under its name only once it is whole. Devices and pipes cannot be renamed
+// over and are written directly. Throws Error.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile();
+
+  void append(std::string_view text);
+  void finish();
+
+ private:
+  [[noreturn]] void fail_with_errno() const;
+
+  std::string target_, aside_;
+  int file_ = -1;
+};
+
+// The contents of a file, or of standard input for "-", and `padding` zeros behind them. Throws
+// Error, also for a file of more than `most` bytes and a stream of more than 1 GiB.
+std::string read_whole(const std::string& path, std::uint64_t most, std::size_t padding = 0);
+
+// What messages call it.
+inline std::string_view shown_path(const std::string& path) {
+  return path == "-" ? "standard input" : std::string_view(path);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,45 @@
+#include "costs.hpp"
+
+#include <algorithm>
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::uint64_t kStragglers = 0x5354524147474c45u;  // a stream of its own
+
+double unit(std::uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
+
+}  // namespace
+
+Costs::Costs(const Workload& w, const Conditions& c)
+    : compute_(w.compute.data()),
+      amounts_(w.amounts.empty() ? nullptr : w.amounts.data()),
+      works_(w.plan->works.size()),
+      noise_(c.noise),
+      seed_(mixed(c.seed)) {
+  for (std::size_t d = 0; d < kDistances; ++d) startup_[d] = w.startup[d].data();
+  for (std::size_t k = 0; k < 2; ++k)
+    slowed_[k] = w.slowed[k].empty() ? nullptr : w.slowed[k].data();
+  for (const Work& work : w.plan->works) bytes_.push_back(static_cast<double>(work.bytes.value));
+
+  factor_ = c.slow_worker;
+  if (c.straggler_share > 0) {
+    factor_.resize(w.plan->problem.workers, 1);
+    for (std::size_t r = 0; r < factor_.size(); ++r)
+      if (unit(mixed(seed_ ^ kStragglers ^ r)) < c.straggler_share)
+        factor_[r] *= c.straggler_factor;
+  }
+}
+
+// 1 + noise times a sum of four uniform numbers, centred and of variance 1: close to normal, never
+// far out, and the same on every machine, which a logarithm would not be.
+double Costs::noise_at(std::uint32_t id) const {
+  const std::uint64_t h = mixed(seed_ + id);
+  std::uint64_t sum = 0;
+  for (int part = 0; part < 4; ++part) sum += h >> (16 * part) & 0xffff;
+  constexpr double mean = 2 * 65535.0, per_sigma = 1.7320508075688772 / 65535;
+  return std::max(0.0, 1 + noise_ * (static_cast<double>(sum) - mean) * per_sigma);
+}
+
+}  // namespace ringsched

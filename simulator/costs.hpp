@@ -1,0 +1,66 @@
+// How long each task takes under given conditions: the prices of a workload, with noise.
+#pragma once
+
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+// A hash whose bits are as good as random (the finaliser of splitmix64).
+constexpr std::uint64_t mixed(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+struct Message {
+  std::int64_t startup_ps = 0;
+  double bytes = 0;
+};
+
+class Costs {
+ public:
+  Costs(const Workload&, const Conditions&);
+
+  std::int64_t compute(std::uint32_t id, const Task& task) const {
+    std::int64_t ps = amounts_ ? amounts_[id] : compute_[price_of(task)];
+    if (!factor_.empty()) ps = scaled(ps, factor_[task.worker_index]);
+    return noise_ > 0 ? scaled(ps, noise_at(id)) : ps;
+  }
+  Message message(std::uint32_t send, const Task& task, Distance distance) const {
+    Message m = {startup_[static_cast<std::size_t>(distance)][task.work.value],
+                 amounts_ ? static_cast<double>(amounts_[send]) : bytes_[task.work.value]};
+    if (noise_ > 0) {
+      const double factor = noise_at(send);
+      m = {scaled(m.startup_ps, factor), m.bytes * factor};
+    }
+    return m;
+  }
+  // By how much `groups` transfers that hold SMs slow a task down.
+  double slowed(const Task& task, unsigned groups) const {
+    return groups == 0 || !slowed_[0] ? 1 : slowed_[groups > 1][price_of(task)];
+  }
+  // Do the prices alone decide? Then equal tasks cost the same.
+  bool by_price() const { return !amounts_ && noise_ <= 0; }
+
+ private:
+  std::size_t price_of(const Task& t) const {
+    return static_cast<std::size_t>(t.kind) * works_ + t.work.value;
+  }
+  double noise_at(std::uint32_t id) const;
+  static std::int64_t scaled(std::int64_t ps, double factor) {
+    return static_cast<std::int64_t>(static_cast<double>(ps) * factor + 0.5);
+  }
+
+  const std::int64_t* compute_;
+  const std::int64_t* startup_[kDistances];
+  const std::int64_t* amounts_;
+  const double* slowed_[2];
+  std::vector<double> bytes_;   // by work
+  std::vector<double> factor_;  // by worker; empty: 1 each
+  std::size_t works_;
+  double noise_;
+  std::uint64_t seed_;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,30 @@
+// The two ways to run a workload through time. They agree to the picosecond where both apply, and
+// a test holds them to it.
+#pragma once
+
+#include "costs.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+// One pass over the tasks in their order, without events: each start is the latest of the ends it
+// waits for. Only where nothing is shared: no link by two messages at once, no device by two
+// kernels, no SM by both. False where something is, or where the order of ids does not do; what is
+// in the simulation is then to be thrown away.
+bool sweep(const Workload&, const Conditions&, const Costs&, Simulation&);
+
+// A queue of events; anything may be shared.
+void run_events(const Workload&, const Conditions&, const Costs&, Simulation&);
+
+inline std::uint32_t lane_of(const Task& t) {
+  return std::uint32_t{t.worker_index} * kLanes + static_cast<std::uint32_t>(t.lane);
+}
+
+// When bytes at this rate have passed: never before the last of them, to the picosecond.
+inline std::int64_t flow_ps(double bytes, double bytes_per_ps) {
+  const double exact = bytes / bytes_per_ps;
+  const auto whole = static_cast<std::int64_t>(exact);
+  return whole + (static_cast<double>(whole) < exact ? 1 : 0);
+}
+
+}  // namespace ringsched

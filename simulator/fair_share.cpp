@@ -1,0 +1,253 @@
+#include "fair_share.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "engines.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::uint32_t kNone = ~0u;
+constexpr std::uint32_t kVersions = (1u << 30) - 1;  // what an event has room for
+
+}  // namespace
+
+FairShare::FairShare(const Network& network) : links_(network.links()), use_(network.links()) {
+  for (std::uint32_t l = 0; l < network.links(); ++l) links_[l].capacity = network.capacity({l});
+}
+
+void FairShare::start(std::uint32_t flow, const Route& route, double bytes, std::int64_t now) {
+  if (flow >= flows_.size()) flows_.resize(flow + 1);
+  flows_[flow].route = route;
+  flows_[flow].bytes = bytes;
+  for (const LinkId id : route.over()) {
+    Link& link = links_[id.value];
+    if (link.flows == 0) link.busy_since = now;
+    const std::uint32_t other = link.sole;
+    ++link.flows;
+    link.sole ^= flow;
+    if (link.flows == 2) reclassify(other, now);  // it is alone on this link no more
+  }
+  join(flow, bytes, now);
+}
+
+double FairShare::stop(std::uint32_t flow, std::int64_t now) {
+  const double left = leave(flow, now);
+  const Flow& f = flows_[flow];
+  for (const LinkId id : f.route.over()) {
+    Link& link = links_[id.value];
+    use_[id.value].bytes += f.bytes - left;
+    --link.flows;
+    link.sole ^= flow;
+    if (link.flows == 1) reclassify(link.sole, now);
+    if (link.flows == 0) use_[id.value].busy.value += now - link.busy_since;
+  }
+  return left;
+}
+
+void FairShare::reclassify(std::uint32_t flow, std::int64_t now) {
+  if (flows_[flow].group == kNone) return;  // it is just setting out
+  join(flow, leave(flow, now), now);
+}
+
+std::uint32_t FairShare::class_of(const Flow& flow) {
+  Key key;
+  key.alone = kInfinity;
+  for (const LinkId id : flow.route.over()) {
+    const Link& link = links_[id.value];
+    if (link.flows > 1) {
+      key.shared[key.count++] = id.value;
+    } else {
+      key.alone = std::min(key.alone, link.capacity);
+    }
+  }
+  std::sort(key.shared.begin(), key.shared.begin() + key.count);
+  const auto [found, is_new] = by_key_.try_emplace(key, 0);
+  if (is_new) {
+    if (free_classes_.empty()) {
+      free_classes_.push_back(static_cast<std::uint32_t>(classes_.size()));
+      classes_.emplace_back();
+    }
+    found->second = free_classes_.back();
+    free_classes_.pop_back();
+    Class& c = classes_[found->second];
+    c.key = key;
+    c.clock = 0;
+    c.rate = 0;
+    for (std::uint32_t i = 0; i < key.count; ++i)
+      links_[key.shared[i]].classes.push_back(found->second);
+  }
+  return found->second;
+}
+
+void FairShare::advance(Class& c, std::int64_t now) {
+  if (now > c.clock_at && c.flows > 0) c.clock += c.rate * static_cast<double>(now - c.clock_at);
+  c.clock_at = now;
+}
+
+void FairShare::touch(std::uint32_t group) {
+  if (classes_[group].changed) return;
+  classes_[group].changed = true;
+  touched_.push_back(group);
+}
+
+void FairShare::join(std::uint32_t flow, double bytes, std::int64_t now) {
+  Flow& f = flows_[flow];
+  f.group = class_of(f);
+  Class& c = classes_[f.group];
+  advance(c, now);
+  f.until = c.clock + bytes;
+  c.queue.push({f.until, flow, ++f.stamp});
+  ++c.flows;
+  touch(f.group);
+}
+
+double FairShare::leave(std::uint32_t flow, std::int64_t now) {
+  Flow& f = flows_[flow];
+  Class& c = classes_[f.group];
+  advance(c, now);
+  const double left = std::max(0.0, f.until - c.clock);
+  ++f.stamp;
+  touch(f.group);
+  --c.flows;
+  f.group = kNone;
+  return left;
+}
+
+// The part of the network that a change can reach: classes that share links, and their links.
+void FairShare::solve(std::int64_t now) {
+  ++mark_;
+  part_classes_.clear();
+  part_links_.clear();
+  const auto reach_link = [&](std::uint32_t l) {
+    if (links_[l].mark == mark_) return;
+    links_[l].mark = mark_;
+    part_links_.push_back(l);
+  };
+  for (const std::uint32_t g : touched_) {
+    Class& c = classes_[g];
+    c.changed = false;
+    for (std::uint32_t i = 0; i < c.key.count; ++i) reach_link(c.key.shared[i]);
+    if (c.flows == 0) {  // its links have classes to solve; it has nothing left
+      for (std::uint32_t i = 0; i < c.key.count; ++i) {
+        auto& on_link = links_[c.key.shared[i]].classes;
+        on_link.erase(std::find(on_link.begin(), on_link.end(), g));
+      }
+      by_key_.erase(c.key);
+      c.queue = {};
+      c.version = (c.version + 1) & kVersions;
+      free_classes_.push_back(g);
+    } else if (c.mark != mark_) {
+      c.mark = mark_;
+      part_classes_.push_back(g);
+    }
+  }
+  touched_.clear();
+  for (std::size_t l = 0; l < part_links_.size(); ++l)
+    for (const std::uint32_t g : links_[part_links_[l]].classes) {
+      Class& c = classes_[g];
+      if (c.mark == mark_) continue;
+      c.mark = mark_;
+      part_classes_.push_back(g);
+      for (std::uint32_t i = 0; i < c.key.count; ++i) reach_link(c.key.shared[i]);
+    }
+  fill(now);
+}
+
+// Progressive filling: the tightest link, or the slowest class, fixes what it limits; then the
+// next.
+void FairShare::fill(std::int64_t now) {
+  struct Tight {
+    double share;
+    std::uint32_t link;
+    bool operator>(const Tight& o) const {
+      return share > o.share || (share == o.share && link > o.link);
+    }
+  };
+  std::vector<Tight> heap;
+  for (const std::uint32_t g : part_classes_) classes_[g].fixed = false;
+  for (const std::uint32_t l : part_links_) {
+    links_[l].left = links_[l].capacity;
+    links_[l].open = 0;
+    for (const std::uint32_t g : links_[l].classes) links_[l].open += classes_[g].flows;
+    if (links_[l].open > 0) heap.push_back({links_[l].capacity / links_[l].open, l});
+  }
+  std::make_heap(heap.begin(), heap.end(), std::greater<Tight>());
+  const auto share = [&](std::uint32_t l) {
+    return std::max(0.0, links_[l].left) / links_[l].open;
+  };
+  std::sort(part_classes_.begin(), part_classes_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return classes_[a].key < classes_[b].key; });
+
+  const auto fix = [&](std::uint32_t g, double rate) {
+    Class& c = classes_[g];
+    c.fixed = true;
+    for (std::uint32_t i = 0; i < c.key.count; ++i) {
+      Link& link = links_[c.key.shared[i]];
+      link.left -= rate * c.flows;
+      link.open -= c.flows;
+    }
+    advance(c, now);
+    c.rate = rate;
+    announce(g, now);
+  };
+  std::size_t slowest = 0;
+  while (slowest < part_classes_.size()) {
+    if (classes_[part_classes_[slowest]].fixed) {
+      ++slowest;
+      continue;
+    }
+    // What the heap holds may be out of date, but shares only grow: look again before it is used.
+    while (!heap.empty()) {
+      const Tight top = heap.front();
+      if (links_[top.link].open > 0 && share(top.link) <= top.share) break;
+      std::pop_heap(heap.begin(), heap.end(), std::greater<Tight>());
+      heap.pop_back();
+      if (links_[top.link].open > 0) {
+        heap.push_back({share(top.link), top.link});
+        std::push_heap(heap.begin(), heap.end(), std::greater<Tight>());
+      }
+    }
+    const double alone = classes_[part_classes_[slowest]].key.alone;
+    if (heap.empty() || alone <= heap.front().share) {
+      fix(part_classes_[slowest++], alone);
+      continue;
+    }
+    const Link& tightest = links_[heap.front().link];
+    const double rate = share(heap.front().link);
+    for (const std::uint32_t g : tightest.classes)
+      if (!classes_[g].fixed) fix(g, rate);
+  }
+}
+
+void FairShare::announce(std::uint32_t group, std::int64_t now) {
+  Class& c = classes_[group];
+  const auto is_void = [&](const Entry& e) { return flows_[e.flow].stamp != e.stamp; };
+  while (!c.queue.empty() && is_void(c.queue.top())) c.queue.pop();
+  c.version = (c.version + 1) & kVersions;
+  if (c.queue.empty()) return;
+  due_.push_back(
+      {now + flow_ps(std::max(0.0, c.queue.top().until - c.clock), c.rate), group, c.version});
+}
+
+void FairShare::finished(const Due& due, std::int64_t now, std::vector<std::uint32_t>& flows) {
+  Class& c = classes_[due.group];
+  advance(c, now);
+  // A message ends at a whole picosecond, so the clock has passed it, but for rounding.
+  const double reached = c.clock + 1e-3 * c.rate + 1e-12 * c.clock;
+  const std::size_t first = flows.size();
+  while (!c.queue.empty() && c.queue.top().until <= reached) {
+    const Entry top = c.queue.top();
+    c.queue.pop();
+    if (flows_[top.flow].stamp == top.stamp) flows.push_back(top.flow);
+  }
+  for (std::size_t i = first; i < flows.size(); ++i) {
+    flows_[flows[i]].until = 0;  // nothing is left of it
+    stop(flows[i], now);
+  }
+}
+
+}  // namespace ringsched

@@ -1,0 +1,109 @@
+// Messages that share links max-min fairly: no message could go faster without slowing one that is
+// no faster. Messages that are limited alike, by the same shared links and the same rate of what
+// they have to themselves, go at one rate and are kept as one class, whose clock counts the bytes
+// that each of its messages has moved. A message is then an entry in a queue ordered by that clock,
+// and a change of rates touches classes, not messages.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <queue>
+#include <span>
+#include <vector>
+
+#include "ringsched/simulator/network.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+class FairShare {
+ public:
+  explicit FairShare(const Network&);
+
+  // A message sets out, or goes on after a pause. `flow` is a small number of the caller's.
+  void start(std::uint32_t flow, const Route&, double bytes, std::int64_t now);
+  // Takes a message off its way; returns the bytes that it has still to go.
+  double stop(std::uint32_t flow, std::int64_t now);
+
+  // Finds the rates anew after starts and stops. Must be called before time goes on.
+  void solve(std::int64_t now);
+  // The next instant at which some message is done; classes_changed() says whose to ask for.
+  struct Due {
+    std::int64_t at = 0;
+    std::uint32_t group = 0;    // the class
+    std::uint32_t version = 0;  // older announcements of the class are void
+  };
+  std::vector<Due>& due() { return due_; }  // announced by solve(); for the caller to take
+  bool current(const Due& d) const { return classes_[d.group].version == d.version; }
+  // The messages of a class that are done now; they are stopped.
+  void finished(const Due&, std::int64_t now, std::vector<std::uint32_t>& flows);
+
+  const std::vector<LinkUse>& use() const { return use_; }
+
+ private:
+  struct Flow {
+    Route route;
+    std::uint32_t group = ~0u;
+    std::uint32_t stamp = 0;  // entries of the queue with an older one are void
+    double until = 0;         // by the clock of its class
+    double bytes = 0;
+  };
+  struct Entry {
+    double until;
+    std::uint32_t flow, stamp;
+    bool operator>(const Entry& o) const {
+      return until > o.until || (until == o.until && flow > o.flow);
+    }
+  };
+  // The rate of what a flow has to itself, and the links it shares.
+  struct Key {
+    double alone = 0;
+    std::array<std::uint32_t, 6> shared{};
+    std::uint32_t count = 0;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Class {
+    Key key;
+    std::uint32_t flows = 0;
+    double rate = 0;   // of each flow
+    double clock = 0;  // bytes
+    std::int64_t clock_at = 0;
+    std::uint32_t version = 0;
+    std::uint32_t mark = 0;  // of the last solve that reached it
+    bool fixed = false, changed = false;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
+  };
+  struct Link {
+    double capacity = 0;
+    std::uint32_t flows = 0;
+    std::uint32_t sole = 0;  // all flows on it, combined by exclusive or: the flow, if it is one
+    std::uint32_t mark = 0;
+    double left = 0;                     // while solving
+    std::uint32_t open = 0;              // flows whose rate is not fixed yet
+    std::vector<std::uint32_t> classes;  // that share it
+    std::int64_t busy_since = 0;
+  };
+
+  void join(std::uint32_t flow, double bytes, std::int64_t now);
+  double leave(std::uint32_t flow, std::int64_t now);
+  void reclassify(std::uint32_t flow, std::int64_t now);
+  std::uint32_t class_of(const Flow&);
+  void advance(Class&, std::int64_t now);
+  void touch(std::uint32_t group);
+  void fill(std::int64_t now);
+  void announce(std::uint32_t group, std::int64_t now);
+
+  std::vector<Link> links_;
+  std::vector<LinkUse> use_;
+  std::vector<Flow> flows_;
+  std::vector<Class> classes_;
+  std::vector<std::uint32_t> free_classes_;
+  std::map<Key, std::uint32_t> by_key_;
+  std::vector<std::uint32_t> touched_;  // classes whose members changed
+  std::vector<std::uint32_t> dirty_links_;
+  std::vector<std::uint32_t> part_classes_, part_links_;  // what the last solve reached
+  std::uint32_t mark_ = 0;
+  std::vector<Due> due_;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,90 @@
+// Runs a plan through time on a machine. What is modelled and what is not: docs/model.md.
+//
+// Time is in integer picoseconds and whatever happens at one instant happens in the order of task
+// ids, so equal inputs give equal results, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/scheduler/storage.hpp"
+#include "ringsched/simulator/network.hpp"
+
+namespace ringsched {
+
+// A plan with its prices on one machine: all that the engines read.
+struct Workload {
+  const Plan* plan = nullptr;
+  Network network;
+
+  // By task kind and work, [kind * works + work]: how long a computing task takes alone, ps.
+  std::vector<std::int64_t> compute;
+  // Likewise: how many times longer beside one (two) transfers that hold SMs. Empty: not at all.
+  std::vector<double> slowed[2];
+  bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
+  std::uint32_t concurrency = 1;  // kernels side by side at full speed on one device
+  std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
+
+  // In place of the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.
+  std::vector<std::int64_t, PageAllocator<std::int64_t>> amounts;
+};
+
+Workload price(const Plan&, const Machine&, double diagonal = 0.5);
+
+enum class Progress : std::uint8_t {
+  Background,  // transfers move by themselves
+  Polling,     // ... only while neither end computes: no progress engine
+};
+
+struct Conditions {
+  // A send holds its lane until it is complete (one send buffer), or is handed over at once and
+  // leaves after those before it.
+  bool detached_sends = false;
+  Progress progress = Progress::Background;
+  double noise = 0;                 // standard deviation of each duration, as a share of it
+  double straggler_share = 0;       // of the workers; which ones, the seed decides
+  double straggler_factor = 1.5;    // how many times longer they take to compute
+  std::vector<double> slow_worker;  // by worker, likewise; empty: 1 each
+  std::uint64_t seed = 1;
+  bool events_only = false;    // do not take the short way where nothing is shared; for tests
+  std::uint64_t tie_seed = 0;  // not 0: what happens at one instant happens in a shuffled order
+};
+
+// What fixed the start of a task, and which task that was.
+struct Cause {
+  enum Kind : std::uint32_t {
+    None,     // it started at once
+    Data,     // an input was made or arrived
+    Lane,     // the lane was busy with the task, or group, before it
+    Control,  // a control edge: a buffer, or a limit on how far communication runs ahead
+    Kernel,   // the SMs were busy with a kernel
+    Member,   // of a group's second member: the member that took longest
+  };
+  Kind kind : 3 = None;
+  std::uint32_t task : 29 = 0;
+};
+static_assert(sizeof(Cause) == 4);
+
+template <class T>
+using TaskColumn = std::vector<T, PageAllocator<T>>;
+
+struct LinkUse {
+  double bytes = 0;
+  Picoseconds busy;  // with at least one message on it
+};
+
+// The members of a group start when it is posted and end when it is complete.
+struct Simulation {
+  TaskColumn<std::int64_t> start, end;  // by task, ps
+  TaskColumn<Cause> cause;
+  std::vector<LinkUse> links;
+  Picoseconds makespan;
+  bool by_events = false;  // something was shared, so events were needed
+};
+
+// Throws Error where the plan cannot come to its end, naming what waits for what.
+Simulation simulate(const Workload&, const Conditions& = {});
+
+}  // namespace ringsched

@@ -1,0 +1,23 @@
+// Many runs of one workload under noise, and what came of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+// Runs `count` pieces of work on all cores. The first exception, by number, is thrown on.
+void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                 unsigned threads = 0);
+
+// The makespans of seeds seed, seed + 1, ..., in order; the same whatever the number of threads.
+std::vector<Picoseconds> makespans(const Workload&, Conditions, std::uint32_t runs,
+                                   unsigned threads = 0);
+
+// The value that so many percent of the sorted ones do not exceed.
+Picoseconds percentile(std::vector<Picoseconds> values, double percent);
+
+}  // namespace ringsched

@@ -1,0 +1,28 @@
+// Questions to a prediction, answered by simulating again: "bandwidth=2x", "worker:3=2x".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringsched/simulator/machine.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+struct Setup {
+  Machine machine;
+  Conditions conditions;
+};
+
+// The setup after a change. Throws Error where there is no such change, or the machine has nothing
+// to change there.
+Setup changed(Setup, std::string_view change, std::uint32_t workers);
+
+struct KnownChange {
+  std::string_view name;  // as typed, with what to give it
+  std::string_view meaning;
+};
+const std::vector<KnownChange>& known_changes();
+
+}  // namespace ringsched

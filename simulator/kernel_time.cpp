@@ -1,0 +1,101 @@
+#include "kernel_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// The share of the SMs that work while so many blocks pass over them in waves.
+double wave_efficiency(double blocks, double sms) {
+  if (sms <= 0 || blocks <= 0) return 1;
+  return blocks / (std::ceil(blocks / sms) * sms);
+}
+
+TileShape shape_of(const Work& w) {
+  if (w.form == TileForm::Causal || w.form == TileForm::StrictlyCausal) return TileShape::Causal;
+  if (w.form == TileForm::Full) return TileShape::Full;
+  const double cells = static_cast<double>(w.rows) * static_cast<double>(w.keys);
+  return static_cast<double>(w.pairs.value) > 0.99 * cells ? TileShape::Full : TileShape::Causal;
+}
+
+}  // namespace
+
+double attention_flops(const Problem& p, Pairs pairs, bool backward) {
+  return (backward ? 10.0 : 4.0) * static_cast<double>(pairs.value) * p.head_dim * p.heads;
+}
+
+const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
+  const KernelTable* best = nullptr;
+  const auto distance = [&](const KernelTable& t) {
+    return std::abs(std::log(static_cast<double>(t.head_dim) / problem_.head_dim)) +
+           (t.shape == shape ? 0 : 100);
+  };
+  std::set<std::string> has;
+  for (const KernelTable& t : machine_.kernels) {
+    if (t.backward != backward || t.library != machine_.library) continue;
+    for (const Dtype d : t.dtypes) has.insert(std::string(to_text(d)));
+    if (std::find(t.dtypes.begin(), t.dtypes.end(), problem_.dtype) == t.dtypes.end()) continue;
+    if (best == nullptr || distance(t) < distance(*best)) best = &t;
+  }
+  if (best == nullptr) {
+    std::string names;
+    for (const std::string& name : has) names += (names.empty() ? "" : ", ") + name;
+    fail("machine '{}' has no {} kernel figures{} for {}; it has them for {}", machine_.name,
+         backward ? "backward" : "forward",
+         machine_.library.empty() ? "" : " of " + machine_.library, to_text(problem_.dtype),
+         names.empty() ? "none" : names);
+  }
+  return *best;
+}
+
+// Blocks of a kernel's grid: forward it is cut along the queries, backward along the keys.
+double KernelTimes::blocks(const Work& w, bool backward) const {
+  const auto length = static_cast<double>(backward ? w.keys : w.rows);
+  return std::ceil(length / machine_.block_rows) * problem_.heads;
+}
+
+double KernelTimes::ps(const Work& w, bool backward) const {
+  const KernelTable& t = table(shape_of(w), backward);
+  // A table's points are square. What a kernel does beyond the visible pairs goes with its rows and
+  // with its keys, so a tile is as efficient as the square that has as much of both for its size:
+  // the one of their harmonic mean.
+  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  const double inner = 2 * rows * keys / (rows + keys);
+  const auto base = [&](std::size_t i) {
+    if (t.heads.empty()) return t.tflops[i];
+    const double at = std::ceil(t.tokens[i] / machine_.block_rows) * t.heads[i];
+    return t.tflops[i] / wave_efficiency(at, machine_.sms);
+  };
+  double tflops = 0;
+  if (inner <= t.tokens.front()) {
+    tflops = base(0) * inner / t.tokens.front();
+  } else if (inner >= t.tokens.back()) {
+    tflops = base(t.tokens.size() - 1);
+  } else {
+    const auto above = static_cast<std::size_t>(
+        std::upper_bound(t.tokens.begin(), t.tokens.end(), inner) - t.tokens.begin());
+    const double at =
+        std::log(inner / t.tokens[above - 1]) / std::log(t.tokens[above] / t.tokens[above - 1]);
+    tflops = base(above - 1) + at * (base(above) - base(above - 1));
+  }
+  tflops *= wave_efficiency(blocks(w, backward), machine_.sms);
+  return machine_.launch_us * 1e6 + attention_flops(problem_, w.pairs, backward) / tflops;
+}
+
+double KernelTimes::slowed(const Work& w, bool backward, std::uint32_t transfers) const {
+  const double held = static_cast<double>(machine_.comm_sms) * transfers;
+  double waves = 1;
+  if (machine_.sms > 0 && held > 0) {
+    const double all = machine_.sms, left = std::max(1.0, all - held), n = blocks(w, backward);
+    waves = std::ceil(n / left) / std::ceil(n / all);
+  }
+  return waves * machine_.comm_slowdown;
+}
+
+}  // namespace ringsched

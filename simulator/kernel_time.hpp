@@ -1,0 +1,33 @@
+// How long one attention kernel takes on a device, from the machine's tables.
+#pragma once
+
+#include <array>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/simulator/machine.hpp"
+
+namespace ringsched {
+
+class KernelTimes {
+ public:
+  // Keeps both. Throws Error, when asked, for a kernel the machine has no figures for.
+  KernelTimes(const Machine& machine, const Problem& problem)
+      : machine_(machine), problem_(problem) {}
+
+  double ps(const Work&, bool backward) const;
+  // How many times longer beside so many transfers that hold SMs.
+  double slowed(const Work&, bool backward, std::uint32_t transfers) const;
+
+ private:
+  const KernelTable& table(TileShape, bool backward) const;
+  double blocks(const Work&, bool backward) const;
+
+  const Machine& machine_;
+  const Problem& problem_;
+};
+
+// Floating-point operations of a tile as the field counts them: two matrix products of 2 d per
+// visible pair and head, and backward two and a half times as many.
+double attention_flops(const Problem&, Pairs, bool backward);
+
+}  // namespace ringsched

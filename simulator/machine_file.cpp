@@ -1,0 +1,360 @@
+// Machine profiles: TOML in, a Machine out, and a complaint with key and line for whatever is not
+// as docs/machines.md says.
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/simulator/machine.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// One table of the file. Whatever was not asked for by the time it is left is an unknown key.
+class Section {
+ public:
+  Section(const toml::table& table, std::string file, std::string name)
+      : table_(table), file_(std::move(file)), name_(std::move(name)) {}
+
+  [[noreturn]] void wrong(const toml::node& at, const std::string& what) const {
+    fail("{}:{}: {}", file_, at.source().begin.line, what);
+  }
+  std::string key(std::string_view k) const {
+    return name_.empty() ? std::string(k) : fmt::format("{}.{}", name_, k);
+  }
+  bool has(std::string_view k) {
+    known_.emplace_back(k);
+    return table_.contains(k);
+  }
+
+  void number(std::string_view k, double& value, double least, double most) {
+    if (!has(k)) return;
+    value = number_in(*table_.get(k), key(k), least, most);
+  }
+  void count(std::string_view k, std::uint32_t& value, std::uint32_t least, std::uint32_t most) {
+    if (!has(k)) return;
+    const toml::node& n = *table_.get(k);
+    const auto given = n.value_exact<std::int64_t>();
+    if (!given || *given < least || *given > most)
+      wrong(n, fmt::format("{} must be a whole number of {} to {}", key(k), least, most));
+    value = static_cast<std::uint32_t>(*given);
+  }
+  void flag(std::string_view k, bool& value) {
+    if (!has(k)) return;
+    const toml::node& n = *table_.get(k);
+    const auto given = n.value_exact<bool>();
+    if (!given) wrong(n, fmt::format("{} must be true or false", key(k)));
+    value = *given;
+  }
+  void text(std::string_view k, std::string& value) {
+    if (!has(k)) return;
+    const toml::node& n = *table_.get(k);
+    const auto given = n.value_exact<std::string>();
+    if (!given || given->empty()) wrong(n, fmt::format("{} must be a text", key(k)));
+    value = *given;
+  }
+  template <class T>
+  void choice(std::string_view k, T& value, const std::map<std::string, T>& choices) {
+    if (!has(k)) return;
+    value = choice_in(*table_.get(k), key(k), choices);
+  }
+  template <class T>
+  void choices(std::string_view k, std::vector<T>& values, const std::map<std::string, T>& among) {
+    if (!has(k)) return;
+    values.clear();
+    for (const toml::node& n : array(k)) values.push_back(choice_in(n, key(k), among));
+  }
+  void numbers(std::string_view k, std::vector<double>& values, double least, double most) {
+    if (!has(k)) return;
+    values.clear();
+    for (const toml::node& n : array(k)) values.push_back(number_in(n, key(k), least, most));
+  }
+  void rates(std::string_view k, std::vector<MessageRate>& values) {
+    if (!has(k)) return;
+    values.clear();
+    for (const toml::node& n : array(k)) {
+      const toml::array* pair = n.as_array();
+      if (pair == nullptr || pair->size() != 2)
+        wrong(n, fmt::format("{} must hold pairs of [bytes, GB/s]", key(k)));
+      const MessageRate rate = {number_in(*pair->get(0), key(k), 1, 1e15),
+                                number_in(*pair->get(1), key(k), 1e-9, 1e6)};
+      if (!values.empty() &&
+          (rate.bytes <= values.back().bytes ||
+           rate.bytes / rate.gb_per_s < values.back().bytes / values.back().gb_per_s))
+        wrong(n, fmt::format("{} must rise in size, and a longer message must not arrive sooner",
+                             key(k)));
+      values.push_back(rate);
+    }
+  }
+  template <class Read>
+  void section(std::string_view k, Read read) {
+    if (!has(k)) return;
+    const toml::node& n = *table_.get(k);
+    if (!n.is_table()) wrong(n, fmt::format("{} must be a table: [{}]", key(k), key(k)));
+    Section inner(*n.as_table(), file_, key(k));
+    read(inner);
+    inner.finish(true);
+  }
+  template <class Read>
+  void sections(std::string_view k, Read read) {
+    if (!has(k)) return;
+    for (const toml::node& n : array(k)) {
+      if (!n.is_table())
+        wrong(n, fmt::format("{} must be a list of tables: [[{}]]", key(k), key(k)));
+      Section inner(*n.as_table(), file_, key(k));
+      read(inner);
+      inner.finish(true);
+    }
+  }
+  void required(std::string_view k) const {
+    if (!table_.contains(k)) wrong(table_, fmt::format("{} is missing", key(k)));
+  }
+  // `figures`: it holds numbers, so it must say where they come from.
+  void finish(bool figures) const {
+    for (const auto& [k, node] : table_)
+      if (std::find(known_.begin(), known_.end(), k.str()) == known_.end())
+        wrong(node, unknown_name("key", key(k.str()), full_names()));
+    if (figures && !table_.contains("source"))
+      wrong(table_, fmt::format("[{}] needs a source: where its figures come from", name_));
+  }
+  const toml::table& table() const { return table_; }
+
+ private:
+  const toml::array& array(std::string_view k) const {
+    const toml::node& n = *table_.get(k);
+    if (!n.is_array() || n.as_array()->empty())
+      wrong(n, fmt::format("{} must be a list with something in it", key(k)));
+    return *n.as_array();
+  }
+  double number_in(const toml::node& n, const std::string& name, double least, double most) const {
+    const auto given = n.is_number() ? n.value<double>() : std::nullopt;
+    if (!given || !(*given >= least && *given <= most))
+      wrong(n, fmt::format("{} must be a number of {:g} to {:g}{}", name, least, most,
+                           given ? fmt::format(", not {:g}", *given) : ""));
+    return *given;
+  }
+  template <class T>
+  T choice_in(const toml::node& n, const std::string& name,
+              const std::map<std::string, T>& choices) const {
+    const auto given = n.value_exact<std::string>();
+    const auto found = choices.find(given.value_or(""));
+    if (found != choices.end()) return found->second;
+    std::string names;
+    for (const auto& [choice, value] : choices) names += (names.empty() ? "" : ", ") + choice;
+    wrong(n, fmt::format("{} must be one of: {}", name, names));
+  }
+  std::vector<std::string_view> full_names() const {
+    names_.clear();
+    for (const std::string& k : known_) names_.push_back(key(k));
+    return {names_.begin(), names_.end()};
+  }
+
+  const toml::table& table_;
+  std::string file_, name_;
+  std::vector<std::string> known_;
+  mutable std::vector<std::string> names_;
+};
+
+const std::map<std::string, Fabric> kFabrics = {{"switch", Fabric::Switch},
+                                                {"mesh", Fabric::Mesh},
+                                                {"pcie", Fabric::Pcie},
+                                                {"memory", Fabric::Memory}};
+const std::map<std::string, Dtype> kDtypes = {
+    {"fp32", Dtype::Fp32}, {"bf16", Dtype::Bf16}, {"fp16", Dtype::Fp16}};
+const std::map<std::string, bool> kPasses = {{"forward", false}, {"backward", true}};
+const std::map<std::string, TileShape> kShapes = {{"full", TileShape::Full},
+                                                  {"causal", TileShape::Causal}};
+
+constexpr double kMostGb = 1e6, kMostUs = 1e9;
+
+void read_link(Section& s, LinkFigures& link) {
+  s.number("gb_per_s", link.gb_per_s, 1e-6, kMostGb);
+  s.number("latency_us", link.latency_us, 0, kMostUs);
+  s.rates("messages", link.messages);
+}
+
+KernelTable read_kernel(Section& s) {
+  KernelTable k;
+  s.text("library", k.library);
+  s.choice("pass", k.backward, kPasses);
+  s.choice("mask", k.shape, kShapes);
+  s.choices("dtypes", k.dtypes, kDtypes);
+  s.count("head_dim", k.head_dim, 1, kMaxHeadDim);
+  s.numbers("tokens", k.tokens, 1, 1e9);
+  s.numbers("tflops", k.tflops, 1e-9, 1e6);
+  s.numbers("heads", k.heads, 1, 1e6);
+  s.text("source", k.source);
+  for (const char* needed : {"pass", "mask", "dtypes", "head_dim", "tokens", "tflops"})
+    s.required(needed);
+  if (k.tflops.size() != k.tokens.size())
+    s.wrong(*s.table().get("tflops"), "kernel.tflops must have one number for each of tokens");
+  if (k.heads.size() == 1) k.heads.resize(k.tokens.size(), k.heads[0]);
+  if (!k.heads.empty() && k.heads.size() != k.tokens.size())
+    s.wrong(*s.table().get("heads"),
+            "kernel.heads must have one number, or one for each of tokens");
+  for (std::size_t i = 1; i < k.tokens.size(); ++i)
+    if (k.tokens[i] <= k.tokens[i - 1])
+      s.wrong(*s.table().get("tokens"), "kernel.tokens must rise");
+  return k;
+}
+
+void read_machine(Section& s, Machine& m) {
+  s.text("name", m.name);
+  s.text("summary", m.summary);
+  s.text("library", m.library);
+  s.choice("model", m.ideal, {{"ideal", true}});
+  s.section("devices", [&](Section& d) {
+    d.count("nodes", m.nodes, 1, kMaxWorkers);
+    d.count("per_node", m.devices_per_node, 1, kMaxWorkers);
+    d.count("workers_each", m.workers_per_device, 1, kMaxWorkers);
+    d.count("concurrency", m.concurrency, 1, 1 << 20);
+    d.count("sms", m.sms, 0, 1 << 20);
+    d.count("block_rows", m.block_rows, 1, 1 << 20);
+    d.text("source", m.devices_source);
+  });
+  s.section("memory", [&](Section& d) {
+    d.number("gb_per_s", m.memory_gb_per_s, 1e-6, kMostGb);
+    d.text("source", m.memory_source);
+  });
+  s.section("launch", [&](Section& d) {
+    d.number("us", m.launch_us, 0, kMostUs);
+    d.text("source", m.launch_source);
+  });
+  s.section("communication", [&](Section& d) {
+    d.count("sms", m.comm_sms, 0, 1 << 20);
+    d.number("slowdown", m.comm_slowdown, 1, 1000);
+    d.flag("waits_for_kernel", m.comm_waits_for_kernel);
+    d.text("source", m.comm_source);
+  });
+  s.section("fabric", [&](Section& d) {
+    d.choice("kind", m.fabric.kind, kFabrics);
+    read_link(d, m.fabric.link);
+    d.number("core_gb_per_s", m.fabric.core_gb_per_s, 0, kMostGb);
+    d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
+    d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);
+    d.number("host_gb_per_s", m.fabric.host_gb_per_s, 0, kMostGb);
+    d.text("source", m.fabric.source);
+  });
+  s.section("network", [&](Section& d) {
+    d.count("nics", m.network.nics, 1, kMaxWorkers);
+    read_link(d, m.network.link);
+    d.number("oversubscription", m.network.oversubscription, 1, 1e6);
+    d.text("source", m.network.source);
+  });
+  if (s.has("kernel")) m.kernels.clear();
+  s.sections("kernel", [&](Section& k) { m.kernels.push_back(read_kernel(k)); });
+  s.section("software", [&](Section& d) {
+    SoftwareFigures& w = m.software;
+    d.number("merge_bytes", w.merge_bytes, 0, 1e6);
+    d.number("reduce_bytes", w.reduce_bytes, 0, 1e6);
+    d.number("prepare_bytes", w.prepare_bytes, 0, 1e6);
+    d.number("output_bytes", w.output_bytes, 0, 1e6);
+    d.number("slice_bytes", w.slice_bytes, 0, 1e6);
+    d.count("merge_launches", w.merge_launches, 0, 1000);
+    d.number("step_us", w.step_us, 0, kMostUs);
+    d.text("source", w.source);
+  });
+}
+
+Machine read(std::string_view text, std::string_view name, int depth) {
+  toml::table table;
+  try {
+    table = toml::parse(text, name);
+  } catch (const toml::parse_error& e) {
+    fail("{}:{}: {}", name, e.source().begin.line, e.description());
+  }
+  Section s(table, std::string(name), "");
+  std::string base;
+  s.text("base", base);
+  Machine m;
+  if (!base.empty()) {
+    const auto profiles = machine_profiles();
+    const auto found = std::find_if(profiles.begin(), profiles.end(),
+                                    [&](const MachineProfile& p) { return p.name == base; });
+    std::vector<std::string_view> names;
+    for (const MachineProfile& p : profiles) names.push_back(p.name);
+    if (found == profiles.end() || depth == 0)
+      s.wrong(*table.get("base"), unknown_name("machine", base, names));
+    m = read(found->toml, found->name, depth - 1);
+  }
+  read_machine(s, m);
+  s.finish(false);
+  s.required("name");
+  s.required("summary");
+  try {
+    check(m);
+  } catch (const Error& e) {
+    fail("{}: {}", name, e.what());
+  }
+  return m;
+}
+
+}  // namespace
+
+std::vector<std::string_view> kernel_libraries(const Machine& m) {
+  std::vector<std::string_view> names;
+  for (const KernelTable& k : m.kernels)
+    if (std::find(names.begin(), names.end(), k.library) == names.end()) names.push_back(k.library);
+  return names;
+}
+
+void check(const Machine& m) {
+  if (m.ideal) return;
+  const auto needs = [](bool there, const char* what) {
+    if (!there) fail("{}", what);
+  };
+  needs(!m.kernels.empty(), "a machine needs at least one [[kernel]] table");
+  if (std::none_of(m.kernels.begin(), m.kernels.end(),
+                   [&](const KernelTable& k) { return k.library == m.library; }))
+    fail("{}", unknown_name("kernel library", m.library, kernel_libraries(m)));
+  needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
+  needs(std::uint64_t{m.nodes} * m.devices_per_node <= kMaxWorkers, "there are too many devices");
+  needs(m.comm_sms == 0 || m.comm_sms < m.sms, "communication.sms must be fewer than devices.sms");
+  if (m.devices_per_node > 1 || m.fabric.kind == Fabric::Memory) {
+    needs(m.fabric.kind != Fabric::Free,
+          "fabric.kind is missing: what joins the devices of a node");
+    needs(m.fabric.link.gb_per_s > 0, "fabric.gb_per_s is missing");
+  }
+  if (m.fabric.kind == Fabric::Pcie) {
+    needs(m.fabric.per_switch > 0, "fabric.per_switch is missing");
+    needs(m.fabric.uplink_gb_per_s > 0, "fabric.uplink_gb_per_s is missing");
+  }
+  if (m.nodes > 1) {
+    needs(m.network.nics > 0, "network.nics is missing: how many each node has");
+    needs(m.network.link.gb_per_s > 0, "network.gb_per_s is missing");
+  }
+  for (const LinkFigures* link : {&m.fabric.link, &m.network.link})
+    for (const MessageRate& r : link->messages)
+      if (r.gb_per_s > link->gb_per_s)
+        fail("a message of {:g} bytes cannot achieve {:g} GB/s over a link of {:g}", r.bytes,
+             r.gb_per_s, link->gb_per_s);
+}
+
+Machine read_machine(std::string_view text, std::string_view name) { return read(text, name, 8); }
+
+Machine find_machine(const std::string& name) {
+  if (name.find('/') != std::string::npos || name.ends_with(".toml")) {
+    std::ifstream file(name, std::ios::binary);
+    if (!file || std::filesystem::is_directory(name))
+      fail("cannot read the machine profile {}", name);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return read_machine(text.str(), name);
+  }
+  std::vector<std::string_view> names;
+  for (const MachineProfile& p : machine_profiles()) {
+    if (p.name == name) return read_machine(p.toml, p.name);
+    names.push_back(p.name);
+  }
+  throw Error(unknown_name("machine", name, names));
+}
+
+}  // namespace ringsched

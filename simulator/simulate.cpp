@@ -1,0 +1,22 @@
+#include "ringsched/simulator/simulate.hpp"
+
+#include <algorithm>
+
+#include "engines.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+Simulation simulate(const Workload& workload, const Conditions& conditions) {
+  constexpr std::size_t most = std::size_t{1} << 29;  // what a Cause can name
+  if (workload.plan->tasks.size() >= most)
+    fail("a plan of {} tasks is too long to simulate", workload.plan->tasks.size());
+  const Costs costs(workload, conditions);
+  Simulation out;
+  if (conditions.events_only || !sweep(workload, conditions, costs, out))
+    run_events(workload, conditions, costs, out);
+  for (const std::int64_t end : out.end) out.makespan.value = std::max(out.makespan.value, end);
+  return out;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <limits>
+
+#include "engines.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::uint32_t kNone = ~0u;
+constexpr std::int64_t kUnknown = -1;
+
+struct LaneState {
+  std::int64_t free = 0;       // when what came before was complete
+  std::int64_t posted = 0;     // of the open group
+  std::int64_t sent = 0;       // detached: when the last send left
+  std::uint32_t last = kNone;  // the task before
+  Cause cause;                 // of the open group's start
+  bool sealed = false;         // somebody relied on when the group is posted: it may not grow
+  std::vector<std::uint32_t> members;  // of the open group
+  // The last way taken, which is most often the next one too.
+  std::uint32_t to = kNone;
+  double rate = 0;
+  Distance distance = Distance::SameDevice;
+  std::uint32_t work = kNone;
+  std::int64_t duration = 0;
+};
+
+class Sweep {
+ public:
+  Sweep(const Workload& w, const Conditions& c, const Costs& costs, Simulation& s)
+      : workload_(w),
+        plan_(*w.plan),
+        conditions_(c),
+        costs_(costs),
+        out_(s),
+        lanes_(std::size_t{plan_.problem.workers} * kLanes),
+        link_user_(w.network.links(), kNone),
+        link_group_(w.network.links(), kNone) {}
+
+  bool run() {
+    const std::size_t count = plan_.tasks.size();
+    out_.start.resize(count);
+    out_.end.resize(count);
+    out_.cause.resize(count);
+    out_.links.assign(workload_.network.links(), {});
+    const ControlEdge* control = plan_.controls.data();
+    const ControlEdge* const controls_end = control + plan_.controls.size();
+    for (std::uint32_t id = 0; id < count; ++id) {
+      const Task& task = plan_.tasks[id];
+      LaneState& lane = lanes_[lane_of(task)];
+      const bool joins = task.with_previous && !lane.members.empty();
+      if (joins && lane.sealed) return false;
+      if (!joins && !lane.members.empty() && !complete(lane, id)) return false;
+
+      std::int64_t ready = joins ? lane.posted : lane.free;
+      Cause cause = joins                ? lane.cause
+                    : lane.last == kNone ? Cause{}
+                                         : Cause{Cause::Lane, lane.last & kTaskBits};
+      if (!joins && ready == 0) cause = {};
+      const auto wait_for = [&](std::uint32_t before, Cause::Kind kind) {
+        if (before >= id) return false;
+        if (out_.end[before] == kUnknown && !complete(lanes_[lane_of(plan_.tasks[before])], id))
+          return false;
+        if (out_.end[before] > ready) {
+          ready = out_.end[before];
+          cause = {kind, before & kTaskBits};
+        }
+        return true;
+      };
+      for (const TensorId input : task.inputs) {
+        if (!input.valid()) continue;
+        const TaskId maker = plan_.producer(input);
+        if (maker.valid() && !wait_for(maker.value, Cause::Data)) return false;
+      }
+      for (; control != controls_end && control->after.value == id; ++control)
+        if (!wait_for(control->before.value, Cause::Control)) return false;
+
+      if (is_transfer(task.kind)) {
+        lane.posted = ready;
+        lane.cause = cause;
+        lane.members.push_back(id);
+        out_.end[id] = kUnknown;
+      } else {
+        out_.start[id] = ready;
+        out_.cause[id] = cause;
+        lane.free = out_.end[id] = ready + costs_.compute(id, task);
+        lane.last = id;
+      }
+    }
+    for (LaneState& lane : lanes_)
+      if (!lane.members.empty() && !complete(lane, static_cast<std::uint32_t>(count))) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kTaskBits = (1u << 29) - 1;
+
+  void seal(LaneState& lane) {
+    lane.sealed = true;
+    for (const std::uint32_t m : lane.members) out_.start[m] = lane.posted;
+  }
+
+  // Ends the open group of a lane. `next`: the first task not seen yet.
+  bool complete(LaneState& lane, std::uint32_t next) {
+    if (!lane.sealed) seal(lane);
+    std::int64_t group_end = conditions_.detached_sends ? lane.posted : 0;
+    std::uint32_t longest = lane.members[0];
+    for (const std::uint32_t m : lane.members) {
+      const Task& task = plan_.tasks[m];
+      const std::uint32_t peer = task.peer.value;
+      if (peer >= next) return false;
+      LaneState& other = lanes_[lane_of(plan_.tasks[peer])];
+      if (out_.end[peer] == kUnknown && !other.sealed) seal(other);
+      const bool sends = task.kind == TaskKind::Send;
+      const std::uint32_t send = sends ? m : peer;
+      LaneState& sender = sends ? lane : other;
+      if (sends && !takes_links(lane, m)) return false;
+      if (conditions_.detached_sends) {
+        if (out_.end[send] == kUnknown && !leave(sender, send, next)) return false;
+        if (sends) continue;
+        out_.end[m] = out_.end[send];
+      } else {
+        out_.end[m] = begin_of(send) + duration(sender, send);
+      }
+      if (out_.end[m] > group_end) {
+        group_end = out_.end[m];
+        longest = m;
+      }
+    }
+    for (std::size_t i = 0; i < lane.members.size(); ++i) {
+      const std::uint32_t m = lane.members[i];
+      if (!conditions_.detached_sends || plan_.tasks[m].kind == TaskKind::Receive)
+        out_.end[m] = group_end;
+      out_.cause[m] = i == 0 ? lane.cause : Cause{Cause::Member, longest & kTaskBits};
+    }
+    lane.free = group_end;
+    lane.last = longest;
+    lane.members.clear();
+    lane.sealed = false;
+    return true;
+  }
+
+  std::int64_t begin_of(std::uint32_t send) const {
+    return std::max(out_.start[send], out_.start[plan_.tasks[send].peer.value]);
+  }
+
+  // Detached sends leave a lane one after the other, up to this one of its open group.
+  bool leave(LaneState& lane, std::uint32_t send, std::uint32_t next) {
+    for (const std::uint32_t m : lane.members) {
+      const Task& task = plan_.tasks[m];
+      if (task.kind == TaskKind::Send && out_.end[m] == kUnknown) {
+        if (task.peer.value >= next) return false;
+        LaneState& other = lanes_[lane_of(plan_.tasks[task.peer.value])];
+        if (out_.end[task.peer.value] == kUnknown && !other.sealed) seal(other);
+        lane.sent = out_.end[m] = std::max(begin_of(m), lane.sent) + duration(lane, m);
+      }
+      if (m == send) break;
+    }
+    return true;
+  }
+
+  void look_up_way(LaneState& lane, const Task& send) {
+    const std::uint32_t to = plan_.tasks[send.peer.value].worker_index;
+    if (lane.to == to) return;
+    const Route route = workload_.network.route(send.worker(), {to});
+    lane.to = to;
+    lane.distance = route.distance;
+    lane.rate = workload_.network.rate(route);
+    lane.work = kNone;
+  }
+
+  std::int64_t duration(LaneState& lane, std::uint32_t send) {
+    const Task& task = plan_.tasks[send];
+    look_up_way(lane, task);
+    if (lane.work == task.work.value && costs_.by_price()) return lane.duration;
+    const Message message = costs_.message(send, task, lane.distance);
+    lane.work = task.work.value;
+    lane.duration = message.startup_ps + flow_ps(message.bytes, lane.rate);
+    return lane.duration;
+  }
+
+  // Counts what goes over each link; false if two lanes use one, or one group twice at once.
+  bool takes_links(LaneState& lane, std::uint32_t send) {
+    const Task& task = plan_.tasks[send];
+    const std::uint32_t user = lane_of(task);
+    const Route route =
+        workload_.network.route(task.worker(), plan_.tasks[task.peer.value].worker());
+    for (const LinkId link : route.over()) {
+      if (link_user_[link.value] != user && link_user_[link.value] != kNone) return false;
+      if (link_group_[link.value] == lane.members[0] && !conditions_.detached_sends) return false;
+      link_user_[link.value] = user;
+      link_group_[link.value] = lane.members[0];
+      LinkUse& use = out_.links[link.value];
+      const double bytes = costs_.message(send, task, route.distance).bytes;
+      use.bytes += bytes;
+      use.busy.value += flow_ps(bytes, workload_.network.rate(route));
+    }
+    return true;
+  }
+
+  const Workload& workload_;
+  const Plan& plan_;
+  const Conditions& conditions_;
+  const Costs& costs_;
+  Simulation& out_;
+  std::vector<LaneState> lanes_;
+  std::vector<std::uint32_t> link_user_;   // the lane whose messages take it
+  std::vector<std::uint32_t> link_group_;  // the first member of the last group on it
+};
+
+}  // namespace
+
+bool sweep(const Workload& w, const Conditions& c, const Costs& costs, Simulation& out) {
+  const bool devices_shared = w.network.workers_per_device() > w.concurrency;
+  if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty() ||
+      c.progress == Progress::Polling)
+    return false;
+  return Sweep(w, c, costs, out).run();
+}
+
+}  // namespace ringsched

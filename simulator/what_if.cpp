@@ -1,0 +1,111 @@
+#include "ringsched/simulator/what_if.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
+
+namespace ringsched {
+
+namespace {
+
+double factor(std::string_view text, std::string_view change) {
+  if (text.ends_with('x')) text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 1e6))
+    fail("--what-if {}: expected a factor such as 2x or 0.5x, of 0 to 1000000", change);
+  return value;
+}
+
+double above_zero(double value, std::string_view change) {
+  if (value <= 0) fail("--what-if {}: the factor must be above 0", change);
+  return value;
+}
+
+void faster(LinkFigures& link, double by) {
+  link.gb_per_s *= by;
+  for (MessageRate& m : link.messages) m.gb_per_s *= by;
+}
+
+void bandwidth(Machine& m, double by) {
+  faster(m.fabric.link, by);
+  faster(m.network.link, by);
+  for (double* rate : {&m.fabric.core_gb_per_s, &m.fabric.uplink_gb_per_s, &m.fabric.host_gb_per_s})
+    *rate *= by;
+}
+
+// Start-up that a table of message rates implies goes with the latency.
+void latency(LinkFigures& link, double by) {
+  link.latency_us *= by;
+  for (MessageRate& m : link.messages) {
+    const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
+    m.gb_per_s = m.bytes / (wire + by * (all - wire));
+  }
+}
+
+}  // namespace
+
+const std::vector<KnownChange>& known_changes() {
+  static const std::vector<KnownChange> changes = {
+      {"bandwidth=2x", "all links carry so many times as much"},
+      {"latency=0x", "messages start up so many times as slowly"},
+      {"kernels=2x", "attention kernels run so many times as fast"},
+      {"memory=2x", "passes over memory (merges) run so many times as fast"},
+      {"communication-sms=0", "transfers hold so many SMs, and slow kernels by nothing else"},
+      {"worker:3=2x", "this worker takes so many times as long to compute"},
+  };
+  return changes;
+}
+
+Setup changed(Setup s, std::string_view change, std::uint32_t workers) {
+  const std::size_t equals = change.find('=');
+  const std::string_view name = change.substr(0, equals);
+  if (equals == std::string_view::npos)
+    fail("--what-if {}: expected NAME=FACTOR, such as {}", change, known_changes()[0].name);
+  const double by = factor(change.substr(equals + 1), change);
+  const auto needs_machine = [&] {
+    if (s.machine.ideal)
+      fail("--what-if {}: machine 'ideal' has none to change; use a machine with figures", change);
+  };
+  if (name == "bandwidth") {
+    needs_machine();
+    bandwidth(s.machine, above_zero(by, change));
+  } else if (name == "latency") {
+    needs_machine();
+    latency(s.machine.fabric.link, by);
+    latency(s.machine.network.link, by);
+  } else if (name == "kernels") {
+    needs_machine();
+    for (KernelTable& k : s.machine.kernels)
+      for (double& t : k.tflops) t *= above_zero(by, change);
+  } else if (name == "memory") {
+    needs_machine();
+    s.machine.memory_gb_per_s *= above_zero(by, change);
+  } else if (name == "communication-sms") {
+    needs_machine();
+    if (by != std::floor(by) || (by > 0 && by >= s.machine.sms))
+      fail("--what-if {}: expected a whole number below the {} SMs of the device", change,
+           s.machine.sms);
+    s.machine.comm_sms = static_cast<std::uint32_t>(by);
+    s.machine.comm_slowdown = 1;
+    if (by == 0) s.machine.comm_waits_for_kernel = false;  // copy engines do not wait
+  } else if (name.starts_with("worker:")) {
+    const std::string_view number = name.substr(7);
+    std::uint32_t w = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), w);
+    if (error != std::errc() || end != number.data() + number.size() || w >= workers)
+      fail("--what-if {}: expected a worker of 0 to {}", change, workers - 1);
+    s.conditions.slow_worker.resize(workers, 1);
+    s.conditions.slow_worker[w] *= by;
+  } else {
+    std::vector<std::string_view> names;
+    for (const KnownChange& k : known_changes())
+      names.push_back(k.name.substr(0, k.name.find_first_of(":=")));
+    throw Error(unknown_name("change", name, names));
+  }
+  return s;
+}
+
+}  // namespace ringsched

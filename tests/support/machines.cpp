@@ -1,0 +1,71 @@
+#include "support/machines.hpp"
+
+#include <algorithm>
+
+namespace ringsched {
+
+Machine test_machine(Fabric fabric, std::uint32_t devices) {
+  Machine m;
+  m.name = "test";
+  m.summary = "round figures";
+  m.devices_per_node = devices;
+  m.memory_gb_per_s = 1000;
+  m.launch_us = 1;
+  m.fabric.kind = fabric;
+  m.fabric.link.gb_per_s = 0.1;
+  m.fabric.link.latency_us = 2;
+  m.fabric.per_switch = 2;
+  m.fabric.uplink_gb_per_s = 0.07;
+  for (const bool backward : {false, true})
+    for (const TileShape shape : {TileShape::Full, TileShape::Causal}) {
+      KernelTable k;
+      k.backward = backward;
+      k.shape = shape;
+      k.dtypes = {Dtype::Bf16};
+      k.tokens = {1};
+      k.tflops = {shape == TileShape::Full ? 0.01 : 0.007};
+      m.kernels.push_back(k);
+    }
+  check(m);
+  return m;
+}
+
+std::vector<NamedMachine> test_machines(std::uint32_t workers) {
+  std::vector<NamedMachine> all;
+  const auto add = [&](const char* name, Fabric fabric, auto change) {
+    Machine m = test_machine(fabric, workers);
+    change(m);
+    check(m);
+    all.push_back({name, m});
+  };
+  add("mesh", Fabric::Mesh, [](Machine&) {});
+  add("switch", Fabric::Switch, [](Machine&) {});
+  add("narrow_core", Fabric::Switch, [](Machine& m) { m.fabric.core_gb_per_s = 0.13; });
+  add("pcie", Fabric::Pcie, [](Machine& m) { m.fabric.host_gb_per_s = 0.09; });
+  add("memory", Fabric::Memory, [](Machine&) {});
+  add("nodes", Fabric::Switch, [&](Machine& m) {
+    m.devices_per_node = 3;
+    m.nodes = (workers + 2) / 3;
+    m.network.nics = 2;
+    m.network.link = {0.05, 7, {}};
+    m.network.oversubscription = 1.5;
+  });
+  add("taken_sms", Fabric::Switch, [](Machine& m) {
+    m.sms = 10;
+    m.block_rows = 4;
+    m.comm_sms = 3;
+    m.comm_slowdown = 1.25;
+  });
+  add("queued_behind_kernels", Fabric::Switch, [](Machine& m) {
+    m.comm_slowdown = 1.5;
+    m.comm_waits_for_kernel = true;
+  });
+  add("shared_devices", Fabric::Switch, [&](Machine& m) {
+    m.devices_per_node = std::max(1u, (workers + 2) / 3);
+    m.workers_per_device = 3;
+    m.concurrency = 2;
+  });
+  return all;
+}
+
+}  // namespace ringsched
