@@ -13,5 +13,9 @@ void add_plan_command(CLI::App& program, ExitCode& code);
 void add_verify_command(CLI::App& program, ExitCode& code);
 void add_machines_command(CLI::App& program, ExitCode& code);
 void add_simulate_command(CLI::App& program, ExitCode& code);
+void add_sweep_command(CLI::App& program, ExitCode& code);
+void add_compare_command(CLI::App& program, ExitCode& code);
+void add_export_command(CLI::App& program, ExitCode& code);
+void add_validate_command(CLI::App& program, ExitCode& code);
 
 }  // namespace ringsched

@@ -37,7 +37,7 @@ double parse_share(const std::string& text, std::string_view what, double most) 
   return number(text, what, 0, most);
 }
 
-void MachineFlags::add_to(CLI::App& command) {
+void MachineFlags::add_machine_to(CLI::App& command) {
   command
       .add_option("-m,--machine", name_,
                   "see ringsched machines; or a profile of your own,\nFILE.toml (ideal)")
@@ -50,7 +50,6 @@ void MachineFlags::add_to(CLI::App& command) {
       .add_option("--diagonal", diagonal_,
                   "on the machine ideal: cost of a block on the\ndiagonal, e.g. 1/2 or 0.6 (1/2)")
       ->type_name("D");
-  add_conditions_to(command);
 }
 
 void MachineFlags::add_conditions_to(CLI::App& command) {

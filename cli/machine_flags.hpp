@@ -12,7 +12,7 @@ namespace ringsched {
 
 class MachineFlags {
  public:
-  void add_to(CLI::App& command);
+  void add_machine_to(CLI::App& command);
   void add_conditions_to(CLI::App& command);
 
   // Throw Error where a value makes no sense.

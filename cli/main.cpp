@@ -41,6 +41,9 @@ int main(int argc, char** argv) {
   add_verify_command(program, code);
   add_machines_command(program, code);
   add_simulate_command(program, code);
+  add_sweep_command(program, code);
+  add_compare_command(program, code);
+  add_export_command(program, code);
 
   try {
     program.parse(argc, argv);

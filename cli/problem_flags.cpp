@@ -1,6 +1,7 @@
 #include "problem_flags.hpp"
 
 #include <limits>
+#include <utility>
 
 #include "ringsched/scheduler/error.hpp"
 
@@ -15,26 +16,52 @@ std::uint32_t small_count(const std::string& text, const char* flag) {
   return static_cast<std::uint32_t>(n);
 }
 
+void flag(CLI::App& command, const char* name, std::string& value, const char* type,
+          const char* help) {
+  command.add_option(name, value, help)->type_name(type);
+}
+
 }  // namespace
 
 void ProblemFlags::add_to(CLI::App& command) {
-  const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
-    return command.add_option(name, value, help)->type_name(type);
-  };
-  flag("-s,--schedule", schedule_, "NAME", "see ringsched schedules (balanced)");
-  flag("-w,--workers", workers_, "N", "devices that share the attention (8)");
-  flag("-t,--tokens", tokens_, "N", "in all, e.g. 64K (8K for each worker)");
-  flag("--heads", heads_, "N", "query heads (32)");
-  flag("--kv-heads", kv_heads_, "N", "key and value heads (8, or as --heads)");
-  flag("--head-dim", head_dim_, "N", "(128)");
-  flag("--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (bf16)");
-  flag("--mask", mask_, "MASK",
-       "causal, full, window:N, prefix:P,window:N or\ndocuments:A,B,... (causal)");
-  flag("--pass", pass_, "PASS", "forward, backward or both (forward)");
-  flag("--overlap", overlap_, "MODE",
+  flag(command, "-s,--schedule", schedule_, "NAME", "see ringsched schedules (balanced)");
+  flag(command, "-w,--workers", workers_, "N", "devices that share the attention (8)");
+  flag(command, "-t,--tokens", tokens_, "N", "in all, e.g. 64K (8K for each worker)");
+  flag(command, "--heads", heads_, "N", "query heads (32)");
+  add_shape_to(command);
+  flag(command, "--overlap", overlap_, "MODE",
        "how far communication runs ahead: none, prefetch\n(one step) or unbounded (prefetch)");
-  flag("--buffers", buffers_, "N",
+  add_buffers_to(command);
+}
+
+void ProblemFlags::add_rest_to(CLI::App& command) {
+  add_shape_to(command);
+  add_buffers_to(command);
+}
+
+void ProblemFlags::add_shape_to(CLI::App& command) {
+  flag(command, "--kv-heads", kv_heads_, "N", "key and value heads (8, or as --heads)");
+  flag(command, "--head-dim", head_dim_, "N", "(128)");
+  flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (bf16)");
+  flag(command, "--mask", mask_, "MASK",
+       "causal, full, window:N, prefix:P,window:N or\ndocuments:A,B,... (causal)");
+  flag(command, "--pass", pass_, "PASS", "forward, backward or both (forward)");
+}
+
+void ProblemFlags::add_buffers_to(CLI::App& command) {
+  flag(command, "--buffers", buffers_, "N",
        "receive buffers per worker and tensor kind;\n0: as many as it takes (0)");
+}
+
+ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::string tokens,
+                                std::string heads, std::string overlap) const {
+  ProblemFlags other = *this;
+  other.schedule_ = std::move(schedule);
+  other.workers_ = std::move(workers);
+  other.tokens_ = std::move(tokens);
+  other.heads_ = std::move(heads);
+  other.overlap_ = std::move(overlap);
+  return other;
 }
 
 Problem ProblemFlags::problem() const {

@@ -12,6 +12,12 @@ namespace ringsched {
 class ProblemFlags {
  public:
   void add_to(CLI::App& command);
+  // Only those that a sweep takes one of: the key/value heads, the head dimension, dtype, mask,
+  // pass and buffers.
+  void add_rest_to(CLI::App& command);
+  // The same with these in place of what was given.
+  ProblemFlags with(std::string schedule, std::string workers, std::string tokens,
+                    std::string heads, std::string overlap) const;
 
   // Throw Error where a value makes no sense.
   Problem problem() const;
@@ -19,6 +25,9 @@ class ProblemFlags {
   CommunicationLimits limits() const;
 
  private:
+  void add_shape_to(CLI::App& command);
+  void add_buffers_to(CLI::App& command);
+
   std::string schedule_ = "balanced";
   std::string workers_ = "8", tokens_, heads_ = "32", kv_heads_, head_dim_ = "128";
   std::string dtype_ = "bf16", mask_ = "causal", pass_ = "forward";

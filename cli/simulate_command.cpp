@@ -66,7 +66,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
                   "a plan file, in place of the flags that describe one")
       ->type_name("");
   command->problem.add_to(*app);
-  command->machine.add_to(*app);
+  command->machine.add_machine_to(*app);
+  command->machine.add_conditions_to(*app);
   app->add_option("--runs", command->runs, "so many runs with noise, seeds from --seed on (1)")
       ->type_name("N");
   app->add_option("--what-if", command->questions,

@@ -56,6 +56,11 @@ std::string duration(Picoseconds ps) {
                      units[unit].second);
 }
 
+std::string signed_duration(Picoseconds ps) {
+  if (ps.value == 0) return "0 us";
+  return (ps.value < 0 ? "-" : "+") + duration({ps.value < 0 ? -ps.value : ps.value});
+}
+
 std::string microseconds(Picoseconds ps) {
   std::string text = fmt::format("{}.{:06}", ps.value / 1'000'000, ps.value % 1'000'000);
   text.erase(text.find_last_not_of('0') + 1);

@@ -18,6 +18,7 @@ void add_format_flag(CLI::App& command, Format& format);
 std::string human(Bytes);
 // "0 us", "12.3 us", "4.56 ms", "7.89 s"
 std::string duration(Picoseconds);
+std::string signed_duration(Picoseconds);  // "+1.2 ms"
 // "12.345678", to the picosecond, without trailing zeros: for JSON and CSV.
 std::string microseconds(Picoseconds);
 // 1234567 -> "1 234 567"

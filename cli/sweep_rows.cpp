@@ -1,0 +1,195 @@
+#include "sweep_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "ringsched/scheduler/error.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct Column {
+  const char* name;
+  std::string SweepRow::*field;
+  bool asked;   // it is part of the question
+  bool number;  // in JSON
+};
+constexpr std::array<Column, 19> kColumns = {{
+    {"machine", &SweepRow::machine, true, false},
+    {"workers", &SweepRow::workers, true, true},
+    {"tokens", &SweepRow::tokens, true, true},
+    {"heads", &SweepRow::heads, true, true},
+    {"kv_heads", &SweepRow::kv_heads, true, true},
+    {"head_dim", &SweepRow::head_dim, true, true},
+    {"dtype", &SweepRow::dtype, true, false},
+    {"mask", &SweepRow::mask, true, false},
+    {"pass", &SweepRow::pass, true, false},
+    {"conditions", &SweepRow::conditions, true, false},
+    {"schedule", &SweepRow::schedule, true, false},
+    {"overlap", &SweepRow::overlap, true, false},
+    {"makespan_us", &SweepRow::makespan_us, false, true},
+    {"idle_fraction", &SweepRow::idle_fraction, false, true},
+    {"overlap_fraction", &SweepRow::overlap_fraction, false, true},
+    {"exposed_communication_us", &SweepRow::exposed_communication_us, false, true},
+    {"speedup", &SweepRow::speedup, false, true},
+    {"peak_bytes", &SweepRow::peak_bytes, false, true},
+    {"refused", &SweepRow::refused, false, false},
+}};
+constexpr std::size_t kOfProblem = 10;  // the columns before schedule
+
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::vector<std::string> cells(std::string_view line) {
+  std::vector<std::string> out(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') {
+      if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
+        out.back() += '"';
+        ++i;
+      } else {
+        quoted = !quoted;
+      }
+    } else if (line[i] == ',' && !quoted) {
+      out.emplace_back();
+    } else {
+      out.back() += line[i];
+    }
+  }
+  return out;
+}
+
+double number(const std::string& text) {
+  double x = std::numeric_limits<double>::infinity();
+  std::from_chars(text.data(), text.data() + text.size(), x);
+  return x;
+}
+
+}  // namespace
+
+std::string SweepRow::key() const {
+  std::string out;
+  for (const Column& c : kColumns)
+    if (c.asked) out += this->*c.field + '\n';
+  return out;
+}
+
+std::string SweepRow::problem() const {
+  std::string out;
+  for (std::size_t i = 0; i < kOfProblem; ++i) out += this->*kColumns[i].field + '\n';
+  return out;
+}
+
+double SweepRow::makespan() const { return number(makespan_us); }
+
+std::string sweep_csv_header() {
+  std::string out;
+  for (const Column& c : kColumns) {
+    out += c.name;
+    out += ',';
+  }
+  out.back() = '\n';
+  return out;
+}
+
+std::string to_csv(const SweepRow& row) {
+  std::string out;
+  for (const Column& c : kColumns) out += cell(row.*c.field) + ',';
+  out.back() = '\n';
+  return out;
+}
+
+std::string to_json(const std::vector<SweepRow>& rows) {
+  std::string out;
+  for (const SweepRow& row : rows) {
+    out += out.empty() ? "\n  {" : ",\n  {";
+    const char* before = "";
+    for (const Column& c : kColumns) {
+      const std::string& text = row.*c.field;
+      out += fmt::format("{}\"{}\": {}", before, c.name,
+                         text.empty() ? "null"
+                         : c.number   ? text
+                                      : fmt::format("\"{}\"", escaped(text)));
+      before = ", ";
+    }
+    out += "}";
+  }
+  return fmt::format("[{}\n]\n", out);
+}
+
+std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string& name) {
+  std::vector<SweepRow> rows;
+  const std::string header = sweep_csv_header();
+  if (text.empty()) return rows;
+  if (!text.starts_with(header))
+    fail("{}: this is not the result of a sweep by this version, so nothing is added to it", name);
+  std::size_t at = header.size();
+  for (std::size_t line = 2; at < text.size(); ++line) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string::npos) break;  // cut off
+    const std::vector<std::string> found = cells(std::string_view(text).substr(at, end - at));
+    if (found.size() != kColumns.size())
+      fail("{}:{}: expected {} columns, found {}", name, line, kColumns.size(), found.size());
+    SweepRow row;
+    for (std::size_t c = 0; c < kColumns.size(); ++c) row.*kColumns[c].field = found[c];
+    rows.push_back(row);
+    at = end + 1;
+  }
+  return rows;
+}
+
+std::string ranked_table(const std::vector<SweepRow>& all) {
+  std::vector<std::string> order;  // of problems, as they came
+  for (const SweepRow& row : all)
+    if (std::find(order.begin(), order.end(), row.problem()) == order.end())
+      order.push_back(row.problem());
+  std::string out;
+  for (const std::string& problem : order) {
+    std::vector<const SweepRow*> rows;
+    for (const SweepRow& row : all)
+      if (row.problem() == problem) rows.push_back(&row);
+    std::stable_sort(rows.begin(), rows.end(), [](const SweepRow* a, const SweepRow* b) {
+      return a->holds() != b->holds() ? a->holds() : a->makespan() < b->makespan();
+    });
+    const SweepRow& first = *rows.front();
+    out += fmt::format("{}{}, {} workers, {} tokens, {} heads ({} kv) x {}, {}, {}, {}{}\n",
+                       out.empty() ? "" : "\n", first.machine, first.workers,
+                       grouped(static_cast<std::int64_t>(number(first.tokens))), first.heads,
+                       first.kv_heads, first.head_dim, first.dtype, first.mask, first.pass,
+                       first.conditions.empty() ? "" : ", " + first.conditions);
+    std::vector<std::vector<std::string>> lines = {{"", "schedule", "overlap", "makespan",
+                                                    "to best", "one device", "idle", "hidden",
+                                                    "memory"}};
+    for (const SweepRow* row : rows) {
+      if (!row->holds()) {
+        lines.push_back({"", row->schedule, row->overlap, row->refused});
+        continue;
+      }
+      lines.push_back({row == rows.front() ? "*" : "", row->schedule, row->overlap,
+                       duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}),
+                       fmt::format("{:.2f}x", row->makespan() / first.makespan()),
+                       fmt::format("{:.2f}x", number(row->speedup)),
+                       fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
+                       fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
+                       human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))})});
+    }
+    out += table(lines);
+  }
+  return out;
+}
+
+}  // namespace ringsched

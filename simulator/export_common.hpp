@@ -1,0 +1,68 @@
+// What the exporters share: the lanes of a plan and what each task has to wait for.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "costs.hpp"
+#include "engines.hpp"
+
+namespace ringsched {
+
+struct LaneUnits {
+  std::vector<std::vector<std::uint32_t>> tasks;  // by lane, in order
+};
+
+inline LaneUnits lane_units(const Plan& plan) {
+  LaneUnits out;
+  out.tasks.resize(std::size_t{plan.problem.workers} * kLanes);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    out.tasks[lane_of(plan.tasks[id])].push_back(id);
+  return out;
+}
+
+// Producers and control edges of a task; all on its own worker, but for what a receive brings in.
+inline std::vector<std::uint32_t> dependencies(const Plan& plan, std::uint32_t id) {
+  std::vector<std::uint32_t> out;
+  for (const TensorId input : plan.tasks[id].inputs)
+    if (input.valid() && plan.producer(input).valid()) out.push_back(plan.producer(input).value);
+  auto edge = std::lower_bound(
+      plan.controls.begin(), plan.controls.end(), id,
+      [](const ControlEdge& e, std::uint32_t task) { return e.after.value < task; });
+  for (; edge != plan.controls.end() && edge->after.value == id; ++edge)
+    out.push_back(edge->before.value);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+// What a group waits for besides its members' own: all tasks of the unit before it in its lane.
+// `at` is the place of a task among those of its lane.
+inline std::vector<std::uint32_t> unit_before(const Plan& plan,
+                                              const std::vector<std::uint32_t>& lane,
+                                              std::size_t at) {
+  while (at > 0 && plan.tasks[lane[at]].with_previous) --at;
+  std::vector<std::uint32_t> out;
+  while (at > 0) {
+    out.push_back(lane[--at]);
+    if (!plan.tasks[lane[at]].with_previous) break;
+  }
+  return out;
+}
+
+struct Wire {
+  Route route;
+  Message message;
+  std::int64_t alone_ps = 0;
+};
+
+inline Wire wire_of(const Workload& w, const Costs& costs, std::uint32_t send) {
+  const Task& task = w.plan->tasks[send];
+  Wire out;
+  out.route = w.network.route(task.worker(), w.plan->tasks[task.peer.value].worker());
+  out.message = costs.message(send, task, out.route.distance);
+  out.alone_ps = out.message.startup_ps + flow_ps(out.message.bytes, w.network.rate(out.route));
+  return out;
+}
+
+}  // namespace ringsched
