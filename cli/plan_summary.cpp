@@ -17,7 +17,8 @@ PlanSummary summarise(const Plan& plan) {
     if (is_attend(task.kind)) s.pairs += work.pairs;
     if (task.kind == TaskKind::Receive) {
       ++s.messages[static_cast<std::size_t>(task.makes)];
-      s.moved[static_cast<std::size_t>(task.makes)] += work.bytes;
+      Bytes& moved = s.moved[static_cast<std::size_t>(task.makes)];
+      moved = capped_sum(moved, work.bytes);
     }
   }
   const auto size_of_all = [](const auto& v) {

@@ -4,6 +4,7 @@
 // their lane, their data and their control edges. The peak is then enough under any timing, on any
 // machine.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -14,6 +15,9 @@
 namespace ringsched {
 
 namespace {
+
+// What a plan from anywhere holds at once may pass 2^63 bytes.
+__extension__ using WideBytes = __int128;
 
 class MemoryCheck {
  public:
@@ -238,7 +242,7 @@ void MemoryCheck::add_up(std::vector<Bytes>& peak) {
 
   std::vector<std::size_t> base(workers + 1, 0);
   for (std::uint32_t w = 0; w < workers; ++w) base[w + 1] = base[w] + compute_tasks(w) + 2;
-  std::vector<std::int64_t> change(base.back(), 0);
+  std::vector<WideBytes> change(base.back(), 0);
   const auto hold = [&](std::uint32_t worker, std::uint32_t from, std::uint32_t until, Bytes size) {
     change[base[worker] + from] += size.value;
     change[base[worker] + std::max(from, until)] -= size.value;
@@ -261,9 +265,10 @@ void MemoryCheck::add_up(std::vector<Bytes>& peak) {
   peak.assign(workers, {});
   for (const InitialTensor& t : plan_.initial) peak[t.worker.value] += bytes_of(t.kind, t.region);
   for (std::uint32_t w = 0; w < workers; ++w) {
-    std::int64_t held = 0, most = 0;
+    WideBytes held = 0, most = 0;
     for (std::size_t i = base[w]; i < base[w + 1]; ++i) most = std::max(most, held += change[i]);
-    peak[w] += Bytes{most};
+    constexpr WideBytes limit = std::numeric_limits<std::int64_t>::max();
+    peak[w] = capped_sum(peak[w], Bytes{static_cast<std::int64_t>(std::min(most, limit))});
   }
 }
 

@@ -164,6 +164,18 @@ TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {
   EXPECT_EQ(read_all(folder_ / "p.json"), "old");
 }
 
+TEST_F(Program, CountsBytesBeyondAllNumbersAsTheMostThereIs) {
+  const std::string huge =
+      "plan -w 200 --heads 16384 --kv-heads 16384 --head-dim 4096 -t 2147483647 --dtype fp32";
+  const Outcome text = run(huge + " --pass both");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("key_value (8 EiB or more)"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("-")));
+  const Outcome json = run(huge + " --pass both --overlap unbounded --format json");
+  EXPECT_THAT(json.out, HasSubstr("\"key_value\": 9223372036854775807"));
+  EXPECT_THAT(json.out, testing::Not(HasSubstr("-")));
+}
+
 TEST_F(Program, FailsWhenItCannotPrint) {
   for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules"}) {
     const std::string command =

@@ -299,10 +299,8 @@ TEST(Verify, StopsAtTheNumberOfViolationsAskedFor) {
   EXPECT_TRUE(v.more);
 }
 
-TEST(Verify, CountsWhatIsMovedForNothing) {
-  Plan plan = plan_of("ring", 3);
-  ASSERT_EQ(verify(plan).unread, 0u);
-  // Keys of worker 2 go to worker 0, which sees none of them.
+// Keys of worker 2 of 3 go to worker 0, which sees none of them.
+void move_for_nothing(Plan& plan) {
   Task send, receive;
   send.kind = TaskKind::Send;
   receive.kind = TaskKind::Receive;
@@ -318,6 +316,12 @@ TEST(Verify, CountsWhatIsMovedForNothing) {
   receive.peer = {next};
   plan.tasks.push_back(send);
   plan.tasks.push_back(receive);
+}
+
+TEST(Verify, CountsWhatIsMovedForNothing) {
+  Plan plan = plan_of("ring", 3);
+  ASSERT_EQ(verify(plan).unread, 0u);
+  move_for_nothing(plan);
   const Verification v = verify(plan);
   EXPECT_TRUE(v.holds());
   EXPECT_EQ(v.unread, 1u);
@@ -346,6 +350,22 @@ TEST(Peak, GrowsWithTheWorkersOnlyWhenCommunicationIsUnbounded) {
   EXPECT_EQ(peak(32, Overlap::Prefetch), peak(64, Overlap::Prefetch));
   EXPECT_LE(peak(32, Overlap::None), peak(32, Overlap::Prefetch));
   EXPECT_LT(peak(32, Overlap::Unbounded), peak(64, Overlap::Unbounded));
+}
+
+TEST(Peak, BeyondAllNumbersIsTheMostThereIs) {
+  Problem p = small_problem(3, kMaxTokens - 1);  // equal shares
+  p.heads = p.kv_heads = kMaxHeads;
+  p.head_dim = kMaxHeadDim;
+  p.dtype = Dtype::Fp32;
+  Plan plan = build_plan(p, find_schedule("ring"));
+  // Visitors that nobody reads stay: 24 of them have 2^63 bytes, and 48 have 2^64.
+  for (const int more : {40, 20}) {
+    for (int i = 0; i < more; ++i) move_for_nothing(plan);
+    const Verification v = verify(plan);
+    ASSERT_TRUE(v.holds());
+    EXPECT_EQ(v.peak[0].value, std::numeric_limits<std::int64_t>::max());
+    EXPECT_LT(v.peak[1].value, std::int64_t{1} << 62);
+  }
 }
 
 }  // namespace
