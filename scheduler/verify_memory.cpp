@@ -137,8 +137,10 @@ class MemoryCheck {
       const Task& receive = plan_.tasks[s.receive.value];
       TaskId& before = occupant[{receive.worker_index, receive.makes, s.slot}];
       if (before.valid()) {
-        for (const TaskId reader : readers[ordinal[before.value]])
+        for (const TaskId reader : readers[ordinal[before.value]]) {
+          if (findings_.full()) return;
           check_overwrite(s, before, reader);
+        }
         // Even what nobody reads must have come in, or it comes in on top of the next.
         if (readers[ordinal[before.value]].empty()) check_overwrite(s, before, before);
       }
@@ -157,12 +159,12 @@ class MemoryCheck {
                     "{} overwrites buffer {} while {} may still read what {} put there{}",
                     name_of(plan_, s.receive), s.slot, name_of(plan_, reader),
                     name_of(plan_, before),
-                    searches_ > most_searches() ? " (or the order is too entangled to prove)" : "");
+                    gave_up_ ? " (or the order is too entangled to prove)" : "");
     }
   }
 
   // Each search may walk the whole graph: a plan is not worth more than some seconds of that.
-  std::uint64_t most_searches() const { return 100 + 500'000'000 / (plan_.tasks.size() + 1); }
+  std::uint64_t most_visits() const { return 100'000'000 + 20 * plan_.tasks.size(); }
 
   std::vector<std::uint32_t> receive_ordinals() const {
     std::vector<std::uint32_t> ordinal(plan_.tasks.size());
@@ -194,9 +196,9 @@ class MemoryCheck {
       return true;
     if (r.lane == w.lane && reader < receive && !same_group(reader, receive)) return true;
     // Not evident from this worker's lanes: look for any chain of waits at all.
-    if (++searches_ > most_searches()) return false;
     if (!order_) order_ = std::make_unique<HappensBefore>(plan_);
-    return order_->ends_before_start(reader, receive);
+    gave_up_ = gave_up_ || order_->visits() > most_visits();
+    return !gave_up_ && order_->ends_before_start(reader, receive);
   }
 
   bool same_group(TaskId a, TaskId b) const {
@@ -215,7 +217,7 @@ class MemoryCheck {
   Findings& findings_;
   std::vector<std::uint32_t> start_, ended_before_;
   std::unique_ptr<HappensBefore> order_;
-  std::uint64_t searches_ = 0;
+  bool gave_up_ = false;
 };
 
 // The bytes held at each position, as differences, worker by worker. What nobody reads is never

@@ -180,6 +180,40 @@ TEST(Verify, FindsABufferThatIsOverwrittenTooEarly) {
   EXPECT_TRUE(ever_wrong) << "no order of events shows the fault that verify claims";
 }
 
+// Keys that go from worker 0 through one buffer of worker 1 to worker 2, `times` over. Which relay
+// frees the buffer only its control edge says.
+Plan relay_through_one_buffer(std::uint32_t times, bool ordered) {
+  Plan plan = plan_of("ring", 3);
+  const WorkId work = plan.tasks[find_task(plan, TaskKind::Receive, 1).value].work;
+  const auto add = [&](TaskKind kind, std::uint16_t worker, Lane lane) -> Task& {
+    Task& t = plan.tasks.emplace_back();
+    t.kind = kind;
+    t.makes = TensorKind::KeyValue;
+    t.lane = lane;
+    t.worker_index = worker;
+    t.work = work;
+    t.region = {0};
+    t.peer = {static_cast<std::uint32_t>(plan.tasks.size()) - (kind == TaskKind::Send ? 0 : 2)};
+    return t;
+  };
+  for (std::uint32_t i = 0; i < times; ++i) {
+    const auto first = static_cast<std::uint32_t>(plan.tasks.size());
+    add(TaskKind::Send, 0, Lane::Fetch).inputs[0] = {3};
+    add(TaskKind::Receive, 1, Lane::Fetch);
+    plan.slots.push_back({{first + 1}, 0});
+    if (ordered && i > 0) plan.controls.push_back({{first - 2}, {first + 1}});
+    add(TaskKind::Send, 1, Lane::Return).inputs[0] = plan.output({first + 1});
+    add(TaskKind::Receive, 2, Lane::Return);
+  }
+  return plan;
+}
+
+TEST(Verify, ProvesLongRelaysThroughOneBufferInNoTime) {
+  EXPECT_TRUE(verify(relay_through_one_buffer(30'000, true)).holds());
+  const Verification v = verify(relay_through_one_buffer(30'000, false), {.most = 100'000});
+  EXPECT_THAT(v.violations.front().text, HasSubstr("overwrites buffer 0 while"));
+}
+
 TEST(Verify, FindsGradientsPreparedFromAnUnfinishedResult) {
   Plan plan = plan_of("ring", 3, Pass::Both);
   const TaskId prepare = find_task(plan, TaskKind::Prepare, 2);
