@@ -32,6 +32,10 @@ void add_format_flag(CLI::App& command, Format& format) {
       ->type_name("FORMAT");
 }
 
+std::string some_file(const std::string& name) {
+  return name.empty() ? "the name of the file is empty" : "";
+}
+
 std::string human(Bytes bytes) {
   static constexpr std::array<std::string_view, 7> units = {"B",   "KiB", "MiB", "GiB",
                                                             "TiB", "PiB", "EiB"};

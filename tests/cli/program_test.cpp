@@ -115,6 +115,8 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --format yaml", "--format"},
       {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
       {"plan -o /", "/"},
+      {"plan -o ''", "--output: the name of the file is empty"},
+      {"verify ''", "file: the name of the file is empty"},
       {"verify", "file is required"},
       {"verify nothing.json", "nothing.json"},
       {"verify .", "."},
@@ -176,8 +178,17 @@ TEST_F(Program, CountsBytesBeyondAllNumbersAsTheMostThereIs) {
   EXPECT_THAT(json.out, testing::Not(HasSubstr("-")));
 }
 
+TEST_F(Program, LeavesNothingBehindWhenAFileGrowsTooLarge) {
+  const std::string command = "cd '" + folder_.string() +
+                              "' && ulimit -f 1 && '" RINGSCHED_PROGRAM
+                              "' plan -w 64 -o p.json >/dev/null 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(Program, FailsWhenItCannotPrint) {
-  for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules"}) {
+  for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules",
+                                "--help", "plan --help", "--version"}) {
     const std::string command =
         std::string("'" RINGSCHED_PROGRAM "' ") + arguments + " >/dev/full 2>/dev/full";
     const int status = std::system(command.c_str());
