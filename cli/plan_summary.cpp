@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -32,9 +33,9 @@ PlanSummary summarise(const Plan& plan) {
 std::string headline(const Plan& plan) {
   const Problem& p = plan.problem;
   return fmt::format("{}: {}, {} tokens, {} heads ({} kv) x {}, {}, {}, {}",
-                     plan.schedule.empty() ? "plan" : plan.schedule, counted(p.workers, "worker"),
-                     grouped(p.tokens.value), p.heads, p.kv_heads, p.head_dim, to_text(p.dtype),
-                     to_text(p.mask),
+                     plan.schedule.empty() ? "plan" : printable(plan.schedule),
+                     counted(p.workers, "worker"), grouped(p.tokens.value), p.heads, p.kv_heads,
+                     p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
                      p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
 }
 

@@ -160,6 +160,28 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
   EXPECT_THAT(json.out, HasSubstr("\"rule\": \"coverage\", \"worker\": 1"));
 }
 
+TEST_F(Program, PrintsWhatAFileSaysOnlyAsFarAsItFitsALine) {
+  std::string name;
+  for (int i = 0; i < 1000; ++i) name += "x";
+  std::ofstream(folder_ / "p.json") << R"({"format":"ringsched-plan","version":1,
+    "schedule":"\u202egnir\u0085)" + name + R"(",
+    "problem":{"workers":2,"tokens":200,"heads":2,"kv_heads":1,"head_dim":4,"dtype":"fp32",
+               "mask":"documents:101)" + [] {
+    std::string ones;
+    for (int i = 0; i < 99; ++i) ones += ",1";
+    return ones;
+  }() + R"(","pass":"forward"},
+    "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"send","in":["KV0"],"to":1},
+             {"do":"receive","from":1},{"do":"attend","in":["Q1","KV1"]},
+             {"do":"attend","in":["Q1",2]},{"do":"merge","in":[3,4]}]})";
+  const Outcome o = run("verify p.json");
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  EXPECT_THAT(o.out, StartsWith("?gnir?xxx"));
+  EXPECT_THAT(o.out, HasSubstr("xxx...: 2 workers"));
+  EXPECT_THAT(o.out, HasSubstr("documents:101,1,1,1,1,1,1,1,1,1,1,1,1,1,..., forward"));
+  EXPECT_THAT(o.out, HasSubstr("1 message arrives as sent"));
+}
+
 TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {
   std::ofstream(folder_ / "p.json") << "old";
   EXPECT_EQ(run("plan -s ring --buffers 1 -o p.json").code, 2);
