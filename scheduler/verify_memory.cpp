@@ -1,8 +1,8 @@
 // Memory. Only what a worker's own order forces apart in time is counted apart: a tensor is held
 // from the compute task before which it may arrive to the one before which its last reader must
 // have ended. Positions count a worker's compute tasks; transfers take theirs from the order of
-// their lane, their data and their control edges. The peak is then enough under any timing, on any
-// machine.
+// their lane, their data and their control edges. What only passes through between two compute
+// tasks is counted between them. The peak is then enough under any timing, on any machine.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -209,6 +209,9 @@ class MemoryCheck {
     return *at == a;
   }
 
+  std::uint32_t moments(std::uint32_t worker) const { return 2 * compute_tasks(worker) + 1; }
+  std::uint32_t freed_by(TaskId reader) const;
+  std::uint32_t made_at(TaskId maker) const;
   void add_up(std::vector<Bytes>& peak);
 
   const Plan& plan_;
@@ -220,55 +223,57 @@ class MemoryCheck {
   bool gave_up_ = false;
 };
 
-// The bytes held at each position, as differences, worker by worker. What nobody reads is never
+// When a tensor is freed, in moments: 2i is between a worker's compute tasks i - 1 and i, 2i + 1
+// while i runs. A transfer that has ended before task i starts may last until just then.
+std::uint32_t MemoryCheck::freed_by(TaskId reader) const {
+  const Task& task = plan_.tasks[reader.value];
+  if (task.kind == TaskKind::Output) return moments(task.worker_index);
+  return 2 * ended_before_[reader.value] + (computes(reader) ? 0 : 1);
+}
+
+std::uint32_t MemoryCheck::made_at(TaskId maker) const {
+  const Task& task = plan_.tasks[maker.value];
+  if (!computes(maker)) return 2 * start_[maker.value];
+  // A merge into a tensor of the same extent is done in place.
+  const bool in_place = (task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) &&
+                        plan_.tensor(task.inputs[0]).region == task.region;
+  return 2 * start_[maker.value] + (in_place ? 2 : 1);
+}
+
+// The bytes held at each moment, as differences, worker by worker. What nobody reads is never
 // freed.
 void MemoryCheck::add_up(std::vector<Bytes>& peak) {
   const RegionRows rows(plan_);
-  const auto bytes_of = [&](TensorKind kind, RegionId region) {
-    return tensor_bytes(plan_.problem, kind, rows[region]);
-  };
-  const std::uint32_t workers = plan_.problem.workers;
-  std::vector<std::uint32_t> last_read(plan_.tasks.size(), 0), last_read_second;
-  if (plan_.problem.pass != Pass::Forward) last_read_second.assign(plan_.tasks.size(), 0);
+  std::vector<std::uint32_t> freed(plan_.tasks.size(), 0), freed_second;
+  if (plan_.problem.pass != Pass::Forward) freed_second.assign(plan_.tasks.size(), 0);
   const auto first_output = static_cast<std::uint32_t>(plan_.initial.size());
-  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-    const Task& task = plan_.tasks[id];
-    const std::uint32_t until =
-        task.kind == TaskKind::Output ? compute_tasks(task.worker_index) : ended_before_[id];
-    for (const TensorId input : task.inputs)
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+    for (const TensorId input : plan_.tasks[id].inputs)
       if (const TaskId maker = maker_of(input); maker.valid()) {
-        auto& last = (input.value - first_output) % 2 == 0 ? last_read : last_read_second;
-        last[maker.value] = std::max(last[maker.value], until);
+        auto& last = (input.value - first_output) % 2 == 0 ? freed : freed_second;
+        last[maker.value] = std::max(last[maker.value], freed_by({id}));
       }
-  }
 
-  std::vector<std::size_t> base(workers + 1, 0);
-  for (std::uint32_t w = 0; w < workers; ++w) base[w + 1] = base[w] + compute_tasks(w) + 2;
-  std::vector<WideBytes> change(base.back(), 0);
-  const auto hold = [&](std::uint32_t worker, std::uint32_t from, std::uint32_t until, Bytes size) {
-    change[base[worker] + from] += size.value;
-    change[base[worker] + std::max(from, until)] -= size.value;
-  };
-  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-    const Task& task = plan_.tasks[id];
-    const std::uint32_t n = outputs_of(task.kind);
-    for (std::uint32_t out = 0; out < n; ++out) {
-      const Tensor made = plan_.tensor(plan_.output({id}, out));
-      std::uint32_t from = start_[id];
-      // A merge into a tensor of the same extent is done in place.
-      if ((task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) &&
-          plan_.tensor(task.inputs[0]).region == task.region)
-        ++from;
-      const std::uint32_t last = (out == 0 ? last_read : last_read_second)[id];
-      hold(task.worker_index, from, last == 0 ? compute_tasks(task.worker_index) : last,
-           bytes_of(made.kind, made.region));
+  peak.assign(plan_.problem.workers, {});
+  for (const InitialTensor& t : plan_.initial)
+    peak[t.worker.value] += tensor_bytes(plan_.problem, t.kind, rows[t.region]);
+  std::vector<WideBytes> change;
+  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) {
+    change.assign(moments(w) + 1, 0);
+    const std::size_t lane = std::size_t{w} * kLanes;
+    for (std::uint32_t i = lanes_.first[lane]; i < lanes_.first[lane + kLanes]; ++i) {
+      const TaskId id = lanes_.tasks[i];
+      const std::uint32_t n = outputs_of(plan_.tasks[id.value].kind);
+      for (std::uint32_t out = 0; out < n; ++out) {
+        const Tensor made = plan_.tensor(plan_.output(id, out));
+        const std::int64_t size = tensor_bytes(plan_.problem, made.kind, rows[made.region]).value;
+        const std::uint32_t until = (out == 0 ? freed : freed_second)[id.value];
+        change[made_at(id)] += size;
+        change[until == 0 ? moments(w) : std::max(until, made_at(id))] -= size;
+      }
     }
-  }
-  peak.assign(workers, {});
-  for (const InitialTensor& t : plan_.initial) peak[t.worker.value] += bytes_of(t.kind, t.region);
-  for (std::uint32_t w = 0; w < workers; ++w) {
     WideBytes held = 0, most = 0;
-    for (std::size_t i = base[w]; i < base[w + 1]; ++i) most = std::max(most, held += change[i]);
+    for (const WideBytes c : change) most = std::max(most, held += c);
     constexpr WideBytes limit = std::numeric_limits<std::int64_t>::max();
     peak[w] = capped_sum(peak[w], Bytes{static_cast<std::int64_t>(std::min(most, limit))});
   }

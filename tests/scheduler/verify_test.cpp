@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
 #include "support/interpreter.hpp"
 #include "support/surgery.hpp"
@@ -372,6 +373,27 @@ TEST(Peak, OfARingIsTwoVisitorsBesidesItsOwn) {
   for (const Bytes peak : v.peak)
     EXPECT_EQ(peak.value, bytes(TensorKind::Query) + 3 * bytes(TensorKind::KeyValue) +
                               2 * bytes(TensorKind::Partial));
+}
+
+// Keys that pass through worker 1 before it computes anything, and are gone when it does.
+TEST(Peak, HoldsWhatOnlyPassesThroughUntilItIsSentOn) {
+  const Plan plan = read_plan(R"({"format":"ringsched-plan","version":1,
+    "problem":{"workers":3,"tokens":12,"heads":4,"kv_heads":4,"head_dim":8,"dtype":"fp32",
+               "mask":"documents:4,4,4","pass":"forward"},
+    "tasks":[{"do":"send","in":["KV0"],"to":1},{"do":"receive","from":0},
+             {"do":"send","in":[1],"to":2},{"do":"receive","from":2},
+             {"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"],"after":[2]},
+             {"do":"attend","in":["Q2","KV2"]}]})",
+                              "plan");
+  const Verification v = verify(plan);
+  ASSERT_TRUE(v.holds());
+  const auto bytes = [&](TensorKind k) { return tensor_bytes(plan.problem, k, {4}).value; };
+  const std::int64_t home = bytes(TensorKind::Query) + bytes(TensorKind::KeyValue);
+  const std::int64_t visitor = bytes(TensorKind::KeyValue), result = bytes(TensorKind::Partial);
+  ASSERT_GT(visitor, result);
+  EXPECT_EQ(v.peak[0].value, home + result);
+  EXPECT_EQ(v.peak[1].value, home + visitor);           // the visitor, then the result
+  EXPECT_EQ(v.peak[2].value, home + visitor + result);  // nobody reads the visitor: it stays
 }
 
 TEST(Peak, GrowsWithTheWorkersOnlyWhenCommunicationIsUnbounded) {
