@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -24,10 +25,17 @@ int complain(std::string what, int code) {
   return code;
 }
 
+// Help and versions are printed by CLI11, which does not look whether it could.
+int all_printed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return complain("cannot write to standard output", kFailed);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace ringsched;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error like any other
   CLI::App program("Plans, predicts and proves distributed exact attention.", "ringsched");
   program.set_version_flag("--version", "ringsched " RINGSCHED_VERSION);
   program.require_subcommand(1);
@@ -47,10 +55,9 @@ int main(int argc, char** argv) {
 
   try {
     program.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return complain("cannot write to standard output", kFailed);
-    return code;
+    return all_printed(code);
   } catch (const CLI::Success& asked) {  // --help and --version
-    return program.exit(asked);
+    return all_printed(program.exit(asked));
   } catch (const CLI::ParseError& wrong) {
     return complain(usage_error(program, wrong), kBadInput);
   } catch (const Error& wrong) {

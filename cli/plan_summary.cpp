@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -17,7 +18,8 @@ PlanSummary summarise(const Plan& plan) {
     if (is_attend(task.kind)) s.pairs += work.pairs;
     if (task.kind == TaskKind::Receive) {
       ++s.messages[static_cast<std::size_t>(task.makes)];
-      s.moved[static_cast<std::size_t>(task.makes)] += work.bytes;
+      Bytes& moved = s.moved[static_cast<std::size_t>(task.makes)];
+      moved = capped_sum(moved, work.bytes);
     }
   }
   const auto size_of_all = [](const auto& v) {
@@ -31,9 +33,9 @@ PlanSummary summarise(const Plan& plan) {
 std::string headline(const Plan& plan) {
   const Problem& p = plan.problem;
   return fmt::format("{}: {}, {} tokens, {} heads ({} kv) x {}, {}, {}, {}",
-                     plan.schedule.empty() ? "plan" : plan.schedule, counted(p.workers, "worker"),
-                     grouped(p.tokens.value), p.heads, p.kv_heads, p.head_dim, to_text(p.dtype),
-                     to_text(p.mask),
+                     plan.schedule.empty() ? "plan" : printable(plan.schedule),
+                     counted(p.workers, "worker"), grouped(p.tokens.value), p.heads, p.kv_heads,
+                     p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
                      p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
 }
 

@@ -12,7 +12,7 @@ namespace ringsched {
 struct PlanSummary {
   std::array<std::int64_t, kTaskKinds> tasks{};
   std::array<std::int64_t, kTensorKinds> messages{};
-  std::array<Bytes, kTensorKinds> moved{};
+  std::array<Bytes, kTensorKinds> moved{};  // at most 2^63 - 1
   std::int64_t steps = 0;
   Pairs pairs;  // of all attends, forward and backward
   Bytes plan_memory;

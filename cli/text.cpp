@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 
 #include "ringsched/scheduler/nearest.hpp"
@@ -31,8 +32,14 @@ void add_format_flag(CLI::App& command, Format& format) {
       ->type_name("FORMAT");
 }
 
+std::string some_file(const std::string& name) {
+  return name.empty() ? "the name of the file is empty" : "";
+}
+
 std::string human(Bytes bytes) {
-  static constexpr std::array<std::string_view, 6> units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  static constexpr std::array<std::string_view, 7> units = {"B",   "KiB", "MiB", "GiB",
+                                                            "TiB", "PiB", "EiB"};
+  if (bytes.value == std::numeric_limits<std::int64_t>::max()) return "8 EiB or more";
   double value = static_cast<double>(bytes.value);
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;

@@ -14,6 +14,9 @@ namespace ringsched {
 enum class Format { Text, Json };
 void add_format_flag(CLI::App& command, Format& format);
 
+// A check of CLI11 for the names of files: says what is wrong, or nothing.
+std::string some_file(const std::string& name);
+
 // "0 B", "768 B", "1.5 KiB", "33.6 MiB"
 std::string human(Bytes);
 // "0 us", "12.3 us", "4.56 ms", "7.89 s"

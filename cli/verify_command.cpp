@@ -27,20 +27,23 @@ Verification prove(const Plan& plan, std::size_t most) {
   return verify(plan, {.most = most});
 }
 
+std::string arrivals(const PlanSummary& s) {
+  const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
+  return fmt::format("{} arrive{}", counted(n, "message"), n == 1 ? "s" : "");
+}
+
 void print_text(const Plan& plan, const Verification& v, const VerifyCommand& command) {
   fmt::print("{}\n", headline(plan));
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
     fmt::print("holds: {}\n", tasks_line(s));
-    fmt::print("  communication  {} arrive as sent: {}\n",
-               counted(s.tasks[static_cast<std::size_t>(TaskKind::Receive)], "message"),
-               moves_line(s));
+    fmt::print("  communication  {} as sent: {}\n", arrivals(s), moves_line(s));
     fmt::print("  coverage       each visible pair is met once and reaches its owner\n");
     fmt::print("  deadlock       none, even if every send waits for its receive\n");
     fmt::print("  memory         at most {} on a worker\n",
                human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)
-      fmt::print("  (wasteful: {} of queries or keys that nobody reads)\n",
+      fmt::print("  (wasteful: {} of queries, keys or output gradients that nobody reads)\n",
                  counted(static_cast<std::int64_t>(v.unread), "message"));
     return;
   }
@@ -77,6 +80,7 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
   auto command = std::make_shared<VerifyCommand>();
   app->add_option("file", command->file, "a plan file; - for standard input")
       ->required()
+      ->check(some_file)
       ->type_name("FILE");
   app->add_option("--most", command->most, "violations to look for before stopping (20)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))

@@ -90,7 +90,8 @@ void PlanBuilder::begin(Mode mode) {
   const std::uint64_t moves = surveyed_query_moves_ * (forward ? 1 : 2) +
                               surveyed_key_moves_ * (forward ? 1 : 3) + surveyed_returns_;
   const std::uint64_t tasks = surveyed_attends_ * (forward ? 2 : 3) + 2 * moves + 3 * workers;
-  if (plan_.tasks.size() + tasks > most_tasks_) too_long();
+  if (plan_.tasks.size() + tasks > most_tasks_)
+    fail("this plan has more than {} tasks, too many to hold; use fewer workers", most_tasks_);
   plan_.tasks.reserve(plan_.tasks.size() + tasks);
 
   first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;
@@ -102,10 +103,6 @@ void PlanBuilder::begin(Mode mode) {
     copy_key_gradient_.assign(copies_.size(), {});
     prepare_gradients();
   }
-}
-
-void PlanBuilder::too_long() const {
-  fail("this plan has more than {} tasks, too many to hold; use fewer workers", most_tasks_);
 }
 
 void PlanBuilder::step(Step s) {

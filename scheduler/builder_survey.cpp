@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "ringsched/scheduler/builder.hpp"
+#include "ringsched/scheduler/error.hpp"
 
 namespace ringsched {
 
 void PlanBuilder::survey_move(const Operand& from) {
-  if (copies_.size() >= most_tasks_ / 2) too_long();
+  // The mask may leave most of them out, but to know that takes memory for all.
+  if (copies_.size() >= most_tasks_ / 2)
+    fail("this schedule has more than {} moves to choose from, too many to hold; use fewer workers",
+         most_tasks_ / 2);
   copies_.push_back({.parent = from.copy});
   if (has_backward()) paths_.push_back({.attends_when_moved = next_attend_});
 }

@@ -1,7 +1,6 @@
 // All that a plan orders, as a graph for Boost: the start and the end of each task are vertices,
-// and an edge leads from what must come first to what then may. It costs far more than the plan
-// itself, so the verifier asks it only where a worker's own lanes leave a doubt, and tests use it
-// as a second opinion.
+// and an edge leads from what then may to what must come first. It costs far more than the plan
+// itself, so the verifier asks it only where a worker's own lanes leave a doubt.
 #pragma once
 
 #include <boost/graph/compressed_sparse_row_graph.hpp>
@@ -16,8 +15,10 @@ class HappensBefore {
  public:
   explicit HappensBefore(const Plan&);  // of sound structure
 
-  bool ends_before_start(TaskId first, TaskId second) const;
-  bool has_cycle() const;
+  // Searches back from `second` until it meets `first`; asked about the same `second` again, it
+  // goes on from there.
+  bool ends_before_start(TaskId first, TaskId second);
+  std::uint64_t visits() const { return visits_; }  // what all searches have cost
 
  private:
   using Graph =
@@ -31,6 +32,11 @@ class HappensBefore {
 
   std::vector<std::uint32_t> leader_;
   Graph graph_;
+  std::vector<std::uint32_t> reached_;  // by vertex: the last search that came there
+  std::vector<std::uint32_t> queue_;    // what the last search has met, and
+  std::size_t next_ = 0;                // how much of that it has looked behind
+  std::uint32_t stamp_ = 0;             // of the last search
+  std::uint64_t visits_ = 0;
 };
 
 }  // namespace ringsched

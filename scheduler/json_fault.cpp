@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <system_error>
 
 namespace ringsched {
 
@@ -34,6 +39,10 @@ class Scanner {
   bool wrong(std::string what) {
     what_ = at_ == text_.size() ? "the file ends in the middle" : std::move(what);
     return false;
+  }
+  bool wrong_at(std::size_t begin, std::string what) {
+    at_ = begin;
+    return wrong(std::move(what));
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool take(char c) {
@@ -112,10 +121,24 @@ class Scanner {
       ++at_;
       return true;
     }
+    const std::size_t begin = at_ - 2;
+    unsigned unit = 0, second = 0;
+    if (!code_unit(unit)) return false;
+    if (unit < 0xd800 || unit > 0xdfff) return true;
+    if (unit < 0xdc00 && text_.substr(at_).starts_with("\\u")) {
+      at_ += 2;
+      if (!code_unit(second)) return false;
+      if (second >= 0xdc00 && second <= 0xdfff) return true;
+    }
+    return wrong_at(begin, "half of a surrogate pair in a string");
+  }
+
+  bool code_unit(unsigned& unit) {
     for (int i = 0; i < 4; ++i) {
       if (!is_hex(peek())) return wrong("expected four hexadecimal digits after \\u");
       ++at_;
     }
+    std::from_chars(text_.data() + at_ - 4, text_.data() + at_, unit, 16);
     return true;
   }
 
@@ -134,14 +157,31 @@ class Scanner {
   bool number() {
     if (peek() != '-' && !is_digit(peek()))
       return wrong("expected a value: a number, a string, true, false, null, a list or an object");
+    const std::size_t begin = at_;
     take('-');
     if (!take('0') && !digits()) return false;
-    if (take('.') && !digits()) return false;
-    if (take('e') || take('E')) {
-      if (!take('+')) take('-');
-      return digits();
+    bool whole = true;
+    if (take('.')) {
+      whole = false;
+      if (!digits()) return false;
     }
-    return true;
+    if (take('e') || take('E')) {
+      whole = false;
+      if (!take('+')) take('-');
+      if (!digits()) return false;
+    }
+    return fits(text_.substr(begin, at_ - begin), whole) ||
+           wrong_at(begin, "the number is too large");
+  }
+
+  // Whole numbers have 64 bits, with a sign or without; others are doubles.
+  static bool fits(std::string_view number, bool whole) {
+    if (!whole) return std::isfinite(std::strtod(std::string(number).c_str(), nullptr));
+    const char* const end = number.data() + number.size();
+    std::int64_t with_sign = 0;
+    std::uint64_t without = 0;
+    return std::from_chars(number.data(), end, with_sign).ec == std::errc{} ||
+           std::from_chars(number.data(), end, without).ec == std::errc{};
   }
 
   std::string_view text_;

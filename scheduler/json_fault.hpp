@@ -14,7 +14,7 @@ struct JsonFault {
   std::string what;
 };
 
-// None: nothing wrong with the grammar (a number may still be too large, or the UTF-8 broken).
+// None: nothing is wrong but perhaps the UTF-8.
 std::optional<JsonFault> find_json_fault(std::string_view text, std::size_t max_depth);
 
 }  // namespace ringsched

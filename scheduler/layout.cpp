@@ -51,14 +51,14 @@ void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
   std::size_t before = 0;
   const auto finish = [&] {
     if (const std::int64_t next = remainder + stride * index; next < tokens.value)
-      fail("layout: token {} is in no chunk", next);
+      fail("token {} is in no chunk", next);
     ++remainder;
     index = 0;
   };
   for (const Piece& p : pieces) {
     while (remainder < p.remainder) finish();
     if (p.index < index)
-      fail("layout: token {} is in chunk {} and in chunk {}", remainder + stride * p.index, before,
+      fail("token {} is in chunk {} and in chunk {}", remainder + stride * p.index, before,
            p.chunk);
     if (p.index > index) finish();  // says which token is missing
     index += p.count;
@@ -70,14 +70,14 @@ void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
 void check_by_marking(const Layout& layout, Tokens tokens) {
   constexpr std::int64_t most = std::int64_t{1} << 28;
   if (tokens.value > most)
-    fail("layout: chunks of different strides are checked for up to {} tokens, and there are {}",
-         most, tokens.value);
+    fail("chunks of different strides are checked for up to {} tokens, and there are {}", most,
+         tokens.value);
   std::vector<bool> held(static_cast<std::size_t>(tokens.value));
   for (std::uint32_t c = 0; c < layout.chunks.size(); ++c) {
     const TokenRange& r = layout.chunks[c];
     for (std::int64_t i = 0; i < r.count; ++i) {
       auto&& mark = held[static_cast<std::size_t>(r.position(i))];
-      if (mark) fail("layout: token {} is in chunk {} and in one before it", r.position(i), c);
+      if (mark) fail("token {} is in chunk {} and in one before it", r.position(i), c);
       mark = true;
     }
   }
@@ -138,24 +138,24 @@ void check(const Layout& layout, Tokens tokens) {
   if (layout.first.size() < 2 || layout.first.front() != 0 ||
       layout.first.back() != layout.chunks.size() ||
       !std::is_sorted(layout.first.begin(), layout.first.end()))
-    fail("layout: the chunks are not listed worker by worker");
+    fail("the chunks are not listed worker by worker");
   std::int64_t sum = 0;
   std::int64_t stride = 0;  // of all chunks that have one; -1: they differ
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const TokenRange& r = layout.chunks[c];
     if (r.count < 0 || r.stride < 1 || r.start < 0 || r.start > kMaxTokens ||
         r.stride > kMaxTokens || r.count > tokens.value)
-      fail("layout: chunk {} has start {}, stride {} and count {}, out of range for {} tokens", c,
-           r.start, r.stride, r.count, tokens.value);
+      fail("chunk {} has start {}, stride {} and count {}, out of range for {} tokens", c, r.start,
+           r.stride, r.count, tokens.value);
     if (r.count > 0 && r.position(r.count - 1) >= tokens.value)
-      fail("layout: chunk {} reaches to token {}, and the last is {}", c, r.position(r.count - 1),
+      fail("chunk {} reaches to token {}, and the last is {}", c, r.position(r.count - 1),
            tokens.value - 1);
     sum += r.count;
     if (r.count > 1) stride = stride == 0 || stride == r.stride ? r.stride : -1;
   }
   if (stride != -1) return check_sweep(layout, std::max<std::int64_t>(stride, 1), tokens);
   if (sum != tokens.value)
-    fail("layout: the chunks hold {} tokens in all, and the problem {}", sum, tokens.value);
+    fail("the chunks hold {} tokens in all, and the problem {}", sum, tokens.value);
   check_by_marking(layout, tokens);
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {
@@ -233,7 +234,7 @@ Mask parse_mask(std::string_view text) {
   if (text.starts_with("prefix:")) {
     const std::size_t comma = text.find(",window:");
     if (comma == text.npos)
-      fail("the mask is '{}', and should be prefix:P,window:N", text.substr(0, 60));
+      fail("the mask is '{}', and should be prefix:P,window:N", printable(text, 60));
     const std::string_view prefix = text.substr(7, comma - 7);
     return Mask::prefix_window({prefix == "0" ? 0 : parse_count(prefix, "the mask's prefix")},
                                {parse_count(text.substr(comma + 8), "the mask's window")});
@@ -251,7 +252,7 @@ Mask parse_mask(std::string_view text) {
   fail(
       "the mask is '{}', and should be full, causal, window:N, prefix:P,window:N or "
       "documents:A,B,...",
-      text.substr(0, 60));
+      printable(text, 60));
 }
 
 }  // namespace ringsched

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "ringsched/scheduler/printable.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -30,7 +32,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string unknown_name(std::string_view what, std::string_view given,
                          std::span<const std::string_view> known) {
-  const std::string_view shown = given.substr(0, 40);
+  const std::string shown = printable(given);
   const auto nearest = std::min_element(known.begin(), known.end(), [&](auto a, auto b) {
     return edit_distance(shown, a) < edit_distance(shown, b);
   });

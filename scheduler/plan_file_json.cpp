@@ -8,19 +8,6 @@ std::string Where::begin() const {
   return fmt::format("{}: {} {}: ", file, part, number);
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t most = 40;
-  std::string out(text.substr(0, most));
-  if (text.size() > most) {
-    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xc0) == 0x80) out.pop_back();
-    if (!out.empty() && (static_cast<unsigned char>(out.back()) & 0x80) != 0) out.pop_back();
-    out += "...";
-  }
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return out;
-}
-
 std::string describe(dom::element found) {
   switch (found.type()) {
     case dom::element_type::ARRAY:

@@ -13,6 +13,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched::plan_file {
 
@@ -40,8 +41,6 @@ struct Where {
   std::string begin() const;
 };
 
-// Text from a file, cut short and without control characters, so that a message stays one line.
-std::string printable(std::string_view text);
 std::string describe(dom::element found);
 
 std::int64_t whole_number(const Where&, std::string_view field, dom::element, std::int64_t least,
@@ -75,7 +74,7 @@ Fields<N> read_fields(const Where& where, const std::array<std::string_view, N>&
   for (const dom::key_value_pair pair : found) {
     std::size_t i = 0;
     while (i < N && names[i] != pair.key) ++i;
-    if (i == N) where.fail("{}", unknown_name("field", printable(pair.key), names));
+    if (i == N) where.fail("{}", unknown_name("field", pair.key, names));
     if (fields.has(i)) where.fail("\"{}\" is given twice", names[i]);
     fields.given |= 1u << i;
     fields.at[i] = pair.value;

@@ -200,6 +200,8 @@ Plan plan_of(std::string_view file, dom::element document, std::size_t length) {
 // The buffer holds simdjson::SIMDJSON_PADDING bytes more than the text.
 Plan read_padded(const std::string& buffer, std::string_view file) {
   const std::size_t length = buffer.size() - simdjson::SIMDJSON_PADDING;
+  if (buffer.starts_with("\xef\xbb\xbf"))  // what simdjson says of it depends on its version
+    Where{file}.fail("the text begins with a byte order mark; write it as UTF-8 without one");
   dom::parser parser;
   dom::element document;
   auto error = parser.allocate(std::max<std::size_t>(length, 64), kMaxDepth);

@@ -45,7 +45,7 @@ Enum named(const Where& where, std::string_view what, std::string_view text, std
     if (to_text(value) == text) return value;
   }
   for (std::uint32_t i = 0; i < count; ++i) names.push_back(to_text(static_cast<Enum>(i)));
-  where.fail("{}", unknown_name(what, printable(text), names));
+  where.fail("{}", unknown_name(what, text, names));
 }
 
 }  // namespace

@@ -225,6 +225,17 @@ class Writer {
   std::size_t next_slot_ = 0;
 };
 
+// What is at the end of all symbolic links, whether it is there or not.
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int most = 40;  // as many as Linux follows
+  std::error_code ignored;
+  for (int followed = 0; std::filesystem::is_symlink(path, ignored); ++followed) {
+    if (followed == most) fail("cannot write {}: {}", path.string(), std::strerror(ELOOP));
+    path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
+  }
+  return path;
+}
+
 // A file that is there under its name only once it is whole. Devices and pipes cannot be renamed
 // over and are written directly.
 class NewFile {
@@ -237,8 +248,7 @@ class NewFile {
       file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     } else {
       // Through a symbolic link the file it names is replaced, not the link.
-      const auto real = std::filesystem::canonical(path, ignored);
-      if (!ignored) target_ = real.string();
+      target_ = behind_links(path).string();
       for (unsigned attempt = 0; attempt < 1000; ++attempt) {
         aside_ = fmt::format("{}.{}-{}", target_, ::getpid(), attempt);
         file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

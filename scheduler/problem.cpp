@@ -5,6 +5,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
 
@@ -52,8 +53,7 @@ Pass parse_pass(std::string_view text) { return parse_name<Pass>("pass", text, k
 
 std::int64_t parse_count(std::string_view text, std::string_view what) {
   const auto wrong = [&]() {
-    fail("{} is '{}', and should be a whole number such as 4096, 64K or 1M", what,
-         text.substr(0, 40));
+    fail("{} is '{}', and should be a whole number such as 4096, 64K or 1M", what, printable(text));
   };
   std::int64_t n = 0;
   const char* const end = text.data() + text.size();

@@ -1,9 +1,10 @@
 // Memory. Only what a worker's own order forces apart in time is counted apart: a tensor is held
 // from the compute task before which it may arrive to the one before which its last reader must
 // have ended. Positions count a worker's compute tasks; transfers take theirs from the order of
-// their lane, their data and their control edges. The peak is then enough under any timing, on any
-// machine.
+// their lane, their data and their control edges. What only passes through between two compute
+// tasks is counted between them. The peak is then enough under any timing, on any machine.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -14,6 +15,9 @@
 namespace ringsched {
 
 namespace {
+
+// What a plan from anywhere holds at once may pass 2^63 bytes.
+__extension__ using WideBytes = __int128;
 
 class MemoryCheck {
  public:
@@ -133,8 +137,10 @@ class MemoryCheck {
       const Task& receive = plan_.tasks[s.receive.value];
       TaskId& before = occupant[{receive.worker_index, receive.makes, s.slot}];
       if (before.valid()) {
-        for (const TaskId reader : readers[ordinal[before.value]])
+        for (const TaskId reader : readers[ordinal[before.value]]) {
+          if (findings_.full()) return;
           check_overwrite(s, before, reader);
+        }
         // Even what nobody reads must have come in, or it comes in on top of the next.
         if (readers[ordinal[before.value]].empty()) check_overwrite(s, before, before);
       }
@@ -153,12 +159,12 @@ class MemoryCheck {
                     "{} overwrites buffer {} while {} may still read what {} put there{}",
                     name_of(plan_, s.receive), s.slot, name_of(plan_, reader),
                     name_of(plan_, before),
-                    searches_ > most_searches() ? " (or the order is too entangled to prove)" : "");
+                    gave_up_ ? " (or the order is too entangled to prove)" : "");
     }
   }
 
   // Each search may walk the whole graph: a plan is not worth more than some seconds of that.
-  std::uint64_t most_searches() const { return 100 + 500'000'000 / (plan_.tasks.size() + 1); }
+  std::uint64_t most_visits() const { return 100'000'000 + 20 * plan_.tasks.size(); }
 
   std::vector<std::uint32_t> receive_ordinals() const {
     std::vector<std::uint32_t> ordinal(plan_.tasks.size());
@@ -190,9 +196,9 @@ class MemoryCheck {
       return true;
     if (r.lane == w.lane && reader < receive && !same_group(reader, receive)) return true;
     // Not evident from this worker's lanes: look for any chain of waits at all.
-    if (++searches_ > most_searches()) return false;
     if (!order_) order_ = std::make_unique<HappensBefore>(plan_);
-    return order_->ends_before_start(reader, receive);
+    gave_up_ = gave_up_ || order_->visits() > most_visits();
+    return !gave_up_ && order_->ends_before_start(reader, receive);
   }
 
   bool same_group(TaskId a, TaskId b) const {
@@ -203,6 +209,9 @@ class MemoryCheck {
     return *at == a;
   }
 
+  std::uint32_t moments(std::uint32_t worker) const { return 2 * compute_tasks(worker) + 1; }
+  std::uint32_t freed_by(TaskId reader) const;
+  std::uint32_t made_at(TaskId maker) const;
   void add_up(std::vector<Bytes>& peak);
 
   const Plan& plan_;
@@ -211,59 +220,62 @@ class MemoryCheck {
   Findings& findings_;
   std::vector<std::uint32_t> start_, ended_before_;
   std::unique_ptr<HappensBefore> order_;
-  std::uint64_t searches_ = 0;
+  bool gave_up_ = false;
 };
 
-// The bytes held at each position, as differences, worker by worker. What nobody reads is never
+// When a tensor is freed, in moments: 2i is between a worker's compute tasks i - 1 and i, 2i + 1
+// while i runs. A transfer that has ended before task i starts may last until just then.
+std::uint32_t MemoryCheck::freed_by(TaskId reader) const {
+  const Task& task = plan_.tasks[reader.value];
+  if (task.kind == TaskKind::Output) return moments(task.worker_index);
+  return 2 * ended_before_[reader.value] + (computes(reader) ? 0 : 1);
+}
+
+std::uint32_t MemoryCheck::made_at(TaskId maker) const {
+  const Task& task = plan_.tasks[maker.value];
+  if (!computes(maker)) return 2 * start_[maker.value];
+  // A merge into a tensor of the same extent is done in place.
+  const bool in_place = (task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) &&
+                        plan_.tensor(task.inputs[0]).region == task.region;
+  return 2 * start_[maker.value] + (in_place ? 2 : 1);
+}
+
+// The bytes held at each moment, as differences, worker by worker. What nobody reads is never
 // freed.
 void MemoryCheck::add_up(std::vector<Bytes>& peak) {
   const RegionRows rows(plan_);
-  const auto bytes_of = [&](TensorKind kind, RegionId region) {
-    return tensor_bytes(plan_.problem, kind, rows[region]);
-  };
-  const std::uint32_t workers = plan_.problem.workers;
-  std::vector<std::uint32_t> last_read(plan_.tasks.size(), 0), last_read_second;
-  if (plan_.problem.pass != Pass::Forward) last_read_second.assign(plan_.tasks.size(), 0);
+  std::vector<std::uint32_t> freed(plan_.tasks.size(), 0), freed_second;
+  if (plan_.problem.pass != Pass::Forward) freed_second.assign(plan_.tasks.size(), 0);
   const auto first_output = static_cast<std::uint32_t>(plan_.initial.size());
-  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-    const Task& task = plan_.tasks[id];
-    const std::uint32_t until =
-        task.kind == TaskKind::Output ? compute_tasks(task.worker_index) : ended_before_[id];
-    for (const TensorId input : task.inputs)
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+    for (const TensorId input : plan_.tasks[id].inputs)
       if (const TaskId maker = maker_of(input); maker.valid()) {
-        auto& last = (input.value - first_output) % 2 == 0 ? last_read : last_read_second;
-        last[maker.value] = std::max(last[maker.value], until);
+        auto& last = (input.value - first_output) % 2 == 0 ? freed : freed_second;
+        last[maker.value] = std::max(last[maker.value], freed_by({id}));
       }
-  }
 
-  std::vector<std::size_t> base(workers + 1, 0);
-  for (std::uint32_t w = 0; w < workers; ++w) base[w + 1] = base[w] + compute_tasks(w) + 2;
-  std::vector<std::int64_t> change(base.back(), 0);
-  const auto hold = [&](std::uint32_t worker, std::uint32_t from, std::uint32_t until, Bytes size) {
-    change[base[worker] + from] += size.value;
-    change[base[worker] + std::max(from, until)] -= size.value;
-  };
-  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-    const Task& task = plan_.tasks[id];
-    const std::uint32_t n = outputs_of(task.kind);
-    for (std::uint32_t out = 0; out < n; ++out) {
-      const Tensor made = plan_.tensor(plan_.output({id}, out));
-      std::uint32_t from = start_[id];
-      // A merge into a tensor of the same extent is done in place.
-      if ((task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) &&
-          plan_.tensor(task.inputs[0]).region == task.region)
-        ++from;
-      const std::uint32_t last = (out == 0 ? last_read : last_read_second)[id];
-      hold(task.worker_index, from, last == 0 ? compute_tasks(task.worker_index) : last,
-           bytes_of(made.kind, made.region));
+  peak.assign(plan_.problem.workers, {});
+  for (const InitialTensor& t : plan_.initial)
+    peak[t.worker.value] += tensor_bytes(plan_.problem, t.kind, rows[t.region]);
+  std::vector<WideBytes> change;
+  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) {
+    change.assign(moments(w) + 1, 0);
+    const std::size_t lane = std::size_t{w} * kLanes;
+    for (std::uint32_t i = lanes_.first[lane]; i < lanes_.first[lane + kLanes]; ++i) {
+      const TaskId id = lanes_.tasks[i];
+      const std::uint32_t n = outputs_of(plan_.tasks[id.value].kind);
+      for (std::uint32_t out = 0; out < n; ++out) {
+        const Tensor made = plan_.tensor(plan_.output(id, out));
+        const std::int64_t size = tensor_bytes(plan_.problem, made.kind, rows[made.region]).value;
+        const std::uint32_t until = (out == 0 ? freed : freed_second)[id.value];
+        change[made_at(id)] += size;
+        change[until == 0 ? moments(w) : std::max(until, made_at(id))] -= size;
+      }
     }
-  }
-  peak.assign(workers, {});
-  for (const InitialTensor& t : plan_.initial) peak[t.worker.value] += bytes_of(t.kind, t.region);
-  for (std::uint32_t w = 0; w < workers; ++w) {
-    std::int64_t held = 0, most = 0;
-    for (std::size_t i = base[w]; i < base[w + 1]; ++i) most = std::max(most, held += change[i]);
-    peak[w] += Bytes{most};
+    WideBytes held = 0, most = 0;
+    for (const WideBytes c : change) most = std::max(most, held += c);
+    constexpr WideBytes limit = std::numeric_limits<std::int64_t>::max();
+    peak[w] = capped_sum(peak[w], Bytes{static_cast<std::int64_t>(std::min(most, limit))});
   }
 }
 

@@ -115,6 +115,8 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --format yaml", "--format"},
       {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
       {"plan -o /", "/"},
+      {"plan -o ''", "--output: the name of the file is empty"},
+      {"verify ''", "file: the name of the file is empty"},
       {"verify", "file is required"},
       {"verify nothing.json", "nothing.json"},
       {"verify .", "."},
@@ -158,14 +160,57 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
   EXPECT_THAT(json.out, HasSubstr("\"rule\": \"coverage\", \"worker\": 1"));
 }
 
+TEST_F(Program, PrintsWhatAFileSaysOnlyAsFarAsItFitsALine) {
+  std::string name;
+  for (int i = 0; i < 1000; ++i) name += "x";
+  std::ofstream(folder_ / "p.json") << R"({"format":"ringsched-plan","version":1,
+    "schedule":"\u202egnir\u0085)" + name + R"(",
+    "problem":{"workers":2,"tokens":200,"heads":2,"kv_heads":1,"head_dim":4,"dtype":"fp32",
+               "mask":"documents:101)" + [] {
+    std::string ones;
+    for (int i = 0; i < 99; ++i) ones += ",1";
+    return ones;
+  }() + R"(","pass":"forward"},
+    "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"send","in":["KV0"],"to":1},
+             {"do":"receive","from":1},{"do":"attend","in":["Q1","KV1"]},
+             {"do":"attend","in":["Q1",2]},{"do":"merge","in":[3,4]}]})";
+  const Outcome o = run("verify p.json");
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  EXPECT_THAT(o.out, StartsWith("?gnir?xxx"));
+  EXPECT_THAT(o.out, HasSubstr("xxx...: 2 workers"));
+  EXPECT_THAT(o.out, HasSubstr("documents:101,1,1,1,1,1,1,1,1,1,1,1,1,1,..., forward"));
+  EXPECT_THAT(o.out, HasSubstr("1 message arrives as sent"));
+}
+
 TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {
   std::ofstream(folder_ / "p.json") << "old";
   EXPECT_EQ(run("plan -s ring --buffers 1 -o p.json").code, 2);
   EXPECT_EQ(read_all(folder_ / "p.json"), "old");
 }
 
+TEST_F(Program, CountsBytesBeyondAllNumbersAsTheMostThereIs) {
+  const std::string huge =
+      "plan -w 200 --heads 16384 --kv-heads 16384 --head-dim 4096 -t 2147483647 --dtype fp32";
+  const Outcome text = run(huge + " --pass both");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("key_value (8 EiB or more)"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("-")));
+  const Outcome json = run(huge + " --pass both --overlap unbounded --format json");
+  EXPECT_THAT(json.out, HasSubstr("\"key_value\": 9223372036854775807"));
+  EXPECT_THAT(json.out, testing::Not(HasSubstr("-")));
+}
+
+TEST_F(Program, LeavesNothingBehindWhenAFileGrowsTooLarge) {
+  const std::string command = "cd '" + folder_.string() +
+                              "' && ulimit -f 1 && '" RINGSCHED_PROGRAM
+                              "' plan -w 64 -o p.json >/dev/null 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(Program, FailsWhenItCannotPrint) {
-  for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules"}) {
+  for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules",
+                                "--help", "plan --help", "--version"}) {
     const std::string command =
         std::string("'" RINGSCHED_PROGRAM "' ") + arguments + " >/dev/full 2>/dev/full";
     const int status = std::system(command.c_str());

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
 #include "support/interpreter.hpp"
@@ -82,6 +83,23 @@ TEST(Builder, PlansOnlyTheHopsThatLeadSomewhere) {
       Pass::Forward, Mask::documents({{4}, {4}, {4}}));
   EXPECT_TRUE(verify(plan).holds());
   EXPECT_THAT(messages(plan), testing::IsEmpty());
+}
+
+// A ring makes W * (W - 1) moves, of which a window of one token leaves none.
+TEST(Builder, RefusesWhatIsTooLongAndSaysWhatItCounted) {
+  const auto answer = [](const Mask& mask, std::uint64_t most_tasks) -> std::string {
+    try {
+      build_plan(small_problem(8, 64, Pass::Forward, mask), find_schedule("ring"), most_tasks);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "built";
+  };
+  EXPECT_THAT(answer(Mask::full(), 200), testing::StartsWith("this plan has more than 200 tasks"));
+  EXPECT_EQ(answer(Mask::window({1}), 120), "built");
+  EXPECT_EQ(answer(Mask::window({1}), 100),
+            "this schedule has more than 50 moves to choose from, too many to hold; use fewer "
+            "workers");
 }
 
 TEST(Builder, GroupsWhatAWorkerPostsInOneStepWithoutComputing) {

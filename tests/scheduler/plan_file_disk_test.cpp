@@ -63,6 +63,23 @@ TEST_F(PlanFileOnDisk, WritingThroughALinkKeepsTheLink) {
   EXPECT_EQ(write_plan(read_plan_file(path("real.json"))), write_plan(plan_));
 }
 
+TEST_F(PlanFileOnDisk, WritingThroughALinkToNothingMakesWhatItNames) {
+  std::filesystem::create_directory(path("plans"));
+  std::filesystem::create_symlink("plans/new.json", path("link.json"));
+  std::filesystem::create_symlink(path("link.json"), path("link_to_link.json"));
+  write_plan_file(plan_, path("link_to_link.json"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link_to_link.json")));
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link.json")));
+  EXPECT_EQ(write_plan(read_plan_file(path("plans/new.json"))), write_plan(plan_));
+}
+
+TEST_F(PlanFileOnDisk, ALinkToItselfIsAnError) {
+  std::filesystem::create_symlink("loop.json", path("loop.json"));
+  EXPECT_THROW(write_plan_file(plan_, path("loop.json")), Error);
+  EXPECT_TRUE(std::filesystem::is_symlink(path("loop.json")));
+  EXPECT_EQ(files(), 1);
+}
+
 TEST_F(PlanFileOnDisk, AFolderOrAMissingFileIsAnError) {
   EXPECT_THROW(write_plan_file(plan_, folder_.string()), Error);
   EXPECT_THROW(write_plan_file(plan_, path("missing/plan.json")), Error);

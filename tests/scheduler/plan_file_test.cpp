@@ -234,8 +234,17 @@ TEST(PlanFile, ATextThatIsNoJsonIsRejectedWithItsPlace) {
             "plan.json: line 1, column 17: nested more than 16 levels deep");
   EXPECT_EQ(error_of("{\"a\":\"\xff\"}"), "plan.json: the text is not valid UTF-8");
   EXPECT_THAT(error_of("[]"), HasSubstr("expected an object, not a list"));
-  EXPECT_THAT(error_of("{\"a\":123456789012345678901234567890}"),
-              StartsWith("plan.json: this is not valid JSON: "));
+  EXPECT_EQ(error_of("\xef\xbb\xbf{}"),
+            "plan.json: the text begins with a byte order mark; write it as UTF-8 without one");
+  for (const char* number : {"123456789012345678901234567890", "-9223372036854775809",
+                             "18446744073709551616", "1e999", "-0.5E+400"})
+    EXPECT_EQ(error_of(fmt::format("{{\n\"a\":{}}}", number)),
+              "plan.json: line 2, column 5: the number is too large");
+  for (const char* half : {"\\ud800", "\\udc00", "\\ud800\\n", "\\ud800\\u0041", "\\ud8ff\\ud8ff"})
+    EXPECT_EQ(error_of(fmt::format("[1,\n \"x{}\"]", half)),
+              "plan.json: line 2, column 4: half of a surrogate pair in a string");
+  EXPECT_EQ(error_of("[1e-999, 18446744073709551615, -9223372036854775808, \"\\ud83d\\ude00\" 1]"),
+            "plan.json: line 1, column 69: expected ',' or ']'");
 }
 
 TEST(PlanFile, APlanFileCutShortAnywhereIsRejected) {
@@ -349,7 +358,7 @@ TEST(PlanFile, ALayoutThatDoesNotHoldEveryTokenOnceIsRejected) {
               StartsWith("plan.json: chunk 1: its last position is 8"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":0})"), HasSubstr("\"count\""));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":4},{"worker":1,"start":3,"count":4})"),
-              StartsWith("plan.json: layout: "));
+              StartsWith("plan.json: layout: token 3 is in chunk 0 and in chunk 1"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0})"), HasSubstr("chunk 0: \"count\" is missing"));
   EXPECT_THAT(error_of(file_with_layout("\"spiral\"")), StartsWith("plan.json: layout: "));
   EXPECT_THAT(error_of(file_with_layout("7")), HasSubstr("not 7"));

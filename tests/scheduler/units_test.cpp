@@ -29,6 +29,10 @@ TEST(Units, CountAndName) {
   EXPECT_FALSE(TaskId{}.valid());
   EXPECT_TRUE(TaskId{0}.valid());
   EXPECT_EQ((Bytes{3} + 2 * Bytes{4} - Bytes{1}).value, 10);
+  constexpr Bytes most{std::numeric_limits<std::int64_t>::max()};
+  EXPECT_EQ(capped_sum(Bytes{3}, Bytes{4}), Bytes{7});
+  EXPECT_EQ(capped_sum(most - Bytes{4}, Bytes{4}), most);
+  EXPECT_EQ(capped_sum(most - Bytes{4}, Bytes{5}), most);
 }
 
 }  // namespace

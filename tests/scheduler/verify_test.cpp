@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
 #include "support/interpreter.hpp"
 #include "support/surgery.hpp"
@@ -180,6 +181,40 @@ TEST(Verify, FindsABufferThatIsOverwrittenTooEarly) {
   EXPECT_TRUE(ever_wrong) << "no order of events shows the fault that verify claims";
 }
 
+// Keys that go from worker 0 through one buffer of worker 1 to worker 2, `times` over. Which relay
+// frees the buffer only its control edge says.
+Plan relay_through_one_buffer(std::uint32_t times, bool ordered) {
+  Plan plan = plan_of("ring", 3);
+  const WorkId work = plan.tasks[find_task(plan, TaskKind::Receive, 1).value].work;
+  const auto add = [&](TaskKind kind, std::uint16_t worker, Lane lane) -> Task& {
+    Task& t = plan.tasks.emplace_back();
+    t.kind = kind;
+    t.makes = TensorKind::KeyValue;
+    t.lane = lane;
+    t.worker_index = worker;
+    t.work = work;
+    t.region = {0};
+    t.peer = {static_cast<std::uint32_t>(plan.tasks.size()) - (kind == TaskKind::Send ? 0 : 2)};
+    return t;
+  };
+  for (std::uint32_t i = 0; i < times; ++i) {
+    const auto first = static_cast<std::uint32_t>(plan.tasks.size());
+    add(TaskKind::Send, 0, Lane::Fetch).inputs[0] = {3};
+    add(TaskKind::Receive, 1, Lane::Fetch);
+    plan.slots.push_back({{first + 1}, 0});
+    if (ordered && i > 0) plan.controls.push_back({{first - 2}, {first + 1}});
+    add(TaskKind::Send, 1, Lane::Return).inputs[0] = plan.output({first + 1});
+    add(TaskKind::Receive, 2, Lane::Return);
+  }
+  return plan;
+}
+
+TEST(Verify, ProvesLongRelaysThroughOneBufferInNoTime) {
+  EXPECT_TRUE(verify(relay_through_one_buffer(30'000, true)).holds());
+  const Verification v = verify(relay_through_one_buffer(30'000, false), {.most = 100'000});
+  EXPECT_THAT(v.violations.front().text, HasSubstr("overwrites buffer 0 while"));
+}
+
 TEST(Verify, FindsGradientsPreparedFromAnUnfinishedResult) {
   Plan plan = plan_of("ring", 3, Pass::Both);
   const TaskId prepare = find_task(plan, TaskKind::Prepare, 2);
@@ -299,10 +334,8 @@ TEST(Verify, StopsAtTheNumberOfViolationsAskedFor) {
   EXPECT_TRUE(v.more);
 }
 
-TEST(Verify, CountsWhatIsMovedForNothing) {
-  Plan plan = plan_of("ring", 3);
-  ASSERT_EQ(verify(plan).unread, 0u);
-  // Keys of worker 2 go to worker 0, which sees none of them.
+// Keys of worker 2 of 3 go to worker 0, which sees none of them.
+void move_for_nothing(Plan& plan) {
   Task send, receive;
   send.kind = TaskKind::Send;
   receive.kind = TaskKind::Receive;
@@ -318,6 +351,12 @@ TEST(Verify, CountsWhatIsMovedForNothing) {
   receive.peer = {next};
   plan.tasks.push_back(send);
   plan.tasks.push_back(receive);
+}
+
+TEST(Verify, CountsWhatIsMovedForNothing) {
+  Plan plan = plan_of("ring", 3);
+  ASSERT_EQ(verify(plan).unread, 0u);
+  move_for_nothing(plan);
   const Verification v = verify(plan);
   EXPECT_TRUE(v.holds());
   EXPECT_EQ(v.unread, 1u);
@@ -336,6 +375,27 @@ TEST(Peak, OfARingIsTwoVisitorsBesidesItsOwn) {
                               2 * bytes(TensorKind::Partial));
 }
 
+// Keys that pass through worker 1 before it computes anything, and are gone when it does.
+TEST(Peak, HoldsWhatOnlyPassesThroughUntilItIsSentOn) {
+  const Plan plan = read_plan(R"({"format":"ringsched-plan","version":1,
+    "problem":{"workers":3,"tokens":12,"heads":4,"kv_heads":4,"head_dim":8,"dtype":"fp32",
+               "mask":"documents:4,4,4","pass":"forward"},
+    "tasks":[{"do":"send","in":["KV0"],"to":1},{"do":"receive","from":0},
+             {"do":"send","in":[1],"to":2},{"do":"receive","from":2},
+             {"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"],"after":[2]},
+             {"do":"attend","in":["Q2","KV2"]}]})",
+                              "plan");
+  const Verification v = verify(plan);
+  ASSERT_TRUE(v.holds());
+  const auto bytes = [&](TensorKind k) { return tensor_bytes(plan.problem, k, {4}).value; };
+  const std::int64_t home = bytes(TensorKind::Query) + bytes(TensorKind::KeyValue);
+  const std::int64_t visitor = bytes(TensorKind::KeyValue), result = bytes(TensorKind::Partial);
+  ASSERT_GT(visitor, result);
+  EXPECT_EQ(v.peak[0].value, home + result);
+  EXPECT_EQ(v.peak[1].value, home + visitor);           // the visitor, then the result
+  EXPECT_EQ(v.peak[2].value, home + visitor + result);  // nobody reads the visitor: it stays
+}
+
 TEST(Peak, GrowsWithTheWorkersOnlyWhenCommunicationIsUnbounded) {
   const auto peak = [](std::uint32_t w, Overlap overlap) {
     const Problem p = small_problem(w, 8 * std::int64_t{w});
@@ -346,6 +406,22 @@ TEST(Peak, GrowsWithTheWorkersOnlyWhenCommunicationIsUnbounded) {
   EXPECT_EQ(peak(32, Overlap::Prefetch), peak(64, Overlap::Prefetch));
   EXPECT_LE(peak(32, Overlap::None), peak(32, Overlap::Prefetch));
   EXPECT_LT(peak(32, Overlap::Unbounded), peak(64, Overlap::Unbounded));
+}
+
+TEST(Peak, BeyondAllNumbersIsTheMostThereIs) {
+  Problem p = small_problem(3, kMaxTokens - 1);  // equal shares
+  p.heads = p.kv_heads = kMaxHeads;
+  p.head_dim = kMaxHeadDim;
+  p.dtype = Dtype::Fp32;
+  Plan plan = build_plan(p, find_schedule("ring"));
+  // Visitors that nobody reads stay: 24 of them have 2^63 bytes, and 48 have 2^64.
+  for (const int more : {40, 20}) {
+    for (int i = 0; i < more; ++i) move_for_nothing(plan);
+    const Verification v = verify(plan);
+    ASSERT_TRUE(v.holds());
+    EXPECT_EQ(v.peak[0].value, std::numeric_limits<std::int64_t>::max());
+    EXPECT_LT(v.peak[1].value, std::int64_t{1} << 62);
+  }
 }
 
 }  // namespace

@@ -112,7 +112,6 @@ class PlanBuilder {
     RegionId region;
   };
 
-  [[noreturn]] void too_long() const;
   bool has_backward() const { return plan_.problem.pass != Pass::Forward; }
   RegionId region_id(Region);
   RegionId add_region(Region);

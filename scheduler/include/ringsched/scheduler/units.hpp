@@ -30,6 +30,14 @@ struct Quantity {
   }
 };
 
+// Of two that are not negative; stays at the largest number there is, for sums over plans of any
+// size: one message may have 2^60 bytes.
+template <class Tag>
+constexpr Quantity<Tag> capped_sum(Quantity<Tag> a, Quantity<Tag> b) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return {a.value > most - b.value ? most : a.value + b.value};
+}
+
 using WorkerId = Id<struct WorkerTag>;
 using ChunkId = Id<struct ChunkTag>;
 using RegionId = Id<struct RegionTag>;

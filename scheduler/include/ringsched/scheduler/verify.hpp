@@ -31,9 +31,9 @@ struct Violation {
 struct Verification {
   std::vector<Violation> violations;  // the first VerifyOptions::most
   bool more = false;                  // the rest was not looked for
-  std::uint64_t unread = 0;  // receives of queries or keys that nobody reads: waste, no fault
+  std::uint64_t unread = 0;           // receives of operands that nobody reads: waste, no fault
   // Per worker, the least memory in which it can run whatever the timing: what the plan's order
-  // does not force apart is counted together. Empty when there are violations.
+  // does not force apart is counted together; at most 2^63 - 1. Empty when there are violations.
   std::vector<Bytes> peak;
 
   bool holds() const { return violations.empty(); }

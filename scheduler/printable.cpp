@@ -1,0 +1,35 @@
+#include "ringsched/scheduler/printable.hpp"
+
+namespace ringsched {
+
+namespace {
+
+unsigned byte(char c) { return static_cast<unsigned char>(c); }
+bool continues(char c) { return (byte(c) & 0xc0) == 0x80; }
+
+// Of one character in UTF-8.
+bool is_control(std::string_view c) {
+  if (c.size() == 1) return byte(c[0]) < 0x20 || byte(c[0]) == 0x7f;
+  if (c.size() == 2)  // U+0080 to U+009F, and the Arabic letter mark
+    return (c[0] == '\xc2' && byte(c[1]) < 0xa0) || c == "\xd8\x9c";
+  if (c.starts_with("\xe2\x80"))  // direction marks; line separators, embeddings, overrides
+    return c[2] == '\x8e' || c[2] == '\x8f' || (byte(c[2]) >= 0xa8 && byte(c[2]) <= 0xae);
+  return c.starts_with("\xe2\x81") && byte(c[2]) >= 0xa6 && byte(c[2]) <= 0xa9;  // isolates
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string out;
+  while (!text.empty()) {
+    std::size_t length = 1;
+    while (length < text.size() && continues(text[length])) ++length;
+    const std::string_view character = text.substr(0, length);
+    if (out.size() + length > most) return out + "...";
+    out += is_control(character) ? "?" : character;
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+}  // namespace ringsched
