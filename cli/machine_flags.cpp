@@ -59,7 +59,7 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   flag("--sends", sends_, "MODE",
        "blocking: a send holds its lane until it is\ncomplete; or detached (blocking)");
   flag("--progress", progress_, "MODE",
-       "background: transfers move by themselves; or\npolling: only while neither end computes "
+       "background: transfers move by themselves; polling:\nonly while neither end computes "
        "(background)");
   flag("--noise", noise_, "SHARE", "standard deviation of each duration, e.g. 5% (0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",

@@ -71,8 +71,9 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   app->add_option("--runs", command->runs, "so many runs with noise, seeds from --seed on (1)")
       ->type_name("N");
   app->add_option("--what-if", command->questions,
-                  "ask again with bandwidth=2x, latency=0x, kernels=1.5x,\n"
-                  "communication-sms=0, worker:3=2x ...; may be repeated")
+                  "ask again with bandwidth=2x, latency=0x, kernels=2x,\n"
+                  "memory=2x, communication-sms=0 or worker:3=2x;\n"
+                  "may be repeated")
       ->type_name("CHANGE");
   app->add_option("--timeline", command->timeline, "write all tasks with their times here")
       ->type_name("FILE");

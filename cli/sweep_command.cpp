@@ -224,8 +224,7 @@ void run(const SweepCommand& c) {
 }  // namespace
 
 void add_sweep_command(CLI::App& program, ExitCode&) {
-  CLI::App* app =
-      program.add_subcommand("sweep", "Simulate many problems and rank the schedules for each");
+  CLI::App* app = program.add_subcommand("sweep", "Rank the schedules for many problems");
   auto command = std::make_shared<SweepCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
     app->add_option(name, value, help)->type_name(type);

@@ -14,6 +14,21 @@
 
 namespace ringsched {
 
+namespace {
+
+// What is at the end of all symbolic links, whether it is there or not.
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int most = 40;  // as many as Linux follows
+  std::error_code ignored;
+  for (int followed = 0; std::filesystem::is_symlink(path, ignored); ++followed) {
+    if (followed == most) fail("cannot write {}: {}", path.string(), std::strerror(ELOOP));
+    path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
+  }
+  return path;
+}
+
+}  // namespace
+
 NewFile::NewFile(const std::string& path) : target_(path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
@@ -22,8 +37,7 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     // Through a symbolic link the file it names is replaced, not the link.
-    const auto real = std::filesystem::canonical(path, ignored);
-    if (!ignored) target_ = real.string();
+    target_ = behind_links(path).string();
     for (unsigned attempt = 0; attempt < 1000; ++attempt) {
       aside_ = fmt::format("{}.{}-{}", target_, ::getpid(), attempt);
       file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -87,7 +101,8 @@ std::string read_whole(const std::string& path, std::uint64_t most, std::size_t 
   const OpenFile file(path);
   const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
   const auto check_size = [&](std::uint64_t length) {
-    if (length > most) fail("{}: more than {} bytes, which is more than it may have", name, most);
+    if (length > most)
+      fail("{}: more than {} GiB, which is more than it may have", name, (most >> 30) + 1);
   };
   if (file.number() < 0) fail_with_errno();
   struct stat about {};

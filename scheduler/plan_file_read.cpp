@@ -1,10 +1,4 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -12,6 +6,7 @@
 #include "plan_file_defaults.hpp"
 #include "plan_file_json.hpp"
 #include "plan_file_tasks.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 
 namespace ringsched {
@@ -216,54 +211,6 @@ void check_size(std::string_view file, std::uint64_t length) {
     Where{file}.fail("more than 4 GiB, which is more than a plan file may have");
 }
 
-// The length of a stream is not known before it ends, so less of it is taken on trust.
-constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{1} << 30;
-
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path)
-      : file_(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (file_ > STDIN_FILENO) ::close(file_);
-  }
-  int number() const { return file_; }
-
- private:
-  int file_;
-};
-
-// The whole file with the padding behind it.
-std::string contents(const std::string& path, std::string_view name) {
-  const OpenFile file(path);
-  const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
-  if (file.number() < 0) fail_with_errno();
-  struct stat about {};
-  std::size_t expected = 1 << 16;
-  const bool is_stream = ::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode);
-  if (!is_stream) {
-    check_size(name, static_cast<std::uint64_t>(about.st_size));
-    expected = static_cast<std::size_t>(about.st_size) + 1 + simdjson::SIMDJSON_PADDING;
-  }
-  std::string buffer;
-  for (std::size_t length = 0;;) {
-    if (length == buffer.size()) buffer.resize(std::max(expected, length + length / 2));
-    const ssize_t n = ::read(file.number(), buffer.data() + length, buffer.size() - length);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_with_errno();
-    length += static_cast<std::size_t>(n);
-    check_size(name, length);
-    if (is_stream && length > kMaxStreamBytes)
-      Where{name}.fail("more than 1 GiB of it; put it in a file and name that");
-    if (n == 0) {
-      buffer.resize(length);
-      buffer.append(simdjson::SIMDJSON_PADDING, '\0');
-      return buffer;
-    }
-  }
-}
-
 }  // namespace
 
 Plan read_plan(std::string_view json, std::string_view name) {
@@ -275,8 +222,7 @@ Plan read_plan(std::string_view json, std::string_view name) {
 }
 
 Plan read_plan_file(const std::string& path) {
-  const std::string_view name = path == "-" ? "standard input" : std::string_view(path);
-  return read_padded(contents(path, name), name);
+  return read_padded(read_whole(path, kMaxBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
 }
 
 }  // namespace ringsched

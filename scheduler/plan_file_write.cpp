@@ -1,19 +1,14 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <string>
-#include <utility>
 
 #include "plan_file_defaults.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 
 namespace ringsched {
@@ -225,76 +220,6 @@ class Writer {
   std::size_t next_slot_ = 0;
 };
 
-// What is at the end of all symbolic links, whether it is there or not.
-std::filesystem::path behind_links(std::filesystem::path path) {
-  constexpr int most = 40;  // as many as Linux follows
-  std::error_code ignored;
-  for (int followed = 0; std::filesystem::is_symlink(path, ignored); ++followed) {
-    if (followed == most) fail("cannot write {}: {}", path.string(), std::strerror(ELOOP));
-    path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
-  }
-  return path;
-}
-
-// A file that is there under its name only once it is whole. Devices and pipes cannot be renamed
-// over and are written directly.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path) : target_(path) {
-    std::error_code ignored;
-    const auto status = std::filesystem::status(path, ignored);
-    if (std::filesystem::is_directory(status)) fail("cannot write {}: it is a directory", path);
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-      file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    } else {
-      // Through a symbolic link the file it names is replaced, not the link.
-      target_ = behind_links(path).string();
-      for (unsigned attempt = 0; attempt < 1000; ++attempt) {
-        aside_ = fmt::format("{}.{}-{}", target_, ::getpid(), attempt);
-        file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file_ >= 0 || errno != EEXIST) break;
-      }
-    }
-    if (file_ >= 0) return;
-    aside_.clear();
-    fail_with_errno();
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    if (file_ >= 0) ::close(file_);
-    if (!aside_.empty()) ::unlink(aside_.c_str());
-  }
-
-  void append(std::string_view text) {
-    written_ += text.size();
-    if (written_ > kMaxBytes)
-      fail("cannot write {}: a plan file of more than 4 GiB could not be read again", target_);
-    while (!text.empty()) {
-      const ssize_t n = ::write(file_, text.data(), text.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_with_errno();
-      text.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-
-  void finish() {
-    if (::close(std::exchange(file_, -1)) != 0) fail_with_errno();
-    if (aside_.empty()) return;
-    if (::rename(aside_.c_str(), target_.c_str()) != 0) fail_with_errno();
-    aside_.clear();
-  }
-
- private:
-  [[noreturn]] void fail_with_errno() const {
-    fail("cannot write {}: {}", target_, std::strerror(errno));
-  }
-
-  std::string target_, aside_;
-  int file_ = -1;
-  std::size_t written_ = 0;
-};
-
 }  // namespace
 
 std::string write_plan(const Plan& plan) {
@@ -306,8 +231,12 @@ std::string write_plan(const Plan& plan) {
 
 void write_plan_file(const Plan& plan, const std::string& path) {
   NewFile file(path);
+  std::size_t written = 0;
   std::string text;
-  const auto flush = [&file](std::string& gathered) {
+  const auto flush = [&](std::string& gathered) {
+    written += gathered.size();
+    if (written > kMaxBytes)
+      fail("cannot write {}: a plan file of more than 4 GiB could not be read again", path);
     file.append(gathered);
     gathered.clear();
   };

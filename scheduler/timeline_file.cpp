@@ -7,6 +7,7 @@
 #include "json_fault.hpp"
 #include "plan_file_json.hpp"
 #include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/timeline.hpp"
 
 namespace ringsched {
@@ -200,6 +201,8 @@ Timeline timeline_in(dom::element document, std::string_view file) {
 Timeline read_padded(const std::string& buffer, std::string_view file) {
   const std::size_t length = buffer.size() - simdjson::SIMDJSON_PADDING;
   const std::string_view text = std::string_view(buffer).substr(0, length);
+  if (text.starts_with("\xef\xbb\xbf"))
+    fail("{}: the text begins with a byte order mark; write it as UTF-8 without one", file);
   dom::parser parser;
   dom::element document;
   auto error = parser.allocate(std::max<std::size_t>(length, 64), kDepth);

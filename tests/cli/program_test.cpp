@@ -85,7 +85,9 @@ TEST_F(Program, ListsEverySchedule) {
 }
 
 TEST_F(Program, FitsItsHelpIntoEightyColumns) {
-  for (const char* arguments : {"--help", "plan --help", "verify --help", "schedules --help"}) {
+  for (const char* arguments :
+       {"--help", "plan --help", "verify --help", "schedules --help", "machines --help",
+        "simulate --help", "sweep --help", "compare --help", "export --help"}) {
     std::istringstream lines(run(arguments).out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   }
