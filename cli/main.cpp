@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   add_sweep_command(program, code);
   add_compare_command(program, code);
   add_export_command(program, code);
+  add_validate_command(program, code);
 
   try {
     program.parse(argc, argv);

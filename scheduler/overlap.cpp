@@ -42,10 +42,11 @@ TaskId last_up_to(const std::vector<StepEnd>& ends, std::int64_t step) {
   return found == ends.rend() ? TaskId{} : found->last;
 }
 
-// What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes; and
-// step t waits until all that was moved for step t - 1 has arrived, at both ends. The second half
-// is what keeps a helper from running ahead of those who take its results, and bounds the memory of
-// both.
+// What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes.
+// Results on their way home in step t were made in step t - 1, so a receive of them is posted once
+// that has ended here too: earlier it would only hold what a transfer holds. And step t waits until
+// all that was moved for step t - 1 has arrived, at both ends. The second half is what keeps a
+// helper from running ahead of those who take its results, and bounds the memory of both.
 void prefetch_one_step(Plan& plan) {
   std::vector<std::vector<StepEnd>> ends(std::size_t{plan.problem.workers} * kLanes);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -58,7 +59,8 @@ void prefetch_one_step(Plan& plan) {
         plan.controls.push_back({before, {id}});
     };
     if (task.lane != Lane::Compute) {
-      if (!task.with_previous) wait_for(compute, std::int64_t{task.step} - 2);
+      if (!task.with_previous)
+        wait_for(compute, std::int64_t{task.step} - (task.lane == Lane::Return ? 1 : 2));
     } else if (new_step) {
       for (std::size_t lane = 1; lane < kLanes; ++lane)
         wait_for(compute + lane, std::int64_t{task.step} - 1);

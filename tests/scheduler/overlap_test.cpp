@@ -53,7 +53,8 @@ TEST(Overlap, PrefetchHoldsBackTransfersOneStepAndStepsByTheTransfersBefore) {
         };
         if (t.lane != Lane::Compute) {
           if (!t.with_previous)
-            expect_after(last_before(id, Lane::Compute, std::int64_t{t.step} - 2));
+            expect_after(last_before(id, Lane::Compute,
+                                     std::int64_t{t.step} - (t.lane == Lane::Return ? 1 : 2)));
         } else if (begun.insert({t.worker_index, t.step}).second) {
           for (const Lane lane : {Lane::Fetch, Lane::Return})
             expect_after(last_before(id, lane, std::int64_t{t.step} - 1));
