@@ -49,9 +49,15 @@ ringsched_dependency(CLI11 "${CLI11_FOUND}" "${CLI11_VERSION}" libcli11-dev
 if(RINGSCHED_TESTS)
   find_package(GTest QUIET)
   find_package(Python3 3.9 QUIET COMPONENTS Interpreter)
+  find_library(SIMGRID_LIBRARY simgrid)
+  mark_as_advanced(SIMGRID_LIBRARY)
   ringsched_dependency(GoogleTest "${GTest_FOUND}" "${GTest_VERSION}" libgtest-dev "no tests")
   ringsched_dependency(Python "${Python3_FOUND}" "${Python3_VERSION}" python3
     "no check of the layering")
+endif()
+if(RINGSCHED_TESTS AND NOT SIMGRID_LIBRARY)  # never required
+  list(APPEND ringsched_dependency_lines
+    "  SimGrid           absent: no second simulator as referee (Debian: libsimgrid-dev)")
 endif()
 if(RINGSCHED_BENCH)
   find_package(benchmark QUIET)
