@@ -20,8 +20,8 @@ struct LaneState {
   std::vector<std::uint32_t> members;  // of the open group
   // The last way taken, which is most often the next one too.
   std::uint32_t to = kNone;
+  Route route;
   double rate = 0;
-  Distance distance = Distance::SameDevice;
   std::uint32_t work = kNone;
   std::int64_t duration = 0;
 };
@@ -163,10 +163,9 @@ class Sweep {
   void look_up_way(LaneState& lane, const Task& send) {
     const std::uint32_t to = plan_.tasks[send.peer.value].worker_index;
     if (lane.to == to) return;
-    const Route route = workload_.network.route(send.worker(), {to});
     lane.to = to;
-    lane.distance = route.distance;
-    lane.rate = workload_.network.rate(route);
+    lane.route = workload_.network.route(send.worker(), {to});
+    lane.rate = workload_.network.rate(lane.route);
     lane.work = kNone;
   }
 
@@ -174,7 +173,7 @@ class Sweep {
     const Task& task = plan_.tasks[send];
     look_up_way(lane, task);
     if (lane.work == task.work.value && costs_.by_price()) return lane.duration;
-    const Message message = costs_.message(send, task, lane.distance);
+    const Message message = costs_.message(send, task, lane.route.distance);
     lane.work = task.work.value;
     lane.duration = message.startup_ps + flow_ps(message.bytes, lane.rate);
     return lane.duration;
@@ -183,18 +182,18 @@ class Sweep {
   // Counts what goes over each link; false if two lanes use one, or one group twice at once.
   bool takes_links(LaneState& lane, std::uint32_t send) {
     const Task& task = plan_.tasks[send];
+    look_up_way(lane, task);
+    if (lane.route.count == 0) return true;
     const std::uint32_t user = lane_of(task);
-    const Route route =
-        workload_.network.route(task.worker(), plan_.tasks[task.peer.value].worker());
-    for (const LinkId link : route.over()) {
+    const double bytes = costs_.message(send, task, lane.route.distance).bytes;
+    const std::int64_t busy = flow_ps(bytes, lane.rate);
+    for (const LinkId link : lane.route.over()) {
       if (link_user_[link.value] != user && link_user_[link.value] != kNone) return false;
       if (link_group_[link.value] == lane.members[0] && !conditions_.detached_sends) return false;
       link_user_[link.value] = user;
       link_group_[link.value] = lane.members[0];
-      LinkUse& use = out_.links[link.value];
-      const double bytes = costs_.message(send, task, route.distance).bytes;
-      use.bytes += bytes;
-      use.busy.value += flow_ps(bytes, workload_.network.rate(route));
+      out_.links[link.value].bytes += bytes;
+      out_.links[link.value].busy.value += busy;
     }
     return true;
   }

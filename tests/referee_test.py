@@ -12,7 +12,9 @@ from pathlib import Path
 
 PROGRAM = REPLAY = ""
 MOST_WORKERS = 12
-TOLERANCE = 1e-6  # asked: 1e-2
+# Equal to nine digits up to 32 workers. With 64 flows of not quite equal size through one core, which
+# one ends first hangs on the last bit, and all that follows moves a little.
+TOLERANCE = 1e-4
 
 # Round figures; nothing that only our model has (SMs, shared devices). Kernels and messages take
 # about as long as each other.
