@@ -27,6 +27,7 @@ Goal goal(const Workload& w) {
   fmt::format_to(put, "num_ranks {}\n", plan.problem.workers);
   for (std::uint32_t worker = 0; worker < plan.problem.workers; ++worker) {
     fmt::format_to(put, "rank {} {{\n", worker);
+    std::string requirements;  // after all that they may name
     for (std::uint32_t l = 0; l < kLanes; ++l) {
       const auto& lane = lanes.tasks[std::size_t{worker} * kLanes + l];
       for (std::size_t at = 0; at < lane.size(); ++at) {
@@ -50,10 +51,10 @@ Goal goal(const Workload& w) {
         needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
         for (const std::uint32_t before : needs)
           if (plan.tasks[before].worker_index == worker)
-            fmt::format_to(put, "t{} requires t{}\n", id, before);
+            fmt::format_to(std::back_inserter(requirements), "t{} requires t{}\n", id, before);
       }
     }
-    text += "}\n";
+    text += requirements + "}\n";
   }
   return out;
 }
