@@ -47,9 +47,12 @@ Picoseconds makespan_of(const ProvedPlan&, const Setup&, double diagonal);
 // What each of the changes worth a thought would take; empty for plans too long to ask again.
 std::vector<Answer> improvements(const Prediction&);
 
+// What fixed when a task started: "data", "lane", "buffers", "SMs" or "nothing".
+const char* to_text(Cause::Kind);
+
 std::string prediction_text(const Prediction&, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& improvements, const Spread&);
+                            const std::vector<Answer>& improvements, const Spread&, bool path);
 std::string prediction_json(const Prediction&, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& improvements, const Spread&);
+                            const std::vector<Answer>& improvements, const Spread&, bool path);
 
 }  // namespace ringsched

@@ -26,7 +26,7 @@ std::string answer_list(const std::vector<Answer>& answers) {
 }  // namespace
 
 std::string prediction_json(const Prediction& p, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& better, const Spread& spread) {
+                            const std::vector<Answer>& better, const Spread& spread, bool path) {
   const Report& r = p.report;
   const Problem& problem = p.proved.plan.problem;
   std::string out = "{\n";
@@ -63,6 +63,22 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                   us(r.path.attending), us(r.path.overhead), us(r.path.wire), us(r.path.startup),
                   us(r.path.contention), us(r.path.waiting), r.path_steps.size()));
   std::string list;
+  if (path) {
+    const auto room = slack(p.workload, p.run);
+    for (const PathStep& step : r.path_steps) {
+      const Task& t = p.proved.plan.tasks[step.task.value];
+      list += fmt::format(
+          "{}\n    {{\"task\": {}, \"kind\": \"{}\", \"worker\": {}, \"step\": {}, "
+          "\"start_us\": {}, \"end_us\": {}, \"waited_for\": \"{}\"}}",
+          list.empty() ? "" : ",", step.task.value, to_text(t.kind), t.worker_index, t.step,
+          us(step.start), us(step.end), to_text(step.cause));
+    }
+    key("path", "[" + list + "\n  ]");
+    list.clear();
+    for (const std::int64_t ps : room) list += (list.empty() ? "" : ", ") + us({ps});
+    key("slack_us", "[" + list + "]");
+    list.clear();
+  }
   for (std::size_t i = 0; i < r.workers.size(); ++i) {
     const WorkerReport& w = r.workers[i];
     list += fmt::format(

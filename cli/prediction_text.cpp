@@ -94,10 +94,39 @@ std::string bound_line(const Report& r) {
                      percent(best.value > 0 ? share(r.makespan, best) - 1 : 0));
 }
 
+std::string path_table(const Prediction& p) {
+  std::vector<std::vector<std::string>> rows = {
+      {"task", "kind", "worker", "step", "start", "took", "waited for"}};
+  for (const PathStep& s : p.report.path_steps) {
+    const Task& t = p.proved.plan.tasks[s.task.value];
+    rows.push_back({fmt::format("{}", s.task.value), std::string(to_text(t.kind)),
+                    fmt::format("{}", t.worker_index), fmt::format("{}", t.step), duration(s.start),
+                    duration(s.end - s.start), to_text(s.cause)});
+  }
+  return table(rows);
+}
+
 }  // namespace
 
+const char* to_text(Cause::Kind cause) {
+  switch (cause) {
+    case Cause::Data:
+      return "data";
+    case Cause::Lane:
+      return "lane";
+    case Cause::Control:
+      return "buffers";
+    case Cause::Kernel:
+      return "SMs";
+    case Cause::None:
+    case Cause::Member:
+      break;
+  }
+  return "nothing";
+}
+
 std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& better, const Spread& spread) {
+                            const std::vector<Answer>& better, const Spread& spread, bool path) {
   const Report& r = p.report;
   std::string out = fmt::format("{}\non {}: {}\n\n", headline(p.proved.plan), p.setup.machine.name,
                                 p.setup.machine.summary);
@@ -129,6 +158,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
     out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n",
                        spread.makespans.size(), at(5), at(50), at(95), at(100));
   }
+  if (path) out += "\n" + path_table(p);
   if (!better.empty() || !answers.empty()) out += "\n";
   if (!better.empty()) {
     std::string best;

@@ -24,6 +24,7 @@ struct SimulateCommand {
   std::string timeline;
   std::vector<std::string> questions;
   std::string runs = "1";
+  bool path = false;
   Format format = Format::Text;
 };
 
@@ -50,10 +51,10 @@ void run(const SimulateCommand& c) {
   if (!c.timeline.empty())
     write_timeline_file(predicted_timeline(p.workload, p.run, machine), c.timeline);
   if (c.format == Format::Json) {
-    fmt::print("{}", prediction_json(p, answers, improvements(p), spread));
+    fmt::print("{}", prediction_json(p, answers, improvements(p), spread, c.path));
     return;
   }
-  fmt::print("{}", prediction_text(p, answers, improvements(p), spread));
+  fmt::print("{}", prediction_text(p, answers, improvements(p), spread, c.path));
   if (!c.timeline.empty()) fmt::print("{:<10} {}\n", "timeline", c.timeline);
 }
 
@@ -75,6 +76,7 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
                   "memory=2x, communication-sms=0 or worker:3=2x;\n"
                   "may be repeated")
       ->type_name("CHANGE");
+  app->add_flag("--path", command->path, "list the tasks of the critical path");
   app->add_option("--timeline", command->timeline, "write all tasks with their times here")
       ->type_name("FILE");
   add_format_flag(*app, command->format);

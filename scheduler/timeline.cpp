@@ -71,7 +71,7 @@ Picoseconds Timeline::makespan() const {
 Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view machine) {
   Timeline out;
   out.source = source;
-  out.program = "ringsched";
+  out.program = "ringsched " RINGSCHED_VERSION;
   out.machine = machine;
   out.schedule = plan.schedule;
   out.plan_hash = plan_hash(plan);

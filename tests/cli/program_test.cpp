@@ -1,8 +1,6 @@
-// The program as a person meets it: what it prints, where, and what it exits with. What it says at
-// length is kept in tests/golden/; RINGSCHED_REFRESH=1 writes it anew.
+// The program as a person meets it: what it prints, where, and what it exits with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <array>
 #include <cstdio>
@@ -13,49 +11,18 @@
 #include <string>
 
 #include "ringsched/scheduler/schedule.hpp"
+#include "support/program.hpp"
 
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
+using ringsched::expect_golden;
+using ringsched::Outcome;
+using ringsched::read_all;
 
-std::string read_all(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class Program : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "ringsched-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  // Runs in the test's own folder, through the shell.
-  Outcome run(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() + "' && '" RINGSCHED_PROGRAM "' " +
-                                arguments + " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(folder_ / "out.txt"),
-            read_all(folder_ / "err.txt")};
-  }
-
-  std::filesystem::path folder_;
-};
-
-void expect_golden(const std::string& name, const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::path(RINGSCHED_SOURCE_DIR) / "tests" / "golden" / name;
-  if (std::getenv("RINGSCHED_REFRESH")) std::ofstream(path, std::ios::binary) << text;
-  EXPECT_EQ(text, read_all(path)) << "RINGSCHED_REFRESH=1 writes " << path << " anew";
-}
+class Program : public ringsched::ProgramTest {};
 
 TEST_F(Program, SaysAtLengthWhatItAlwaysSaid) {
   for (const auto& [golden, arguments] : std::initializer_list<std::pair<const char*, const char*>>{

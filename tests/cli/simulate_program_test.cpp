@@ -1,0 +1,185 @@
+// `ringsched simulate`, `machines`, `sweep`, `compare`, `export` and `validate` as a person meets
+// them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "support/program.hpp"
+
+namespace {
+
+using ringsched::expect_golden;
+using ringsched::Outcome;
+using ringsched::read_all;
+using testing::HasSubstr;
+
+class SimulateProgram : public ringsched::ProgramTest {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+};
+
+// The number behind a key of a JSON text.
+double value(const std::string& json, const std::string& key) {
+  const std::size_t at = json.find("\"" + key + "\": ");
+  EXPECT_NE(at, std::string::npos) << key << " in " << json.substr(0, 300);
+  return std::atof(json.c_str() + at + key.size() + 4);
+}
+
+TEST_F(SimulateProgram, SaysAtLengthWhatItAlwaysSaid) {
+  expect_golden("simulate_help.txt", run("simulate --help").out);
+  expect_golden("simulate_ideal.txt", run("simulate").out);
+  expect_golden("simulate_zigzag_a100.txt",
+                run("simulate -m dgx-a100 -s zigzag --pass both --path").out);
+  expect_golden("simulate_two_nodes.json",
+                run("simulate -m dgx-a100x2-ib100 -w 3 -s ring --format json --path "
+                    "--what-if bandwidth=2x")
+                    .out);
+  expect_golden("machines.txt", run("machines").out);
+  expect_golden("sweep.txt", run("sweep -m ideal,dgx-a100 -w 7,8 -s all -t 64K").out);
+}
+
+TEST_F(SimulateProgram, GivesTheNumbersOfTheBlockModel) {
+  struct {
+    const char* flags;
+    double makespan, speedup, idle;
+  } const cases[] = {
+      {"--workers 8 --schedule balanced", 4.5, 32 / 4.5, 1 - 32 / 36.0},
+      {"--workers 8 --schedule ring", 7.5, 32 / 7.5, 1 - 32 / 60.0},
+      {"--workers 8 --schedule ring --diagonal 1", 8, 36 / 8.0, 1 - 36 / 64.0},
+      {"--workers 8 --schedule balanced --diagonal 1", 5, 36 / 5.0, 0.1},
+      {"--workers 8 --schedule zigzag", 4, 8, 0},
+      {"--workers 8 --schedule balanced-split", 4, 8, 0},
+      {"--workers 7 --schedule balanced --diagonal 1/4", 3.25, 22.75 / 3.25, 0},
+      {"--workers 8 --schedule striped --diagonal 0.5", 4, 8, 0},
+  };
+  for (const auto& c : cases) {
+    const std::string json = run("simulate --format json " + std::string(c.flags)).out;
+    EXPECT_EQ(value(json, "makespan_us"), c.makespan) << c.flags;
+    EXPECT_DOUBLE_EQ(value(json, "speedup"), c.speedup) << c.flags;
+    EXPECT_NEAR(value(json, "idle_fraction"), c.idle, 1e-12) << c.flags;
+    EXPECT_EQ(value(json, "overlap_fraction"), 1) << c.flags;
+    EXPECT_EQ(value(json, "exposed_communication_us"), 0) << c.flags;
+    EXPECT_GT(value(json, "peak_bytes"), 0) << c.flags;
+  }
+}
+
+TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
+  write("good.toml",
+        "name = \"x\"\nsummary = \"y\"\nbase = \"dgx-a100\"\n[memory]\ngb_per_s = 1000\n"
+        "source = \"z\"\n");
+  EXPECT_EQ(run("simulate -m ./good.toml").code, 0);
+  write("key.toml",
+        "name = \"x\"\nsummary = \"y\"\nbase = \"dgx-a100\"\n[memory]\ngb_per_sec = 1\n");
+  write("negative.toml",
+        "name = \"x\"\nsummary = \"y\"\nbase = \"dgx-a100\"\n[memory]\ngb_per_s = -1\n");
+  write("nan.toml", "name = \"x\"\nsummary = \"y\"\nbase = \"dgx-a100\"\n[launch]\nus = nan\n");
+  // A plan for a window does not compute what a causal mask asks for.
+  ASSERT_EQ(run("plan -w 4 -s ring --mask window:8K -o plan.json").code, 0);
+  std::string plan = read_all(folder_ / "plan.json");
+  const std::size_t mask = plan.find("window:8192");
+  ASSERT_NE(mask, std::string::npos);
+  write("wrong.json", plan.replace(mask, 11, "causal"));
+  write("timeline.json", "{\"format\": \"else\"}");
+
+  struct {
+    const char* arguments;
+    const char* says;
+  } const cases[] = {
+      {"simulate -m dgx-a10", "there is no machine 'dgx-a10'; did you mean dgx-a100?"},
+      {"simulate -m ./none.toml", "cannot read the machine profile ./none.toml"},
+      {"simulate -m ./key.toml", "./key.toml:5: there is no key 'memory.gb_per_sec'; did you mean"},
+      {"simulate -m ./negative.toml", "./negative.toml:5: memory.gb_per_s must be a number"},
+      {"simulate -m ./nan.toml", "./nan.toml:5: launch.us must be a number"},
+      {"simulate -m dgx-a100 -w 16", "16 workers do not fit machine 'dgx-a100'"},
+      {"simulate -m dgx-a100 --dtype fp32", "no forward kernel figures for fp32"},
+      {"simulate -m dgx-a100 --kernels cudnn", "one kernel library only"},
+      {"simulate -m hgx-h100 --kernels fa4", "there is no kernel library 'fa4'; did you mean"},
+      {"simulate -m dgx-a100 --diagonal 1", "--diagonal is for the machine ideal"},
+      {"simulate --diagonal 2", "--diagonal is '2', allowed"},
+      {"simulate --diagonal x", "--diagonal is 'x', allowed"},
+      {"simulate --noise -1", "--noise is '-1', allowed"},
+      {"simulate --noise nan", "--noise is 'nan', allowed"},
+      {"simulate --runs 5", "without noise would give equal runs"},
+      {"simulate --runs 0", "--runs is 0, allowed"},
+      {"simulate --sends fast", "--sends is 'fast', allowed are blocking and detached"},
+      {"simulate --progress no", "--progress is 'no', allowed are background and polling"},
+      {"simulate --slow-worker 8:2", "--slow-worker (worker) is '8', allowed"},
+      {"simulate --what-if bandwidth=2x", "machine 'ideal' has none to change"},
+      {"simulate -m dgx-a100 --what-if bandwith=2x", "there is no change 'bandwith'; did you mean"},
+      {"simulate -m dgx-a100 --what-if kernels=0x", "the factor must be above 0"},
+      {"simulate wrong.json", "wrong.json does not verify"},
+      {"simulate none.json", "cannot read none.json"},
+      {"simulate --timeline none/t.json", "cannot write none/t.json"},
+      {"sweep -s ring,nope", "there is no schedule 'nope'"},
+      {"sweep -w 4,,8", "there is nothing between two commas"},
+      {"compare timeline.json timeline.json", "\"format\" must be \"ringsched-timeline\""},
+      {"export --format chakra", "give their beginning with -o PREFIX"},
+      {"machines none", "there is no machine 'none'"},
+  };
+  for (const auto& c : cases) {
+    const Outcome o = run(c.arguments);
+    EXPECT_EQ(o.code, 2) << c.arguments << "\n" << o.err;
+    EXPECT_EQ(o.out, "") << c.arguments;
+    EXPECT_THAT(o.err, HasSubstr(c.says)) << c.arguments;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+}
+
+TEST_F(SimulateProgram, GivesTheSameBytesEachTime) {
+  const std::string flags =
+      "simulate -m hgx-h100x4-ib400 -w 12 -s balanced --noise 3% --runs 50 --format json";
+  EXPECT_EQ(run(flags).out, run(flags).out);
+}
+
+TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
+  const std::string sweep = "sweep -m dgx-a100 -w 2,4,8 -s all -o all.csv --format csv";
+  const std::string once = run(sweep).out;
+  EXPECT_EQ(read_all(folder_ / "all.csv"), once);
+  // What an interruption leaves: some rows, the last of them cut off.
+  std::filesystem::remove(folder_ / "all.csv");
+  std::size_t at = 0;
+  for (int line = 0; line < 6; ++line) at = once.find('\n', at) + 1;
+  write("all.csv.partial", once.substr(0, at + 20));
+  EXPECT_EQ(run(sweep).out, once);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "all.csv.partial"));
+  // Rows that others asked for stay.
+  ASSERT_EQ(run("sweep -m dgx-a100 -w 3 -s ring -o all.csv").code, 0);
+  EXPECT_EQ(read_all(folder_ / "all.csv").size(), once.size() +
+                                                      run("sweep -m dgx-a100 -w 3 -s ring "
+                                                          "--format csv")
+                                                          .out.size() -
+                                                      once.find('\n') - 1);
+  write("foreign.csv", "a,b\n1,2\n");
+  EXPECT_EQ(run("sweep -o foreign.csv").code, 2);
+  EXPECT_EQ(read_all(folder_ / "foreign.csv"), "a,b\n1,2\n");
+}
+
+TEST_F(SimulateProgram, SweepsTheSameWhateverTheNumberOfThreads) {
+  const std::string sweep = "sweep -m dgx-a100 -w 2,3,8 -s all --noise 5% --format csv -j ";
+  EXPECT_EQ(run(sweep + "1").out, run(sweep + "5").out);
+}
+
+TEST_F(SimulateProgram, ComparesTimelinesAndFailsPastATolerance) {
+  ASSERT_EQ(run("simulate -m dgx-a100 --timeline a.json").code, 0);
+  ASSERT_EQ(run("simulate -m dgx-a100 --slow-worker 7:1.5 --timeline b.json").code, 0);
+  EXPECT_EQ(run("compare a.json a.json --tolerance 0").code, 0);
+  const Outcome apart = run("compare a.json b.json --tolerance 5%");
+  EXPECT_EQ(apart.code, 1);
+  EXPECT_THAT(apart.out, HasSubstr("OUTSIDE the tolerance of 5 %"));
+  EXPECT_EQ(run("compare a.json b.json --tolerance 200%").code, 0);
+  EXPECT_EQ(run("compare a.json b.json").code, 0);
+}
+
+TEST_F(SimulateProgram, ValidatesWithinWhatItPromises) {
+  const Outcome o = run("validate --format markdown --tolerance 10%");
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.out, read_all(std::filesystem::path(RINGSCHED_SOURCE_DIR) / "docs/validation.md"))
+      << "ringsched validate --format markdown > docs/validation.md";
+  EXPECT_EQ(run("validate --tolerance 1%").code, 1);
+}
+
+}  // namespace
