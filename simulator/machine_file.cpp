@@ -12,6 +12,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/machine.hpp"
 
 namespace ringsched {
@@ -59,6 +60,9 @@ class Section {
     const toml::node& n = *table_.get(k);
     const auto given = n.value_exact<std::string>();
     if (!given || given->empty()) wrong(n, fmt::format("{} must be a text", key(k)));
+    // It will stand in lines for people.
+    if (printable(*given, given->size()) != *given)
+      wrong(n, fmt::format("{} must be one line of plain text", key(k)));
     value = *given;
   }
   template <class T>
@@ -174,6 +178,7 @@ const std::map<std::string, TileShape> kShapes = {{"full", TileShape::Full},
                                                   {"causal", TileShape::Causal}};
 
 constexpr double kMostGb = 1e6, kMostUs = 1e9;
+constexpr std::uint64_t kMostMeshLinks = 1 << 24;  // each is kept track of, used or not
 
 void read_link(Section& s, LinkFigures& link) {
   s.number("gb_per_s", link.gb_per_s, 1e-6, kMostGb);
@@ -264,6 +269,12 @@ void read_machine(Section& s, Machine& m) {
   });
 }
 
+// Where the table (or key) is that a complaint of check() begins with; the first line if nowhere.
+std::uint32_t line_of(const toml::table& file, std::string_view complaint) {
+  const toml::node* const at = file.get(complaint.substr(0, complaint.find_first_of(".: ")));
+  return at == nullptr ? 1 : at->source().begin.line;
+}
+
 Machine read(std::string_view text, std::string_view name, int depth) {
   toml::table table;
   try {
@@ -282,7 +293,7 @@ Machine read(std::string_view text, std::string_view name, int depth) {
     std::vector<std::string_view> names;
     for (const MachineProfile& p : profiles) names.push_back(p.name);
     if (found == profiles.end() || depth == 0)
-      s.wrong(*table.get("base"), unknown_name("machine", base, names));
+      s.wrong(*table.get("base"), "base: " + unknown_name("machine", base, names));
     m = read(found->toml, found->name, depth - 1);
   }
   read_machine(s, m);
@@ -292,7 +303,7 @@ Machine read(std::string_view text, std::string_view name, int depth) {
   try {
     check(m);
   } catch (const Error& e) {
-    fail("{}: {}", name, e.what());
+    fail("{}:{}: {}", name, line_of(table, e.what()), e.what());
   }
   return m;
 }
@@ -308,34 +319,46 @@ std::vector<std::string_view> kernel_libraries(const Machine& m) {
 
 void check(const Machine& m) {
   if (m.ideal) return;
+  // Each complaint begins with the key it is about.
   const auto needs = [](bool there, const char* what) {
     if (!there) fail("{}", what);
   };
-  needs(!m.kernels.empty(), "a machine needs at least one [[kernel]] table");
+  const auto at_most = [](const char* what, std::uint64_t given, std::uint64_t most) {
+    if (given > most) fail("{}: {} are too many; at most {}", what, given, most);
+  };
+  needs(!m.kernels.empty(), "kernel is missing: a machine needs at least one [[kernel]] table");
   if (std::none_of(m.kernels.begin(), m.kernels.end(),
                    [&](const KernelTable& k) { return k.library == m.library; }))
-    fail("{}", unknown_name("kernel library", m.library, kernel_libraries(m)));
+    fail("library: {}", unknown_name("kernel library", m.library, kernel_libraries(m)));
   needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
-  needs(std::uint64_t{m.nodes} * m.devices_per_node <= kMaxWorkers, "there are too many devices");
+  const std::uint64_t devices = std::uint64_t{m.nodes} * m.devices_per_node;
+  at_most("devices.nodes times devices.per_node", devices, kMaxWorkers);
   needs(m.comm_sms == 0 || m.comm_sms < m.sms, "communication.sms must be fewer than devices.sms");
   if (m.devices_per_node > 1 || m.fabric.kind == Fabric::Memory) {
     needs(m.fabric.kind != Fabric::Free,
           "fabric.kind is missing: what joins the devices of a node");
     needs(m.fabric.link.gb_per_s > 0, "fabric.gb_per_s is missing");
   }
+  if (m.fabric.kind == Fabric::Mesh)
+    at_most("fabric.kind: links of a mesh", devices * m.devices_per_node, kMostMeshLinks);
   if (m.fabric.kind == Fabric::Pcie) {
     needs(m.fabric.per_switch > 0, "fabric.per_switch is missing");
     needs(m.fabric.uplink_gb_per_s > 0, "fabric.uplink_gb_per_s is missing");
   }
   if (m.nodes > 1) {
     needs(m.network.nics > 0, "network.nics is missing: how many each node has");
+    at_most("network.nics times devices.nodes", std::uint64_t{m.network.nics} * m.nodes,
+            kMaxWorkers);
     needs(m.network.link.gb_per_s > 0, "network.gb_per_s is missing");
   }
-  for (const LinkFigures* link : {&m.fabric.link, &m.network.link})
-    for (const MessageRate& r : link->messages)
-      if (r.gb_per_s > link->gb_per_s)
-        fail("a message of {:g} bytes cannot achieve {:g} GB/s over a link of {:g}", r.bytes,
-             r.gb_per_s, link->gb_per_s);
+  const auto check_messages = [](const char* where, const LinkFigures& link) {
+    for (const MessageRate& r : link.messages)
+      if (r.gb_per_s > link.gb_per_s)
+        fail("{}.messages: {:g} bytes cannot achieve {:g} GB/s over a link of {:g}", where, r.bytes,
+             r.gb_per_s, link.gb_per_s);
+  };
+  check_messages("fabric", m.fabric.link);
+  check_messages("network", m.network.link);
 }
 
 Machine read_machine(std::string_view text, std::string_view name) { return read(text, name, 8); }

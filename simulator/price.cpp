@@ -67,8 +67,14 @@ double compute_ps(const Plan& plan, const Machine& m, const KernelTimes& kernels
     case TaskKind::Prepare:
       return pass_ps(m, query_elements, m.software.prepare_bytes, 1);
     case TaskKind::Output:
-      return m.software.output_bytes > 0 ? pass_ps(m, gradient_elements, m.software.output_bytes, 1)
-                                         : 0;
+      // A partial's log-sum-exp is no part of the result.
+      return m.software.output_bytes > 0
+                 ? pass_ps(m,
+                           w.bytes == tensor_bytes(p, TensorKind::Partial, {w.rows})
+                               ? query_elements
+                               : gradient_elements,
+                           m.software.output_bytes, 1)
+                 : 0;
     case TaskKind::Send:
     case TaskKind::Receive:
       break;

@@ -1,0 +1,164 @@
+// What single tasks cost, against the tables and formulas written out again.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/simulator/simulate.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+
+namespace ringsched {
+namespace {
+
+// ps of the first task of this kind, and of this output where given.
+double price_of(const Plan& plan, const Machine& m, TaskKind kind, TensorKind makes) {
+  const Workload w = price(plan, m);
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (t.kind == kind && t.makes == makes)
+      return static_cast<double>(
+          w.amounts.empty()
+              ? w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]
+              : w.amounts[id]);
+  }
+  ADD_FAILURE() << "the plan has no " << to_text(kind) << " of " << to_text(makes);
+  return 0;
+}
+
+// The last worker attends the keys of the first: `rows` times `keys`, all visible.
+double tile_ps(const Machine& m, std::int64_t rows, std::int64_t keys) {
+  static std::int64_t first_share;
+  first_share = keys;
+  const Schedule s = {
+      "tile", "", "",
+      [](std::uint32_t, Tokens tokens) {
+        return Layout{"custom",
+                      {{0, 1, first_share}, {first_share, 1, tokens.value - first_share}},
+                      {0, 1, 2}};
+      },
+      [](const Problem&, PlanBuilder& plan) {
+        plan.step(1);
+        plan.merge(plan.attend(plan.queries(WorkerId{1}), plan.move(plan.keys(WorkerId{0}), {1})));
+      }};
+  const Plan plan = build_plan(small_problem(2, rows + keys), s);
+  return price_of(plan, m, TaskKind::Attend, TensorKind::Partial);
+}
+
+double flops(double rows, double keys) { return 4 * rows * keys * 8 * 4; }  // of small_problem()
+
+TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
+  int points = 0;
+  for (const MachineProfile& p : machine_profiles()) {
+    Machine m = find_machine(std::string(p.name));
+    for (const KernelTable& t : m.kernels) {
+      m.library = t.library;
+      // Without heads a table's rates hold for full devices, whatever the waves.
+      if (t.heads.empty()) m.sms = 0;
+      for (std::size_t i = 0; i < t.tokens.size(); ++i)
+        for (const Dtype dtype : t.dtypes) {
+          Problem problem;
+          problem.workers = 1;
+          problem.tokens = {static_cast<std::int64_t>(t.tokens[i])};
+          problem.heads = problem.kv_heads =
+              t.heads.empty() ? 3 : static_cast<std::uint32_t>(t.heads[i]);
+          problem.head_dim = t.head_dim;
+          problem.dtype = dtype;
+          problem.mask = t.shape == TileShape::Full ? Mask::full() : Mask::causal();
+          problem.pass = t.backward ? Pass::Backward : Pass::Forward;
+          const double n = t.tokens[i];
+          const double pairs = t.shape == TileShape::Full ? n * n : n * (n + 1) / 2;
+          const double work = (t.backward ? 10 : 4) * pairs * t.head_dim * problem.heads;
+          const double expected = work / t.tflops[i] + (m.launch_us + m.software.step_us) * 1e6;
+          const Plan plan = build_plan(problem, find_schedule("ring"));
+          const double ps =
+              t.backward ? price_of(plan, m, TaskKind::AttendBackward, TensorKind::QueryGradient)
+                         : price_of(plan, m, TaskKind::Attend, TensorKind::Partial);
+          EXPECT_NEAR(ps, expected, 1e-9 * expected + 1)
+              << p.name << " " << t.library << " " << n << (t.backward ? " backward" : "");
+          ++points;
+        }
+    }
+  }
+  EXPECT_GT(points, 100);
+}
+
+Machine with_table() {
+  Machine m = test_machine(Fabric::Switch, 2);
+  m.kernels.clear();
+  for (const TileShape shape : {TileShape::Full, TileShape::Causal})
+    m.kernels.push_back(
+        {"", false, shape, {Dtype::Bf16}, 8, {100, 1000}, {0.01, 0.02}, {}, "made up"});
+  return m;
+}
+
+TEST(Price, OfARectangleIsAtTheRateOfTheHarmonicMeanOfItsSides) {
+  const Machine m = with_table();
+  // The harmonic mean of 200 and 600 is 300; rates go with the logarithm of the size.
+  const double rate = 0.01 + 0.01 * std::log10(3.0);
+  const double expected = 1e6 + flops(200, 600) / rate;
+  EXPECT_NEAR(tile_ps(m, 200, 600), expected, 1e-9 * expected + 1);
+  EXPECT_EQ(tile_ps(m, 600, 200), tile_ps(m, 200, 600));
+}
+
+TEST(Price, BelowTheTableFallsInProportionAndStaysBeyondIt) {
+  const Machine m = with_table();
+  EXPECT_NEAR(tile_ps(m, 50, 50), 1e6 + flops(50, 50) / 0.005, 1);
+  EXPECT_NEAR(tile_ps(m, 1, 1), 1e6 + flops(1, 1) / 0.0001, 1);
+  EXPECT_NEAR(tile_ps(m, 9000, 9000), 1e6 + flops(9000, 9000) / 0.02, 1e3);
+}
+
+TEST(Price, CountsTheWavesOfBlocks) {
+  Machine m = test_machine(Fabric::Switch, 2);
+  m.sms = 10;
+  m.block_rows = 16;
+  // 4 heads: 64 rows are 16 blocks in 2 waves of 10; 80 rows are 20 blocks in 2 full waves; 8 rows
+  // are 4 blocks in one.
+  EXPECT_NEAR(tile_ps(m, 64, 100), 1e6 + flops(64, 100) / (0.01 * 16 / 20), 1);
+  EXPECT_NEAR(tile_ps(m, 80, 100), 1e6 + flops(80, 100) / 0.01, 1);
+  EXPECT_NEAR(tile_ps(m, 8, 100), 1e6 + flops(8, 100) / (0.01 * 4 / 10), 1);
+}
+
+// 300 rows, 4 heads and 2 key heads of 8, at a byte per ps; a launch takes 1 us.
+TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
+  Machine m = test_machine(Fabric::Mesh, 2);
+  m.software = {3, 5, 7, 11, 0, 4, 0, ""};
+  const Plan plan =
+      build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
+  const double queries = 300 * 4 * 8, keys = 300 * 2 * 8 * 2;
+  using enum TensorKind;
+  EXPECT_EQ(price_of(plan, m, TaskKind::Merge, Partial), 4e6 + 3 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, QueryGradient), 1e6 + 5 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, KeyValueGradient), 1e6 + 5 * keys);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Prepare, PreparedGradient), 1e6 + 7 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, QueryGradient), 1e6 + 11 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, KeyValueGradient), 1e6 + 11 * keys);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, Partial), 1e6 + 11 * queries);
+  m.software.output_bytes = 0;
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, QueryGradient), 0);
+}
+
+TEST(Price, OfAMergeIntoASliceIsMore) {
+  Machine m = test_machine(Fabric::Mesh, 4);
+  const Plan striped = build_plan(small_problem(4, 400), find_schedule("striped"));
+  const double whole = price_of(striped, m, TaskKind::Merge, TensorKind::Partial);
+  m.software.slice_bytes = 9;
+  const Workload w = price(striped, m);
+  double most = 0;
+  for (std::size_t id = 0; id < striped.tasks.size(); ++id)
+    if (striped.tasks[id].kind == TaskKind::Merge)
+      most = std::max(most, static_cast<double>(w.amounts[id]));
+  EXPECT_EQ(most, whole + 9 * 100 * 4 * 8);
+}
+
+TEST(Price, RefusesWhatTheMachineHasNoFiguresFor) {
+  Problem p = small_problem(2, 200);
+  p.dtype = Dtype::Fp32;
+  const Plan plan = build_plan(p, find_schedule("ring"));
+  EXPECT_THROW(price(plan, test_machine(Fabric::Mesh, 2)), Error);
+  const Plan backward = build_plan(small_problem(2, 200, Pass::Backward), find_schedule("ring"));
+  EXPECT_THROW(price(backward, with_table()), Error);
+}
+
+}  // namespace
+}  // namespace ringsched
