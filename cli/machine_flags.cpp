@@ -47,6 +47,11 @@ void MachineFlags::add_machine_to(CLI::App& command) {
                   "whose attention kernels, where the machine has\nfigures of several")
       ->type_name("LIBRARY");
   command
+      .add_option(
+          "--software", software_,
+          "what is done around the kernels: fused,\nring-flash-attention (as the machine says)")
+      ->type_name("NAME");
+  command
       .add_option("--diagonal", diagonal_,
                   "on the machine ideal: cost of a block on the\ndiagonal, e.g. 1/2 or 0.6 (1/2)")
       ->type_name("D");
@@ -81,6 +86,10 @@ Machine MachineFlags::machine(const std::string& name) const {
                                     m.name, library_)
                       : unknown_name("kernel library", library_, known));
     m.library = library_;
+  }
+  if (!software_.empty()) {
+    m.software = find_software(software_);
+    if (m.ideal) fail("--software is for machines with figures; on 'ideal' merges are free");
   }
   if (!m.ideal && !diagonal_.empty())
     fail("--diagonal is for the machine ideal; on '{}' kernel figures say what a block costs",

@@ -23,7 +23,7 @@ class MachineFlags {
   const std::string& name() const { return name_; }
 
  private:
-  std::string name_ = "ideal", library_, diagonal_;
+  std::string name_ = "ideal", library_, software_, diagonal_;
   std::string sends_ = "blocking", progress_ = "background", noise_ = "0", stragglers_, seed_ = "1";
   std::vector<std::string> slow_;
 };

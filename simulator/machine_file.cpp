@@ -186,6 +186,17 @@ void read_link(Section& s, LinkFigures& link) {
   s.rates("messages", link.messages);
 }
 
+void read_software(Section& s, SoftwareFigures& w) {
+  s.number("merge_bytes", w.merge_bytes, 0, 1e6);
+  s.number("reduce_bytes", w.reduce_bytes, 0, 1e6);
+  s.number("prepare_bytes", w.prepare_bytes, 0, 1e6);
+  s.number("output_bytes", w.output_bytes, 0, 1e6);
+  s.number("slice_bytes", w.slice_bytes, 0, 1e6);
+  s.count("merge_launches", w.merge_launches, 0, 1000);
+  s.number("step_us", w.step_us, 0, kMostUs);
+  s.text("source", w.source);
+}
+
 KernelTable read_kernel(Section& s) {
   KernelTable k;
   s.text("library", k.library);
@@ -256,17 +267,7 @@ void read_machine(Section& s, Machine& m) {
   });
   if (s.has("kernel")) m.kernels.clear();
   s.sections("kernel", [&](Section& k) { m.kernels.push_back(read_kernel(k)); });
-  s.section("software", [&](Section& d) {
-    SoftwareFigures& w = m.software;
-    d.number("merge_bytes", w.merge_bytes, 0, 1e6);
-    d.number("reduce_bytes", w.reduce_bytes, 0, 1e6);
-    d.number("prepare_bytes", w.prepare_bytes, 0, 1e6);
-    d.number("output_bytes", w.output_bytes, 0, 1e6);
-    d.number("slice_bytes", w.slice_bytes, 0, 1e6);
-    d.count("merge_launches", w.merge_launches, 0, 1000);
-    d.number("step_us", w.step_us, 0, kMostUs);
-    d.text("source", w.source);
-  });
+  s.section("software", [&](Section& d) { read_software(d, m.software); });
 }
 
 // Where the table (or key) is that a complaint of check() begins with; the first line if nowhere.
@@ -378,6 +379,24 @@ Machine find_machine(const std::string& name) {
     names.push_back(p.name);
   }
   throw Error(unknown_name("machine", name, names));
+}
+
+SoftwareFigures find_software(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const MachineProfile& p : software_profiles()) {
+    names.push_back(p.name);
+    if (p.name != name) continue;
+    const toml::table table = toml::parse(p.toml, p.name);
+    Section s(table, std::string(p.name), "");
+    std::string about;
+    SoftwareFigures figures;
+    s.text("name", about);
+    s.text("summary", about);
+    s.section("software", [&](Section& d) { read_software(d, figures); });
+    s.finish(false);
+    return figures;
+  }
+  throw Error(unknown_name("software", name, names));
 }
 
 }  // namespace ringsched

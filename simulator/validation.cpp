@@ -149,6 +149,7 @@ Validation validate() {
     const toml::table& t = *node.as_table();
     if (!t["same_machine"].value_or(false))
       machine = read_machine(text_of(t, "machine"), text_of(t, "name"));
+    if (t.contains("software")) machine.software = find_software(text_of(t, "software"));
     ValidatedGroup g;
     g.name = text_of(t, "name");
     g.source = text_of(t, "source");

@@ -132,4 +132,8 @@ std::vector<MachineProfile> machine_profiles();
 // naming the nearest.
 Machine find_machine(const std::string& name_or_path);
 
+// What libraries do around their kernels, by name, in place of what a machine's profile says.
+std::vector<MachineProfile> software_profiles();
+SoftwareFigures find_software(const std::string& name);
+
 }  // namespace ringsched
