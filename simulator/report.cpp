@@ -138,15 +138,17 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
     chain[id] = ready;
     bounds.chain.value = std::max(bounds.chain.value, ready);
   }
-  const std::uint32_t per_device = w.network.workers_per_device();
+  const auto workers = static_cast<std::uint32_t>(own.size());
   double all = 0;
   for (const std::int64_t o : own) {
     bounds.worker.value = std::max(bounds.worker.value, o);
     all += static_cast<double>(o);
   }
   // Workers that share a device share its time too.
-  const double lanes = static_cast<double>(own.size()) *
-                       std::min(1.0, static_cast<double>(w.concurrency) / per_device);
+  const std::uint32_t per_device = w.network.workers_per_device();
+  double lanes = 0;
+  for (std::uint32_t first = 0; first < workers; first += per_device)
+    lanes += std::min({per_device, workers - first, w.concurrency});
   bounds.work.value = static_cast<std::int64_t>(all / lanes);
 }
 
@@ -167,7 +169,7 @@ Report report(const Workload& w, const Simulation& run, const Conditions& condit
   count_fractions(r);
   count_bounds(w, costs, r.bounds);
   count_links(w, run, r);
-  critical_path(w, run, costs, r.path, r.path_steps);
+  critical_path(w, run, costs, conditions, r.path, r.path_steps);
   return r;
 }
 
@@ -187,47 +189,6 @@ Picoseconds one_device(const Workload& w, const Machine& machine) {
   if (p.pass != Pass::Backward) ps += kernels.ps(whole, false);
   if (p.pass != Pass::Forward) ps += kernels.ps(whole, true);
   return {static_cast<std::int64_t>(ps)};
-}
-
-TaskColumn<std::int64_t> slack(const Workload& w, const Simulation& run) {
-  const Plan& plan = *w.plan;
-  const std::size_t count = plan.tasks.size();
-  // The latest instant at which each task may end. Tasks are taken from the last end to the first,
-  // so all that waits for a task has been looked at before it.
-  TaskColumn<std::int64_t> latest(count, run.makespan.value);
-  std::vector<std::uint32_t> order(count);
-  for (std::uint32_t id = 0; id < count; ++id) order[id] = id;
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return run.end[a] != run.end[b] ? run.end[a] > run.end[b] : a > b;
-  });
-  std::vector<std::int64_t> lane_start(std::size_t{plan.problem.workers} * kLanes,
-                                       run.makespan.value);
-  std::vector<std::size_t> control_of(count + 1);
-  for (const ControlEdge& e : plan.controls) ++control_of[e.after.value + 1];
-  for (std::size_t i = 0; i < count; ++i) control_of[i + 1] += control_of[i];
-  for (const std::uint32_t id : order) {
-    const Task& task = plan.tasks[id];
-    latest[id] = std::min(latest[id], lane_start[lane_of(task)]);
-    if (is_transfer(task.kind)) latest[id] = std::min(latest[id], latest[task.peer.value]);
-    std::int64_t begin = run.start[id];
-    if (is_transfer(task.kind)) begin = std::max(begin, run.start[task.peer.value]);
-    const std::int64_t start = latest[id] - (run.end[id] - begin);
-    const auto must_end_by = [&](TaskId before) {
-      latest[before.value] = std::min(latest[before.value], start);
-    };
-    for (const TensorId input : task.inputs)
-      if (input.valid() && plan.producer(input).valid()) must_end_by(plan.producer(input));
-    for (std::size_t c = control_of[id]; c < control_of[id + 1]; ++c)
-      must_end_by(plan.controls[c].before);
-    // Members of one group stand side by side: only what came before the group must be earlier.
-    if (!task.with_previous) lane_start[lane_of(task)] = std::min(latest[id], start);
-  }
-  for (std::size_t id = 0; id < count; ++id) {
-    const Task& task = plan.tasks[id];
-    if (task.kind == TaskKind::Receive) latest[id] = std::min(latest[id], latest[task.peer.value]);
-  }
-  for (std::size_t id = 0; id < count; ++id) latest[id] -= run.end[id];
-  return latest;
 }
 
 }  // namespace ringsched

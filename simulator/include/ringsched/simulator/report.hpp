@@ -71,8 +71,8 @@ Report report(const Workload&, const Simulation&, const Conditions& = {});
 // the other.
 Picoseconds one_device(const Workload&, const Machine&);
 
-// For each task, how much later it could have ended without the run ending later, all else as it
-// was. ps.
-TaskColumn<std::int64_t> slack(const Workload&, const Simulation&);
+// For each task, how much longer it could have taken without the run ending later, all else as it
+// was; of a transfer, its message. Exact where nothing is shared, otherwise never too much. ps.
+TaskColumn<std::int64_t> slack(const Workload&, const Simulation&, const Conditions& = {});
 
 }  // namespace ringsched
