@@ -102,7 +102,7 @@ std::string read_whole(const std::string& path, std::uint64_t most, std::size_t 
   const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
   const auto check_size = [&](std::uint64_t length) {
     if (length > most)
-      fail("{}: more than {} GiB, which is more than it may have", name, (most >> 30) + 1);
+      fail("{}: more than {} MiB, which is more than it may have", name, (most >> 20) + 1);
   };
   if (file.number() < 0) fail_with_errno();
   struct stat about {};

@@ -1,6 +1,8 @@
 // How long each task takes under given conditions: the prices of a workload, with noise.
 #pragma once
 
+#include <algorithm>
+
 #include "ringsched/simulator/simulate.hpp"
 
 namespace ringsched {
@@ -49,7 +51,7 @@ class Costs {
   }
   double noise_at(std::uint32_t id) const;
   static std::int64_t scaled(std::int64_t ps, double factor) {
-    return static_cast<std::int64_t>(static_cast<double>(ps) * factor + 0.5);
+    return static_cast<std::int64_t>(std::min(static_cast<double>(ps) * factor + 0.5, 9e18));
   }
 
   const std::int64_t* compute_;

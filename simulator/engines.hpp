@@ -2,6 +2,8 @@
 // a test holds them to it.
 #pragma once
 
+#include <algorithm>
+
 #include "costs.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
@@ -20,9 +22,19 @@ inline std::uint32_t lane_of(const Task& t) {
   return std::uint32_t{t.worker_index} * kLanes + static_cast<std::uint32_t>(t.lane);
 }
 
+// No instant is later, and nothing takes longer, so that sums of two still fit: 46 days.
+inline constexpr std::int64_t kLatest = 4'000'000'000'000'000'000;
+
+[[noreturn]] void too_late();  // throws Error
+
+inline std::int64_t after(std::int64_t at, std::int64_t took) {
+  if (at > kLatest || took > kLatest) too_late();
+  return at + took;
+}
+
 // When bytes at this rate have passed: never before the last of them, to the picosecond.
 inline std::int64_t flow_ps(double bytes, double bytes_per_ps) {
-  const double exact = bytes / bytes_per_ps;
+  const double exact = std::min(bytes / bytes_per_ps, 2.0 * kLatest);
   const auto whole = static_cast<std::int64_t>(exact);
   return whole + (static_cast<double>(whole) < exact ? 1 : 0);
 }

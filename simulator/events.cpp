@@ -297,7 +297,7 @@ class Run {
     w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
     w.since = now_;
     w.speed = speed;
-    schedule(now_ + flow_ps(w.left, speed), KernelEnds, w.kernel, ++w.version);
+    schedule(after(now_, flow_ps(w.left, speed)), KernelEnds, w.kernel, ++w.version);
   }
 
   // --- Messages ---
@@ -351,7 +351,7 @@ class Run {
     const Distance d = network_of().distance(task.worker(), plan_.tasks[task.peer.value].worker());
     const std::int64_t startup = costs_.message(send, task, d).startup_ps;
     if (startup > 0) {
-      schedule(now_ + startup, FlowStarts, send);
+      schedule(after(now_, startup), FlowStarts, send);
     } else {
       start_flow(send);
     }

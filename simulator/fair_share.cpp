@@ -229,8 +229,8 @@ void FairShare::announce(std::uint32_t group, std::int64_t now) {
   while (!c.queue.empty() && is_void(c.queue.top())) c.queue.pop();
   c.version = (c.version + 1) & kVersions;
   if (c.queue.empty()) return;
-  due_.push_back(
-      {now + flow_ps(std::max(0.0, c.queue.top().until - c.clock), c.rate), group, c.version});
+  due_.push_back({after(now, flow_ps(std::max(0.0, c.queue.top().until - c.clock), c.rate)), group,
+                  c.version});
 }
 
 void FairShare::finished(const Due& due, std::int64_t now, std::vector<std::uint32_t>& flows) {

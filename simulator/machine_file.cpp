@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/machine.hpp"
@@ -366,12 +364,8 @@ Machine read_machine(std::string_view text, std::string_view name) { return read
 
 Machine find_machine(const std::string& name) {
   if (name.find('/') != std::string::npos || name.ends_with(".toml")) {
-    std::ifstream file(name, std::ios::binary);
-    if (!file || std::filesystem::is_directory(name))
-      fail("cannot read the machine profile {}", name);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return read_machine(text.str(), name);
+    constexpr std::uint64_t most = (1 << 20) - 1;
+    return read_machine(read_whole(name, most), name);
   }
   std::vector<std::string_view> names;
   for (const MachineProfile& p : machine_profiles()) {

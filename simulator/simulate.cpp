@@ -7,6 +7,8 @@
 
 namespace ringsched {
 
+void too_late() { fail("this run takes longer than 46 days, which is more than can be simulated"); }
+
 Simulation simulate(const Workload& workload, const Conditions& conditions) {
   constexpr std::size_t most = std::size_t{1} << 29;  // what a Cause can name
   if (workload.plan->tasks.size() >= most)

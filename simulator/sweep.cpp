@@ -84,7 +84,7 @@ class Sweep {
       } else {
         out_.start[id] = ready;
         out_.cause[id] = cause;
-        lane.free = out_.end[id] = ready + costs_.compute(id, task);
+        lane.free = out_.end[id] = after(ready, costs_.compute(id, task));
         lane.last = id;
       }
     }
@@ -121,7 +121,7 @@ class Sweep {
         if (sends) continue;
         out_.end[m] = out_.end[send];
       } else {
-        out_.end[m] = begin_of(send) + duration(sender, send);
+        out_.end[m] = after(begin_of(send), duration(sender, send));
       }
       if (out_.end[m] > group_end) {
         group_end = out_.end[m];
@@ -153,7 +153,7 @@ class Sweep {
         if (task.peer.value >= next) return false;
         LaneState& other = lanes_[lane_of(plan_.tasks[task.peer.value])];
         if (out_.end[task.peer.value] == kUnknown && !other.sealed) seal(other);
-        lane.sent = out_.end[m] = std::max(begin_of(m), lane.sent) + duration(lane, m);
+        lane.sent = out_.end[m] = after(std::max(begin_of(m), lane.sent), duration(lane, m));
       }
       if (m == send) break;
     }
@@ -175,7 +175,7 @@ class Sweep {
     if (lane.work == task.work.value && costs_.by_price()) return lane.duration;
     const Message message = costs_.message(send, task, lane.route.distance);
     lane.work = task.work.value;
-    lane.duration = message.startup_ps + flow_ps(message.bytes, lane.rate);
+    lane.duration = after(message.startup_ps, flow_ps(message.bytes, lane.rate));
     return lane.duration;
   }
 
