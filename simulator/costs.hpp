@@ -13,6 +13,12 @@ constexpr std::uint64_t mixed(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
+// Eleven days. What would take longer is refused, so that sums of a few times do not overflow.
+inline constexpr std::int64_t kMostPs = 1'000'000'000'000'000'000;
+
+// A duration that is certainly refused where the figures ask for more.
+constexpr double within_time(double ps) { return ps < 2.0 * kMostPs ? ps : 2.0 * kMostPs; }
+
 struct Message {
   std::int64_t startup_ps = 0;
   double bytes = 0;
@@ -49,7 +55,7 @@ class Costs {
   }
   double noise_at(std::uint32_t id) const;
   static std::int64_t scaled(std::int64_t ps, double factor) {
-    return static_cast<std::int64_t>(static_cast<double>(ps) * factor + 0.5);
+    return static_cast<std::int64_t>(within_time(static_cast<double>(ps) * factor + 0.5));
   }
 
   const std::int64_t* compute_;

@@ -16,13 +16,15 @@ bool sweep(const Workload&, const Conditions&, const Costs&, Simulation&);
 // A queue of events; anything may be shared.
 void run_events(const Workload&, const Conditions&, const Costs&, Simulation&);
 
+[[noreturn]] void fail_too_long();
+
 inline std::uint32_t lane_of(const Task& t) {
   return std::uint32_t{t.worker_index} * kLanes + static_cast<std::uint32_t>(t.lane);
 }
 
 // When bytes at this rate have passed: never before the last of them, to the picosecond.
 inline std::int64_t flow_ps(double bytes, double bytes_per_ps) {
-  const double exact = bytes / bytes_per_ps;
+  const double exact = within_time(bytes / bytes_per_ps);
   const auto whole = static_cast<std::int64_t>(exact);
   return whole + (static_cast<double>(whole) < exact ? 1 : 0);
 }

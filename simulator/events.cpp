@@ -68,6 +68,7 @@ class Run {
     std::vector<Event> batch;
     while (!queue_.empty()) {
       now_ = queue_.first().at;
+      if (now_ > kMostPs) fail_too_long();
       batch.clear();
       for (; !queue_.empty() && queue_.first().at == now_; queue_.pop())
         batch.push_back(queue_.first());

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costs.hpp"
 #include "kernel_time.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/simulator/simulate.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr double kBlockPs = 1e6;  // a full block of the block model takes 1 us
 
 std::int64_t rounded(double ps) {
-  if (!(ps >= 0 && ps < 9e18)) fail("a task of this plan would take {:g} seconds", ps * 1e-12);
+  if (!(ps >= 0 && ps < kMostPs)) fail("a task of this plan would take {:g} seconds", ps * 1e-12);
   return static_cast<std::int64_t>(ps + 0.5);
 }
 

@@ -33,7 +33,8 @@ std::vector<Activity> activities(const Plan& plan, const Simulation& run,
     }
     const auto lane = static_cast<std::size_t>(task.lane);
     const std::int64_t begin = std::max(start, run.start[task.peer.value]);
-    if (task.kind == TaskKind::Receive) w.waiting_for_sender.value += std::min(begin, end) - start;
+    if (task.kind == TaskKind::Receive)
+      w.waiting_for_sender = capped_sum(w.waiting_for_sender, {std::min(begin, end) - start});
     a.transferring[lane].add(std::min(begin, end), end);
     a.posted[lane].add(start, end);
   }
@@ -67,32 +68,27 @@ void count_worker(const Activity& a, Picoseconds makespan, WorkerReport& w) {
   w.hta_overlapped = {common_length(posted, a.computing)};
 }
 
-double share_of(std::int64_t part, double whole) {
-  return whole > 0 ? static_cast<double>(part) / whole : 0;
-}
+double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
+// All workers together can take more picoseconds than 63 bits count.
 void count_fractions(Report& r) {
-  WorkerReport sum;
-  double hta_idle = 0;
+  double idle = 0, transferring = 0, hidden = 0, communication = 0, overlapped = 0, hta_idle = 0;
+  const auto add = [](double& sum, Picoseconds x) { sum += static_cast<double>(x.value); };
   for (const WorkerReport& w : r.workers) {
-    sum.waiting += w.waiting;
-    sum.out_of_work += w.out_of_work;
-    sum.transferring += w.transferring;
-    sum.hidden += w.hidden;
-    sum.hta_communication += w.hta_communication;
-    sum.hta_overlapped += w.hta_overlapped;
-    hta_idle += share_of((w.hta_span - w.hta_busy).value, static_cast<double>(w.hta_span.value));
+    add(idle, w.waiting + w.out_of_work);
+    add(transferring, w.transferring);
+    add(hidden, w.hidden);
+    add(communication, w.hta_communication);
+    add(overlapped, w.hta_overlapped);
+    hta_idle += share_of(static_cast<double>((w.hta_span - w.hta_busy).value),
+                         static_cast<double>(w.hta_span.value));
   }
-  const auto workers = static_cast<std::int64_t>(r.workers.size());
-  r.idle_fraction = share_of((sum.waiting + sum.out_of_work).value,
-                             static_cast<double>(r.makespan.value) * static_cast<double>(workers));
-  r.hta_idle_fraction = hta_idle / static_cast<double>(workers);
-  if (sum.transferring.value > 0)
-    r.overlap_fraction = share_of(sum.hidden.value, static_cast<double>(sum.transferring.value));
-  if (sum.hta_communication.value > 0)
-    r.hta_overlap_fraction =
-        share_of(sum.hta_overlapped.value, static_cast<double>(sum.hta_communication.value));
-  r.exposed_communication = {(sum.transferring - sum.hidden).value / workers};
+  const auto workers = static_cast<double>(r.workers.size());
+  r.idle_fraction = share_of(idle, static_cast<double>(r.makespan.value) * workers);
+  r.hta_idle_fraction = hta_idle / workers;
+  if (transferring > 0) r.overlap_fraction = hidden / transferring;
+  if (communication > 0) r.hta_overlap_fraction = overlapped / communication;
+  r.exposed_communication = {static_cast<std::int64_t>((transferring - hidden) / workers)};
 }
 
 void count_links(const Workload& w, const Simulation& run, Report& r) {
@@ -188,7 +184,7 @@ Picoseconds one_device(const Workload& w, const Machine& machine) {
   double ps = 0;
   if (p.pass != Pass::Backward) ps += kernels.ps(whole, false);
   if (p.pass != Pass::Forward) ps += kernels.ps(whole, true);
-  return {static_cast<std::int64_t>(ps)};
+  return {static_cast<std::int64_t>(within_time(ps))};
 }
 
 }  // namespace ringsched

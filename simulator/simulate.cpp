@@ -7,6 +7,10 @@
 
 namespace ringsched {
 
+void fail_too_long() {
+  fail("this run would take more than {} days", kMostPs / 86'400 / 1'000'000'000'000);
+}
+
 Simulation simulate(const Workload& workload, const Conditions& conditions) {
   constexpr std::size_t most = std::size_t{1} << 29;  // what a Cause can name
   if (workload.plan->tasks.size() >= most)

@@ -86,6 +86,7 @@ class Sweep {
         out_.cause[id] = cause;
         lane.free = out_.end[id] = ready + costs_.compute(id, task);
         lane.last = id;
+        if (lane.free > kMostPs) fail_too_long();
       }
     }
     for (LaneState& lane : lanes_)
@@ -134,6 +135,7 @@ class Sweep {
         out_.end[m] = group_end;
       out_.cause[m] = i == 0 ? lane.cause : Cause{Cause::Member, longest & kTaskBits};
     }
+    if (group_end > kMostPs) fail_too_long();
     lane.free = group_end;
     lane.last = longest;
     lane.members.clear();
@@ -154,6 +156,7 @@ class Sweep {
         LaneState& other = lanes_[lane_of(plan_.tasks[task.peer.value])];
         if (out_.end[task.peer.value] == kUnknown && !other.sealed) seal(other);
         lane.sent = out_.end[m] = std::max(begin_of(m), lane.sent) + duration(lane, m);
+        if (lane.sent > kMostPs) fail_too_long();
       }
       if (m == send) break;
     }
