@@ -37,6 +37,7 @@ std::string plan_hash(const Plan& plan) {
   h.add(to_text(p.dtype));
   h.add(to_text(p.mask));
   h.add(to_text(p.pass));
+  h.add(plan.layout.chunks.size());
   for (const TokenRange& r : plan.layout.chunks) {
     h.add(static_cast<std::uint64_t>(r.start));
     h.add(static_cast<std::uint64_t>(r.stride));
@@ -47,6 +48,12 @@ std::string plan_hash(const Plan& plan) {
     const Region r = plan.regions[id.value];
     return std::uint64_t{r.first.value} << 32 | r.count;
   };
+  h.add(plan.initial.size());
+  for (const InitialTensor& t : plan.initial) {
+    h.add(static_cast<std::uint64_t>(t.kind) << 32 | t.worker.value);
+    h.add(region(t.region));
+  }
+  h.add(plan.tasks.size());
   for (const Task& t : plan.tasks) {
     h.add(static_cast<std::uint64_t>(t.kind) | static_cast<std::uint64_t>(t.makes) << 4 |
           static_cast<std::uint64_t>(t.lane) << 8 |
@@ -54,11 +61,12 @@ std::string plan_hash(const Plan& plan) {
           std::uint64_t{t.step} << 32);
     h.add(region(t.region));
     h.add(is_attend(t.kind) ? region(t.keys) : is_transfer(t.kind) ? t.peer.value : 0);
-    for (const TensorId input : t.inputs)
-      if (input.valid()) h.add(input.value);
+    for (const TensorId input : t.inputs) h.add(input.value);
   }
   for (const ControlEdge& e : plan.controls)
     h.add(std::uint64_t{e.before.value} << 32 | e.after.value);
+  h.add(plan.controls.size());
+  for (const BufferSlot& s : plan.slots) h.add(std::uint64_t{s.receive.value} << 32 | s.slot);
   return fmt::format("{:016x}", h.value());
 }
 

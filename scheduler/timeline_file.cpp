@@ -115,10 +115,12 @@ Problem problem_of(const Where& where, dom::object o) {
   p.heads = count("heads");
   p.kv_heads = count("kv_heads");
   p.head_dim = count("head_dim");
+  const std::string dtype = text_field(where, o, "dtype"), mask = text_field(where, o, "mask"),
+                    pass = text_field(where, o, "pass");
   where.of([&] {
-    p.dtype = parse_dtype(text_field(where, o, "dtype"));
-    p.mask = parse_mask(text_field(where, o, "mask"));
-    p.pass = parse_pass(text_field(where, o, "pass"));
+    p.dtype = parse_dtype(dtype);
+    p.mask = parse_mask(mask);
+    p.pass = parse_pass(pass);
     check(p);
     return 0;
   });
@@ -132,7 +134,7 @@ TimelineTask task_of(const Where& where, dom::element row, const Timeline& t,
   if (row.get(cells) != simdjson::SUCCESS || cells.size() != kColumns)
     where.fail("must be a list of {} numbers", kColumns);
   std::array<std::int64_t, kColumns> n{};
-  constexpr std::int64_t most_ps = std::int64_t{1} << 62;
+  constexpr std::int64_t most_ps = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
   const auto below = [](std::size_t count) { return static_cast<std::int64_t>(count) - 1; };
   const std::int64_t most[kColumns] = {below(kinds.size()),
                                        below(tensors.size()),

@@ -22,10 +22,11 @@ void count(const Timeline& t, std::size_t side, std::map<std::string, ComparedPa
   for (const TimelineTask& x : t.tasks) {
     ComparedPart& c = classes[class_of(x)];
     ++c.tasks[side];
-    c.time[side] += took(x);
+    c.time[side] = capped_sum(c.time[side], took(x));
     if (is_transfer(x.kind)) continue;
     ++workers[x.worker].tasks[side];
-    workers[x.worker].time[side] += took(x);
+    Picoseconds& computing = workers[x.worker].time[side];
+    computing = capped_sum(computing, took(x));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
 
@@ -59,12 +60,13 @@ const std::vector<KnownChange>& known_changes() {
   return changes;
 }
 
-Setup changed(Setup s, std::string_view change, std::uint32_t workers) {
-  const std::size_t equals = change.find('=');
-  const std::string_view name = change.substr(0, equals);
+Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
+  const std::size_t equals = given.find('=');
+  const std::string_view name = given.substr(0, equals);
+  const std::string change = printable(given);  // as messages show it
   if (equals == std::string_view::npos)
     fail("--what-if {}: expected NAME=FACTOR, such as {}", change, known_changes()[0].name);
-  const double by = factor(change.substr(equals + 1), change);
+  const double by = factor(given.substr(equals + 1), change);
   const auto needs_machine = [&] {
     if (s.machine.ideal)
       fail("--what-if {}: machine 'ideal' has none to change; use a machine with figures", change);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/simulator/simulate.hpp"
 #include "support/cases.hpp"
@@ -183,6 +184,23 @@ TEST(ClosedForm, KernelsThatShareADeviceTakeTwiceAsLong) {
   expect_ps(simulate(price(plan, m)).makespan.value, 2 * attend_ps(50, 50));
   m.concurrency = 2;
   expect_ps(simulate(price(plan, m)).makespan.value, attend_ps(50, 50));
+}
+
+TEST(ClosedForm, ARunLongerThanTimeCountsIsRefused) {
+  Machine m = test_machine(Fabric::Mesh, 4);
+  const Plan plan = build_plan(full_problem(4, 400), find_schedule("ring"));
+  Conditions c;
+  for (c.events_only = false;; c.events_only = true) {
+    m.launch_us = 1e11;  // 28 hours before each kernel: one lane takes 8 days with its merges
+    EXPECT_NEAR(static_cast<double>(simulate(price(plan, m), c).makespan.value), 7e17, 1e12);
+    m.launch_us = 1e12;
+    EXPECT_THROW(simulate(price(plan, m), c), Error);
+    m.launch_us = 1;
+    m.fabric.link.gb_per_s = 1e-15;
+    EXPECT_THROW(simulate(price(plan, m), c), Error);
+    m.fabric.link.gb_per_s = 0.1;
+    if (c.events_only) break;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,172 @@
+// Each change does to the machine what it says, and to the prices what follows from that.
+#include "ringsched/simulator/what_if.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/simulator/network.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Setup a_setup(Fabric fabric = Fabric::Pcie) {
+  Machine m = test_machine(fabric, 4);
+  m.fabric.core_gb_per_s = 0.3;
+  m.fabric.host_gb_per_s = 0.2;
+  m.fabric.link.messages = {{100, 0.001}, {10000, 0.05}};
+  m.nodes = 2;
+  m.network.nics = 2;
+  m.network.link = {0.05, 7, {{100, 0.0005}, {10000, 0.02}}};
+  m.sms = 10;
+  m.comm_sms = 3;
+  m.comm_slowdown = 1.5;
+  m.comm_waits_for_kernel = true;
+  check(m);
+  return {m, {}};
+}
+
+Setup after(const char* change, const Setup& before = a_setup()) {
+  Setup s = changed(before, change, 8);
+  check(s.machine);
+  return s;
+}
+
+constexpr double kSizes[] = {0, 50, 100, 1000, 10000, 1e6};
+
+TEST(WhatIf, BandwidthMultipliesEveryLink) {
+  for (const Fabric fabric : {Fabric::Pcie, Fabric::Switch, Fabric::Mesh, Fabric::Memory}) {
+    const Network before(a_setup(fabric).machine, 8);
+    const Network twice(after("bandwidth=2x", a_setup(fabric)).machine, 8);
+    ASSERT_EQ(before.links(), twice.links());
+    for (std::uint32_t l = 0; l < before.links(); ++l)
+      EXPECT_DOUBLE_EQ(twice.capacity({l}), 2 * before.capacity({l})) << before.name({l});
+    // The latency stays; what a table has beyond it shrinks with the rest.
+    for (const Distance d : {Distance::SameNode, Distance::OtherNode}) {
+      EXPECT_EQ(twice.startup_ps(d, 0), before.startup_ps(d, 0));
+      EXPECT_NEAR(twice.startup_ps(d, 10000), before.startup_ps(d, 10000) / 2, 1);
+    }
+  }
+}
+
+TEST(WhatIf, LatencyMultipliesWhatMessagesTakeBeyondTheirBytes) {
+  for (const double by : {0.0, 0.5, 2.0}) {
+    const Network before(a_setup().machine, 8);
+    const Network slower(after(("latency=" + std::to_string(by) + "x").c_str()).machine, 8);
+    for (const Distance d : {Distance::SameNode, Distance::OtherNode})
+      for (const double bytes : {0.0, 50.0, 100.0, 10000.0, 1e6})
+        EXPECT_NEAR(slower.startup_ps(d, bytes), by * before.startup_ps(d, bytes), 1) << bytes;
+    for (std::uint32_t l = 0; l < before.links(); ++l)
+      EXPECT_EQ(slower.capacity({l}), before.capacity({l}));
+  }
+  const Network none(after("latency=0x").machine, 8);
+  for (const double bytes : kSizes)
+    EXPECT_NEAR(none.startup_ps(Distance::SameNode, bytes), 0, 1) << bytes;
+}
+
+TEST(WhatIf, KernelsAndMemoryMultiplyRatesOfTheirOwn) {
+  const Machine before = a_setup().machine;
+  const Machine kernels = after("kernels=4x").machine;
+  EXPECT_EQ(kernels.kernels[0].tflops[0], 4 * before.kernels[0].tflops[0]);
+  EXPECT_EQ(kernels.memory_gb_per_s, before.memory_gb_per_s);
+  const Machine memory = after("memory=0.5x").machine;
+  EXPECT_EQ(memory.memory_gb_per_s, before.memory_gb_per_s / 2);
+  EXPECT_EQ(memory.kernels[0].tflops[0], before.kernels[0].tflops[0]);
+}
+
+TEST(WhatIf, CommunicationWithoutSmsDoesNotDisturbKernels) {
+  const Machine none = after("communication-sms=0").machine;
+  EXPECT_EQ(none.comm_sms, 0u);
+  EXPECT_EQ(none.comm_slowdown, 1);
+  EXPECT_FALSE(none.comm_waits_for_kernel);
+  const Plan plan = build_plan(small_problem(8, 80), find_schedule("ring"));
+  EXPECT_TRUE(price(plan, none).slowed[0].empty());
+  const Machine four = after("communication-sms=4").machine;
+  EXPECT_EQ(four.comm_sms, 4u);
+  EXPECT_EQ(four.comm_slowdown, 1);
+  EXPECT_TRUE(four.comm_waits_for_kernel);
+}
+
+TEST(WhatIf, AWorkerTakesSoManyTimesAsLong) {
+  const Conditions c = after("worker:3=2x").conditions;
+  EXPECT_THAT(c.slow_worker, testing::ElementsAre(1, 1, 1, 2, 1, 1, 1, 1));
+  // Changes add up.
+  const auto twice = after("worker:3=2x", after("worker:3=1.5x", after("worker:0=0")));
+  EXPECT_THAT(twice.conditions.slow_worker, testing::ElementsAre(0, 1, 1, 3, 1, 1, 1, 1));
+  const Plan plan =
+      build_plan(small_problem(8, 80, Pass::Forward, Mask::full()), find_schedule("ring"));
+  const Workload w = price(plan, find_machine("ideal"));
+  EXPECT_EQ(simulate(w, c).makespan.value, 2 * simulate(w).makespan.value);
+}
+
+TEST(WhatIf, AllThatAreListedAreKnown) {
+  EXPECT_EQ(known_changes().size(), 6u);
+  for (const KnownChange& k : known_changes()) EXPECT_NO_THROW(after(std::string(k.name).c_str()));
+}
+
+struct Refusal {
+  const char* change;
+  const char* says;
+  const char* machine = nullptr;
+};
+
+void PrintTo(const Refusal& r, std::ostream* out) { *out << r.change; }
+
+class RefusedChange : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedChange, IsAnsweredInOneLineByWhatIsAllowed) {
+  const auto& [change, says, machine] = GetParam();
+  auto s = a_setup();
+  if (machine != nullptr) s.machine = find_machine(machine);
+  try {
+    changed(s, change, 8);
+    FAIL() << change;
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr(says));
+    EXPECT_THAT(e.what(), Not(HasSubstr("\n")));
+  }
+}
+
+const Refusal kRefusals[] = {
+    {"bandwidth", "expected NAME=FACTOR, such as bandwidth=2x"},
+    {"", "expected NAME=FACTOR"},
+    {"bandwith=2x", "did you mean bandwidth?"},
+    {"bandwidth\n=2x", "there is no change"},
+    {"bandwidth=2x\n", "expected a factor"},
+    {"bandwidth=", "expected a factor"},
+    {"bandwidth=x", "expected a factor"},
+    {"bandwidth=2xx", "expected a factor"},
+    {"bandwidth=-1x", "expected a factor"},
+    {"bandwidth=nan", "expected a factor"},
+    {"bandwidth=inf", "expected a factor"},
+    {"bandwidth=1e7x", "of 0 to 1000000"},
+    {"bandwidth=0x", "must be above 0"},
+    {"kernels=0x", "must be above 0"},
+    {"memory=0", "must be above 0"},
+    {"latency=-1", "expected a factor"},
+    {"communication-sms=1.5", "expected a whole number below the 10 SMs"},
+    {"communication-sms=10", "expected a whole number below the 10 SMs"},
+    {"worker:8=2x", "expected a worker of 0 to 7"},
+    {"worker:=2x", "expected a worker of 0 to 7"},
+    {"worker:-1=2x", "expected a worker of 0 to 7"},
+    {"worker:1\n2=2x", "expected a worker of 0 to 7"},
+    {"worker=2x", "there is no change 'worker'"},
+    {"bandwidth=2x", "machine 'ideal' has none to change", "ideal"},
+    {"latency=0x", "machine 'ideal' has none to change", "ideal"},
+    {"kernels=2x", "machine 'ideal' has none to change", "ideal"},
+    {"memory=2x", "machine 'ideal' has none to change", "ideal"},
+    {"communication-sms=0", "machine 'ideal' has none to change", "ideal"},
+};
+
+INSTANTIATE_TEST_SUITE_P(WhatIf, RefusedChange, testing::ValuesIn(kRefusals));
+
+}  // namespace
+}  // namespace ringsched
