@@ -32,7 +32,20 @@ def check_verdict(text, correct, what):
     assert run.returncode == expected, f"{what}: exit status {run.returncode}\n{run.stdout}{run.stderr}"
 
 
+def check_bandwidth_needed():
+    script = str(ROOT / "examples/bandwidth_needed.py")
+    flags = ["-m", "dgx-a100x2-ib100", "-w", "16", "-s", "zigzag"]
+    run = subprocess.run([sys.executable, script, PROGRAM, *flags], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    times = [float(line.split()[1]) for line in run.stdout.splitlines()]
+    assert len(times) == 9 and times == sorted(times, reverse=True), run.stdout
+    wrong = subprocess.run([sys.executable, script, PROGRAM, "-m", "no"], capture_output=True, text=True)
+    assert wrong.returncode == 1 and "there is no machine 'no'" in wrong.stderr, wrong.stderr
+
+
 def main():
+    if PROGRAM:
+        check_bandwidth_needed()
     schema = json.loads((ROOT / "docs/plan.schema.json").read_text())
     validator = None
     if jsonschema:

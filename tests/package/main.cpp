@@ -1,9 +1,10 @@
-// Plans eight workers the way a user of the library would, and checks that something came out.
+// Plans and simulates eight workers the way a user of the library would, and checks that something came out.
 #include <fmt/format.h>
 
 #include <ringsched/scheduler/error.hpp>
 #include <ringsched/scheduler/plan.hpp>
 #include <ringsched/scheduler/schedule.hpp>
+#include <ringsched/simulator/simulate.hpp>
 
 int main() {
   try {
@@ -11,7 +12,9 @@ int main() {
     const auto plan = ringsched::build_plan(problem, ringsched::find_schedule("balanced"));
     fmt::print("{} plans {} workers in {} tasks\n", plan.schedule, plan.layout.workers(),
                plan.tasks.size());
-    return plan.tasks.empty() ? 1 : 0;
+    const ringsched::Machine machine = ringsched::find_machine("dgx-a100");
+    const auto run = ringsched::simulate(ringsched::price(plan, machine));
+    return plan.tasks.empty() || run.makespan.value <= 0 ? 1 : 0;
   } catch (const ringsched::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
