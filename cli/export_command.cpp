@@ -34,6 +34,7 @@ void write(const std::string& path, const std::string& bytes) {
 void run(const ExportCommand& c) {
   const Machine machine = c.machine.machine();
   const double diagonal = c.machine.diagonal();
+  if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const Workload workload = price(proved.plan, machine, diagonal);
   if (c.format == "goal") {

@@ -16,12 +16,19 @@ std::uint32_t small_count(const std::string& text, const char* flag) {
   return static_cast<std::uint32_t>(n);
 }
 
-void flag(CLI::App& command, const char* name, std::string& value, const char* type,
-          const char* help) {
-  command.add_option(name, value, help)->type_name(type);
+}  // namespace
+
+void ProblemFlags::flag(CLI::App& command, const char* name, std::string& value, const char* type,
+                        const char* help) {
+  options_.push_back(command.add_option(name, value, help)->type_name(type));
 }
 
-}  // namespace
+void ProblemFlags::refuse_beside(const std::string& plan_file) const {
+  for (const CLI::Option* option : options_)
+    if (option->count() > 0)
+      fail("{} says what the problem and its schedule are; leave out {}", plan_file,
+           option->get_name());
+}
 
 void ProblemFlags::add_to(CLI::App& command) {
   flag(command, "-s,--schedule", schedule_, "NAME", "see ringsched schedules (balanced)");

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -15,6 +16,8 @@ class ProblemFlags {
   // Only those that a sweep takes one of: the key/value heads, the head dimension, dtype, mask,
   // pass and buffers.
   void add_rest_to(CLI::App& command);
+  // A plan file says what the problem is: throws Error if a flag says it too.
+  void refuse_beside(const std::string& plan_file) const;
   // The same with these in place of what was given.
   ProblemFlags with(std::string schedule, std::string workers, std::string tokens,
                     std::string heads, std::string overlap) const;
@@ -25,12 +28,15 @@ class ProblemFlags {
   CommunicationLimits limits() const;
 
  private:
+  void flag(CLI::App& command, const char* name, std::string& value, const char* type,
+            const char* help);
   void add_shape_to(CLI::App& command);
   void add_buffers_to(CLI::App& command);
 
   std::string schedule_ = "balanced";
   std::string workers_ = "8", tokens_, heads_ = "32", kv_heads_, head_dim_ = "128";
   std::string dtype_ = "bf16", mask_ = "causal", pass_ = "forward";
+  std::vector<CLI::Option*> options_;
   std::string overlap_ = "prefetch", buffers_ = "0";
 };
 

@@ -33,6 +33,7 @@ void run(const SimulateCommand& c) {
   const double diagonal = c.machine.diagonal();
   const std::int64_t runs = parse_count(c.runs, "--runs");
   if (runs < 1 || runs > 1'000'000) fail("--runs is {}, allowed are 1 to 1000000", c.runs);
+  if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const std::uint32_t workers = proved.plan.problem.workers;
   const Conditions conditions = c.machine.conditions(workers);

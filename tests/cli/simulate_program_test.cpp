@@ -115,6 +115,8 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m dgx-a100 --what-if bandwith=2x", "there is no change 'bandwith'; did you mean"},
       {"simulate -m dgx-a100 --what-if kernels=0x", "the factor must be above 0"},
       {"simulate wrong.json", "wrong.json does not verify"},
+      {"simulate plan.json -w 4", "leave out --workers"},
+      {"export plan.json --pass both", "leave out --pass"},
       {"simulate none.json", "cannot read none.json"},
       {"simulate --timeline none/t.json", "cannot write none/t.json"},
       {"sweep -s ring,nope", "there is no schedule 'nope'"},
