@@ -1,7 +1,5 @@
 // Machine profiles: TOML in, a Machine out, and a complaint with key and line for whatever is not
 // as docs/machines.md says.
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -14,6 +12,7 @@
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/machine.hpp"
+#include "toml.hpp"
 
 namespace ringsched {
 
