@@ -279,7 +279,7 @@ Machine read(std::string_view text, std::string_view name, int depth) {
   try {
     table = toml::parse(text, name);
   } catch (const toml::parse_error& e) {
-    fail("{}:{}: {}", name, e.source().begin.line, e.description());
+    fail("{}:{}: {}", name, e.source().begin.line, printable(e.description(), 200));
   }
   Section s(table, std::string(name), "");
   std::string base;
