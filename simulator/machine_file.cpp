@@ -1,7 +1,5 @@
 // Machine profiles: TOML in, a Machine out, and a complaint with key and line for whatever is not
 // as docs/machines.md says.
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -12,6 +10,7 @@
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/machine.hpp"
+#include "toml.hpp"
 
 namespace ringsched {
 
@@ -279,7 +278,7 @@ Machine read(std::string_view text, std::string_view name, int depth) {
   try {
     table = toml::parse(text, name);
   } catch (const toml::parse_error& e) {
-    fail("{}:{}: {}", name, e.source().begin.line, e.description());
+    fail("{}:{}: {}", name, e.source().begin.line, printable(e.description(), 200));
   }
   Section s(table, std::string(name), "");
   std::string base;

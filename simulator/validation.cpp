@@ -1,7 +1,5 @@
 #include "ringsched/simulator/validation.hpp"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -12,6 +10,7 @@
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/what_if.hpp"
+#include "toml.hpp"
 
 namespace ringsched {
 

@@ -229,6 +229,9 @@ const BadProfile kBad[] = {
      "fabric.messages must hold pairs"},
     {"twice", with("gb_per_s = 1000", "gb_per_s = 1000\ngb_per_s = 2"), 8, "gb_per_s"},
     {"not_toml", with("[memory]", "[memory"), 6, ""},
+    {"a_letter_for_a_number", with("= 1000", "= \xc3\xa9"), 7, ""},
+    {"a_line_break_in_a_key", with("[memory]", "\"a\\nb\".x = 1\n\"a\\nb\".x = 2"), 7, "a"},
+    {"no_key_in_a_header", with("[memory]", "[="), 6, "key"},
     {"a_library_of_two_lines", with("head_dim = 64", "head_dim = 64\nlibrary = \"a\\nb\""), 19,
      "kernel.library must be one line"},
 };

@@ -1,0 +1,76 @@
+// Whatever reads as a machine profile must give routes, prices and a run, or an Error that says why
+// not; and the parts of the run's report must add up.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/simulator/report.hpp"
+
+namespace {
+
+using namespace ringsched;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+bool is_line(const Error& e) {
+  return std::string_view(e.what()).find('\n') == std::string_view::npos;
+}
+
+const Plan& small_plan() {
+  static const Plan plan = [] {
+    Problem p;
+    p.workers = 4;
+    p.tokens = {403};
+    p.heads = 4;
+    p.kv_heads = 2;
+    p.head_dim = 16;
+    p.pass = Pass::Both;
+    return limit_communication(build_plan(p, find_schedule("balanced")), {});
+  }();
+  return plan;
+}
+
+void run(const Machine& m) {
+  const Workload w = price(small_plan(), m);
+  if (w.network.links() > 1'000'000) return;  // too slow to try thousands of
+  const Simulation s = simulate(w);
+  const Report r = report(w, s);
+  const PathShare& p = r.path;
+  expect(p.attending + p.overhead + p.startup + p.wire + p.contention + p.waiting == r.makespan,
+         "the path does not add up");
+  for (const WorkerReport& worker : r.workers)
+    expect(worker.attending + worker.overhead + worker.waiting + worker.out_of_work == r.makespan,
+           "a worker does not add up");
+  for (const std::int64_t ps : slack(w, s)) expect(ps >= 0, "negative slack");
+  one_device(w, m);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view toml(reinterpret_cast<const char*>(data), size);
+  Machine m;
+  try {
+    m = read_machine(toml, "input");
+  } catch (const Error& e) {
+    expect(is_line(e), "an error of several lines");
+    expect(std::string_view(e.what()).starts_with("input:"), "an error without its place");
+    return 0;
+  }
+  check(m);
+  try {
+    run(m);
+  } catch (const Error& e) {  // such as too few devices, or no figures for this pass
+    expect(is_line(e), "an error of several lines");
+  }
+  return 0;
+}
