@@ -42,6 +42,10 @@ void MachineFlags::add_machine_to(CLI::App& command) {
       .add_option("-m,--machine", name_,
                   "see ringsched machines; or a profile of your own,\nFILE.toml (ideal)")
       ->type_name("NAME");
+  add_figures_to(command);
+}
+
+void MachineFlags::add_figures_to(CLI::App& command) {
   command
       .add_option("--kernels", library_,
                   "whose attention kernels, where the machine has\nfigures of several")
@@ -95,6 +99,14 @@ Machine MachineFlags::machine(const std::string& name) const {
     fail("--diagonal is for the machine ideal; on '{}' kernel figures say what a block costs",
          m.name);
   return m;
+}
+
+std::string MachineFlags::figures() const {
+  std::string out;
+  for (const auto& [name, value] :
+       {std::pair{"kernels", library_}, {"software", software_}, {"diagonal", diagonal_}})
+    if (!value.empty()) out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name, value);
+  return out;
 }
 
 double MachineFlags::diagonal() const {

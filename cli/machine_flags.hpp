@@ -13,12 +13,14 @@ namespace ringsched {
 class MachineFlags {
  public:
   void add_machine_to(CLI::App& command);
+  void add_figures_to(CLI::App& command);  // all of those but --machine itself
   void add_conditions_to(CLI::App& command);
 
   // Throw Error where a value makes no sense.
   Machine machine() const { return machine(name_); }
   Machine machine(const std::string& name) const;
   double diagonal() const;
+  std::string figures() const;  // what was given of them, for people
   Conditions conditions(std::uint32_t workers) const;
   const std::string& name() const { return name_; }
 

@@ -52,8 +52,7 @@ std::vector<std::string> list_of(const std::string& text, const char* flag) {
 }
 
 // What the conditions are, if they are not the usual ones: part of what a row answers.
-std::string describe(const Conditions& c) {
-  std::string out;
+std::string describe(const Conditions& c, std::string out) {
   const auto add = [&](std::string_view text) {
     if (!out.empty()) out += "; ";
     out += text;
@@ -102,7 +101,7 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
               r.pass = to_text(p.pass);
               r.overlap = to_text(limits.overlap);
               if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
-              r.conditions = describe(c.conditions.conditions(p.workers));
+              r.conditions = describe(c.conditions.conditions(p.workers), c.conditions.figures());
               cells.push_back(std::move(cell));
             }
   }
@@ -236,6 +235,7 @@ void add_sweep_command(CLI::App& program, ExitCode&) {
   flag("-m,--machine", command->machines, "LIST", "profiles, see ringsched machines (ideal)");
   flag("--overlap", command->overlaps, "LIST", "of none, prefetch and unbounded (prefetch)");
   command->rest.add_rest_to(*app);
+  command->conditions.add_figures_to(*app);
   command->conditions.add_conditions_to(*app);
   flag("-o,--output", command->output, "FILE",
        "CSV; rows that stand there already are kept and\nnot computed again");
