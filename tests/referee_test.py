@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 PROGRAM = REPLAY = ""
-MOST_WORKERS = 12
+MOST_WORKERS = 6
 # Equal to nine digits up to 32 workers. With more flows of not quite equal size through one link, who
 # ends first hangs on the last bit, and max-min sharing makes much of it: a change of 1e-8 in a link's
 # rate then moves the makespan of 64 workers by up to some thousandths.
