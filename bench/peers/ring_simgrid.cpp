@@ -47,7 +47,8 @@ void worker(int r, int workers, int steps) {
 int main(int argc, char** argv) {
   // Plain max-min sharing and latency, without the model of TCP that SimGrid has by default.
   std::vector<char*> arguments(argv, argv + argc);
-  std::string options[] = {"--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0", "--log=root.thres:error"};
+  std::string options[] = {"--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0",
+                           "--log=root.thres:error"};
   for (std::string& o : options) arguments.push_back(o.data());
   int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
@@ -66,8 +67,8 @@ int main(int argc, char** argv) {
   for (int r = 0; r < workers; ++r) {
     hosts.push_back(zone->create_host("worker-" + std::to_string(r), 1e12));
     up.push_back(zone->create_link("up-" + std::to_string(r), 3e11)->set_latency(2e-6));
-    down.push_back(zone->create_link("down-" + std::to_string(r), 3e11)
-                       ->set_latency(through_core ? 2e-6 : 0));
+    down.push_back(
+        zone->create_link("down-" + std::to_string(r), 3e11)->set_latency(through_core ? 2e-6 : 0));
   }
   auto* const core = zone->create_link("core", 3e11 * workers / 4)->set_latency(1e-6);
   for (int r = 0; r < workers; ++r) {

@@ -1,4 +1,5 @@
-// Plans and simulates eight workers the way a user of the library would, and checks that something came out.
+// Plans and simulates eight workers the way a user of the library would, and checks that something
+// came out.
 #include <fmt/format.h>
 
 #include <ringsched/scheduler/error.hpp>
