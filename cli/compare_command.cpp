@@ -5,7 +5,7 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
-#include "ringsched/simulator/compare.hpp"
+#include "ringsched/scheduler/compare.hpp"
 #include "text.hpp"
 
 namespace ringsched {

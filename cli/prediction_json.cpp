@@ -80,7 +80,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
     list.clear();
   }
   for (std::size_t i = 0; i < r.workers.size(); ++i) {
-    const WorkerReport& w = r.workers[i];
+    const WorkerTimes& w = r.workers[i];
     list += fmt::format(
         "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
         "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "

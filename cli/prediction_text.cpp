@@ -21,7 +21,7 @@ double share(Picoseconds part, Picoseconds whole) {
 std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
 
 // Cells of a bar for four parts that add up to the whole, none lost to rounding.
-std::string bar(const WorkerReport& w, Picoseconds makespan) {
+std::string bar(const WorkerTimes& w, Picoseconds makespan) {
   static constexpr const char* cells[] = {"█", "▓", "░", "·"};
   const Picoseconds parts[] = {w.attending, w.overhead, w.waiting, w.out_of_work};
   std::string out;
@@ -51,7 +51,7 @@ std::string worker_table(const Report& r) {
        "out of work", "moving", "hidden"}};
   const std::size_t shown = std::min(kShownWorkers, r.workers.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    const WorkerReport& w = r.workers[i];
+    const WorkerTimes& w = r.workers[i];
     rows.push_back({fmt::format("{}", i), bar(w, r.makespan),
                     percent(share(w.attending, r.makespan)), percent(share(w.overhead, r.makespan)),
                     percent(share(w.waiting, r.makespan)),
@@ -80,7 +80,7 @@ std::string path_line(const PathShare& p) {
 
 bool moved(const Report& r) {
   return std::any_of(r.workers.begin(), r.workers.end(),
-                     [](const WorkerReport& w) { return w.transferring.value > 0; });
+                     [](const WorkerTimes& w) { return w.transferring.value > 0; });
 }
 
 std::string bound_line(const Report& r) {

@@ -50,7 +50,8 @@ void run(const SimulateCommand& c) {
     spread.makespans = makespans(p.workload, conditions, static_cast<std::uint32_t>(runs));
   }
   if (!c.timeline.empty())
-    write_timeline_file(predicted_timeline(p.workload, p.run, machine), c.timeline);
+    write_timeline_file(predicted_timeline(p.workload, p.run, machine, p.report.path_steps),
+                        c.timeline);
   if (c.format == Format::Json) {
     fmt::print("{}", prediction_json(p, answers, improvements(p), spread, c.path));
     return;

@@ -37,6 +37,11 @@ find_file(RINGSCHED_BOOST_GRAPH boost/graph/adjacency_list.hpp HINTS ${Boost_INC
 mark_as_advanced(RINGSCHED_BOOST_GRAPH)
 find_package(tomlplusplus 3 QUIET)
 find_package(CLI11 2 QUIET)
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(CAIRO QUIET IMPORTED_TARGET cairo>=1.16)
+  pkg_check_modules(GRAPHVIZ QUIET IMPORTED_TARGET libgvc>=2.42 libcgraph)
+endif()
 
 ringsched_dependency(fmt "${fmt_FOUND}" "${fmt_VERSION}" libfmt-dev "required")
 ringsched_dependency(simdjson "${simdjson_FOUND}" "${simdjson_VERSION}" libsimdjson-dev "required")
@@ -46,6 +51,10 @@ ringsched_dependency("toml++" "${tomlplusplus_FOUND}" "${tomlplusplus_VERSION}"
   libtomlplusplus-dev "required")
 ringsched_dependency(CLI11 "${CLI11_FOUND}" "${CLI11_VERSION}" libcli11-dev
   "no program `ringsched`")
+ringsched_dependency(Cairo "${CAIRO_FOUND}" "${CAIRO_VERSION}" "libcairo2-dev pkg-config"
+  "pictures as SVG and HTML, not as PDF and PNG")
+ringsched_dependency(Graphviz "${GRAPHVIZ_FOUND}" "${GRAPHVIZ_libgvc_VERSION}"
+  "libgraphviz-dev pkg-config" "task graphs as dot files only")
 if(RINGSCHED_TESTS)
   find_package(GTest QUIET)
   find_package(Python3 3.9 QUIET COMPONENTS Interpreter)

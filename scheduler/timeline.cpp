@@ -76,6 +76,59 @@ Picoseconds Timeline::makespan() const {
   return {last};
 }
 
+namespace {
+
+// Of what each task makes; few pairs of kind and region are distinct.
+class MadeBytes {
+ public:
+  explicit MadeBytes(const Plan& plan)
+      : plan_(plan), known_(plan.regions.size() * kTensorKinds, Bytes{-1}) {}
+  Bytes of(TaskId id) {
+    const Task& t = plan_.tasks[id.value];
+    if (t.kind == TaskKind::Send) return of(t.makes, t.region);
+    Bytes sum;
+    for (std::uint32_t o = 0; o < outputs_of(t.kind); ++o) {
+      const Tensor made = plan_.tensor(plan_.output(id, o));
+      sum = capped_sum(sum, of(made.kind, made.region));
+    }
+    return sum;
+  }
+  Bytes of(TensorKind kind, RegionId region) {
+    Bytes& known = known_[region.value * kTensorKinds + static_cast<std::size_t>(kind)];
+    if (known.value < 0) known = plan_.bytes(kind, region);
+    return known;
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<Bytes> known_;
+};
+
+void add_details(const Plan& plan, Timeline& out) {
+  MadeBytes bytes(plan);
+  out.details.resize(plan.tasks.size());
+  for (std::uint32_t i = 0; i < plan.tasks.size(); ++i) {
+    const Task& t = plan.tasks[i];
+    TaskDetail& d = out.details[i];
+    if (is_attend(t.kind)) d.pairs = plan.works[t.work.value].pairs;
+    d.bytes = bytes.of({i});
+    if (t.kind == TaskKind::Receive) {
+      d.needs[0] = t.peer;
+      continue;
+    }
+    std::size_t known = 0;
+    for (const TensorId input : t.inputs)
+      if (input.valid() && plan.producer(input).valid()) d.needs[known++] = plan.producer(input);
+  }
+  out.initial.resize(plan.problem.workers);
+  for (const InitialTensor& t : plan.initial) {
+    Bytes& sum = out.initial[t.worker.value];
+    sum = capped_sum(sum, bytes.of(t.kind, t.region));
+  }
+}
+
+}  // namespace
+
 Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view machine) {
   Timeline out;
   out.source = source;
@@ -103,11 +156,18 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
                 : is_transfer(t.kind) ? plan.tasks[t.peer.value].worker_index
                                       : row.queries;
   }
+  add_details(plan, out);
   return out;
 }
 
 std::string_view to_text(TimelineSource source) {
   return source == TimelineSource::Predicted ? "predicted" : "measured";
+}
+
+std::string_view to_text(StartedBy cause) {
+  static constexpr std::string_view names[kStartedBy] = {"nothing", "data", "lane", "buffers",
+                                                         "kernel"};
+  return names[static_cast<std::size_t>(cause)];
 }
 
 }  // namespace ringsched

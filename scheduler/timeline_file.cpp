@@ -1,8 +1,10 @@
 // Timelines as JSON text; docs/timeline-format.md describes it.
 #include <fmt/ranges.h>
-#include <algorithm>
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <limits>
 
 #include "json_fault.hpp"
 #include "plan_file_json.hpp"
@@ -18,9 +20,12 @@ using namespace plan_file;
 
 constexpr std::uint64_t kMostBytes = 0xffffffff - 64;
 constexpr std::size_t kDepth = 8;
-constexpr std::size_t kColumns = 9;
-constexpr const char* kColumnNames[kColumns] = {
-    "kind", "makes", "worker", "lane", "step", "queries", "other", "start_ps", "duration_ps"};
+constexpr std::size_t kColumns = 9;  // always there; with details there are kAllColumns
+constexpr std::size_t kAllColumns = 14;
+constexpr const char* kColumnNames[kAllColumns] = {
+    "kind",     "makes",       "worker", "lane",  "step",  "queries", "other",
+    "start_ps", "duration_ps", "pairs",  "bytes", "cause", "because", "needs"};
+constexpr std::int64_t kMostPs = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
@@ -43,6 +48,32 @@ std::string names(std::uint32_t count) {
   return "[" + out + "]";
 }
 
+void write_detail(const TaskDetail& d, std::string& text) {
+  fmt::format_to(std::back_inserter(text), ",{},{},{},{},[", d.pairs.value, d.bytes.value,
+                 static_cast<int>(d.cause),
+                 d.because.valid() ? std::int64_t{d.because.value} : std::int64_t{-1});
+  const char* before = "";
+  for (const TaskId id : d.needs)
+    if (id.valid()) {
+      fmt::format_to(std::back_inserter(text), "{}{}", before, id.value);
+      before = ",";
+    }
+  text += ']';
+}
+
+// A field with a list, where there is one.
+template <class List, class Format>
+void write_list(std::string& text, const char* field, const List& list, Format&& format) {
+  if (list.empty()) return;
+  text += fmt::format("\"{}\": [", field);
+  const char* before = "";
+  for (const auto& x : list) {
+    text += before + format(x);
+    before = ", ";
+  }
+  text += "],\n";
+}
+
 void write(const Timeline& t, std::string& text, const std::function<void(std::string&)>& flush) {
   const Problem& p = t.problem;
   text += "{\n\"format\": \"ringsched-timeline\",\n";
@@ -59,16 +90,26 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
   text +=
       fmt::format("\"kinds\": {},\n\"tensors\": {},\n\"lanes\": {},\n", names<TaskKind>(kTaskKinds),
                   names<TensorKind>(kTensorKinds), names<Lane>(kLanes));
+  const bool detailed = !t.details.empty();
+  if (detailed) text += fmt::format("\"causes\": {},\n", names<StartedBy>(kStartedBy));
+  write_list(text, "initial_bytes", t.initial, [](Bytes b) { return fmt::format("{}", b.value); });
+  write_list(text, "critical_path", t.critical_path, [](const CriticalStep& step) {
+    return fmt::format("[{},{},{}]", step.task.value, step.start.value,
+                       (step.end - step.start).value);
+  });
   text += "\"columns\": [";
-  for (std::size_t c = 0; c < kColumns; ++c)
+  for (std::size_t c = 0; c < (detailed ? kAllColumns : kColumns); ++c)
     text += fmt::format("{}\"{}\"", c == 0 ? "" : ", ", kColumnNames[c]);
   text += "],\n\"tasks\": [";
   const char* before = "\n";
-  for (const TimelineTask& x : t.tasks) {
-    fmt::format_to(std::back_inserter(text), "{}[{},{},{},{},{},{},{},{},{}]", before,
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) {
+    const TimelineTask& x = t.tasks[i];
+    fmt::format_to(std::back_inserter(text), "{}[{},{},{},{},{},{},{},{},{}", before,
                    static_cast<int>(x.kind), static_cast<int>(x.makes), x.worker,
                    static_cast<int>(x.lane), x.step, x.queries, x.other, x.start_ps,
                    x.end_ps - x.start_ps);
+    if (detailed) write_detail(t.details[i], text);
+    text += ']';
     before = ",\n";
     if (flush && text.size() > (1 << 20)) flush(text);
   }
@@ -127,40 +168,118 @@ Problem problem_of(const Where& where, dom::object o) {
   return p;
 }
 
-TimelineTask task_of(const Where& where, dom::element row, const Timeline& t,
-                     const std::vector<TaskKind>& kinds, const std::vector<TensorKind>& tensors,
-                     const std::vector<Lane>& lanes) {
+// What the numbers of a row stand for, and how large they may be.
+struct Meanings {
+  std::vector<TaskKind> kinds;
+  std::vector<TensorKind> tensors;
+  std::vector<Lane> lanes;
+  std::vector<StartedBy> causes;
+  std::int64_t workers = 0, tasks = 0;
+  bool detailed = false;
+};
+
+TaskDetail detail_of(const Where& where, const dom::element* cells, const Meanings& m) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const auto number = [&](std::size_t column, std::int64_t least, std::int64_t limit) {
+    return whole_number(where, kColumnNames[column], cells[column - kColumns], least, limit);
+  };
+  const auto task = [](std::int64_t n) {
+    return n < 0 ? TaskId{} : TaskId{static_cast<std::uint32_t>(n)};
+  };
+  TaskDetail d;
+  d.pairs = {number(9, 0, most)};
+  d.bytes = {number(10, 0, most)};
+  d.cause = m.causes[static_cast<std::size_t>(
+      number(11, 0, static_cast<std::int64_t>(m.causes.size()) - 1))];
+  d.because = task(number(12, -1, m.tasks - 1));
+  const dom::array needs = array(where, kColumnNames[13], cells[13 - kColumns]);
+  if (needs.size() > d.needs.size())
+    where.fail("\"needs\" has {} tasks, allowed are {}", needs.size(), d.needs.size());
+  std::size_t n = 0;
+  for (const dom::element e : needs)
+    d.needs[n++] = task(whole_number(where, kColumnNames[13], e, 0, m.tasks - 1));
+  return d;
+}
+
+void read_row(const Where& where, dom::element row, const Meanings& m, Timeline& t) {
+  const std::size_t columns = m.detailed ? kAllColumns : kColumns;
   dom::array cells;
-  if (row.get(cells) != simdjson::SUCCESS || cells.size() != kColumns)
-    where.fail("must be a list of {} numbers", kColumns);
-  std::array<std::int64_t, kColumns> n{};
-  constexpr std::int64_t most_ps = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
+  if (row.get(cells) != simdjson::SUCCESS || cells.size() != columns)
+    where.fail("must be a list of {} numbers", columns);
   const auto below = [](std::size_t count) { return static_cast<std::int64_t>(count) - 1; };
-  const std::int64_t most[kColumns] = {below(kinds.size()),
-                                       below(tensors.size()),
-                                       std::int64_t{t.problem.workers} - 1,
-                                       below(lanes.size()),
+  const std::int64_t most[kColumns] = {below(m.kinds.size()),
+                                       below(m.tensors.size()),
+                                       m.workers - 1,
+                                       below(m.lanes.size()),
                                        0xffffffff,
-                                       std::int64_t{t.problem.workers} - 1,
-                                       std::int64_t{t.problem.workers} - 1,
-                                       most_ps,
-                                       most_ps};
+                                       m.workers - 1,
+                                       m.workers - 1,
+                                       kMostPs,
+                                       kMostPs};
+  std::array<std::int64_t, kColumns> n{};
+  std::array<dom::element, kAllColumns - kColumns> rest;
   std::size_t c = 0;
   for (const dom::element cell : cells) {
-    n[c] = whole_number(where, kColumnNames[c], cell, 0, most[c]);
+    if (c < kColumns) {
+      n[c] = whole_number(where, kColumnNames[c], cell, 0, most[c]);
+    } else {
+      rest[c - kColumns] = cell;
+    }
     ++c;
   }
   TimelineTask x;
-  x.kind = kinds[static_cast<std::size_t>(n[0])];
-  x.makes = tensors[static_cast<std::size_t>(n[1])];
+  x.kind = m.kinds[static_cast<std::size_t>(n[0])];
+  x.makes = m.tensors[static_cast<std::size_t>(n[1])];
   x.worker = static_cast<std::uint16_t>(n[2]);
-  x.lane = lanes[static_cast<std::size_t>(n[3])];
+  x.lane = m.lanes[static_cast<std::size_t>(n[3])];
   x.step = static_cast<Step>(n[4]);
   x.queries = static_cast<std::uint16_t>(n[5]);
   x.other = static_cast<std::uint16_t>(n[6]);
   x.start_ps = n[7];
   x.end_ps = n[7] + n[8];
-  return x;
+  t.tasks.push_back(x);
+  if (m.detailed) t.details.push_back(detail_of(where, rest.data(), m));
+}
+
+// Whether there are columns with details.
+bool columns_of(const Where& where, dom::element list) {
+  std::vector<std::string_view> found;
+  for (const dom::element e : array(where, "columns", list))
+    found.push_back(string(where, "columns", e));
+  const bool known = found.size() <= kAllColumns &&
+                     std::equal(found.begin(), found.end(), std::begin(kColumnNames));
+  if (!known || (found.size() != kColumns && found.size() != kAllColumns))
+    where.fail("\"columns\" must be: {}; and may go on: {}",
+               fmt::join(kColumnNames, kColumnNames + kColumns, ", "),
+               fmt::join(kColumnNames + kColumns, kColumnNames + kAllColumns, ", "));
+  return found.size() == kAllColumns;
+}
+
+void read_initial(const Where& where, dom::object o, Timeline& t) {
+  dom::element list;
+  if (o["initial_bytes"].get(list) != simdjson::SUCCESS) return;
+  const dom::array bytes = array(where, "initial_bytes", list);
+  if (bytes.size() != t.problem.workers)
+    where.fail("\"initial_bytes\" has {} numbers for {} workers", bytes.size(), t.problem.workers);
+  for (const dom::element e : bytes)
+    t.initial.push_back(
+        {whole_number(where, "initial_bytes", e, 0, std::numeric_limits<std::int64_t>::max())});
+}
+
+void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t) {
+  dom::element list;
+  if (o["critical_path"].get(list) != simdjson::SUCCESS) return;
+  std::int64_t number = 0;
+  for (const dom::element e : array(file, "critical_path", list)) {
+    const Where where{file.file, "critical path step", number++};
+    dom::array cells;
+    if (e.get(cells) != simdjson::SUCCESS || cells.size() != 3)
+      where.fail("must be a list of task, start_ps and duration_ps");
+    const std::int64_t task = whole_number(where, "task", cells.at(0).value(), 0, tasks - 1);
+    const std::int64_t start = whole_number(where, "start_ps", cells.at(1).value(), 0, kMostPs);
+    const std::int64_t took = whole_number(where, "duration_ps", cells.at(2).value(), 0, kMostPs);
+    t.critical_path.push_back({{static_cast<std::uint32_t>(task)}, {start}, {start + took}});
+  }
 }
 
 Timeline timeline_in(dom::element document, std::string_view file) {
@@ -184,19 +303,23 @@ Timeline timeline_in(dom::element document, std::string_view file) {
   dom::element part;
   if (o["problem"].get(part) != simdjson::SUCCESS) where.fail("\"problem\" is missing");
   t.problem = problem_of(where, object(where, "problem", part));
-  const auto kinds = meanings<TaskKind>(where, "kinds", o, kTaskKinds);
-  const auto tensors = meanings<TensorKind>(where, "tensors", o, kTensorKinds);
-  const auto lanes = meanings<Lane>(where, "lanes", o, kLanes);
+  Meanings m;
+  m.kinds = meanings<TaskKind>(where, "kinds", o, kTaskKinds);
+  m.tensors = meanings<TensorKind>(where, "tensors", o, kTensorKinds);
+  m.lanes = meanings<Lane>(where, "lanes", o, kLanes);
   if (o["columns"].get(part) != simdjson::SUCCESS) where.fail("\"columns\" is missing");
-  std::size_t c = 0;
-  for (const dom::element e : array(where, "columns", part))
-    if (c == kColumns || string(where, "columns", e) != kColumnNames[c++])
-      where.fail("\"columns\" must be: {}", fmt::join(kColumnNames, ", "));
-  if (c != kColumns) where.fail("\"columns\" must be: {}", fmt::join(kColumnNames, ", "));
+  m.detailed = columns_of(where, part);
+  if (m.detailed) m.causes = meanings<StartedBy>(where, "causes", o, kStartedBy);
   if (o["tasks"].get(part) != simdjson::SUCCESS) where.fail("\"tasks\" is missing");
+  const dom::array rows = array(where, "tasks", part);
   std::int64_t number = 0;
-  for (const dom::element row : array(where, "tasks", part))
-    t.tasks.push_back(task_of(Where{file, "task", number++}, row, t, kinds, tensors, lanes));
+  for ([[maybe_unused]] const dom::element row : rows) ++m.tasks;  // size() stops at 2^24
+  m.workers = t.problem.workers;
+  t.tasks.reserve(static_cast<std::size_t>(m.tasks));
+  if (m.detailed) t.details.reserve(static_cast<std::size_t>(m.tasks));
+  for (const dom::element row : rows) read_row(Where{file, "task", number++}, row, m, t);
+  read_initial(where, o, t);
+  read_path(where, o, m.tasks, t);
   return t;
 }
 

@@ -1,13 +1,45 @@
 #include "ringsched/simulator/predicted_timeline.hpp"
 
+#include "engines.hpp"
+
 namespace ringsched {
 
-Timeline predicted_timeline(const Workload& w, const Simulation& run, const Machine& machine) {
+namespace {
+
+StartedBy started_by(Cause::Kind kind) {
+  switch (kind) {
+    case Cause::Data:
+      return StartedBy::Data;
+    case Cause::Lane:
+      return StartedBy::Lane;
+    case Cause::Control:
+      return StartedBy::Buffers;
+    case Cause::Kernel:
+      return StartedBy::Kernel;
+    case Cause::None:
+    case Cause::Member:
+      break;
+  }
+  return StartedBy::Nothing;
+}
+
+}  // namespace
+
+Timeline predicted_timeline(const Workload& w, const Simulation& run, const Machine& machine,
+                            const std::vector<PathStep>& critical_path) {
   Timeline out = timeline_of(*w.plan, TimelineSource::Predicted, machine.name);
+  // A group starts as one: what fixed the start of its first member fixed that of the others.
+  std::vector<Cause> of_group(std::size_t{w.plan->problem.workers} * kLanes);
   for (std::size_t i = 0; i < out.tasks.size(); ++i) {
     out.tasks[i].start_ps = run.start[i];
     out.tasks[i].end_ps = run.end[i];
+    Cause& cause = of_group[lane_of(w.plan->tasks[i])];
+    if (!w.plan->tasks[i].with_previous) cause = run.cause[i];
+    out.details[i].cause = started_by(cause.kind);
+    if (out.details[i].cause != StartedBy::Nothing) out.details[i].because = {cause.task};
   }
+  for (const PathStep& step : critical_path)
+    out.critical_path.push_back({step.task, step.start, step.end});
   return out;
 }
 

@@ -4,7 +4,6 @@
 
 #include "critical_path.hpp"
 #include "engines.hpp"
-#include "intervals.hpp"
 #include "kernel_time.hpp"
 #include "ringsched/scheduler/error.hpp"
 
@@ -12,86 +11,14 @@ namespace ringsched {
 
 namespace {
 
-// All that one worker did, as times.
-struct Activity {
-  Intervals computing;
-  Intervals transferring[kLanes];  // by lane: from when both ends are posted
-  Intervals posted[kLanes];        // by lane: from when this end is
-};
-
-std::vector<Activity> activities(const Plan& plan, const Simulation& run,
-                                 std::vector<WorkerReport>& workers) {
-  std::vector<Activity> all(plan.problem.workers);
+RunTimes times_of(const Plan& plan, const Simulation& run) {
+  Accounting books(plan.problem.workers);
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& task = plan.tasks[id];
-    Activity& a = all[task.worker_index];
-    WorkerReport& w = workers[task.worker_index];
-    const std::int64_t start = run.start[id], end = run.end[id];
-    if (!is_transfer(task.kind)) {
-      a.computing.add(start, end);
-      (is_attend(task.kind) ? w.attending : w.overhead).value += end - start;
-      continue;
-    }
-    const auto lane = static_cast<std::size_t>(task.lane);
-    const std::int64_t begin = std::max(start, run.start[task.peer.value]);
-    if (task.kind == TaskKind::Receive)
-      w.waiting_for_sender =
-          capped_sum(w.waiting_for_sender, Picoseconds{std::min(begin, end) - start});
-    a.transferring[lane].add(std::min(begin, end), end);
-    a.posted[lane].add(start, end);
+    const Task& t = plan.tasks[id];
+    books.add(t.kind, t.worker_index, t.lane, run.start[id], run.end[id],
+              is_transfer(t.kind) ? run.start[t.peer.value] : 0);
   }
-  for (Activity& a : all)
-    for (std::size_t l = 0; l < kLanes; ++l) {
-      a.transferring[l].settle();
-      a.posted[l].settle();
-    }
-  return all;
-}
-
-Intervals any_lane(const Intervals (&lanes)[kLanes]) {
-  Intervals all = lanes[0];
-  for (std::size_t l = 1; l < kLanes; ++l) all = united(all, lanes[l]);
-  return all;
-}
-
-void count_worker(const Activity& a, Picoseconds makespan, WorkerReport& w) {
-  const std::int64_t computing = a.computing.length();
-  const std::int64_t last = a.computing.last();
-  w.waiting = {last - computing};
-  w.out_of_work = makespan - Picoseconds{last};
-
-  const Intervals transferring = any_lane(a.transferring), posted = any_lane(a.posted);
-  w.transferring = {transferring.length()};
-  w.hidden = {common_length(transferring, a.computing)};
-  const Intervals busy = united(a.computing, posted);
-  w.hta_span = {busy.last() - busy.first()};
-  w.hta_busy = {busy.length()};
-  w.hta_communication = {posted.length()};
-  w.hta_overlapped = {common_length(posted, a.computing)};
-}
-
-double share_of(std::int64_t part, double whole) {
-  return whole > 0 ? static_cast<double>(part) / whole : 0;
-}
-
-// In double: over many workers the sum of times that each fit may not.
-void count_fractions(Report& r) {
-  double idle = 0, hta_idle = 0, transferring = 0, hidden = 0, posted = 0, overlapped = 0;
-  for (const WorkerReport& w : r.workers) {
-    idle += static_cast<double>((w.waiting + w.out_of_work).value);
-    transferring += static_cast<double>(w.transferring.value);
-    hidden += static_cast<double>(w.hidden.value);
-    posted += static_cast<double>(w.hta_communication.value);
-    overlapped += static_cast<double>(w.hta_overlapped.value);
-    hta_idle += share_of((w.hta_span - w.hta_busy).value, static_cast<double>(w.hta_span.value));
-  }
-  const auto workers = static_cast<double>(r.workers.size());
-  if (r.makespan.value > 0)
-    r.idle_fraction = idle / (static_cast<double>(r.makespan.value) * workers);
-  r.hta_idle_fraction = hta_idle / workers;
-  if (transferring > 0) r.overlap_fraction = hidden / transferring;
-  if (posted > 0) r.hta_overlap_fraction = overlapped / posted;
-  r.exposed_communication = {static_cast<std::int64_t>((transferring - hidden) / workers)};
+  return books.close(run.makespan);
 }
 
 void count_links(const Workload& w, const Simulation& run, Report& r) {
@@ -159,13 +86,7 @@ Report report(const Workload& w, const Simulation& run, const Conditions& condit
   const Plan& plan = *w.plan;
   const Costs costs(w, conditions);
   Report r;
-  r.makespan = run.makespan;
-  r.workers.resize(plan.problem.workers);
-  {
-    const std::vector<Activity> all = activities(plan, run, r.workers);
-    for (std::size_t i = 0; i < all.size(); ++i) count_worker(all[i], r.makespan, r.workers[i]);
-  }
-  count_fractions(r);
+  static_cast<RunTimes&>(r) = times_of(plan, run);
   count_bounds(w, costs, r.bounds);
   count_links(w, run, r);
   critical_path(w, run, costs, conditions, r.path, r.path_steps);

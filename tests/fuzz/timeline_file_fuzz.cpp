@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "ringsched/scheduler/compare.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/timeline.hpp"
-#include "ringsched/simulator/compare.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ringsched;

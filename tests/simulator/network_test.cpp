@@ -20,7 +20,8 @@ using ::testing::IsEmpty;
 
 std::vector<std::string> way(const Network& n, std::uint32_t from, std::uint32_t to) {
   std::vector<std::string> names;
-  for (const LinkId l : n.route(WorkerId{from}, WorkerId{to}).over()) names.push_back(n.name(l));
+  const Route route = n.route(WorkerId{from}, WorkerId{to});
+  for (const LinkId l : route.over()) names.push_back(n.name(l));
   return names;
 }
 
@@ -61,7 +62,7 @@ TEST(Network, OfAMeshHasALinkForEachPairAndDirection) {
       if (a == b) continue;
       EXPECT_THAT(way(n, a, b),
                   ElementsAre("device " + std::to_string(a) + " to " + std::to_string(b)));
-      ++used[n.route(WorkerId{a}, WorkerId{b}).over()[0].value];
+      ++used[n.route(WorkerId{a}, WorkerId{b}).links[0].value];
       EXPECT_DOUBLE_EQ(rate(n, a, b), 0.1);
     }
   EXPECT_EQ(used.size(), 6u);

@@ -81,7 +81,7 @@ void expect_counted_again(const Plan& plan, const Simulation& run, const Report&
   ASSERT_EQ(r.workers.size(), plan.problem.workers);
   double computing = 0, moving = 0, hidden = 0;
   for (std::uint32_t i = 0; i < plan.problem.workers; ++i) {
-    const WorkerReport& w = r.workers[i];
+    const WorkerTimes& w = r.workers[i];
     ASSERT_EQ(w.attending + w.overhead + w.waiting + w.out_of_work, r.makespan) << i;
     for (const Picoseconds part : {w.attending, w.overhead, w.waiting, w.out_of_work})
       ASSERT_GE(part.value, 0) << i;

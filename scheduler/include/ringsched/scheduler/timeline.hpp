@@ -4,6 +4,7 @@
 // docs/timeline-format.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,6 +36,35 @@ struct TimelineTask {
 };
 static_assert(sizeof(TimelineTask) == 32);
 
+// What fixed when a task started.
+enum class StartedBy : std::uint8_t {
+  Nothing,  // it started at once
+  Data,     // an input was made or arrived
+  Lane,     // its lane was busy
+  Buffers,  // a control edge: a buffer, or a limit on how far communication runs ahead
+  Kernel,   // the SMs were busy with a kernel
+};
+inline constexpr std::uint32_t kStartedBy = 5;
+
+// What a task has to do with others.
+struct TaskDetail {
+  Pairs pairs;                    // attends only
+  Bytes bytes;                    // of what it makes; sends: of what they carry
+  std::array<TaskId, 3> needs{};  // the makers of what it reads; a receive: its send
+  TaskId because;                 // the task that fixed its start
+  StartedBy cause = StartedBy::Nothing;
+
+  friend bool operator==(const TaskDetail&, const TaskDetail&) = default;
+};
+
+// A piece of the critical path: the time from start to end is owed to this task.
+struct CriticalStep {
+  TaskId task;
+  Picoseconds start, end;
+
+  friend bool operator==(const CriticalStep&, const CriticalStep&) = default;
+};
+
 struct Timeline {
   TimelineSource source = TimelineSource::Predicted;
   std::string program;  // what made it, with its version
@@ -43,6 +73,9 @@ struct Timeline {
   std::string plan_hash;
   Problem problem;
   std::vector<TimelineTask, PageAllocator<TimelineTask>> tasks;  // by TaskId
+  std::vector<TaskDetail, PageAllocator<TaskDetail>> details;    // likewise; empty: not known
+  std::vector<CriticalStep> critical_path;                       // in time's order; may be empty
+  std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
 
   Picoseconds makespan() const;
   friend bool operator==(const Timeline&, const Timeline&) = default;
@@ -51,10 +84,11 @@ struct Timeline {
 // Sixteen digits that differ for plans that differ in what they do.
 std::string plan_hash(const Plan&);
 
-// The timeline of a plan with all times zero.
+// The timeline of a plan with all times zero, and all details but causes.
 Timeline timeline_of(const Plan&, TimelineSource, std::string_view machine);
 
 std::string_view to_text(TimelineSource);
+std::string_view to_text(StartedBy);
 
 std::string write_timeline(const Timeline&);
 // Written aside and renamed. Throw Error.

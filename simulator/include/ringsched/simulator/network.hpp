@@ -24,7 +24,8 @@ struct Route {
   std::uint32_t count = 0;
   Distance distance = Distance::SameDevice;
 
-  std::span<const LinkId> over() const { return {links.data(), count}; }
+  std::span<const LinkId> over() const& { return {links.data(), count}; }
+  std::span<const LinkId> over() && = delete;  // it would outlive the route
 };
 
 class Network {

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
 namespace ringsched {
 
-Timeline predicted_timeline(const Workload&, const Simulation&, const Machine&);
+// With its critical path, as report() found it, where that is given.
+Timeline predicted_timeline(const Workload&, const Simulation&, const Machine&,
+                            const std::vector<PathStep>& critical_path = {});
 
 }  // namespace ringsched

@@ -5,23 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/accounting.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
 namespace ringsched {
-
-struct WorkerReport {
-  // Where its makespan went: these add up to it.
-  Picoseconds attending;
-  Picoseconds overhead;     // merges, sums, preparation, launches of those
-  Picoseconds waiting;      // before a task that is still to come
-  Picoseconds out_of_work;  // after its last task
-  // Of its communication.
-  Picoseconds waiting_for_sender;  // receives that are posted while the sender is not
-  Picoseconds transferring;        // at least one message on its way, to or from here
-  Picoseconds hidden;              // ... while it computes
-  // As HolisticTraceAnalysis counts, from its first task to its last.
-  Picoseconds hta_span, hta_busy, hta_communication, hta_overlapped;
-};
 
 // What the time on the longest path went to.
 struct PathShare {
@@ -51,14 +38,8 @@ struct LinkReport {
   double utilisation = 0;  // of what it could carry during the makespan
 };
 
-struct Report {
-  Picoseconds makespan;
-  double idle_fraction = 0;
-  double hta_idle_fraction = 0;
-  double overlap_fraction = 1;  // likewise of no communication: none is exposed
-  double hta_overlap_fraction = 1;
-  Picoseconds exposed_communication;  // per worker, on average
-  std::vector<WorkerReport> workers;
+// The accounts of the run, and what only a simulator can tell.
+struct Report : RunTimes {
   std::vector<LinkReport> links;  // those that carried something, busiest first
   PathShare path;
   std::vector<PathStep> path_steps;  // from the start of the run to its end

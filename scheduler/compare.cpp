@@ -1,4 +1,4 @@
-#include "ringsched/simulator/compare.hpp"
+#include "ringsched/scheduler/compare.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "ringsched/simulator/compare.hpp"
+#include "ringsched/scheduler/compare.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

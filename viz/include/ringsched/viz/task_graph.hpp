@@ -1,0 +1,27 @@
+// The task graph of a plan, laid out by Graphviz: a cluster for each worker, a rank for each step,
+// and only the edges that others do not imply.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+struct GraphPart {
+  std::optional<WorkerId> worker;  // none: all workers
+  Step first_step = 0;
+  Step last_step = std::numeric_limits<Step>::max();
+};
+
+// As a dot file. Throws Error, with what to do instead, for more tasks than anyone can read.
+std::string task_graph_dot(const Plan&, const GraphPart& = {});
+
+enum class GraphFormat : std::uint8_t { Svg, Pdf, Png };
+// What Graphviz makes of a dot file. Throws Error where Graphviz was not found at build time.
+std::string laid_out(const std::string& dot, GraphFormat);
+
+}  // namespace ringsched
