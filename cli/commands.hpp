@@ -15,6 +15,7 @@ void add_machines_command(CLI::App& program, ExitCode& code);
 void add_simulate_command(CLI::App& program, ExitCode& code);
 void add_sweep_command(CLI::App& program, ExitCode& code);
 void add_compare_command(CLI::App& program, ExitCode& code);
+void add_render_command(CLI::App& program, ExitCode& code);
 void add_export_command(CLI::App& program, ExitCode& code);
 void add_validate_command(CLI::App& program, ExitCode& code);
 

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   add_simulate_command(program, code);
   add_sweep_command(program, code);
   add_compare_command(program, code);
+  add_render_command(program, code);
   add_export_command(program, code);
   add_validate_command(program, code);
 

@@ -31,12 +31,8 @@ PlanSummary summarise(const Plan& plan) {
 }
 
 std::string headline(const Plan& plan) {
-  const Problem& p = plan.problem;
-  return fmt::format("{}: {}, {} tokens, {} heads ({} kv) x {}, {}, {}, {}",
-                     plan.schedule.empty() ? "plan" : printable(plan.schedule),
-                     counted(p.workers, "worker"), grouped(p.tokens.value), p.heads, p.kv_heads,
-                     p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
-                     p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
+  return fmt::format("{}: {}, {}", plan.schedule.empty() ? "plan" : printable(plan.schedule),
+                     counted(plan.problem.workers, "worker"), described(plan.problem));
 }
 
 std::string tasks_line(const PlanSummary& s) {

@@ -4,13 +4,17 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
+#include "pictures.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/timeline.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/viz/block_map.hpp"
+#include "ringsched/viz/gantt.hpp"
 #include "stage.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -21,14 +25,49 @@ struct SimulateCommand {
   ProblemFlags problem;
   MachineFlags machine;
   std::string plan_file;
-  std::string timeline;
+  std::string timeline, gantt, block_map;
   std::vector<std::string> questions;
   std::string runs = "1";
-  bool path = false;
+  bool path = false, no_chart = false;
   Format format = Format::Text;
 };
 
+constexpr std::uint32_t kChartWorkers = 16;  // more do not fit a screen
+
+// The names of files are checked before any work is done.
+struct Outputs {
+  explicit Outputs(const SimulateCommand& c) {
+    if (!c.gantt.empty()) gantt = file_kind(c.gantt, "--gantt", kGanttKinds);
+    if (!c.block_map.empty()) block_map = file_kind(c.block_map, "--block-map", kPictureKinds);
+  }
+  FileKind gantt = FileKind::Svg, block_map = FileKind::Svg;
+};
+
+// Says what was written where, a line each.
+std::string write_outputs(const SimulateCommand& c, const Outputs& kinds, const Plan& plan,
+                          const Timeline& timeline) {
+  std::string lines;
+  const auto wrote = [&](const char* what, const std::string& file) {
+    lines += fmt::format("{:<10} {}\n", what, file);
+  };
+  if (!c.timeline.empty()) {
+    write_timeline_file(timeline, c.timeline);
+    wrote("timeline", c.timeline);
+  }
+  if (!c.gantt.empty()) {
+    write_picture(gantt(timeline), kinds.gantt, c.gantt, kPixels);
+    wrote("gantt", c.gantt);
+  }
+  if (!c.block_map.empty()) {
+    const Plan* const plans[] = {&plan};
+    write_picture(block_map(plans), kinds.block_map, c.block_map, kPixels);
+    wrote("block map", c.block_map);
+  }
+  return lines;
+}
+
 void run(const SimulateCommand& c) {
+  const Outputs kinds(c);
   const Machine machine = c.machine.machine();
   const double diagonal = c.machine.diagonal();
   const std::int64_t runs = parse_count(c.runs, "--runs");
@@ -49,15 +88,20 @@ void run(const SimulateCommand& c) {
     const Stage stage(fmt::format("{} runs", runs), true);
     spread.makespans = makespans(p.workload, conditions, static_cast<std::uint32_t>(runs));
   }
-  if (!c.timeline.empty())
-    write_timeline_file(predicted_timeline(p.workload, p.run, machine, p.report.path_steps),
-                        c.timeline);
+  const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers;
+  std::string written, drawn;
+  if (chart || !c.timeline.empty() || !c.gantt.empty() || !c.block_map.empty()) {
+    const Timeline timeline = predicted_timeline(p.workload, p.run, machine, p.report.path_steps);
+    written = write_outputs(c, kinds, proved.plan, timeline);
+    if (chart) drawn = terminal_chart(timeline);
+  }
   if (c.format == Format::Json) {
     fmt::print("{}", prediction_json(p, answers, improvements(p), spread, c.path));
     return;
   }
   fmt::print("{}", prediction_text(p, answers, improvements(p), spread, c.path));
-  if (!c.timeline.empty()) fmt::print("{:<10} {}\n", "timeline", c.timeline);
+  if (!drawn.empty()) fmt::print("\n{}", drawn);
+  if (!written.empty()) fmt::print("\n{}", written);
 }
 
 }  // namespace
@@ -81,6 +125,12 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   app->add_flag("--path", command->path, "list the tasks of the critical path");
   app->add_option("--timeline", command->timeline, "write all tasks with their times here")
       ->type_name("FILE");
+  app->add_option("--gantt", command->gantt, "draw the run here: .svg, .pdf or .png")
+      ->type_name("FILE");
+  app->add_option("--block-map", command->block_map,
+                  "draw who computes which block here: .svg, .pdf\nor .png")
+      ->type_name("FILE");
+  app->add_flag("--no-chart", command->no_chart, "no chart of the run below the table");
   add_format_flag(*app, command->format);
   app->callback([command] { run(*command); });
 }

@@ -36,58 +36,6 @@ std::string some_file(const std::string& name) {
   return name.empty() ? "the name of the file is empty" : "";
 }
 
-std::string human(Bytes bytes) {
-  static constexpr std::array<std::string_view, 7> units = {"B",   "KiB", "MiB", "GiB",
-                                                            "TiB", "PiB", "EiB"};
-  if (bytes.value == std::numeric_limits<std::int64_t>::max()) return "8 EiB or more";
-  double value = static_cast<double>(bytes.value);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes.value)
-                   : fmt::format("{:.1f} {}", value, units[unit]);
-}
-
-std::string duration(Picoseconds ps) {
-  const double us = static_cast<double>(ps.value) * 1e-6;
-  if (us == 0) return "0 us";
-  if (us < 0.01) return fmt::format("{} ps", ps.value);
-  static constexpr std::array<std::pair<double, const char*>, 3> units = {
-      {{1, "us"}, {1e3, "ms"}, {1e6, "s"}}};
-  std::size_t unit = 0;
-  while (unit + 1 < units.size() && us >= 999.5 * units[unit].first) ++unit;
-  const double value = us / units[unit].first;
-  return fmt::format("{:.{}f} {}", value,
-                     value < 9.995   ? 2
-                     : value < 99.95 ? 1
-                                     : 0,
-                     units[unit].second);
-}
-
-std::string signed_duration(Picoseconds ps) {
-  if (ps.value == 0) return "0 us";
-  return (ps.value < 0 ? "-" : "+") + duration({ps.value < 0 ? -ps.value : ps.value});
-}
-
-std::string microseconds(Picoseconds ps) {
-  std::string text = fmt::format("{}.{:06}", ps.value / 1'000'000, ps.value % 1'000'000);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) text.pop_back();
-  return text;
-}
-
-std::string grouped(std::int64_t n) {
-  std::string digits = fmt::format("{}", n);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    if (digits[at - 1] != '-') digits.insert(at, 1, ' ');
-  }
-  return digits;
-}
-
-std::string counted(std::int64_t n, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
-}
-
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,0 +1,43 @@
+#include "pictures.hpp"
+
+#include <algorithm>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::string_view kEnds[] = {".svg", ".pdf", ".png", ".html", ".dot", ".json"};
+
+std::string_view end_of(FileKind kind) { return kEnds[static_cast<std::size_t>(kind)]; }
+
+}  // namespace
+
+FileKind file_kind(const std::string& path, const std::string& flag,
+                   std::span<const FileKind> allowed) {
+  std::string names;
+  for (const FileKind kind : allowed) {
+    if (path.size() > end_of(kind).size() && path.ends_with(end_of(kind))) return kind;
+    names += (names.empty()            ? ""
+              : kind == allowed.back() ? " or "
+                                       : ", ") +
+             std::string(end_of(kind));
+  }
+  fail("{} {}: the name must end in {}", flag, path, names);
+}
+
+void write_text(const std::string& text, const std::string& path) {
+  NewFile file(path);
+  file.append(text);
+  file.finish();
+}
+
+void write_picture(const Picture& p, FileKind kind, const std::string& path, double scale) {
+  NewFile file(path);  // first, so that an unwritable place is told before the work
+  file.append(kind == FileKind::Svg ? svg(p) : kind == FileKind::Pdf ? pdf(p) : png(p, scale));
+  file.finish();
+}
+
+}  // namespace ringsched

@@ -1,0 +1,30 @@
+// Pictures of plans and timelines as files of any kind.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/viz/picture.hpp"
+
+namespace ringsched {
+
+enum class FileKind : std::uint8_t { Svg, Pdf, Png, Html, Dot, Json };
+
+// By how the name ends. Throws Error that lists the allowed ends, those for which `allowed` is
+// true.
+FileKind file_kind(const std::string& path, const std::string& flag,
+                   std::span<const FileKind> allowed);
+
+inline constexpr FileKind kPictureKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png};
+inline constexpr FileKind kGanttKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png};
+
+inline constexpr double kPixels = 2;  // per point of a PNG, if nothing else is said
+
+// Written aside and renamed. `scale`: pixels per point, of a PNG.
+void write_picture(const Picture&, FileKind, const std::string& path, double scale);
+void write_text(const std::string& text, const std::string& path);
+
+}  // namespace ringsched

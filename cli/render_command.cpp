@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "commands.hpp"
+#include "machine_flags.hpp"
+#include "pictures.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/viz/block_map.hpp"
+#include "ringsched/viz/gantt.hpp"
+#include "terminal.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct RenderCommand {
+  std::vector<std::string> files;
+  std::string output, as;
+  double width = 1100, scale = 2;
+  bool no_path = false;
+};
+
+// Timelines and plans both say what they are near their beginning. What is neither is read as a
+// plan, which says what is wrong with it.
+bool is_timeline(const std::string& path) {
+  if (path == "-") return true;
+  std::string head(4096, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find("\"ringsched-timeline\"") != head.npos;
+}
+
+void render_timelines(const RenderCommand& c) {
+  std::vector<Timeline> timelines;
+  for (const std::string& file : c.files) timelines.push_back(read_timeline_file(file));
+  if (c.output.empty()) {
+    for (const Timeline& t : timelines) fmt::print("{}", terminal_chart(t));
+    return;
+  }
+  const FileKind kind = file_kind(c.output, "--output", kGanttKinds);
+  if (timelines.size() > 2)
+    fail("a chart shows one timeline, or two against each other, not {}", timelines.size());
+  const GanttOptions options{c.width, !c.no_path};
+  write_picture(timelines.size() == 1 ? gantt(timelines[0], options)
+                                      : gantt(timelines[0], timelines[1], options),
+                kind, c.output, c.scale);
+}
+
+void render_plans(const RenderCommand& c) {
+  if (c.output.empty()) fail("a plan is drawn to a file: give --output map.svg (or .pdf, .png)");
+  const FileKind kind = file_kind(c.output, "--output", kPictureKinds);
+  std::vector<Plan> plans;
+  for (const std::string& file : c.files) plans.push_back(read_plan_file(file));
+  std::vector<const Plan*> all;
+  for (const Plan& p : plans) all.push_back(&p);
+  write_picture(block_map(all), kind, c.output, c.scale);
+}
+
+void run(const RenderCommand& c) {
+  std::size_t timelines = 0;
+  for (const std::string& file : c.files) timelines += is_timeline(file) ? 1 : 0;
+  if (timelines != 0 && timelines != c.files.size())
+    fail("plans and timelines do not go into one picture");
+  timelines > 0 ? render_timelines(c) : render_plans(c);
+  if (!c.output.empty()) fmt::print("{}\n", c.output);
+}
+
+}  // namespace
+
+void add_render_command(CLI::App& program, ExitCode&) {
+  CLI::App* app = program.add_subcommand("render", "Draw plans and timelines");
+  auto command = std::make_shared<RenderCommand>();
+  app->add_option("FILE", command->files,
+                  "timelines: one, or two to compare; or plans,\nto be drawn side by side")
+      ->type_name("")
+      ->required();
+  app->add_option("-o,--output", command->output,
+                  "what to write: .svg, .pdf or .png; without it a\ntimeline is drawn here")
+      ->type_name("FILE");
+  app->add_option("--width", command->width, "of a chart of a timeline, in points (1100)")
+      ->type_name("POINTS");
+  app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")
+      ->check(CLI::Range(0.1, 20.0))
+      ->type_name("NUMBER");
+  app->add_flag("--no-critical-path", command->no_path, "do not outline the critical path");
+  app->callback([command] { run(*command); });
+}
+
+}  // namespace ringsched

@@ -1,0 +1,230 @@
+#include "ringsched/viz/block_map.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::size_t kMostChunks = 256;
+constexpr std::size_t kInARow = 3;
+constexpr double kEdge = 16, kBetween = 36, kBetweenRows = 66, kHead = 104, kAxis = 34;
+constexpr double kSide = 330, kLargestCell = 60;  // of one map; of one block
+
+struct Size {
+  double width = 0, height = 0;
+};
+
+class Map {
+ public:
+  Map(const Plan& plan, double left, double top, std::vector<Shape>& out)
+      : plan_(plan), left_(left), top_(top), out_(out) {
+    const std::size_t n = plan.layout.chunks.size();
+    if (n > kMostChunks)
+      fail("a block map of {} chunks: allowed are {}; a plan of fewer workers shows the same", n,
+           kMostChunks);
+    cell_ = std::min(kLargestCell, kSide / static_cast<double>(n));
+    std::vector<std::uint32_t> order(n);
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return plan.layout.chunks[a].start < plan.layout.chunks[b].start;
+    });
+    place_.resize(n);
+    for (std::uint32_t i = 0; i < n; ++i) place_[order[i]] = i;
+  }
+
+  Size draw() {
+    const double side = cell_ * static_cast<double>(place_.size());
+    out_.emplace_back(Box{left_ + kAxis, top_, side, side, {}, Hatch::None, ink::rule, 1, {}});
+    for (const Task& t : plan_.tasks)
+      if (t.kind == TaskKind::Attend ||
+          (t.kind == TaskKind::AttendBackward && plan_.problem.pass == Pass::Backward))
+        draw_attend(t);
+    draw_axes(side);
+    return {kAxis + side, side + 30};
+  }
+  bool helped() const { return helped_; }
+  bool named() const { return named_; }
+
+ private:
+  // A block of the attend, one chunk by one chunk.
+  void draw_attend(const Task& t) {
+    const Region queries = plan_.regions[t.region.value], keys = plan_.regions[t.keys.value];
+    for (std::uint32_t q = queries.first.value; q < queries.end(); ++q)
+      for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) draw_block(t, q, k);
+  }
+
+  void draw_block(const Task& t, std::uint32_t q, std::uint32_t k) {
+    const Tile tile =
+        plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), plan_.layout.ranges({{k}, 1}));
+    if (tile.form == TileForm::Empty) return;
+    const double gap = cell_ >= 6 ? 0.5 : 0;
+    const double x0 = left_ + kAxis + cell_ * place_[k] + gap, x1 = x0 + cell_ - 2 * gap;
+    const double y0 = top_ + cell_ * place_[q] + gap, y1 = y0 + cell_ - 2 * gap;
+    const Colour fill = worker_colour(t.worker_index, plan_.problem.workers);
+    const bool helps = plan_.layout.owner({q}).value != t.worker_index;
+    helped_ = helped_ || helps;
+    const bool half = tile.form == TileForm::Causal || tile.form == TileForm::StrictlyCausal;
+    if (half) {
+      out_.emplace_back(Area{{{x0, y0}, {x1, y1}, {x0, y1}}, fill});
+    } else {
+      Box b{x0, y0, x1 - x0, y1 - y0, fill, helps && cell_ >= 6 ? Hatch::Diagonal : Hatch::None,
+            {}, 1,  {}};
+      if (tile.form == TileForm::Other)  // as pale as the mask is sparse
+        b.fill =
+            mixed(ink::white, fill,
+                  0.25 + 0.75 * static_cast<double>(tile.pairs.value) /
+                             (static_cast<double>(tile.rows) * static_cast<double>(tile.keys)));
+      b.about = fmt::format("worker {}, step {}", t.worker_index, t.step);
+      out_.emplace_back(std::move(b));
+    }
+    name_block(t, half ? x0 + cell_ * 0.32 : (x0 + x1) / 2,
+               half ? y0 + cell_ * 0.72 : (y0 + y1) / 2, fill, helps && !half, half);
+  }
+
+  // "w3" and the step, where there is room.
+  void name_block(const Task& t, double x, double y, Colour paper, bool striped, bool half) {
+    const std::string text = fmt::format("{}.{}", t.worker_index, t.step);
+    const double size = std::min(11.0, cell_ * (half ? 0.25 : 0.3));
+    if (size < 6 || text_width(text, size) > cell_ * (half ? 0.6 : 0.85)) return;
+    named_ = true;
+    Label label{x, y + size * 0.36, size, text_on(paper), Anchor::Middle, false, text};
+    if (striped) {
+      Box plate = bounds(label);
+      plate.x -= 1;
+      plate.width += 2;
+      plate.fill = paper;
+      out_.emplace_back(std::move(plate));
+    }
+    out_.emplace_back(std::move(label));
+  }
+
+  // Who is at home in each row and column, as a colour and, where there is room, a number.
+  void draw_axes(double side) {
+    const double bar = 7;
+    for (std::uint32_t c = 0; c < place_.size(); ++c) {
+      const std::uint32_t owner = plan_.layout.owner({c}).value;
+      const Colour fill = worker_colour(owner, plan_.problem.workers);
+      const double at = cell_ * place_[c], gap = cell_ >= 6 ? 0.5 : 0;
+      out_.emplace_back(Box{left_ + kAxis - bar - 3,
+                            top_ + at + gap,
+                            bar,
+                            cell_ - 2 * gap,
+                            fill,
+                            Hatch::None,
+                            {},
+                            1,
+                            {}});
+      out_.emplace_back(Box{left_ + kAxis + at + gap,
+                            top_ + side + 3,
+                            cell_ - 2 * gap,
+                            bar,
+                            fill,
+                            Hatch::None,
+                            {},
+                            1,
+                            {}});
+      const double size = std::min(10.0, cell_ * 0.8);
+      if (size < 6) continue;
+      out_.emplace_back(Label{left_ + kAxis - bar - 6, top_ + at + cell_ / 2 + size * 0.36, size,
+                              ink::grey, Anchor::End, false, fmt::format("{}", owner)});
+      out_.emplace_back(Label{left_ + kAxis + at + cell_ / 2, top_ + side + bar + 5 + size, size,
+                              ink::grey, Anchor::Middle, false, fmt::format("{}", owner)});
+    }
+  }
+
+  const Plan& plan_;
+  const double left_, top_;
+  std::vector<Shape>& out_;
+  double cell_ = 0;
+  std::vector<std::uint32_t> place_;  // of each chunk, by its first token
+  bool helped_ = false, named_ = false;
+};
+
+std::string layout_line(const Plan& plan) {
+  const std::string& name = plan.layout.name;
+  if (name == "contiguous") return "shares: consecutive tokens";
+  if (name == "striped") return "shares: every W-th token";
+  if (name == "zigzag") return "shares: one part from each end";
+  if (name == "halves") return "shares: consecutive tokens, in halves";
+  return "shares: " + printable(name, 24);
+}
+
+// The pairs of the busiest worker, as often as all would have if they were spread evenly.
+std::string balance_line(const Plan& plan) {
+  std::vector<double> pairs(plan.problem.workers);
+  for (const Task& t : plan.tasks)
+    if (is_attend(t.kind))
+      pairs[t.worker_index] += static_cast<double>(plan.works[t.work.value].pairs.value);
+  const double sum = std::accumulate(pairs.begin(), pairs.end(), 0.0);
+  const double most = *std::max_element(pairs.begin(), pairs.end());
+  return sum > 0 ? fmt::format("the busiest worker has {:.2f}x its even share",
+                               most * static_cast<double>(pairs.size()) / sum)
+                 : "nothing to attend";
+}
+
+}  // namespace
+
+Picture block_map(std::span<const Plan* const> plans) {
+  if (plans.empty()) fail("no plan: nothing to draw");
+  Picture p;
+  double left = kEdge, top = kHead, tallest = 0;
+  bool helped = false, named = false;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Plan& plan = *plans[i];
+    if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
+    if (i > 0 && i % kInARow == 0) {
+      left = kEdge;
+      top += tallest + kBetweenRows;
+      tallest = 0;
+    }
+    Map map(plan, left, top, p.shapes);
+    const Size size = map.draw();
+    const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule);
+    const auto say = [&](double above, double font, Colour colour, const std::string& text) {
+      p.shapes.emplace_back(
+          Label{left + kAxis, top - above, font, colour, Anchor::Start, font > 12, text});
+    };
+    say(36, 13, ink::black, name);
+    say(22, 10, ink::grey, layout_line(plan));
+    say(9, 10, ink::grey, balance_line(plan));
+    p.title += (p.title.empty() ? "" : ", ") + name;
+    left += std::max(size.width, kAxis + std::max(text_width(layout_line(plan), 10),
+                                                  text_width(balance_line(plan), 10)));
+    p.width = std::max(p.width, left + kEdge);
+    left += kBetween;
+    tallest = std::max(tallest, size.height);
+    helped = helped || map.helped();
+    named = named || map.named();
+  }
+  const Problem& problem = plans[0]->problem;
+  const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
+    p.width = std::max(p.width, 2 * kEdge + text_width(text, size, bold));
+    p.shapes.emplace_back(Label{kEdge, y, size, colour, Anchor::Start, bold, std::move(text)});
+  };
+  p.title = "Who computes which block: " + p.title;
+  line(26, 15, ink::black, true, "Who computes which block");
+  line(43, 11, ink::grey, false,
+       fmt::format("{}, {} tokens, {}", counted(problem.workers, "worker"),
+                   grouped(problem.tokens.value), printable(to_text(problem.mask))));
+  double y = top + tallest + 16;
+  const auto note = [&](const char* text) {
+    line(y, 10, ink::black, false, text);
+    y += 14;
+  };
+  note("Down: queries, across: keys, each with the worker they live on.");
+  note("A block has the colour of the worker that computes it.");
+  if (named) note("3.1: by worker 3 in step 1.");
+  if (helped) note("Hatched: computed by a helper, away from the home of its queries.");
+  p.height = y + 4;
+  return p;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,72 @@
+// What the parts of a Gantt chart share: where time lies on the page, and what is known of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringsched/scheduler/accounting.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/viz/gantt.hpp"
+
+namespace ringsched {
+
+// Time runs from left to right, all of it between `left` and `right`.
+struct TimeAxis {
+  double left = 0, right = 0;
+  std::int64_t end_ps = 1;
+
+  double x(std::int64_t ps) const {
+    return left + (right - left) * static_cast<double>(ps) / static_cast<double>(end_ps);
+  }
+};
+
+// A run sorted for drawing.
+struct Run {
+  explicit Run(const Timeline&);
+
+  const Timeline* timeline;
+  RunTimes times;
+  std::vector<std::int64_t> moving_from;            // by task
+  std::vector<std::vector<std::uint32_t>> compute;  // by worker, by start; nothing of length 0
+  std::vector<std::vector<std::uint32_t>> in, out;  // receives and sends, likewise
+  std::vector<bool> critical;                       // by task
+  bool moves = false;                               // some message takes time
+};
+
+// Where a row, or a strip of it, stands.
+struct Strip {
+  double y = 0;
+  double compute = 0;  // height of the bars of the compute lane
+  double lane = 0;     // height of each communication lane below; 0: not drawn
+  double height() const { return compute + (lane > 0 ? 2 * (lane + 1) : 0); }
+};
+
+// What a task is, in a few words: "q3 k1", "merge q3".
+std::string short_name(const TimelineTask&);
+// All about one task, in one line.
+std::string about(const Run&, std::uint32_t task);
+
+inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
+
+// One worker's bars.
+void draw_worker(const Run&, std::uint32_t worker, const Strip&, const TimeAxis&, bool numbered,
+                 bool critical_path, std::vector<Shape>& out);
+// The shares of time of the workers [first, last), as areas.
+void draw_band(const Run&, std::uint32_t first, std::uint32_t last, const Strip&, const TimeAxis&,
+               std::vector<Shape>& out);
+// Arrows along the messages of the critical path; `strips` are by worker.
+void draw_path_arrows(const Run&, const std::vector<Strip>& strips, const TimeAxis&,
+                      std::vector<Shape>& out);
+
+void draw_time_axis(const TimeAxis&, double top, double bottom, std::vector<Shape>& out);
+
+// What the signs mean: as many entries to a line as fit. Returns the height.
+struct LegendUse {
+  bool helping = false, overhead = false, waiting = false, out_of_work = false;
+  bool moves = false, waits = false, critical = false, bands = false;
+  bool labels = false, numbered = false;
+};
+double draw_legend(const LegendUse&, double left, double right, double y, std::vector<Shape>& out);
+
+}  // namespace ringsched

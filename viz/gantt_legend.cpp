@@ -1,0 +1,138 @@
+// The time axis below a chart, and what its signs mean.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "gantt_internal.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr double kTickApart = 90;  // points, about
+
+// 1, 2 or 5 times a power of ten.
+std::int64_t nice_step(double ps) {
+  double power = 1;
+  while (power * 10 <= ps) power *= 10;
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= ps) return static_cast<std::int64_t>(times * power);
+  return static_cast<std::int64_t>(10 * power);
+}
+
+struct Unit {
+  double ps;
+  const char* name;
+};
+Unit unit_of(std::int64_t ps) {
+  for (const Unit u : {Unit{1e12, "s"}, Unit{1e9, "ms"}, Unit{1e6, "us"}, Unit{1e3, "ns"}})
+    if (static_cast<double>(ps) >= u.ps) return u;
+  return {1, "ps"};
+}
+
+}  // namespace
+
+void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
+  const double ticks = std::max(1.0, (axis.right - axis.left) / kTickApart);
+  const std::int64_t step = nice_step(static_cast<double>(axis.end_ps) / ticks);
+  const Unit unit = unit_of(axis.end_ps);
+  const double in_unit = static_cast<double>(step) / unit.ps;
+  const int digits = in_unit >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(in_unit) - 1e-9));
+  for (std::int64_t at = 0; at <= axis.end_ps; at += step) {
+    const double x = axis.x(at);
+    out.emplace_back(Stroke{{{x, top}, {x, bottom + 4}}, ink::rule, 0.7, false, false});
+    std::string text = fmt::format("{:.{}f}", static_cast<double>(at) / unit.ps, digits);
+    if (at == 0) text = "0 " + std::string(unit.name);
+    out.emplace_back(Label{x, bottom + 15, 10, ink::grey, Anchor::Middle, false, text});
+    if (axis.end_ps - at < step) break;  // the sum might not fit
+  }
+}
+
+double draw_legend(const LegendUse& use, double left, double right, double y,
+                   std::vector<Shape>& out) {
+  constexpr double kIcon = 22, kTall = 11, kLine = 18, kSize = 10;
+  double x = left, height = kLine;
+  const auto entry = [&](const std::string& text, const auto& icon) {
+    const double width = kIcon + 5 + text_width(text, kSize);
+    if (x > left && x + width > right) {
+      x = left;
+      height += kLine;
+    }
+    const double line = y + height - kLine;
+    icon(Box{x, line + 1, kIcon, kTall, {}, Hatch::None, {}, 1, {}});
+    out.emplace_back(
+        Label{x + kIcon + 5, line + 10, kSize, ink::black, Anchor::Start, false, text});
+    x += width + 18;
+  };
+  const auto filled = [&](Colour fill, Hatch hatch = Hatch::None) {
+    return [&out, fill, hatch](Box b) {
+      b.fill = fill;
+      b.hatch = hatch;
+      out.emplace_back(b);
+    };
+  };
+  const auto thin = [&](Colour fill) {
+    return [&out, fill](Box b) {
+      b.y += 3;
+      b.height = 5;
+      b.fill = fill;
+      out.emplace_back(b);
+    };
+  };
+  entry(use.bands ? "their own queries" : "its own queries",
+        filled(use.bands ? ink::own : worker_colour(0, 8)));
+  if (use.helping)
+    entry("helping: another worker's queries",
+          use.bands ? filled(ink::helping) : filled(worker_colour(1, 8), Hatch::Diagonal));
+  if (use.overhead) entry("merging and other overhead", filled(ink::overhead));
+  if (use.waiting) entry("waiting", filled(ink::waiting, use.bands ? Hatch::None : Hatch::Dots));
+  if (use.out_of_work)
+    entry("out of work", [&out, &use](Box b) {
+      if (use.bands) {
+        b.fill = ink::white;
+        b.outline = ink::rule;
+        out.emplace_back(b);
+        return;
+      }
+      const double middle = b.y + b.height / 2;
+      out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}}, ink::rule, 1, true, false});
+    });
+  if (use.moves && use.bands)
+    entry("below: receiving, darker for more workers", thin(mixed(ink::white, ink::results, 0.6)));
+  if (use.moves && !use.bands) {
+    entry("keys and values on their way (in above, out below)", thin(ink::keys));
+    entry("queries", thin(ink::queries));
+    entry("results", thin(ink::results));
+  }
+  if (use.waits)
+    entry("posted, other end not ready", [&out](Box b) {
+      const double middle = b.y + b.height / 2;
+      out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
+                              mixed(ink::keys, ink::black, 0.25),
+                              1,
+                              false,
+                              false});
+    });
+  if (use.critical)
+    entry("critical path", [&out](Box b) {
+      b.outline = ink::black;
+      b.outline_width = 2;
+      out.emplace_back(b);
+    });
+  if (use.labels)
+    entry("queries of 3, keys of 1", [&out](const Box& b) {
+      out.emplace_back(
+          Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false, "q3 k1"});
+    });
+  if (use.numbered)
+    entry("in step 2", [&out](const Box& b) {
+      Box corner = b;
+      corner.fill = worker_colour(0, 8);
+      out.emplace_back(corner);
+      out.emplace_back(
+          Label{b.x + 3, b.y + kStepSize + 0.5, kStepSize, ink::black, Anchor::Start, false, "2"});
+    });
+  return height;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gantt_internal.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::string_view letters(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::Query:
+      return "q";
+    case TensorKind::KeyValue:
+      return "kv";
+    case TensorKind::Partial:
+      return "o";
+    case TensorKind::OutputGradient:
+    case TensorKind::PreparedGradient:
+      return "do";
+    case TensorKind::QueryGradient:
+      return "dq";
+    case TensorKind::KeyValueGradient:
+      return "dkv";
+  }
+  return "";
+}
+
+std::string interval(std::int64_t start, std::int64_t end) {
+  return fmt::format("{} to {} ({})", duration({start}), duration({end}), duration({end - start}));
+}
+
+}  // namespace
+
+Run::Run(const Timeline& t)
+    : timeline(&t),
+      times(run_times(t)),
+      moving_from(ringsched::moving_from(t)),
+      compute(t.problem.workers),
+      in(t.problem.workers),
+      out(t.problem.workers),
+      critical(t.tasks.size()) {
+  for (std::uint32_t i = 0; i < t.tasks.size(); ++i) {
+    const TimelineTask& x = t.tasks[i];
+    if (x.end_ps <= x.start_ps) continue;
+    auto& of = x.kind == TaskKind::Receive ? in : x.kind == TaskKind::Send ? out : compute;
+    of[x.worker].push_back(i);
+    if (is_transfer(x.kind) && moving_from[i] < x.end_ps) moves = true;
+  }
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+    return t.tasks[a].start_ps < t.tasks[b].start_ps;
+  };
+  for (auto* of : {&compute, &in, &out})
+    for (auto& tasks : *of) std::stable_sort(tasks.begin(), tasks.end(), earlier);
+  for (const CriticalStep& step : t.critical_path)
+    if (step.end > step.start) critical[step.task.value] = true;
+}
+
+std::string short_name(const TimelineTask& t) {
+  switch (t.kind) {
+    case TaskKind::Attend:
+      return fmt::format("q{} k{}", t.queries, t.other);
+    case TaskKind::AttendBackward:
+      return fmt::format("dq{} k{}", t.queries, t.other);
+    case TaskKind::Send:
+      return fmt::format("send {}{} to {}", letters(t.makes), t.queries, t.other);
+    case TaskKind::Receive:
+      return fmt::format("receive {}{} from {}", letters(t.makes), t.queries, t.other);
+    default:
+      return fmt::format("{} {}{}", to_text(t.kind), letters(t.makes), t.queries);
+  }
+}
+
+std::string about(const Run& run, std::uint32_t task) {
+  const TimelineTask& t = run.timeline->tasks[task];
+  std::string text = fmt::format("{}, worker {}, step {}: {}", short_name(t), t.worker, t.step,
+                                 interval(t.start_ps, t.end_ps));
+  const std::int64_t waited = run.moving_from[task] - t.start_ps;
+  if (is_transfer(t.kind) && waited > 0)
+    text += fmt::format(", waited {} for {} first", duration({waited}), t.other);
+  return text;
+}
+
+}  // namespace ringsched

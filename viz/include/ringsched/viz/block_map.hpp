@@ -1,0 +1,18 @@
+// Which worker computes which block of the attention matrix, and when: the picture that explains
+// why striped, zigzag and balanced exist.
+#pragma once
+
+#include <span>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/viz/picture.hpp"
+
+namespace ringsched {
+
+// Query chunks down and key chunks across, in the order of their first tokens; each block in the
+// colour of the worker that computes it, hatched where that is not the home of the queries, and
+// only the part of it that the mask leaves. Several plans stand side by side. Throws Error for more
+// chunks than can be told apart.
+Picture block_map(std::span<const Plan* const>);
+
+}  // namespace ringsched

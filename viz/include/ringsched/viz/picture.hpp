@@ -1,0 +1,74 @@
+// A drawing as plain data: boxes, lines, areas and words, back to front, in points from the top
+// left. Every picture is first made as one of these, so that one drawing code serves SVG, PDF and
+// PNG, and so that tests can look at what is drawn (does any word leave the page?).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ringsched/viz/colour.hpp"
+
+namespace ringsched {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+enum class Hatch : std::uint8_t { None, Diagonal, Dots };
+
+struct Box {
+  double x = 0, y = 0, width = 0, height = 0;
+  std::optional<Colour> fill;
+  Hatch hatch = Hatch::None;      // over the fill: white lines, or grey dots
+  std::optional<Colour> outline;  // drawn inside the box
+  double outline_width = 1;
+  std::string about;  // what a pointer resting on it is told, in SVG
+};
+
+struct Stroke {
+  std::vector<Point> points;
+  Colour colour;
+  double width = 1;
+  bool dashed = false;
+  bool arrow = false;  // at its end
+};
+
+struct Area {
+  std::vector<Point> corners;
+  Colour fill;
+};
+
+enum class Anchor : std::uint8_t { Start, Middle, End };
+
+// Words on one line, set in Helvetica or what takes its place.
+struct Label {
+  double x = 0, y = 0;  // of the anchor, on the baseline
+  double size = 11;
+  Colour colour;
+  Anchor anchor = Anchor::Start;
+  bool bold = false;
+  std::string text;
+};
+
+using Shape = std::variant<Box, Stroke, Area, Label>;
+
+struct Picture {
+  double width = 0, height = 0;
+  std::string title;  // for those who cannot see it
+  std::vector<Shape> shapes;
+};
+
+// The same everywhere, whatever fonts there are.
+double text_width(std::string_view text, double size, bool bold = false);
+Box bounds(const Label&);
+
+std::string svg(const Picture&);
+// Throw Error where Cairo was not found at build time. `scale`: pixels per point.
+std::string pdf(const Picture&);
+std::string png(const Picture&, double scale = 2);
+
+}  // namespace ringsched

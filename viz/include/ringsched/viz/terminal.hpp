@@ -1,0 +1,20 @@
+// Timelines as text, for a terminal.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "ringsched/scheduler/timeline.hpp"
+
+namespace ringsched {
+
+struct TerminalOptions {
+  std::size_t columns = 100;
+  bool colour = false;  // with escape codes
+};
+
+// One row for each worker, a cell for each stretch of time: the digit or letter of the worker whose
+// queries it attends for most of it. Empty for timelines that take no time.
+std::string terminal_gantt(const Timeline&, const TerminalOptions& = {});
+
+}  // namespace ringsched

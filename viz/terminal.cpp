@@ -1,0 +1,176 @@
+#include "ringsched/viz/terminal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "gantt_internal.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::string_view kNames = "0123456789abcdefghijklmnopqrstuvwxyz";
+constexpr std::size_t kLeastCells = 20;
+
+// What a cell shows: the worker whose queries are attended, or one of these.
+constexpr int kOutOfWork = -1, kWaiting = -2, kOverhead = -3;
+
+struct Cell {
+  int shows = kOutOfWork;
+  bool begins = false;  // another attend begins here
+};
+
+class Rows {
+ public:
+  Rows(const Run& run, std::size_t cells)
+      : run_(run), cells_(cells), end_(run.timeline->makespan().value) {}
+
+  std::vector<Cell> compute(std::uint32_t worker) const {
+    // Of the time of each cell, what takes most of it. A tie goes to what comes first.
+    std::vector<Cell> row(cells_);
+    std::vector<std::int64_t> most(cells_, 0);
+    const auto offer = [&](std::int64_t start, std::int64_t end, int shows, bool begins) {
+      bool first = begins;
+      for (std::size_t c = cell_of(start); c < cells_ && edge(c) < end; ++c) {
+        const std::int64_t part = std::min(end, edge(c + 1)) - std::max(start, edge(c));
+        if (part <= most[c]) continue;
+        most[c] = part;
+        row[c] = {shows, first};
+        first = false;
+      }
+    };
+    std::int64_t until = 0;
+    for (const std::uint32_t id : run_.compute[worker]) {
+      const TimelineTask& t = run_.timeline->tasks[id];
+      offer(until, t.start_ps, kWaiting, false);
+      const bool attends = is_attend(t.kind);
+      offer(t.start_ps, t.end_ps, attends ? t.queries : kOverhead, attends);
+      until = std::max(until, t.end_ps);
+    }
+    offer(until, end_, kOutOfWork, false);
+    return row;
+  }
+
+  std::string receiving(std::uint32_t worker) const {
+    std::vector<char> state(cells_, ' ');
+    const auto mark = [&](std::int64_t start, std::int64_t end, char with) {
+      for (std::size_t c = cell_of(start); c < cells_ && edge(c) < end; ++c)
+        if (end - start > 0 && state[c] != '=') state[c] = with;
+    };
+    for (const std::uint32_t id : run_.in[worker]) {
+      mark(run_.timeline->tasks[id].start_ps, run_.moving_from[id], '.');
+      mark(run_.moving_from[id], run_.timeline->tasks[id].end_ps, '=');
+    }
+    std::string text;
+    for (const char s : state) text += s == '=' ? "▔" : s == '.' ? "┄" : " ";
+    return text;
+  }
+
+ private:
+  std::int64_t edge(std::size_t cell) const {
+    return static_cast<std::int64_t>(static_cast<double>(end_) * static_cast<double>(cell) /
+                                     static_cast<double>(cells_));
+  }
+  std::size_t cell_of(std::int64_t ps) const {
+    auto c = static_cast<std::size_t>(static_cast<double>(ps) / static_cast<double>(end_) *
+                                      static_cast<double>(cells_));
+    while (c > 0 && edge(c) > ps) --c;
+    while (c + 1 < cells_ && edge(c + 1) <= ps) ++c;
+    return c;
+  }
+
+  const Run& run_;
+  const std::size_t cells_;
+  const std::int64_t end_;
+};
+
+std::string painted(std::string_view text, Colour c) {
+  return fmt::format("\033[48;2;{};{};{};38;2;26;26;26m{}\033[0m", c.red, c.green, c.blue, text);
+}
+
+std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool colour) {
+  std::string out;
+  for (std::size_t c = 0; c < row.size();) {
+    std::size_t end = c + 1;
+    while (end < row.size() && row[end].shows == row[c].shows && !row[end].begins) ++end;
+    const int shows = row[c].shows;
+    std::string text;
+    for (std::size_t i = c; i < end; ++i) {
+      if (shows == kOutOfWork) text += "·";
+      if (shows == kWaiting) text += "░";
+      if (shows == kOverhead) text += "▒";
+      if (shows < 0) continue;
+      const bool edge = i == c && c > 0 && row[c].begins && end - c > 1;
+      text += edge ? "│" : std::string(1, kNames[static_cast<std::size_t>(shows)]);
+    }
+    out += colour && shows >= 0
+               ? painted(text, worker_colour(static_cast<std::uint32_t>(shows), workers))
+               : text;
+    c = end;
+  }
+  return out;
+}
+
+// What the signs mean, wrapped to the width.
+std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work, bool moves) {
+  std::vector<std::pair<std::string, std::size_t>> entries;  // with their widths
+  const auto entry = [&](const std::string& sign, const std::string& meaning) {
+    entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
+  };
+  entry("0", "attending the queries of worker 0");
+  if (overhead) entry("▒", "merging and the like");
+  if (waits) entry("░", "waiting");
+  if (out_of_work) entry("·", "out of work");
+  if (moves) {
+    entry("▔", "receiving");
+    entry("┄", "its sender is not ready");
+  }
+  std::string out;
+  std::size_t used = 0;
+  for (const auto& [text, width] : entries) {
+    const bool breaks = used > 0 && used + 3 + width > columns;
+    out += used == 0 ? "" : breaks ? "\n" : "   ";
+    used = breaks || used == 0 ? width : used + 3 + width;
+    out += text;
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
+  const std::uint32_t workers = t.problem.workers;
+  if (workers > kNames.size())
+    fail("a chart of {} workers does not fit a terminal: allowed are {}", workers, kNames.size());
+  const std::size_t margin = 10;
+  if (options.columns < margin + kLeastCells)
+    fail("a chart {} columns wide: at least {} are needed", options.columns, margin + kLeastCells);
+  if (t.makespan().value <= 0) return "";
+  const Run run(t);
+  const Rows rows(run, options.columns - margin);
+  std::string out;
+  bool overhead = false, waits = false, out_of_work = false;
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    const std::vector<Cell> row = rows.compute(w);
+    for (const Cell& c : row) {
+      overhead = overhead || c.shows == kOverhead;
+      waits = waits || c.shows == kWaiting;
+      out_of_work = out_of_work || c.shows == kOutOfWork;
+    }
+    out += fmt::format("worker {:<2} {}\n", w, text_of(row, workers, options.colour));
+    if (!run.moves || workers > 8) continue;
+    std::string receiving = rows.receiving(w);
+    receiving.erase(receiving.find_last_not_of(' ') + 1);
+    out += receiving.empty() ? "\n" : fmt::format("      in  {}\n", receiving);
+  }
+  const std::string end = duration(t.makespan());
+  const std::size_t cells = options.columns - margin;
+  out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
+  return out + key(options.columns, overhead, waits, out_of_work, run.moves && workers <= 8);
+}
+
+}  // namespace ringsched
