@@ -88,7 +88,8 @@ void run(const SimulateCommand& c) {
     const Stage stage(fmt::format("{} runs", runs), true);
     spread.makespans = makespans(p.workload, conditions, static_cast<std::uint32_t>(runs));
   }
-  const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers;
+  const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers &&
+                     p.run.makespan.value > 0;
   std::string written, drawn;
   if (chart || !c.timeline.empty() || !c.gantt.empty() || !c.block_map.empty()) {
     const Timeline timeline = predicted_timeline(p.workload, p.run, machine, p.report.path_steps);

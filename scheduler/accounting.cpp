@@ -43,7 +43,8 @@ void count_fractions(RunTimes& r) {
   r.hta_idle_fraction = hta_idle / workers;
   if (transferring > 0) r.overlap_fraction = hidden / transferring;
   if (posted > 0) r.hta_overlap_fraction = overlapped / posted;
-  r.exposed_communication = {static_cast<std::int64_t>((transferring - hidden) / workers)};
+  r.exposed_communication = {
+      static_cast<std::int64_t>(std::min((transferring - hidden) / workers, 9.2e18))};
 }
 
 }  // namespace
@@ -57,7 +58,8 @@ void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t 
   WorkerTimes& w = workers_[worker];
   if (!is_transfer(kind)) {
     a.computing.add(start, end);
-    (is_attend(kind) ? w.attending : w.overhead).value += end - start;
+    Picoseconds& sum = is_attend(kind) ? w.attending : w.overhead;
+    sum = capped_sum(sum, Picoseconds{end - start});
     return;
   }
   const auto lane = static_cast<std::size_t>(in);

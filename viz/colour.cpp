@@ -35,6 +35,15 @@ std::uint8_t between(std::uint8_t a, std::uint8_t b, double share) {
   return static_cast<std::uint8_t>(std::lround(a + (b - a) * share));
 }
 
+// Relative luminance, as contrast is measured with (W3C, WCAG 2.1).
+double luminance(Colour c) {
+  const auto linear = [](double v) {
+    return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(c.red / 255.0) + 0.7152 * linear(c.green / 255.0) +
+         0.0722 * linear(c.blue / 255.0);
+}
+
 }  // namespace
 
 Colour worker_colour(std::uint32_t worker, std::uint32_t workers) {
@@ -50,7 +59,10 @@ Colour mixed(Colour a, Colour b, double share) {
 }
 
 Colour text_on(Colour c) {
-  return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue > 120 ? ink::black : ink::white;
+  const double light = luminance(c) + 0.05;
+  return light / (luminance(ink::black) + 0.05) > (luminance(ink::white) + 0.05) / light
+             ? ink::black
+             : ink::white;
 }
 
 std::string hex(Colour c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }

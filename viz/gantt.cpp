@@ -22,11 +22,6 @@ constexpr double kLeastWidth = 320, kMostWidth = 10'000;
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-std::string named(const Timeline& t) {
-  return fmt::format("{} on {}", t.schedule.empty() ? "plan" : printable(t.schedule),
-                     printable(t.machine));
-}
-
 // How tall things are, by how many rows there are.
 struct Sizes {
   double bar, lane, gap, words;
@@ -48,9 +43,7 @@ class Chart {
       fail("a width of {} points: allowed are {} to {}", options.width, kLeastWidth, kMostWidth);
     std::size_t bars = 0;
     for (const Timeline* t : timelines) {
-      if (t->tasks.empty()) fail("the timeline of {} has no tasks: nothing to draw", named(*t));
-      if (t->makespan().value <= 0)
-        fail("in the timeline of {} no task takes any time: nothing to draw", named(*t));
+      refuse_empty(*t);
       runs_.emplace_back(*t);
       bars += t->tasks.size();
       axis_.end_ps = std::max(axis_.end_ps, t->makespan().value);
@@ -218,7 +211,7 @@ class Chart {
       picture_.shapes.emplace_back(
           Stroke{{{x, top - 6}, {x, bottom}}, ink::grey, 0.6, true, false});
       const std::string text = free == 0 ? fmt::format("step {}", step) : fmt::format("{}", step);
-      if (x < free) continue;
+      if (x < free || x + 4 + text_width(text, 9) > axis_.right) continue;
       words(x + 2, top - 8, 9, ink::grey, Anchor::Start, false, text);
       free = x + 2 + text_width(text, 9) + 6;
     }
@@ -254,8 +247,8 @@ class Chart {
       if (bands_) {
         draw_band(runs_[r], first_of(row), last_of(row), s, axis_, picture_.shapes);
       } else {
-        draw_worker(runs_[r], row, s, axis_, step_starts_.empty(), options_.critical_path,
-                    picture_.shapes);
+        draw_worker(runs_[r], row, s, axis_, runs_.size() == 1 && step_starts_.empty(),
+                    options_.critical_path, picture_.shapes);
       }
     }
     if (row == 0)
@@ -270,8 +263,8 @@ class Chart {
     for (std::size_t r = 0; r < runs_.size(); ++r)
       for (std::uint32_t w = first_of(row); w < last_of(row); ++w) {
         const WorkerTimes& t = runs_[r].times.workers[w];
-        part[r] += static_cast<double>(runs_.size() == 1 ? t.attending.value
-                                                         : (t.attending + t.overhead).value);
+        part[r] += static_cast<double>(t.attending.value);
+        if (runs_.size() == 2) part[r] += static_cast<double>(t.overhead.value);
       }
     if (runs_.size() == 2)
       return part[0] > 0 ? fmt::format("{:+.1f} %", 100 * (part[1] / part[0] - 1)) : "";
@@ -297,8 +290,8 @@ class Chart {
     }
     for (const Run& run : runs_) {
       for (const WorkerTimes& w : run.times.workers) {
-        use.waiting = use.waiting || w.waiting.value * 500 > axis_.end_ps;
-        use.out_of_work = use.out_of_work || w.out_of_work.value * 500 > axis_.end_ps;
+        use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
+        use.out_of_work = use.out_of_work || w.out_of_work.value > axis_.end_ps / 500;
       }
       for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {
         const TimelineTask& t = run.timeline->tasks[i];
@@ -306,7 +299,7 @@ class Chart {
         use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
         use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
         use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
-                                  axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= 0.7);
+                                  axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted);
       }
       use.critical = use.critical ||
                      (!bands_ && options_.critical_path && !run.timeline->critical_path.empty());
@@ -361,8 +354,18 @@ class Chart {
         y = s.y + s.compute + 1 + s.lane / 2;
       }
       Box box{x - side / 2, y - side / 2, side, side, ink::white, Hatch::None, ink::black, 1, {}};
+      // Beside those that are there, and in place of a label.
+      while (std::any_of(called_.begin(), called_.end(),
+                         [&](const Box& other) { return overlap(box, other); }))
+        box.x += box.x + 2 * side < axis_.right ? side : -8 * side;
+      called_.push_back(box);
+      std::erase_if(picture_.shapes, [&](const Shape& shape) {
+        const auto* label = std::get_if<Label>(&shape);
+        return label && overlap(bounds(*label), box);
+      });
       picture_.shapes.emplace_back(box);
-      words(x, y + size * 0.36, size, ink::black, Anchor::Middle, true, std::to_string(number));
+      words(box.x + side / 2, y + size * 0.36, size, ink::black, Anchor::Middle, true,
+            std::to_string(number));
     }
   }
 
@@ -376,6 +379,7 @@ class Chart {
   double side_at_ = 0;
   std::vector<std::vector<Strip>> strips_;  // by row, then by run
   std::vector<std::pair<Step, std::int64_t>> step_starts_;
+  std::vector<Box> called_;  // what is called out by a number
   Picture picture_;
 };
 

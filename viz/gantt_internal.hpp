@@ -1,6 +1,7 @@
 // What the parts of a Gantt chart share: where time lies on the page, and what is known of a run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ struct TimeAxis {
   std::int64_t end_ps = 1;
 
   double x(std::int64_t ps) const {
-    return left + (right - left) * static_cast<double>(ps) / static_cast<double>(end_ps);
+    const std::int64_t inside = std::clamp<std::int64_t>(ps, 0, end_ps);
+    return left + (right - left) * static_cast<double>(inside) / static_cast<double>(end_ps);
   }
 };
 
@@ -32,6 +34,7 @@ struct Run {
   std::vector<std::vector<std::uint32_t>> in, out;  // receives and sends, likewise
   std::vector<bool> critical;                       // by task
   bool moves = false;                               // some message takes time
+  std::size_t messages = 0;                         // sends and receives that do
 };
 
 // Where a row, or a strip of it, stands.
@@ -42,11 +45,16 @@ struct Strip {
   double height() const { return compute + (lane > 0 ? 2 * (lane + 1) : 0); }
 };
 
+// "ring on dgx-a100"
+std::string named(const Timeline&);
+// Throws Error.
+void refuse_empty(const Timeline&);
 // What a task is, in a few words: "q3 k1", "merge q3".
 std::string short_name(const TimelineTask&);
 // All about one task, in one line.
 std::string about(const Run&, std::uint32_t task);
 
+inline constexpr double kPosted = 0.7;    // points of waiting for the other end that are drawn
 inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
 
 // One worker's bars.

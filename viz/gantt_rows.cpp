@@ -7,6 +7,8 @@ namespace ringsched {
 
 namespace {
 
+// Of more messages than this a pointer is told of attends alone, or the file would be large.
+constexpr std::size_t kTold = 130;
 constexpr double kVisible = 0.35;   // points; what is narrower is widened to this
 constexpr double kWithWords = 9;    // the least height of a bar that has a label
 constexpr double kWithNumber = 22;  // ... and a step number besides
@@ -77,7 +79,7 @@ void label_bar(const Box& bar, const TimelineTask& t, bool numbered, std::vector
 void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
                   bool numbered, bool critical_path, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
-  std::vector<Shape> outlines, words;
+  std::vector<Shape> overhead, outlines, words;
   std::int64_t until = 0;
   Thinner thin, thin_gap;
   for (const std::uint32_t id : run.compute[worker]) {
@@ -98,7 +100,7 @@ void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const Ti
     if (bar.width > 4) bar.width -= 0.7;  // so that neighbours of one colour are two
     bar.fill = attends ? worker_colour(task.queries, t.problem.workers) : ink::overhead;
     if (attends && task.queries != worker) bar.hatch = Hatch::Diagonal;
-    bar.about = about(run, id);
+    if (attends || run.messages <= kTold) bar.about = about(run, id);
     if (critical_path && run.critical[id]) {
       Box frame = bar;
       frame.fill.reset();
@@ -109,7 +111,7 @@ void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const Ti
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
     label_bar(bar, task, numbered, words);
-    out.emplace_back(std::move(bar));
+    (attends ? out : overhead).emplace_back(std::move(bar));
   }
   // Nothing left to do: a line, and no colour.
   if (until < axis.end_ps) {
@@ -121,6 +123,7 @@ void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const Ti
                               true,
                               false});
   }
+  std::move(overhead.begin(), overhead.end(), std::back_inserter(out));
   std::move(outlines.begin(), outlines.end(), std::back_inserter(out));
   std::move(words.begin(), words.end(), std::back_inserter(out));
 }
@@ -156,6 +159,12 @@ std::vector<Stacked> stacked(const Timeline& t, const std::vector<std::uint32_t>
 void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y, double height,
                const TimeAxis& axis, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
+  std::vector<std::pair<Colour, std::vector<Box>>> by_colour;  // what is alike stands together
+  const auto boxes = [&](Colour c) -> std::vector<Box>& {
+    for (auto& [colour, list] : by_colour)
+      if (colour == c) return list;
+    return by_colour.emplace_back(c, std::vector<Box>()).second;
+  };
   Thinner thin;
   for (const Stacked& s : stacked(t, tasks)) {
     const TimelineTask& x = t.tasks[s.task];
@@ -164,7 +173,7 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
                  x1 = axis.x(x.end_ps);
     if (thin.skip(x0, x1, static_cast<int>(x.makes) * 64 + static_cast<int>(s.row))) continue;
-    if (moving - x0 >= 0.7) {  // posted, and the other end is not: a line, not a bar
+    if (moving - x0 >= kPosted) {  // the other end is not: a line, not a bar
       const double middle = top + tall / 2;
       out.emplace_back(Stroke{{{x0, middle}, {moving, middle}},
                               mixed(colour, ink::black, 0.25),
@@ -172,16 +181,13 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
                               false,
                               false});
     }
-    out.emplace_back(Box{moving,
-                         top,
-                         std::max(x1 - moving, kVisible),
-                         tall * 0.92,
-                         colour,
-                         Hatch::None,
-                         {},
-                         1,
-                         about(run, s.task)});
+    Box bar{moving, top, std::max(x1 - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
+            1,      {}};
+    if (run.messages <= kTold) bar.about = about(run, s.task);
+    boxes(colour).push_back(std::move(bar));
   }
+  for (auto& [colour, list] : by_colour)
+    for (Box& bar : list) out.emplace_back(std::move(bar));
 }
 
 // Where a message of a worker stands.

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "gantt_internal.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -47,6 +49,7 @@ Run::Run(const Timeline& t)
     if (x.end_ps <= x.start_ps) continue;
     auto& of = x.kind == TaskKind::Receive ? in : x.kind == TaskKind::Send ? out : compute;
     of[x.worker].push_back(i);
+    if (is_transfer(x.kind)) ++messages;
     if (is_transfer(x.kind) && moving_from[i] < x.end_ps) moves = true;
   }
   const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
@@ -56,6 +59,17 @@ Run::Run(const Timeline& t)
     for (auto& tasks : *of) std::stable_sort(tasks.begin(), tasks.end(), earlier);
   for (const CriticalStep& step : t.critical_path)
     if (step.end > step.start) critical[step.task.value] = true;
+}
+
+std::string named(const Timeline& t) {
+  return fmt::format("{} on {}", t.schedule.empty() ? "plan" : printable(t.schedule),
+                     printable(t.machine));
+}
+
+void refuse_empty(const Timeline& t) {
+  if (t.tasks.empty()) fail("the timeline of {} has no tasks: nothing to draw", named(t));
+  if (t.makespan().value <= 0)
+    fail("in the timeline of {} no task takes any time: nothing to draw", named(t));
 }
 
 std::string short_name(const TimelineTask& t) {

@@ -45,4 +45,8 @@ Box bounds(const Label& l) {
   return box;
 }
 
+bool overlap(const Box& a, const Box& b) {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
 }  // namespace ringsched

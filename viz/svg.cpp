@@ -57,6 +57,15 @@ class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
 
+  // Boxes of one colour that say nothing become one element.
+  void plain_boxes(const std::vector<const Box*>& boxes) {
+    std::string d;
+    for (const Box* b : boxes)
+      d += fmt::format("M{} {}h{}v{}h-{}z", number(b->x), number(b->y), number(b->width),
+                       number(b->height), number(b->width));
+    add("<path d=\"{}\" fill=\"{}\"", d, hex(*boxes[0]->fill));
+    end({});
+  }
   void operator()(const Box& b) {
     if (b.fill || !b.about.empty()) {
       begin_rect(b, 0);
@@ -116,6 +125,12 @@ class Writer {
   std::string& out_;
 };
 
+// A box that is nothing but its colour.
+const Box* plain(const Shape& s) {
+  const auto* b = std::get_if<Box>(&s);
+  return b && b->fill && b->hatch == Hatch::None && !b->outline && b->about.empty() ? b : nullptr;
+}
+
 constexpr std::string_view kPatterns =
     R"svg(<defs>
 <pattern id="d" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V5" stroke="#fff" stroke-width="2.4"/></pattern>
@@ -136,7 +151,20 @@ std::string svg(const Picture& p) {
   out += fmt::format("<rect width=\"{}\" height=\"{}\" fill=\"#fff\"/>\n", number(p.width),
                      number(p.height));
   Writer writer(out);
-  for (const Shape& s : p.shapes) std::visit(writer, s);
+  for (std::size_t i = 0; i < p.shapes.size();) {
+    std::vector<const Box*> alike;
+    for (std::size_t k = i; k < p.shapes.size(); ++k) {
+      const Box* b = plain(p.shapes[k]);
+      if (!b || (!alike.empty() && *b->fill != *alike[0]->fill)) break;
+      alike.push_back(b);
+    }
+    if (alike.size() > 1) {
+      writer.plain_boxes(alike);
+      i += alike.size();
+    } else {
+      std::visit(writer, p.shapes[i++]);
+    }
+  }
   return out + "</svg>\n";
 }
 

@@ -149,7 +149,7 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const std::size_t margin = 10;
   if (options.columns < margin + kLeastCells)
     fail("a chart {} columns wide: at least {} are needed", options.columns, margin + kLeastCells);
-  if (t.makespan().value <= 0) return "";
+  refuse_empty(t);
   const Run run(t);
   const Rows rows(run, options.columns - margin);
   std::string out;

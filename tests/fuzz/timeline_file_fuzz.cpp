@@ -1,5 +1,5 @@
-// Whatever reads as a timeline must be written as a text that reads as the same timeline, and does
-// not differ from itself.
+// Whatever reads as a timeline must be written as a text that reads as the same timeline, does not
+// differ from itself, and can be drawn or is refused in one line.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +10,8 @@
 #include "ringsched/scheduler/compare.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/viz/gantt.hpp"
+#include "ringsched/viz/terminal.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ringsched;
@@ -29,5 +31,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const Comparison c = compare(t, t);
   if (!c.same_plan || !c.worst.empty() || c.error() != 0) std::abort();
+  try {
+    svg(gantt(t));
+    svg(gantt(t, t));
+    if (t.problem.workers <= 36) terminal_gantt(t, {60, true});
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).find('\n') != std::string_view::npos) std::abort();
+  }
   return 0;
 }

@@ -65,6 +65,7 @@ struct Picture {
 // The same everywhere, whatever fonts there are.
 double text_width(std::string_view text, double size, bool bold = false);
 Box bounds(const Label&);
+bool overlap(const Box&, const Box&);
 
 std::string svg(const Picture&);
 // Throw Error where Cairo was not found at build time. `scale`: pixels per point.

@@ -14,7 +14,7 @@ struct TerminalOptions {
 };
 
 // One row for each worker, a cell for each stretch of time: the digit or letter of the worker whose
-// queries it attends for most of it. Empty for timelines that take no time.
+// queries it attends for most of it. Throws Error where there is nothing to draw, or no room.
 std::string terminal_gantt(const Timeline&, const TerminalOptions& = {});
 
 }  // namespace ringsched

@@ -1,0 +1,123 @@
+// `ringsched render` and the pictures of `simulate` as a person meets them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "support/program.hpp"
+
+namespace {
+
+using ringsched::expect_golden;
+using ringsched::Outcome;
+using ringsched::read_all;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class RenderProgram : public ringsched::ProgramTest {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string file(const std::string& name) const { return read_all(folder_ / name); }
+  // All there is in the folder but what the shell wrote.
+  std::string listing() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (entry.path().filename() != "out.txt" && entry.path().filename() != "err.txt")
+        names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    std::string all;
+    for (const std::string& n : names) all += n + " ";
+    return all;
+  }
+  void expect_refused(const std::string& arguments, const std::string& why) const {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << arguments;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_THAT(o.err, HasSubstr(why)) << arguments;
+  }
+};
+
+TEST_F(RenderProgram, SaysAtLengthWhatItAlwaysSaid) {
+  expect_golden("render_help.txt", run("render --help").out);
+  run("simulate -w 8 --timeline t.json");
+  expect_golden("gantt_balanced_8.txt", run("render t.json").out);
+  run("render t.json -o t.svg");
+  expect_golden("gantt_balanced_8.svg", file("t.svg"));
+}
+
+TEST_F(RenderProgram, DrawsTheSameFromAFileAsFromTheRun) {
+  const std::string drawn =
+      run("simulate -m dgx-a100 --timeline t.json --gantt a.svg --block-map b.svg").out;
+  EXPECT_THAT(drawn, HasSubstr("gantt      a.svg\nblock map  b.svg\n"));
+  EXPECT_THAT(drawn, HasSubstr(run("render t.json").out));
+  run("plan -o p.json");
+  EXPECT_EQ(run("render t.json -o c.svg").out, "c.svg\n");
+  EXPECT_EQ(run("render p.json -o d.svg").code, 0);
+  EXPECT_EQ(file("a.svg"), file("c.svg"));
+  EXPECT_EQ(file("b.svg"), file("d.svg"));
+  EXPECT_EQ(run("simulate -m dgx-a100 --no-chart --format text").out.find("worker 0 "),
+            std::string::npos);
+}
+
+TEST_F(RenderProgram, WritesWhatTheNameAsksFor) {
+  run("simulate -w 3 --timeline t.json");
+  run("simulate -w 3 -s ring --timeline u.json");
+  for (const char* two : {"", " u.json"}) {
+    ASSERT_EQ(run("render t.json" + std::string(two) + " -o a.svg").code, 0);
+    EXPECT_THAT(file("a.svg"), StartsWith("<svg "));
+    if (run("render t.json" + std::string(two) + " -o a.png").code != 0)
+      GTEST_SKIP() << "built without Cairo";
+    EXPECT_THAT(file("a.png"), StartsWith("\x89PNG"));
+    ASSERT_EQ(run("render t.json" + std::string(two) + " -o a.pdf").code, 0);
+    EXPECT_THAT(file("a.pdf"), StartsWith("%PDF"));
+  }
+  const std::size_t small = file("a.png").size();
+  ASSERT_EQ(run("render t.json u.json -o a.png --scale 4").code, 0);
+  EXPECT_GT(file("a.png").size(), small);
+  ASSERT_EQ(run("render t.json -o narrow.svg --width 500 --no-critical-path").code, 0);
+  EXPECT_THAT(file("narrow.svg"), HasSubstr("width=\"500\""));
+}
+
+TEST_F(RenderProgram, RefusesInOneLineAndLeavesNothingBehind) {
+  run("simulate -w 2 --timeline t.json");
+  run("simulate -w 3 --timeline u.json");
+  run("plan -w 2 -o p.json");
+  const std::string whole = file("t.json");
+  write("half.json", whole.substr(0, whole.size() / 2));
+  std::string none = whole.substr(0, whole.find("\"tasks\": ["));
+  none.erase(none.find("\"critical_path\""),
+             none.find("\"columns\"") - none.find("\"critical_path\""));
+  write("none.json", none + "\"tasks\": []\n}\n");
+  write("noise.json", "\x89PNG nothing");
+  std::filesystem::create_directory(folder_ / "folder.svg");
+  std::filesystem::create_directory(folder_ / "shut");
+  std::filesystem::permissions(folder_ / "shut", std::filesystem::perms::none);
+  const std::string before = listing();
+
+  expect_refused("render t.json -o t.gif", "--output t.gif: the name must end in .svg, .pdf");
+  expect_refused("render t.json -o .svg", "the name must end in");
+  expect_refused("render t.json -o folder.svg", "it is a directory");
+  expect_refused("render t.json -o gone/t.svg", "cannot write gone/t.svg: No such file");
+  expect_refused("render half.json -o h.svg", "half.json:");
+  expect_refused("render none.json -o h.svg", "no tasks: nothing to draw");
+  expect_refused("render none.json", "no tasks: nothing to draw");
+  expect_refused("render noise.json -o h.svg", "noise.json");
+  expect_refused("render gone.json -o h.svg", "gone.json");
+  expect_refused("render t.json p.json -o h.svg", "do not go into one picture");
+  expect_refused("render t.json t.json t.json -o h.svg", "not 3");
+  expect_refused("render t.json u.json -o h.svg", "different problems");
+  expect_refused("render p.json", "--output");
+  expect_refused("render t.json -o h.svg --width 1", "allowed are 320 to 10000");
+  expect_refused("render t.json -o h.png --scale 1000", "--scale");
+  expect_refused("simulate --gantt h.txt", "--gantt h.txt: the name must end in");
+  expect_refused("simulate --block-map h", "--block-map h: the name must end in");
+  expect_refused("simulate -w 300 -s ring --block-map h.svg", "block map of 300 chunks");
+  if (geteuid() != 0) expect_refused("render t.json -o shut/t.svg", "Permission denied");
+  EXPECT_EQ(listing(), before);
+  std::filesystem::permissions(folder_ / "shut", std::filesystem::perms::all);
+}
+
+}  // namespace

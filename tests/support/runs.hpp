@@ -1,0 +1,24 @@
+// Predicted runs to draw and to look at.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/simulator/machine.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+// Its causes, details and critical path included.
+Timeline predicted_run(const Plan&, const Machine&, const Conditions& = {});
+
+struct NamedRun {
+  std::string name;
+  Plan plan;
+  Timeline timeline;
+};
+// Every schedule on every test machine and on `ideal`, all passes, for so many workers.
+std::vector<NamedRun> predicted_runs(std::uint32_t workers);
+
+}  // namespace ringsched

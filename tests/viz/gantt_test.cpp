@@ -1,0 +1,228 @@
+#include "ringsched/viz/gantt.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "ringsched/scheduler/accounting.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+#include "support/runs.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+template <class Kind>
+std::vector<Kind> all(const Picture& p) {
+  std::vector<Kind> found;
+  for (const Shape& s : p.shapes)
+    if (const auto* x = std::get_if<Kind>(&s)) found.push_back(*x);
+  return found;
+}
+
+// Nothing leaves the page, and no words lie on others.
+void expect_tidy(const Picture& p) {
+  const auto inside = [&](double x, double y) {
+    return x >= -0.01 && y >= -0.01 && x <= p.width + 0.01 && y <= p.height + 0.01;
+  };
+  for (const Box& b : all<Box>(p))
+    EXPECT_TRUE(inside(b.x, b.y) && inside(b.x + b.width, b.y + b.height))
+        << b.x << " " << b.y << " " << b.width << " " << b.height << " " << b.about;
+  for (const Stroke& s : all<Stroke>(p))
+    for (const Point& at : s.points) EXPECT_TRUE(inside(at.x, at.y)) << at.x << " " << at.y;
+  for (const Area& a : all<Area>(p))
+    for (const Point& at : a.corners) EXPECT_TRUE(inside(at.x, at.y)) << at.x << " " << at.y;
+  std::vector<Box> words;
+  for (const Label& l : all<Label>(p)) {
+    const Box b = bounds(l);
+    EXPECT_TRUE(inside(b.x, b.y) && inside(b.x + b.width, b.y + b.height)) << l.text;
+    for (const Box& other : words)
+      EXPECT_FALSE(overlap(b, other)) << "'" << l.text << "' lies on '" << other.about << "'";
+    words.push_back(b);
+    words.back().about = l.text;
+  }
+}
+
+class GanttOf : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(GanttOf, EveryRunIsTidy) {
+  for (const NamedRun& r : predicted_runs(GetParam())) {
+    SCOPED_TRACE(r.name);
+    const Picture p = gantt(r.timeline);
+    expect_tidy(p);
+    EXPECT_EQ(svg(p), svg(gantt(r.timeline)));
+    if (HasFailure()) return;
+  }
+}
+
+// What is drawn of each worker is as long as what it did: bars against accounts made elsewhere.
+TEST_P(GanttOf, EveryRunHasBarsAsLongAsTheTimeTheyStandFor) {
+  for (const NamedRun& r : predicted_runs(GetParam())) {
+    SCOPED_TRACE(r.name);
+    GanttOptions wide;
+    wide.width = 8000;  // so that hardly any bar is too thin to be seen
+    const Picture p = gantt(r.timeline, wide);
+    const RunTimes times = run_times(r.timeline);
+    std::map<std::uint32_t, double> drawn;
+    std::map<std::uint32_t, std::size_t> bars;
+    double first = 1e9, last = 0;
+    for (const Box& b : all<Box>(p)) {
+      const std::size_t at = b.about.find(", worker ");
+      if (at == std::string::npos || (b.about[0] != 'q' && b.about[0] != 'd')) continue;
+      const auto worker = static_cast<std::uint32_t>(std::stoul(b.about.substr(at + 9)));
+      drawn[worker] += b.width + (b.width > 3.3 ? 0.7 : 0);
+      ++bars[worker];
+      first = std::min(first, b.x);
+      last = std::max(last, b.x + b.width);
+    }
+    for (const auto& [worker, length] : drawn) {
+      const double share = static_cast<double>(times.workers[worker].attending.value) /
+                           static_cast<double>(times.makespan.value);
+      EXPECT_NEAR(length / (8000 - 200), share, 0.02 + 0.0005 * static_cast<double>(bars[worker]))
+          << worker;
+    }
+    EXPECT_EQ(drawn.size(), GetParam());
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(GanttOf, TwoRunsIsTidyToo) {
+  const auto runs = predicted_runs(GetParam());
+  for (std::size_t i = 0; i + 1 < runs.size(); i += 3) {
+    SCOPED_TRACE(runs[i].name);
+    expect_tidy(gantt(runs[i].timeline, runs[(i * 7 + 3) % runs.size()].timeline));
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, GanttOf, testing::Values(1, 2, 3, 8, 16));
+
+Timeline run_of(const char* schedule, std::uint32_t workers, const Machine& m) {
+  return predicted_run(
+      limit_communication(build_plan(small_problem(workers, 64 * workers), find_schedule(schedule)),
+                          {}),
+      m);
+}
+
+TEST(Gantt, StaysLegibleForManyWorkers) {
+  for (const std::uint32_t workers : {33u, 64u, 65u, 200u}) {
+    SCOPED_TRACE(workers);
+    const Picture p = gantt(run_of("balanced", workers, test_machine(Fabric::Switch, workers)));
+    expect_tidy(p);
+    EXPECT_LT(p.height, 2200);
+    EXPECT_LT(all<Label>(p).size(), 300u);
+  }
+}
+
+TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
+  const Timeline t = run_of("ring", 8, find_machine("ideal"));
+  const std::string text = svg(gantt(t));
+  EXPECT_THAT(text, HasSubstr(">ring on ideal, 8 workers<"));
+  EXPECT_THAT(text, HasSubstr("makespan 7.50 us"));
+  EXPECT_THAT(text, HasSubstr("idle 46.7 %"));
+  EXPECT_THAT(text, HasSubstr(">q7 k3<"));
+  EXPECT_THAT(text, HasSubstr(">step 0<"));
+}
+
+TEST(Gantt, OfEightWorkersIsASmallFile) {
+  for (const Schedule& s : schedules()) {
+    Problem problem;  // eight workers, 64K tokens
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      problem.pass = pass;
+      const Plan plan = limit_communication(build_plan(problem, s), {});
+      const std::string text = svg(gantt(predicted_run(plan, find_machine("dgx-a100"))));
+      EXPECT_LT(text.size(), 60'000u) << s.name << " " << to_text(pass);
+    }
+  }
+}
+
+TEST(Gantt, HatchesHelpingOnly) {
+  const Picture p = gantt(run_of("balanced", 4, find_machine("ideal")));
+  std::size_t helping = 0;
+  for (const Box& b : all<Box>(p)) {
+    if (b.about.empty()) continue;
+    int queries = 0, keys = 0, worker = 0;
+    ASSERT_EQ(std::sscanf(b.about.c_str(), "q%d k%d, worker %d", &queries, &keys, &worker), 3)
+        << b.about;
+    EXPECT_EQ(b.hatch == Hatch::Diagonal, queries != worker) << b.about;
+    EXPECT_EQ(b.fill, worker_colour(static_cast<std::uint32_t>(queries), 4)) << b.about;
+    helping += queries != worker ? 1 : 0;
+  }
+  EXPECT_EQ(helping, 1u);
+  EXPECT_THAT(svg(p), HasSubstr("helping"));
+  EXPECT_THAT(svg(gantt(run_of("ring", 4, find_machine("ideal")))), Not(HasSubstr("helping")));
+}
+
+TEST(Gantt, OutlinesTheCriticalPathUnlessAskedNotTo) {
+  const Timeline t = run_of("balanced", 5, test_machine(Fabric::Switch, 5));
+  const auto outlined = [](const Picture& p) {
+    std::size_t n = 0;
+    for (const Box& b : all<Box>(p)) n += b.outline == ink::black ? 1 : 0;
+    return n;
+  };
+  EXPECT_GT(outlined(gantt(t)), 1u);
+  GanttOptions plain;
+  plain.critical_path = false;
+  EXPECT_EQ(outlined(gantt(t, plain)), 0u);
+}
+
+TEST(Gantt, DrawsAnArrowForEachMessageOfTheCriticalPath) {
+  const Timeline t = run_of("ring", 4, test_machine(Fabric::Memory, 4));
+  std::size_t messages = 0, arrows = 0;
+  for (const CriticalStep& s : t.critical_path)
+    messages += is_transfer(t.tasks[s.task.value].kind) && s.end > s.start ? 1 : 0;
+  for (const Stroke& s : all<Stroke>(gantt(t))) arrows += s.arrow ? 1 : 0;
+  EXPECT_EQ(arrows, messages);
+}
+
+TEST(Gantt, CallsOutWhatDiffersMost) {
+  const Timeline predicted = run_of("ring", 4, test_machine(Fabric::Switch, 4));
+  Timeline measured = predicted;
+  measured.source = TimelineSource::Measured;
+  std::uint32_t longest = 0;
+  for (std::uint32_t i = 0; i < measured.tasks.size(); ++i)
+    if (measured.tasks[i].kind == TaskKind::Attend) longest = i;
+  measured.tasks[longest].end_ps += measured.makespan().value / 2;
+  const std::string text = svg(gantt(predicted, measured));
+  EXPECT_THAT(text, HasSubstr(">predicted<"));
+  EXPECT_THAT(text, HasSubstr(">measured<"));
+  EXPECT_THAT(text, HasSubstr("Tasks that differ most"));
+  const TimelineTask& x = predicted.tasks[longest];
+  EXPECT_THAT(text, HasSubstr("1   q" + std::to_string(x.queries) + " k" + std::to_string(x.other) +
+                              ", worker " + std::to_string(x.worker)));
+}
+
+TEST(Gantt, RefusesWhatCannotBeDrawn) {
+  Timeline t = run_of("ring", 2, find_machine("ideal"));
+  GanttOptions narrow;
+  narrow.width = 10;
+  EXPECT_THROW(gantt(t, narrow), Error);
+  Timeline still = t;
+  for (TimelineTask& x : still.tasks) x.start_ps = x.end_ps = 0;
+  EXPECT_THROW(gantt(still), Error);
+  t.tasks.clear();
+  t.details.clear();
+  t.critical_path.clear();
+  EXPECT_THROW(gantt(t), Error);
+  EXPECT_THROW(
+      gantt(run_of("ring", 2, find_machine("ideal")), run_of("ring", 3, find_machine("ideal"))),
+      Error);
+}
+
+// Names come from files and may be anything.
+TEST(Gantt, KeepsToThePageWhateverTheNames) {
+  Timeline t = run_of("ring", 2, find_machine("ideal"));
+  t.schedule = std::string(500, 'W');
+  t.machine = "<script>\n" + std::string(300, 'm');
+  expect_tidy(gantt(t));
+  EXPECT_THAT(svg(gantt(t)), Not(HasSubstr("<script")));
+}
+
+}  // namespace
+}  // namespace ringsched

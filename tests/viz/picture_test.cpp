@@ -1,0 +1,116 @@
+#include "ringsched/viz/picture.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Picture sample() {
+  Picture p;
+  p.width = 200;
+  p.height = 100;
+  p.title = "a <picture> & \"more\"";
+  p.shapes.emplace_back(
+      Box{10, 20, 30.125, 40, ink::keys, Hatch::Diagonal, ink::black, 2, "it <is>"});
+  p.shapes.emplace_back(Box{50, 20, 30, 40, {}, Hatch::Dots, {}, 1, {}});
+  p.shapes.emplace_back(Stroke{{{1, 2}, {3.5, -0.001}}, ink::grey, 0.5, true, true});
+  p.shapes.emplace_back(Area{{{0, 0}, {5, 0}, {5, 5}}, ink::results});
+  p.shapes.emplace_back(Label{100, 50, 11, ink::black, Anchor::Middle, true, "a&b <c>"});
+  return p;
+}
+
+TEST(Svg, SaysWhatIsInThePicture) {
+  const std::string text = svg(sample());
+  EXPECT_THAT(text, StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" "));
+  EXPECT_THAT(text, HasSubstr("<title>a &lt;picture&gt; &amp; &quot;more&quot;</title>"));
+  EXPECT_THAT(
+      text, HasSubstr("<rect x=\"10\" y=\"20\" width=\"30.13\" height=\"40\" fill=\"#ffe18c\"/>"));
+  EXPECT_THAT(text, HasSubstr("stroke-width=\"2\"><title>it &lt;is&gt;</title></rect>"));
+  EXPECT_THAT(text, HasSubstr("d=\"M1 2L3.5 0\""));
+  EXPECT_THAT(text,
+              HasSubstr("text-anchor=\"middle\" font-weight=\"bold\">a&amp;b &lt;c&gt;</text>"));
+  EXPECT_THAT(text, Not(HasSubstr("-0\"")));
+  EXPECT_TRUE(text.ends_with("</svg>\n"));
+  EXPECT_EQ(text, svg(sample()));
+}
+
+TEST(Svg, KeepsTextThatWouldBreakItOut) {
+  Picture p = sample();
+  p.title = std::string("a\x01\n\xff") + "b";
+  const std::string text = svg(p);
+  for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
+}
+
+TEST(TextWidth, IsThatOfHelvetica) {
+  EXPECT_DOUBLE_EQ(text_width("Ma 0", 10), 8.33 + 5.56 + 2.78 + 5.56);
+  EXPECT_GT(text_width("Ma 0", 10, true), text_width("Ma 0", 10));
+  EXPECT_DOUBLE_EQ(text_width("\xc2\xb7", 10), text_width("\xe2\x86\x92", 10));
+  const Box end = bounds({100, 50, 10, ink::black, Anchor::End, false, "00"});
+  EXPECT_DOUBLE_EQ(end.x + end.width, 100);
+  EXPECT_DOUBLE_EQ(end.width, 11.12);
+}
+
+bool has_cairo() {
+  try {
+    png(sample(), 1);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
+  std::uint32_t n = 0;
+  for (std::size_t i = 0; i < 4; ++i) n = n << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return n;
+}
+
+TEST(Png, HasTheSizeAskedFor) {
+  if (!has_cairo()) GTEST_SKIP() << "built without Cairo";
+  const std::string image = png(sample(), 1.5);
+  EXPECT_THAT(image, StartsWith("\x89PNG\r\n\x1a\n"));
+  EXPECT_EQ(big_endian(image, 16), 300u);
+  EXPECT_EQ(big_endian(image, 20), 150u);
+  EXPECT_EQ(image, png(sample(), 1.5));
+  EXPECT_THROW(png(sample(), 1000), Error);
+}
+
+TEST(Pdf, IsTheSameWheneverItIsMade) {
+  if (!has_cairo()) GTEST_SKIP() << "built without Cairo";
+  const std::string file = pdf(sample());
+  EXPECT_THAT(file, StartsWith("%PDF-1."));
+  EXPECT_THAT(file, HasSubstr("CreationDate (20000101"));
+  EXPECT_EQ(file, pdf(sample()));
+}
+
+TEST(Colours, OfWorkersDifferAndCarryText) {
+  for (const std::uint32_t workers : {2u, 8u, 9u, 64u, 1024u})
+    for (std::uint32_t w = 0; w < workers; ++w) {
+      const Colour c = worker_colour(w, workers);
+      if (w > 0 && workers <= 64) {
+        EXPECT_NE(c, worker_colour(w - 1, workers)) << w;
+      }
+      const auto light = [](Colour k) {  // WCAG's relative luminance
+        const auto linear = [](double v) {
+          return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
+        };
+        return 0.2126 * linear(k.red / 255.0) + 0.7152 * linear(k.green / 255.0) +
+               0.0722 * linear(k.blue / 255.0);
+      };
+      const double a = light(c) + 0.05, b = light(text_on(c)) + 0.05;
+      EXPECT_GT(std::max(a, b) / std::min(a, b), 4) << hex(c) << " of " << workers;
+    }
+}
+
+}  // namespace
+}  // namespace ringsched
