@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 
@@ -22,6 +23,7 @@ struct RenderCommand {
   std::vector<std::string> files;
   std::string output, as;
   double width = 1100, scale = 2;
+  std::string worker;
   bool no_path = false;
 };
 
@@ -45,7 +47,10 @@ void render_timelines(const RenderCommand& c) {
   const FileKind kind = file_kind(c.output, "--output", kGanttKinds);
   if (timelines.size() > 2)
     fail("a chart shows one timeline, or two against each other, not {}", timelines.size());
-  const GanttOptions options{c.width, !c.no_path};
+  GanttOptions options{c.width, !c.no_path, {}};
+  if (!c.worker.empty())
+    options.worker = static_cast<std::uint32_t>(
+        std::min<std::int64_t>(parse_count(c.worker, "--worker"), kMaxWorkers));
   write_picture(timelines.size() == 1 ? gantt(timelines[0], options)
                                       : gantt(timelines[0], timelines[1], options),
                 kind, c.output, c.scale);
@@ -87,6 +92,7 @@ void add_render_command(CLI::App& program, ExitCode&) {
   app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")
       ->check(CLI::Range(0.1, 20.0))
       ->type_name("NUMBER");
+  app->add_option("--worker", command->worker, "this worker alone")->type_name("N");
   app->add_flag("--no-critical-path", command->no_path, "do not outline the critical path");
   app->callback([command] { run(*command); });
 }

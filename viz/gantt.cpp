@@ -49,6 +49,13 @@ class Chart {
       axis_.end_ps = std::max(axis_.end_ps, t->makespan().value);
       moves_ = moves_ || runs_.back().moves;
     }
+    if (options.worker) {
+      if (*options.worker >= workers_)
+        fail("there is no worker {}: this timeline has workers 0 to {}", *options.worker,
+             workers_ - 1);
+      size_ = {44, 17, 12, 12};
+      return;
+    }
     bands_ = workers_ > kMostRows || bars > kMostBars;
     per_row_ = bands_ ? (workers_ + kMostBands - 1) / kMostBands : 1;
     rows_ = (workers_ + per_row_ - 1) / per_row_;
@@ -65,7 +72,7 @@ class Chart {
     draw_time_axis(axis_, top, bottom, picture_.shapes);
     for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
     const LegendUse use = legend();
-    if (use.critical && runs_.size() == 1 && !bands_) draw_path();
+    if (use.critical && runs_.size() == 1 && !bands_ && !options_.worker) draw_path();
     double y = bottom + 28;
     y += draw_legend(use, kEdge, options_.width - kEdge, y, picture_.shapes);
     if (runs_.size() == 2) y += draw_differences(y + 8);
@@ -75,10 +82,13 @@ class Chart {
 
  private:
   const Timeline& timeline(std::size_t run) const { return *runs_[run].timeline; }
-  std::uint32_t first_of(std::uint32_t row) const { return row * per_row_; }
-  std::uint32_t last_of(std::uint32_t row) const {
-    return std::min(workers_, (row + 1) * per_row_);
+  std::uint32_t first_of(std::uint32_t row) const {
+    return options_.worker.value_or(0) + row * per_row_;
   }
+  std::uint32_t last_of(std::uint32_t row) const {
+    return std::min(workers_, first_of(row) + per_row_);
+  }
+  bool shows(std::uint32_t worker) const { return !options_.worker || *options_.worker == worker; }
   void words(double x, double y, double size, Colour colour, Anchor anchor, bool bold,
              std::string text) {
     picture_.shapes.emplace_back(Label{x, y, size, colour, anchor, bold, std::move(text)});
@@ -231,7 +241,7 @@ class Chart {
       if (!bands_) {
         Box swatch{
             kEdge, middle - size_.words / 2, size_.words, size_.words, {}, Hatch::None, {}, 1, {}};
-        swatch.fill = worker_colour(row, workers_);
+        swatch.fill = worker_colour(first_of(row), workers_);
         picture_.shapes.emplace_back(swatch);
       }
       words(name_at(), middle + size_.words * 0.36, size_.words, ink::black, Anchor::Start, false,
@@ -247,7 +257,7 @@ class Chart {
       if (bands_) {
         draw_band(runs_[r], first_of(row), last_of(row), s, axis_, picture_.shapes);
       } else {
-        draw_worker(runs_[r], row, s, axis_, runs_.size() == 1 && step_starts_.empty(),
+        draw_worker(runs_[r], first_of(row), s, axis_, runs_.size() == 1 && step_starts_.empty(),
                     options_.critical_path, picture_.shapes);
       }
     }
@@ -283,26 +293,28 @@ class Chart {
     use.bands = bands_;
     use.moves = moves_;
     for (const Shape& s : picture_.shapes) {
+      const auto* box = std::get_if<Box>(&s);
+      use.critical = use.critical || (box && box->outline == ink::black);
       const auto* label = std::get_if<Label>(&s);
       use.labels =
           use.labels || (label && label->anchor == Anchor::Middle && label->text[0] == 'q');
       use.numbered = use.numbered || (label && label->size == kStepSize);
     }
     for (const Run& run : runs_) {
-      for (const WorkerTimes& w : run.times.workers) {
+      for (std::uint32_t i = 0; i < workers_; ++i) {
+        if (!shows(i)) continue;
+        const WorkerTimes& w = run.times.workers[i];
         use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
         use.out_of_work = use.out_of_work || w.out_of_work.value > axis_.end_ps / 500;
       }
       for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {
         const TimelineTask& t = run.timeline->tasks[i];
-        if (t.end_ps <= t.start_ps) continue;
+        if (t.end_ps <= t.start_ps || !shows(t.worker)) continue;
         use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
         use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
         use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
                                   axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted);
       }
-      use.critical = use.critical ||
-                     (!bands_ && options_.critical_path && !run.timeline->critical_path.empty());
     }
     return use;
   }
@@ -310,7 +322,8 @@ class Chart {
   // The tasks of one plan that differ most, numbered in the chart; of two plans, the kinds of task.
   double draw_differences(double y) {
     constexpr std::size_t kCalledOut = 5;
-    const Comparison c = compare(timeline(0), timeline(1), 4 * kCalledOut);
+    const Comparison c =
+        compare(timeline(0), timeline(1), 4 * kCalledOut * (options_.worker ? workers_ : 1));
     std::vector<std::string> lines;
     const auto line = [&](const std::string& what, Picoseconds a, Picoseconds b) {
       const std::string change =
@@ -322,7 +335,7 @@ class Chart {
     if (c.same_plan) {
       for (const ComparedTask& w : c.worst) {
         const TimelineTask& t = timeline(0).tasks[w.task];
-        if (t.kind == TaskKind::Send) continue;  // its receive says the same
+        if (t.kind == TaskKind::Send || !shows(t.worker)) continue;  // a receive says the same
         if (lines.size() == kCalledOut) break;
         if (!bands_) call_out(w.task, lines.size() + 1);
         line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1, short_name(t), t.worker,
@@ -331,7 +344,7 @@ class Chart {
       }
     } else {
       for (const ComparedPart& p : c.classes)
-        if (p.time[0].value > 0 || p.time[1].value > 0)
+        if (!p.name.starts_with("send") && (p.time[0].value > 0 || p.time[1].value > 0))
           line(fmt::format("all {}", p.name), p.time[0], p.time[1]);
     }
     words(kEdge, y + 10, 10, ink::black, Anchor::Start, true,
@@ -345,7 +358,7 @@ class Chart {
   void call_out(std::uint32_t task, std::size_t number) {
     for (std::size_t r = 0; r < 2; ++r) {
       const TimelineTask& t = timeline(r).tasks[task];
-      const Strip& s = strips_[t.worker][r];
+      const Strip& s = strips_[t.worker - options_.worker.value_or(0)][r];
       const double size = 8, side = 11;
       double x = std::max(axis_.x(t.start_ps), axis_.left) + side / 2;
       double y = s.y + side / 2;

@@ -156,6 +156,14 @@ std::vector<Stacked> stacked(const Timeline& t, const std::vector<std::uint32_t>
   return all;
 }
 
+void label_message(const Box& bar, const TimelineTask& t, std::vector<Shape>& out) {
+  const double size = std::min(9.0, bar.height * 0.85);
+  const std::string name = short_name(t), text = name.substr(name.find(' ') + 1);  // "kv3 to 5"
+  if (bar.height < 7 || text_width(text, size) + 4 > bar.width) return;
+  out.emplace_back(Label{bar.x + bar.width / 2, bar.y + bar.height / 2 + size * 0.36, size,
+                         text_on(*bar.fill), Anchor::Middle, false, text});
+}
+
 void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y, double height,
                const TimeAxis& axis, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
@@ -165,6 +173,7 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
       if (colour == c) return list;
     return by_colour.emplace_back(c, std::vector<Box>()).second;
   };
+  std::vector<Shape> words;
   Thinner thin;
   for (const Stacked& s : stacked(t, tasks)) {
     const TimelineTask& x = t.tasks[s.task];
@@ -184,10 +193,12 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
     Box bar{moving, top, std::max(x1 - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
             1,      {}};
     if (run.messages <= kTold) bar.about = about(run, s.task);
+    label_message(bar, x, words);
     boxes(colour).push_back(std::move(bar));
   }
   for (auto& [colour, list] : by_colour)
     for (Box& bar : list) out.emplace_back(std::move(bar));
+  std::move(words.begin(), words.end(), std::back_inserter(out));
 }
 
 // Where a message of a worker stands.

@@ -1,14 +1,18 @@
 // Timelines as Gantt charts: who did what when, one row for each worker.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "ringsched/scheduler/timeline.hpp"
 #include "ringsched/viz/picture.hpp"
 
 namespace ringsched {
 
 struct GanttOptions {
-  double width = 1100;        // points; the height follows
-  bool critical_path = true;  // outlined, with arrows along its messages
+  double width = 1100;                  // points; the height follows
+  bool critical_path = true;            // outlined, with arrows along its messages
+  std::optional<std::uint32_t> worker;  // this one alone, with room for words on its messages
 };
 
 // Where there are more workers or tasks than can be told apart, bands of workers take the place of
