@@ -117,9 +117,9 @@ class Chart {
 
   static std::string facts(const RunTimes& r, bool moves) {
     std::string text =
-        fmt::format("makespan {}     idle {}", duration(r.makespan), percent(r.idle_fraction));
+        fmt::format("makespan {} · idle {}", duration(r.makespan), percent(r.idle_fraction));
     if (moves)
-      text += fmt::format("     overlap {}     {} exposed per worker", percent(r.overlap_fraction),
+      text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
                           duration(r.exposed_communication));
     return text;
   }
