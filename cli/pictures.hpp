@@ -19,7 +19,8 @@ FileKind file_kind(const std::string& path, const std::string& flag,
                    std::span<const FileKind> allowed);
 
 inline constexpr FileKind kPictureKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png};
-inline constexpr FileKind kGanttKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png};
+inline constexpr FileKind kGanttKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png,
+                                           FileKind::Html};
 
 inline constexpr double kPixels = 2;  // per point of a PNG, if nothing else is said
 

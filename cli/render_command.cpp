@@ -12,6 +12,7 @@
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
+#include "ringsched/viz/html.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
 
@@ -45,8 +46,15 @@ void render_timelines(const RenderCommand& c) {
     return;
   }
   const FileKind kind = file_kind(c.output, "--output", kGanttKinds);
+  if (kind == FileKind::Html) {
+    write_text(html_page(timelines), c.output);
+    return;
+  }
   if (timelines.size() > 2)
-    fail("a chart shows one timeline, or two against each other, not {}", timelines.size());
+    fail(
+        "a chart shows one timeline, or two against each other, not {}; a .html page takes them "
+        "all",
+        timelines.size());
   GanttOptions options{c.width, !c.no_path, {}};
   if (!c.worker.empty())
     options.worker = static_cast<std::uint32_t>(
@@ -85,7 +93,8 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("")
       ->required();
   app->add_option("-o,--output", command->output,
-                  "what to write: .svg, .pdf or .png; without it a\ntimeline is drawn here")
+                  "what to write: .svg, .pdf, .png, or .html of any\nnumber of timelines; without "
+                  "it they are drawn here")
       ->type_name("FILE");
   app->add_option("--width", command->width, "of a chart of a timeline, in points (1100)")
       ->type_name("POINTS");

@@ -13,6 +13,7 @@
 #include "ringsched/simulator/spread.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
+#include "ringsched/viz/html.hpp"
 #include "stage.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
@@ -55,7 +56,10 @@ std::string write_outputs(const SimulateCommand& c, const Outputs& kinds, const 
     wrote("timeline", c.timeline);
   }
   if (!c.gantt.empty()) {
-    write_picture(gantt(timeline), kinds.gantt, c.gantt, kPixels);
+    if (kinds.gantt == FileKind::Html)
+      write_text(html_page({&timeline, 1}), c.gantt);
+    else
+      write_picture(gantt(timeline), kinds.gantt, c.gantt, kPixels);
     wrote("gantt", c.gantt);
   }
   if (!c.block_map.empty()) {
@@ -126,7 +130,7 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   app->add_flag("--path", command->path, "list the tasks of the critical path");
   app->add_option("--timeline", command->timeline, "write all tasks with their times here")
       ->type_name("FILE");
-  app->add_option("--gantt", command->gantt, "draw the run here: .svg, .pdf or .png")
+  app->add_option("--gantt", command->gantt, "draw the run here: .svg, .pdf, .png or .html")
       ->type_name("FILE");
   app->add_option("--block-map", command->block_map,
                   "draw who computes which block here: .svg, .pdf\nor .png")

@@ -20,8 +20,6 @@ constexpr std::size_t kMostBars = 24'000;  // in rows; a page has no room for mo
 constexpr double kEdge = 16;               // of the page
 constexpr double kLeastWidth = 320, kMostWidth = 10'000;
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 // How tall things are, by how many rows there are.
 struct Sizes {
   double bar, lane, gap, words;
@@ -115,25 +113,16 @@ class Chart {
     return run == 0 ? "first" : "second";
   }
 
-  static std::string facts(const RunTimes& r, bool moves) {
-    std::string text =
-        fmt::format("makespan {} · idle {}", duration(r.makespan), percent(r.idle_fraction));
-    if (moves)
-      text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
-                          duration(r.exposed_communication));
-    return text;
-  }
-
   double draw_head() {
     const Timeline& t = timeline(0);
     if (runs_.size() == 1) {
-      picture_.title = fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"),
-                                   facts(runs_[0].times, moves_));
+      picture_.title =
+          fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"), facts(runs_[0].times));
       line_of_words(26, 15, ink::black, true,
                     fmt::format("{}, {}", named(t), counted(workers_, "worker")));
       line_of_words(43, 11, ink::grey, false,
                     fmt::format("{}; {}", described(t.problem), to_text(t.source)));
-      line_of_words(63, 12, ink::black, true, facts(runs_[0].times, moves_));
+      line_of_words(63, 12, ink::black, true, facts(runs_[0].times));
       return 92;
     }
     const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
@@ -153,7 +142,7 @@ class Chart {
         kEdge + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
     for (std::size_t r = 0; r < 2; ++r)
       words(beside, 63 + 16 * static_cast<double>(r), 12, ink::black, Anchor::Start, true,
-            facts(runs_[r].times, moves_));
+            facts(runs_[r].times));
     return 108;
   }
 

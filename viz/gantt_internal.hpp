@@ -45,6 +45,9 @@ struct Strip {
   double height() const { return compute + (lane > 0 ? 2 * (lane + 1) : 0); }
 };
 
+Colour cargo_colour(TensorKind);
+// "makespan 24.2 ms · idle 14.0 % · ..."
+std::string facts(const RunTimes&);
 // "ring on dgx-a100"
 std::string named(const Timeline&);
 // Throws Error.

@@ -13,19 +13,6 @@ constexpr double kVisible = 0.35;   // points; what is narrower is widened to th
 constexpr double kWithWords = 9;    // the least height of a bar that has a label
 constexpr double kWithNumber = 22;  // ... and a step number besides
 
-Colour cargo(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::KeyValue:
-      return ink::keys;
-    case TensorKind::Partial:
-    case TensorKind::QueryGradient:
-    case TensorKind::KeyValueGradient:
-      return ink::results;
-    default:
-      return ink::queries;
-  }
-}
-
 // Bars too narrow to be told apart are drawn once.
 class Thinner {
  public:
@@ -177,7 +164,7 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
   Thinner thin;
   for (const Stacked& s : stacked(t, tasks)) {
     const TimelineTask& x = t.tasks[s.task];
-    const Colour colour = cargo(x.makes);
+    const Colour colour = cargo_colour(x.makes);
     const double tall = height / s.rows, top = y + tall * s.row;
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
                  x1 = axis.x(x.end_ps);

@@ -30,6 +30,8 @@ std::string_view letters(TensorKind kind) {
   return "";
 }
 
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
 std::string interval(std::int64_t start, std::int64_t end) {
   return fmt::format("{} to {} ({})", duration({start}), duration({end}), duration({end - start}));
 }
@@ -59,6 +61,30 @@ Run::Run(const Timeline& t)
     for (auto& tasks : *of) std::stable_sort(tasks.begin(), tasks.end(), earlier);
   for (const CriticalStep& step : t.critical_path)
     if (step.end > step.start) critical[step.task.value] = true;
+}
+
+Colour cargo_colour(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::KeyValue:
+      return ink::keys;
+    case TensorKind::Partial:
+    case TensorKind::QueryGradient:
+    case TensorKind::KeyValueGradient:
+      return ink::results;
+    default:
+      return ink::queries;
+  }
+}
+
+std::string facts(const RunTimes& r) {
+  std::string text =
+      fmt::format("makespan {} · idle {}", duration(r.makespan), percent(r.idle_fraction));
+  const bool moves = std::any_of(r.workers.begin(), r.workers.end(),
+                                 [](const WorkerTimes& w) { return w.transferring.value > 0; });
+  if (moves)
+    text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
+                        duration(r.exposed_communication));
+  return text;
 }
 
 std::string named(const Timeline& t) {

@@ -6,6 +6,7 @@
 
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/viz/picture.hpp"
+#include "xml.hpp"
 
 namespace ringsched {
 
@@ -19,29 +20,6 @@ std::string number(double x) {
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
   return text;
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text, 400)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 std::string path(const std::vector<Point>& points) {
@@ -101,7 +79,7 @@ class Writer {
       add(" text-anchor=\"{}\"", l.anchor == Anchor::Middle ? "middle" : "end");
     if (l.bold) add(" font-weight=\"bold\"");
     if (l.colour != ink::black) add(" fill=\"{}\"", hex(l.colour));
-    add(">{}</text>\n", escaped(l.text));
+    add(">{}</text>\n", escaped_xml(l.text));
   }
 
  private:
@@ -118,7 +96,7 @@ class Writer {
     if (about.empty()) {
       out_ += "/>\n";
     } else {
-      add("><title>{}</title></rect>\n", escaped(about));
+      add("><title>{}</title></rect>\n", escaped_xml(about));
     }
   }
 
@@ -141,12 +119,35 @@ constexpr std::string_view kPatterns =
 
 }  // namespace
 
+std::string escaped_xml(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text, 400)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
 std::string svg(const Picture& p) {
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
       "{1}\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\" font-size=\"11\" "
       "fill=\"{2}\" role=\"img\">\n<title>{3}</title>\n",
-      number(p.width), number(p.height), hex(ink::black), escaped(p.title));
+      number(p.width), number(p.height), hex(ink::black), escaped_xml(p.title));
   out += kPatterns;
   out += fmt::format("<rect width=\"{}\" height=\"{}\" fill=\"#fff\"/>\n", number(p.width),
                      number(p.height));

@@ -1,0 +1,144 @@
+#include "ringsched/viz/html.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iterator>
+
+#include "gantt_internal.hpp"
+#include "html_parts.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
+#include "xml.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// Safe inside a script element too: no '<' stands in it.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : printable(text, 200)) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '<' || c == '>' || c == '&') {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+class Json {
+ public:
+  explicit Json(std::string& out) : out_(out) {}
+  void text(const char* key, std::string_view value) { add("\"{}\":{},", key, quoted(value)); }
+  template <class Number>
+  void number(const char* key, Number value) {
+    add("\"{}\":{},", key, value);
+  }
+  // A list of what `get` says of 0, 1, ..., n - 1.
+  template <class Get>
+  void column(const char* key, std::size_t n, Get&& get) {
+    add("\"{}\":[", key);
+    for (std::size_t i = 0; i < n; ++i) add("{}{}", i == 0 ? "" : ",", get(i));
+    out_ += "],\n";
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
+  }
+  std::string& out_;
+};
+
+void add_details(const Timeline& t, Json& json) {
+  const std::size_t n = t.details.size();
+  if (n == 0) return;
+  json.column("pairs", n, [&](std::size_t i) { return t.details[i].pairs.value; });
+  json.column("bytes", n, [&](std::size_t i) { return t.details[i].bytes.value; });
+  json.column("cause", n, [&](std::size_t i) { return static_cast<int>(t.details[i].cause); });
+  json.column("because", n, [&](std::size_t i) {
+    const TaskId b = t.details[i].because;
+    return b.valid() ? std::int64_t{b.value} : std::int64_t{-1};
+  });
+}
+
+void add_run(const Timeline& t, std::string& out) {
+  const std::vector<std::int64_t> from = moving_from(t);
+  const RunTimes times = run_times(t);
+  out += "{";
+  Json json(out);
+  json.text("title", fmt::format("{}, {}", named(t), counted(t.problem.workers, "worker")));
+  json.text("name", fmt::format("{} {}", named(t), to_text(t.source)));
+  json.text("problem", fmt::format("{}; {}", described(t.problem), to_text(t.source)));
+  json.text("facts", facts(times));
+  json.number("workers", t.problem.workers);
+  json.number("makespan", times.makespan.value);
+  json.column("colours", t.problem.workers, [&](std::size_t w) {
+    return quoted(hex(worker_colour(static_cast<std::uint32_t>(w), t.problem.workers)));
+  });
+  json.column("cargo", kTensorKinds,
+              [](std::size_t k) { return quoted(hex(cargo_colour(static_cast<TensorKind>(k)))); });
+  json.column("kinds", kTaskKinds,
+              [](std::size_t k) { return quoted(to_text(static_cast<TaskKind>(k))); });
+  json.column("causes", kStartedBy,
+              [](std::size_t c) { return quoted(to_text(static_cast<StartedBy>(c))); });
+  const auto& x = t.tasks;
+  json.column("kind", x.size(), [&](std::size_t i) { return static_cast<int>(x[i].kind); });
+  json.column("makes", x.size(), [&](std::size_t i) { return static_cast<int>(x[i].makes); });
+  json.column("worker", x.size(), [&](std::size_t i) { return x[i].worker; });
+  json.column("step", x.size(), [&](std::size_t i) { return x[i].step; });
+  json.column("queries", x.size(), [&](std::size_t i) { return x[i].queries; });
+  json.column("other", x.size(), [&](std::size_t i) { return x[i].other; });
+  json.column("start", x.size(), [&](std::size_t i) { return x[i].start_ps; });
+  json.column("took", x.size(), [&](std::size_t i) { return x[i].end_ps - x[i].start_ps; });
+  json.column("from", x.size(), [&](std::size_t i) { return from[i]; });
+  add_details(t, json);
+  json.column("needs", t.details.size(), [&](std::size_t i) {
+    std::vector<std::uint32_t> ids;
+    for (const TaskId id : t.details[i].needs)
+      if (id.valid()) ids.push_back(id.value);
+    return fmt::format("[{}]", fmt::join(ids, ","));
+  });
+  json.column("path", t.critical_path.size(), [&](std::size_t i) {
+    const CriticalStep& s = t.critical_path[i];
+    return fmt::format("[{},{},{}]", s.task.value, s.start.value, s.end.value);
+  });
+  out.erase(out.size() - 2);  // the last comma
+  out += "}";
+}
+
+// Replaces @name@ in the page.
+void fill(std::string& page, std::string_view name, const std::string& with) {
+  const std::string mark = fmt::format("@{}@", name);
+  page.replace(page.find(mark), mark.size(), with);
+}
+
+}  // namespace
+
+std::string html_page(std::span<const Timeline> timelines) {
+  if (timelines.empty()) fail("no timeline: nothing to draw");
+  std::string data = "[";
+  std::string title;
+  for (const Timeline& t : timelines) {
+    refuse_empty(t);
+    if (data.size() > 1) data += ",\n";
+    add_run(t, data);
+    title += (title.empty() ? "" : ", ") + named(t);
+  }
+  data += "]";
+  std::string page = html_parts::page;
+  // The data last: it may hold anything.
+  fill(page, "title", escaped_xml(title));
+  fill(page, "style", html_parts::style);
+  fill(page, "script", html_parts::script);
+  fill(page, "data", data);
+  return page;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,584 @@
+// The viewer of `ringsched render FILE -o page.html`. The data is what html.cpp writes: one object for each
+// run, tasks as columns. Times are picoseconds as doubles: exact below 2.5 hours, to 1e-16 of themselves above.
+'use strict';
+(() => {
+const runs = JSON.parse(document.getElementById('data').textContent);
+const $ = id => document.getElementById(id);
+const canvas = $('chart'), ctx = canvas.getContext('2d'), tip = $('tip');
+const ATTEND = 0, BACKWARD = 1, SEND = 5, RECEIVE = 6;
+const LEFT = 92, RIGHT = 16, TOP = 24, BOTTOM = 4;  // margins of the chart, pixels
+const isAttend = k => k === ATTEND || k === BACKWARD;
+const isTransfer = k => k === SEND || k === RECEIVE;
+
+// --- a run, sorted for drawing --------------------------------------------------------------------
+
+// Those that overlap in time stand in sub-rows above each other: [task, row, rows] in order of start.
+function stacked(run, ids) {
+  const out = [];
+  let first = 0, until = -1, ends = [];
+  const close = () => { for (; first < out.length; ++first) out[first][2] = ends.length; ends = []; };
+  for (const id of ids) {
+    if (run.start[id] >= until) close();
+    let row = ends.findIndex(e => e <= run.start[id]);
+    if (row < 0) row = ends.length;
+    ends[row] = run.end[id];
+    until = Math.max(until, run.end[id]);
+    out.push([id, row, 1]);
+  }
+  close();
+  return out;
+}
+
+function prepare(run) {
+  run.end = run.start.map((s, i) => s + run.took[i]);
+  run.lanes = Array.from({length: run.workers}, () => ({compute: [], in: [], out: [], ends: []}));
+  const order = run.start.map((_, i) => i).sort((a, b) => run.start[a] - run.start[b] || a - b);
+  for (const i of order) {
+    if (!run.took[i]) continue;
+    const lane = run.lanes[run.worker[i]];
+    (run.kind[i] === SEND ? lane.out : run.kind[i] === RECEIVE ? lane.in : lane.compute).push(i);
+  }
+  for (const lane of run.lanes) {
+    lane.in = stacked(run, lane.in);
+    lane.out = stacked(run, lane.out);
+    lane.lastEnd = lane.compute.reduce((m, i) => Math.max(m, run.end[i]), 0);
+    lane.longest = longest(run, lane);
+  }
+  run.onPath = new Set(run.path.filter(p => p[2] > p[1]).map(p => p[0]));
+  run.moves = run.lanes.some(l => l.in.length || l.out.length);
+}
+// The longest task of each lane: how far to look back for one that began before what is visible.
+const longest = (run, lane) => ({
+  compute: lane.compute.reduce((m, i) => Math.max(m, run.took[i]), 0),
+  in: lane.in.reduce((m, s) => Math.max(m, run.took[s[0]]), 0),
+  out: lane.out.reduce((m, s) => Math.max(m, run.took[s[0]]), 0)});
+
+// Who needs a task: built when first asked.
+function neededBy(run, id) {
+  if (!run.dependents) {
+    run.dependents = new Map();
+    run.needs.forEach((list, i) => list.forEach(n => {
+      if (!run.dependents.has(n)) run.dependents.set(n, []);
+      run.dependents.get(n).push(i);
+    }));
+  }
+  return run.dependents.get(id) || [];
+}
+
+// --- what is shown --------------------------------------------------------------------------------
+
+let at = 0;                       // which run
+let run = null;
+let from = 0, to = 1, scroll = 0; // visible time, and pixels scrolled down
+let selected = -1, hovered = -1, related = null;
+let showPath = true, dark = matchMedia('(prefers-color-scheme: dark)').matches;
+let colours = {}, stripes = null, dots = null, frames = 0;
+
+const width = () => canvas.clientWidth - LEFT - RIGHT;
+const x = ps => LEFT + (ps - from) / (to - from) * width();
+const time = px => from + (px - LEFT) / width() * (to - from);
+function rows() {
+  const space = canvas.clientHeight - TOP - BOTTOM;
+  const pitch = Math.max(7, Math.min(64, space / run.workers));
+  const lanes = run.moves && pitch >= 16;
+  const compute = lanes ? pitch * 0.54 : pitch * 0.78;
+  const lane = lanes ? (pitch * 0.9 - compute) / 2 - 1 : 0;
+  return {pitch, compute, lane, total: pitch * run.workers, space};
+}
+const top_ = (r, worker) => TOP + worker * r.pitch - scroll;
+
+function clamp() {
+  const span = Math.min(Math.max(to - from, 1), run.makespan * 1.2);
+  const middle = (from + to) / 2;
+  from = middle - span / 2;
+  to = middle + span / 2;
+  const low = -0.1 * run.makespan, high = 1.1 * run.makespan;
+  if (from < low) { to += low - from; from = low; }
+  if (to > high) { from -= to - high; to = high; }
+  const r = rows();
+  scroll = Math.max(0, Math.min(scroll, r.total - r.space));
+}
+function fit() { from = 0; to = run.makespan; scroll = 0; redraw(); }
+function zoom(factor, px) {
+  const t = time(px);
+  from = t - (t - from) * factor;
+  to = t + (to - t) * factor;
+  redraw();
+}
+function show(which) {
+  at = which;
+  run = runs[at];
+  if (!run.lanes) prepare(run);
+  selected = hovered = -1;
+  related = null;
+  $('title').textContent = run.title;
+  $('problem').textContent = run.problem;
+  $('facts').textContent = run.facts;
+  for (const b of $('runs').children) b.setAttribute('aria-pressed', b.dataset.run === String(at));
+  legend();
+  tip.hidden = true;
+  redraw();
+}
+
+// --- drawing --------------------------------------------------------------------------------------
+
+function style() {
+  document.documentElement.classList.toggle('dark', dark);
+  $('theme').textContent = dark ? 'light' : 'dark';
+  const css = getComputedStyle(document.documentElement);
+  for (const name of ['paper', 'ink', 'pale', 'rule', 'wait', 'dot', 'overhead', 'stripe', 'line'])
+    colours[name] = css.getPropertyValue('--' + name).trim();
+  stripes = pattern(8, p => {
+    p.strokeStyle = colours.stripe;
+    p.lineWidth = 2;
+    for (const d of [-8, 0, 8]) { p.moveTo(d - 1, 9); p.lineTo(d + 9, -1); }
+    p.stroke();
+  });
+  dots = pattern(4, p => { p.fillStyle = colours.dot; p.fillRect(1, 1, 1, 1); });
+}
+function pattern(size, draw) {
+  const c = document.createElement('canvas');
+  c.width = c.height = size;
+  draw(c.getContext('2d'));
+  return ctx.createPattern(c, 'repeat');
+}
+const cargo = makes => runs[0].cargo[makes];
+const letters = ['q', 'kv', 'o', 'do', 'do', 'dq', 'dkv'];
+const lightness = c => parseInt(c.slice(1, 3), 16) * 0.299 + parseInt(c.slice(3, 5), 16) * 0.587 +
+                       parseInt(c.slice(5, 7), 16) * 0.114;
+function duration(ps) {
+  for (const [unit, size] of [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3]])
+    if (Math.abs(ps) >= size) return Number((ps / size).toPrecision(4)) + ' ' + unit;
+  return Math.round(ps) + ' ps';
+}
+const quantity = (n, step, units) => {
+  let u = 0;
+  while (n >= step && u + 1 < units.length) { n /= step; ++u; }
+  return (u ? n.toFixed(1) : n) + ' ' + units[u];
+};
+
+let waiting = false;
+function redraw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; draw(); });
+}
+// The first of a list sorted by start that can still be visible.
+function firstVisible(list, startOf, longest) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (startOf(list[middle]) + longest < from) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+const faded = id => related && !related.has(id);
+
+function draw() {
+  ++frames;
+  const scale = devicePixelRatio || 1;
+  const w = canvas.clientWidth, h = canvas.clientHeight;
+  if (canvas.width !== Math.round(w * scale) || canvas.height !== Math.round(h * scale)) {
+    canvas.width = Math.round(w * scale);
+    canvas.height = Math.round(h * scale);
+  }
+  clamp();
+  ctx.setTransform(scale, 0, 0, scale, 0, 0);
+  ctx.fillStyle = colours.paper;
+  ctx.fillRect(0, 0, w, h);
+  const r = rows();
+  const first = Math.max(0, Math.floor(scroll / r.pitch));
+  const last = Math.min(run.workers, Math.ceil((scroll + r.space) / r.pitch));
+  drawAxis(h);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(LEFT - 1, TOP, w - LEFT - RIGHT + 2, h - TOP);
+  ctx.clip();
+  for (let worker = first; worker < last; ++worker) drawWorker(worker, r);
+  if (showPath) drawPath(r);
+  if (selected >= 0) drawDependencies(r);
+  ctx.restore();
+  drawNames(first, last, r);
+  drawScrollbar(r, w, h);
+}
+
+function drawAxis(h) {
+  const wanted = (to - from) / Math.max(1, width() / 110);
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= wanted);
+  const [unit, size] = [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3], ['ps', 1]].find(
+      u => run.makespan >= u[1]) || ['ps', 1];
+  const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
+  ctx.font = '11px Helvetica, Arial, sans-serif';
+  ctx.textAlign = 'center';
+  for (let k = Math.ceil(from / step); k * step <= to; ++k) {
+    const px = x(k * step);
+    ctx.fillStyle = colours.rule;
+    ctx.fillRect(px, TOP - 4, 1, h);
+    ctx.fillStyle = colours.pale;
+    ctx.fillText((k * step / size).toFixed(digits) + (k === Math.ceil(from / step) ? ' ' + unit : ''), px, 14);
+  }
+}
+
+function drawWorker(worker, r) {
+  const lane = run.lanes[worker], y = top_(r, worker);
+  const long = lane.longest;
+  // Waiting, under everything: from the first visible task on.
+  let until = -1, kind = null;
+  const begin = firstVisible(lane.compute, i => run.start[i], long.compute);
+  let done = begin > 0 ? run.end[lane.compute[begin - 1]] : 0;
+  ctx.font = Math.min(12, r.compute * 0.62) + 'px Helvetica, Arial, sans-serif';
+  ctx.textAlign = 'center';
+  for (let k = begin; k < lane.compute.length; ++k) {
+    const i = lane.compute[k];
+    if (done > to) break;
+    if (run.start[i] > done) drawWaiting(x(done), x(run.start[i]), y, r.compute);
+    done = Math.max(done, run.end[i]);
+    if (run.start[i] > to) break;
+    const attends = isAttend(run.kind[i]);
+    const x0 = x(run.start[i]), x1 = x(run.end[i]);
+    const look = attends ? run.queries[i] : -1;
+    if (x1 - x0 < 0.6 && x1 < until && (look === kind || look < 0)) continue;  // nothing new to see
+    until = Math.max(x1, x0 + 0.6);
+    kind = look;
+    drawBar(i, worker, attends, x0, x1, y, r.compute);
+  }
+  if (lane.lastEnd < to && lane.lastEnd < run.makespan) {  // out of work: a line, and no colour
+    ctx.fillStyle = colours.rule;
+    for (let px = Math.max(LEFT, x(lane.lastEnd)) + 3; px < x(run.makespan); px += 6)
+      ctx.fillRect(px, y + r.compute / 2, 3, 1);
+  }
+  if (!r.lane) return;
+  drawMessages(lane.in, long.in, y + r.compute + 1, r.lane);
+  drawMessages(lane.out, long.out, y + r.compute + r.lane + 2, r.lane);
+}
+
+function drawWaiting(x0, x1, y, height) {
+  if (x1 - x0 < 0.3) return;
+  x0 = Math.max(x0, LEFT - 2);
+  x1 = Math.min(x1, canvas.clientWidth);
+  ctx.fillStyle = colours.wait;
+  ctx.fillRect(x0, y, x1 - x0, height);
+  if (height < 9) return;
+  ctx.fillStyle = dots;
+  ctx.fillRect(x0, y, x1 - x0, height);
+}
+
+function drawBar(i, worker, attends, x0, x1, y, height) {
+  const w = Math.max(x1 - x0 - (x1 - x0 > 4 ? 0.8 : 0), 0.6);
+  const fill = attends ? run.colours[run.queries[i]] : colours.overhead;
+  ctx.globalAlpha = faded(i) ? 0.22 : 1;
+  ctx.fillStyle = fill;
+  ctx.fillRect(x0, y, w, height);
+  if (attends && run.queries[i] !== worker && w > 3) {
+    ctx.fillStyle = stripes;
+    ctx.fillRect(x0, y, w, height);
+  }
+  const left = Math.max(x0, LEFT), room = Math.min(x1, canvas.clientWidth - RIGHT) - left;
+  if (attends && height >= 10 && room > 34) {
+    const text = name(i), tw = ctx.measureText(text).width;
+    if (tw + 8 < room) {
+      const middle = left + room / 2;
+      if (run.queries[i] !== worker) {  // words on stripes are hard to read
+        ctx.fillStyle = fill;
+        ctx.fillRect(middle - tw / 2 - 3, y + 2, tw + 6, height - 4);
+      }
+      ctx.fillStyle = lightness(fill) > 110 ? '#1a1a1a' : '#fff';
+      ctx.fillText(text, middle, y + height / 2 + Math.min(12, height * 0.62) * 0.36);
+    }
+  }
+  if ((showPath && run.onPath.has(i) && w > 2) || i === selected || i === hovered) {
+    ctx.strokeStyle = colours.line;
+    ctx.lineWidth = i === selected ? 3 : height < 10 ? 1 : 2;
+    ctx.strokeRect(x0 + 1, y + 1, Math.max(w - 2, 0.5), height - 2);
+  }
+  ctx.globalAlpha = 1;
+}
+
+function drawMessages(list, long, y, height) {
+  let until = -1, makes = -1, row = -1;
+  for (let k = firstVisible(list, s => run.start[s[0]], long); k < list.length; ++k) {
+    const [i, sub, subs] = list[k];
+    if (run.start[i] > to) break;
+    const x0 = x(run.start[i]), moving = x(run.from[i]), x1 = x(run.end[i]);
+    if (x1 - x0 < 0.6 && x1 < until && makes === run.makes[i] && row === sub) continue;
+    until = Math.max(x1, x0 + 0.6); makes = run.makes[i]; row = sub;
+    const tall = height / subs, top = y + sub * tall;
+    ctx.globalAlpha = faded(i) ? 0.22 : 1;
+    ctx.fillStyle = cargo(run.makes[i]);
+    if (moving - x0 > 1) ctx.fillRect(x0, top + tall / 2, moving - x0, Math.min(1, tall));  // not moving yet
+    ctx.fillRect(moving, top, Math.max(x1 - moving, 0.6), tall * 0.9);
+    if (i === selected || i === hovered) {
+      ctx.strokeStyle = colours.line;
+      ctx.lineWidth = 1.5;
+      ctx.strokeRect(x0, top, Math.max(x1 - x0, 1), tall * 0.9);
+    }
+    ctx.globalAlpha = 1;
+  }
+}
+
+// Where a task stands: its box on the canvas.
+function place(i) {
+  const r = rows(), y = top_(r, run.worker[i]);
+  const box = {x0: x(run.start[i]), x1: x(run.end[i]), y0: y, y1: y + r.compute};
+  if (isTransfer(run.kind[i]) && r.lane) {
+    const out = run.kind[i] === SEND;
+    const found = run.lanes[run.worker[i]][out ? 'out' : 'in'].find(s => s[0] === i) || [i, 0, 1];
+    box.y0 = y + r.compute + 1 + (out ? r.lane + 1 : 0) + r.lane / found[2] * found[1];
+    box.y1 = box.y0 + r.lane / found[2] * 0.9;
+  }
+  return box;
+}
+
+function arrow(x0, y0, x1, y1, colour, thick) {
+  ctx.strokeStyle = ctx.fillStyle = colour;
+  ctx.lineWidth = thick;
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  const bend = Math.max(12, Math.min(60, Math.abs(x1 - x0) / 2));
+  ctx.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 4, y1);
+  ctx.stroke();
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  ctx.lineTo(x1 - 7, y1 - 4);
+  ctx.lineTo(x1 - 7, y1 + 4);
+  ctx.fill();
+}
+function drawPath(r) {
+  if (!r.lane) return;
+  for (const [i, start, end] of run.path) {
+    if (!isTransfer(run.kind[i]) || end <= start || end < from || start > to) continue;
+    const send = run.kind[i] === SEND ? i : (run.needs[i] || [])[0];
+    const receive = run.kind[i] === RECEIVE ? i : neededBy(run, i).find(k => run.kind[k] === RECEIVE);
+    if (send === undefined || receive === undefined) continue;
+    const a = place(send), b = place(receive);
+    arrow(x(start), (a.y0 + a.y1) / 2, x(end), (b.y0 + b.y1) / 2, colours.line, 1);
+  }
+}
+function drawDependencies() {
+  const here = place(selected);
+  const mid = b => (b.y0 + b.y1) / 2;
+  for (const n of run.needs[selected] || []) {
+    const b = place(n);
+    arrow(b.x1, mid(b), here.x0, mid(here), '#d1495b', 2);
+  }
+  for (const n of neededBy(run, selected)) {
+    const b = place(n);
+    arrow(here.x1, mid(here), b.x0, mid(b), '#2a9d8f', 2);
+  }
+}
+
+function drawNames(first, last, r) {
+  ctx.fillStyle = colours.paper;
+  ctx.fillRect(0, TOP, LEFT - 1, canvas.clientHeight);
+  const size = Math.min(13, Math.max(9, r.pitch * 0.5));
+  const every = Math.max(1, Math.ceil((size + 2) / r.pitch));
+  ctx.font = size + 'px Helvetica, Arial, sans-serif';
+  ctx.textAlign = 'left';
+  for (let worker = first; worker < last; ++worker) {
+    const y = top_(r, worker);
+    ctx.fillStyle = run.colours[worker];
+    ctx.fillRect(8, y, 8, r.compute);
+    if (worker % every) continue;
+    ctx.fillStyle = colours.ink;
+    ctx.fillText('worker ' + worker, 22, y + r.compute / 2 + size * 0.36);
+  }
+}
+function drawScrollbar(r, w, h) {
+  if (r.total <= r.space) return;
+  ctx.fillStyle = colours.rule;
+  ctx.fillRect(w - 9, TOP, 5, r.space);
+  ctx.fillStyle = colours.pale;
+  ctx.fillRect(w - 9, TOP + scroll / r.total * r.space, 5, Math.max(12, r.space / r.total * r.space));
+}
+
+function legend() {
+  const has = test => run.kind.some((_, i) => run.took[i] && test(i));
+  const stripe = 'repeating-linear-gradient(135deg, transparent 0 4px, var(--stripe) 4px 7px), ';
+  const items = [[`background:${run.colours[0]}`, 'its own queries']];
+  if (has(i => isAttend(run.kind[i]) && run.queries[i] !== run.worker[i]))
+    items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "helping: another worker's queries"]);
+  if (has(i => !isAttend(run.kind[i]) && !isTransfer(run.kind[i])))
+    items.push(['background:var(--overhead)', 'merging and other overhead']);
+  items.push(['background:radial-gradient(var(--dot) 1px, transparent 1px) 0 0/4px 4px, var(--wait)', 'waiting']);
+  items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'out of work']);
+  const moved = new Set(run.kind.map((k, i) => k === RECEIVE && run.took[i] ? cargo(run.makes[i]) : ''));
+  for (const [kind, text] of [[1, 'keys and values on their way (in above, out below)'], [0, 'queries'], [2, 'results']])
+    if (moved.has(cargo(kind))) items.push([`height:6px;vertical-align:2px;background:${cargo(kind)}`, text]);
+  if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'posted, other end not ready']);
+  if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
+  $('legend').replaceChildren(...items.map(([css, text]) => {
+    const span = document.createElement('span'), icon = document.createElement('i');
+    icon.style.cssText = css;
+    span.append(icon, text);
+    return span;
+  }));
+}
+
+// --- what a task is, in words ---------------------------------------------------------------------
+
+function name(i) {
+  const q = run.queries[i], o = run.other[i], what = letters[run.makes[i]] + q;
+  switch (run.kind[i]) {
+    case ATTEND: return `q${q} k${o}`;
+    case BACKWARD: return `dq${q} k${o}`;
+    case SEND: return `send ${what} to ${o}`;
+    case RECEIVE: return `receive ${what} from ${o}`;
+    default: return `${run.kinds[run.kind[i]]} ${what}`;
+  }
+}
+function describe(i) {
+  const kind = run.kind[i], lines = [name(i)];
+  lines.push(`worker ${run.worker[i]}, step ${run.step[i]}, task ${i}`);
+  if (isAttend(kind))
+    lines.push(`queries of worker ${run.queries[i]}, keys of worker ${run.other[i]}` +
+               (run.queries[i] !== run.worker[i] ? ': helping' : ''));
+  if (run.pairs) {
+    if (isAttend(kind)) lines.push(quantity(run.pairs[i], 1000, ['pairs', 'thousand pairs', 'million pairs', 'billion pairs']) + ' of one head');
+    if (run.bytes[i]) lines.push(quantity(run.bytes[i], 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']) + (isTransfer(kind) ? ' carried' : ' made'));
+  }
+  lines.push(`${duration(run.start[i])} to ${duration(run.end[i])}: ${duration(run.took[i])}`);
+  const waited = run.from[i] - run.start[i];
+  if (isTransfer(kind) && waited > 0)
+    lines.push(`waited ${duration(waited)} for worker ${run.other[i]}, then moved for ${duration(run.end[i] - run.from[i])}`);
+  if (run.cause) lines.push(why(i));
+  if (run.onPath.has(i)) lines.push('on the critical path');
+  return lines;
+}
+function why(i) {
+  const b = run.because[i];
+  const other = b >= 0 ? `task ${b} (${name(b)}${run.worker[b] !== run.worker[i] ? ', worker ' + run.worker[b] : ''})` : '';
+  switch (run.causes[run.cause[i]]) {
+    case 'data': return `started when its data was there: after ${other}`;
+    case 'lane': return `started when its lane was free: after ${other}`;
+    case 'buffers': return `started when it was allowed to run ahead: after ${other}`;
+    case 'kernel': return `started when a kernel gave up the SMs: ${other}`;
+    default: return 'started at once';
+  }
+}
+
+// The task under a pixel: the shortest of those there.
+function taskAt(px, py) {
+  const r = rows();
+  const worker = Math.floor((py - TOP + scroll) / r.pitch);
+  if (px < LEFT || py < TOP || worker < 0 || worker >= run.workers) return -1;
+  const lane = run.lanes[worker], inRow = py - top_(r, worker), t = time(px), reach = 2 / width() * (to - from);
+  let list = lane.compute, long = lane.longest.compute, pick = i => i;
+  if (r.lane && inRow > r.compute) {
+    const out = inRow > r.compute + r.lane + 1.5;
+    list = (out ? lane.out : lane.in).filter(s => {
+      const sub = (inRow - r.compute - 1 - (out ? r.lane + 1 : 0)) / (r.lane / s[2]);
+      return sub >= s[1] - 0.2 && sub < s[1] + 1.1;
+    });
+    long = out ? lane.longest.out : lane.longest.in;
+    pick = s => s[0];
+  } else if (inRow > r.compute) {
+    return -1;
+  }
+  let best = -1;
+  let low = 0, high = list.length;
+  while (low < high) {
+    const m = (low + high) >> 1;
+    if (run.start[pick(list[m])] + long < t - reach) low = m + 1; else high = m;
+  }
+  for (let k = low; k < list.length && run.start[pick(list[k])] <= t + reach; ++k) {
+    const i = pick(list[k]);
+    const exact = run.start[i] <= t && t < run.end[i];
+    const near = run.end[i] >= t - reach && run.took[i] < 4 * reach;
+    if ((exact || near) && (best < 0 || run.took[i] < run.took[best])) best = i;
+  }
+  return best;
+}
+function select(i) {
+  selected = i;
+  related = i < 0 ? null : new Set([i, ...(run.needs[i] || []), ...neededBy(run, i)]);
+  redraw();
+}
+function hover(px, py, clientX, clientY) {
+  const i = taskAt(px, py);
+  if (i !== hovered) { hovered = i; redraw(); }
+  tip.hidden = i < 0;
+  if (i < 0) return;
+  const [head, ...rest] = describe(i);
+  const b = document.createElement('b');
+  b.textContent = head;
+  tip.replaceChildren(b, ...rest.flatMap((line, k) => k ? [document.createElement('br'), line] : [line]));
+  const box = tip.getBoundingClientRect();
+  tip.style.left = Math.max(4, Math.min(clientX + 14, innerWidth - box.width - 8)) + 'px';
+  tip.style.top = Math.max(4, clientY + 18 + box.height > innerHeight ? clientY - box.height - 10 : clientY + 18) + 'px';
+}
+
+// --- the pointer and the keyboard -----------------------------------------------------------------
+
+let drag = null;
+const inside = e => { const b = canvas.getBoundingClientRect(); return [e.clientX - b.left, e.clientY - b.top]; };
+canvas.addEventListener('wheel', e => {
+  e.preventDefault();
+  const [px] = inside(e), move = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.deltaY;
+  if (e.shiftKey) { scroll += move; redraw(); }
+  else zoom(Math.exp(Math.max(-1, Math.min(1, move / 400))), Math.max(LEFT, px));
+  tip.hidden = true;
+}, {passive: false});
+canvas.addEventListener('pointerdown', e => {
+  drag = {x: e.clientX, y: e.clientY, from, to, scroll, moved: false};
+  canvas.setPointerCapture(e.pointerId);
+  canvas.focus({preventScroll: true});
+});
+canvas.addEventListener('pointermove', e => {
+  if (!drag) { const [px, py] = inside(e); hover(px, py, e.clientX, e.clientY); return; }
+  const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
+  if (Math.abs(dx) + Math.abs(dy) > 3) drag.moved = true;
+  if (!drag.moved) return;
+  const shift = dx / width() * (drag.to - drag.from);
+  from = drag.from - shift;
+  to = drag.to - shift;
+  scroll = drag.scroll - dy;
+  tip.hidden = true;
+  redraw();
+});
+canvas.addEventListener('pointerup', e => {
+  if (drag && !drag.moved) { const [px, py] = inside(e); select(taskAt(px, py)); }
+  drag = null;
+});
+canvas.addEventListener('pointerleave', () => { hovered = -1; tip.hidden = true; redraw(); });
+addEventListener('keydown', e => {
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  const span = to - from, middle = LEFT + width() / 2;
+  const keys = {
+    ArrowLeft: () => { from -= span / 8; to -= span / 8; }, ArrowRight: () => { from += span / 8; to += span / 8; },
+    ArrowUp: () => { scroll -= 60; }, ArrowDown: () => { scroll += 60; },
+    '+': () => zoom(0.8, middle), '=': () => zoom(0.8, middle), '-': () => zoom(1.25, middle), '0': fit,
+    p: togglePath, Escape: () => select(-1)};
+  if (keys[e.key]) { keys[e.key](); e.preventDefault(); redraw(); }
+  else if (e.key >= '1' && e.key <= '9' && Number(e.key) <= runs.length) show(Number(e.key) - 1);
+});
+function togglePath() {
+  showPath = !showPath;
+  $('path').setAttribute('aria-pressed', showPath);
+  redraw();
+}
+$('path').onclick = togglePath;
+$('fit').onclick = fit;
+$('theme').onclick = () => { dark = !dark; style(); redraw(); };
+if (runs.length > 1)
+  $('runs').replaceChildren(...runs.map((r, i) => {
+    const b = document.createElement('button');
+    b.textContent = `${i + 1} ${r.name}`;
+    b.dataset.run = i;
+    b.onclick = () => { const [f, t] = [from, to]; show(i); from = f; to = t; redraw(); };
+    return b;
+  }));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', e => { dark = e.matches; style(); redraw(); });
+new ResizeObserver(redraw).observe(canvas);
+
+style();
+show(0);
+fit();
+
+// For those who drive the page from a program: where a task is on the screen, and what is shown.
+window.ringsched = {
+  where: i => { const b = canvas.getBoundingClientRect(), p = place(i);
+    return {x: b.left + (p.x0 + p.x1) / 2, y: b.top + (p.y0 + p.y1) / 2}; },
+  state: () => ({run: at, from, to, scroll, selected, hovered, related: related ? [...related].sort((a, b) => a - b) : [],
+    showPath, dark, frames, tip: tip.hidden ? '' : tip.innerText})};
+})();
