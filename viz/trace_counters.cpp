@@ -52,7 +52,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // What a task makes: one tensor, or a backward attend's gradients of queries and of keys.
 struct Made {
   std::int64_t bytes[2] = {};
-  std::int64_t until[2] = {};  // the end of the last that reads it; 0: nobody does
+  std::int64_t until[2] = {};  // the end of the last that reads it
 };
 
 std::size_t half_of(const TimelineTask& maker, TensorKind read) {
@@ -71,6 +71,13 @@ class Memory {
       each_read(i,
                 [&](Made& m, std::size_t half) { m.until[half] = std::max(m.until[half], until); });
     }
+    for (std::size_t i = 0; i < t.tasks.size(); ++i) {
+      Made& m = made_[i];
+      for (std::int64_t& until : m.until)
+        if (until == 0) until = kNever;
+      if (t.tasks[i].kind == TaskKind::AttendBackward && m.bytes[1] == 0)
+        m.until[0] = std::max(m.until[0], m.until[1]);
+    }
   }
 
   std::vector<std::vector<CounterStep>> steps() {
@@ -79,7 +86,7 @@ class Memory {
       const TimelineTask& x = t_.tasks[i];
       const std::int64_t from = in_place(i) ? x.end_ps : x.start_ps;
       for (const std::size_t half : {0, 1}) {
-        const std::int64_t until = made_[i].until[half] == 0 ? kNever : made_[i].until[half];
+        const std::int64_t until = made_[i].until[half];
         if (until <= from) continue;
         changes[x.worker].add(from, made_[i].bytes[half]);
         if (until != kNever) changes[x.worker].add(until, -Wide{made_[i].bytes[half]});
@@ -114,8 +121,10 @@ class Memory {
     for (std::size_t i = 0; i < evidence.size(); ++i) {
       if (t_.tasks[i].kind != TaskKind::AttendBackward) continue;
       const std::int64_t both = made_[i].bytes[0];
-      const std::int64_t queries = evidence[i].bytes[0], keys = evidence[i].bytes[1];
-      if (Wide{queries} + keys == both) {
+      std::int64_t queries = evidence[i].bytes[0], keys = evidence[i].bytes[1];
+      if (queries == 0 && keys < both) queries = both - keys;
+      if (keys == 0 && queries < both) keys = both - queries;
+      if (Wide{queries} + keys == both && queries > 0) {
         made_[i].bytes[0] = queries;
         made_[i].bytes[1] = keys;
       }
