@@ -64,6 +64,24 @@ if(RINGSCHED_TESTS)
   ringsched_dependency(Python "${Python3_FOUND}" "${Python3_VERSION}" python3
     "no check of the layering")
 endif()
+# A Python with HolisticTraceAnalysis: what `scripts/setup hta` made, or the one in use.
+if(RINGSCHED_TESTS AND Python3_FOUND)
+  set(RINGSCHED_HTA_PYTHON "")
+  foreach(python ${PROJECT_SOURCE_DIR}/build/hta/bin/python ${Python3_EXECUTABLE})
+    if(EXISTS ${python} AND NOT RINGSCHED_HTA_PYTHON)
+      execute_process(COMMAND ${python} -c
+        "import importlib.util, sys; sys.exit(importlib.util.find_spec('hta.trace_analysis') is None)"
+        RESULT_VARIABLE absent OUTPUT_QUIET ERROR_QUIET)
+      if(absent EQUAL 0)
+        set(RINGSCHED_HTA_PYTHON ${python})
+      endif()
+    endif()
+  endforeach()
+  if(NOT RINGSCHED_HTA_PYTHON)  # never required
+    list(APPEND ringsched_dependency_lines
+      "  HTA               absent: traces are not read by HolisticTraceAnalysis (scripts/setup hta)")
+  endif()
+endif()
 if(RINGSCHED_TESTS AND NOT SIMGRID_LIBRARY)  # never required
   list(APPEND ringsched_dependency_lines
     "  SimGrid           absent: no second simulator as referee (Debian: libsimgrid-dev)")

@@ -1,0 +1,345 @@
+// Traces, fact by fact. tests/trace_test.py and tests/hta_test.py read whole ones.
+#include "ringsched/viz/trace.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/simulator/predicted_timeline.hpp"
+#include "ringsched/simulator/report.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kUs = 1'000'000;
+
+std::size_t count(std::string_view text, std::string_view what) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+std::string line_with(const std::string& text, const std::string& what) {
+  const std::size_t at = text.find(what);
+  if (at == text.npos) return "";
+  const std::size_t start = text.rfind('\n', at) + 1;
+  return text.substr(start, text.find('\n', at) - start);
+}
+
+struct Given {
+  TaskKind kind;
+  TensorKind makes;
+  Lane lane;
+  std::uint16_t worker, queries, other;
+  std::int64_t start_ps, end_ps;
+  std::int64_t bytes;
+  std::vector<std::uint32_t> needs;
+};
+
+Timeline timeline(std::uint32_t workers, const std::vector<Given>& tasks, Pass pass) {
+  Timeline t;
+  t.program = "a program";
+  t.machine = "a machine";
+  t.schedule = "a schedule";
+  t.plan_hash = "0123";
+  t.problem = small_problem(workers, 10 * workers, pass);
+  t.initial.assign(workers, Bytes{1000});
+  for (const Given& g : tasks) {
+    TimelineTask x;
+    x.kind = g.kind;
+    x.makes = g.makes;
+    x.lane = g.lane;
+    x.worker = g.worker;
+    x.queries = g.queries;
+    x.other = g.other;
+    x.step = 3;
+    x.start_ps = g.start_ps;
+    x.end_ps = g.end_ps;
+    t.tasks.push_back(x);
+    TaskDetail d;
+    d.bytes = {g.bytes};
+    for (std::size_t i = 0; i < g.needs.size(); ++i) d.needs[i] = {g.needs[i]};
+    t.details.push_back(d);
+  }
+  return t;
+}
+
+// Worker 0 sends its keys to worker 1, which posts its receive earlier and then attends.
+Timeline small(std::int64_t bytes = 3000) {
+  constexpr TensorKind kv = TensorKind::KeyValue;
+  return timeline(
+      2,
+      {{TaskKind::Send, kv, Lane::Fetch, 0, 0, 1, 1'234'567, 4 * kUs, bytes, {}},
+       {TaskKind::Receive, kv, Lane::Fetch, 1, 0, 0, 7, 4 * kUs, bytes, {0}},
+       {TaskKind::Attend, TensorKind::Partial, Lane::Compute, 1, 1, 0, 4 * kUs, 9 * kUs, 50, {1}},
+       {TaskKind::Attend, TensorKind::Partial, Lane::Compute, 1, 1, 1, 9 * kUs, 10 * kUs, 50, {}},
+       {TaskKind::Merge,
+        TensorKind::Partial,
+        Lane::Compute,
+        1,
+        1,
+        1,
+        10 * kUs,
+        11 * kUs,
+        50,
+        {2, 3}},
+       {TaskKind::Output, TensorKind::Partial, Lane::Compute, 1, 1, 1, 11 * kUs, 11 * kUs, 0, {4}}},
+      Pass::Forward);
+}
+
+std::vector<std::string> counter(const std::string& trace, int worker, const std::string& name) {
+  const std::string head =
+      "{\"ph\":\"C\",\"pid\":" + std::to_string(worker) + ",\"name\":\"" + name + "\",\"ts\":";
+  std::vector<std::string> out;
+  for (std::size_t at = trace.find(head); at != trace.npos; at = trace.find(head, at + 1)) {
+    const std::string line =
+        trace.substr(at + head.size(), trace.find("}}", at) - at - head.size());
+    const std::size_t comma = line.find(','), value = line.rfind(':');
+    out.push_back(line.substr(0, comma) + ": " + line.substr(value + 1));
+  }
+  return out;
+}
+
+using Steps = std::vector<std::string>;
+
+TEST(ChromeTrace, HasASliceForEachTaskThatTakesTimeAndAnInstantForTheRest) {
+  const std::string trace = chrome_trace(small());
+  EXPECT_EQ(line_with(trace, "\"task\":2"),
+            "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":4.000000,\"dur\":5.000000,\"cat\":\"attend\","
+            "\"name\":\"attend q1 kv0\",\"args\":{\"task\":2,\"step\":3,\"queries\":1,\"keys\":0,"
+            "\"pairs\":0,\"bytes\":50,\"cause\":\"nothing\"}},");
+  EXPECT_THAT(line_with(trace, "\"task\":0"), HasSubstr("\"ts\":1.234567,\"dur\":2.765433,"));
+  EXPECT_THAT(line_with(trace, "\"task\":0"), HasSubstr("\"name\":\"send key_value 0 to 1\""));
+  EXPECT_THAT(line_with(trace, "\"task\":1"), HasSubstr("\"ts\":0.000007,\"dur\":3.999993,"));
+  EXPECT_THAT(line_with(trace, "\"task\":5"), HasSubstr("{\"ph\":\"i\""));
+  EXPECT_THAT(line_with(trace, "\"task\":5"), HasSubstr("\"ts\":11.000000,\"s\":\"t\""));
+  EXPECT_THAT(trace, HasSubstr("\"makespan_us\": 11.000000,\n"));
+  EXPECT_THAT(trace, HasSubstr("\"args\":{\"name\":\"worker 1\"}"));
+}
+
+TEST(ChromeTrace, DrawsAnArrowFromTheSendToWhereBothEndsArePosted) {
+  const std::string trace = chrome_trace(small());
+  EXPECT_EQ(line_with(trace, "\"ph\":\"s\""),
+            "{\"ph\":\"s\",\"pid\":0,\"tid\":6,\"ts\":1.234567,\"id\":1,\"cat\":\"message\","
+            "\"name\":\"message\"},");
+  EXPECT_EQ(line_with(trace, "\"ph\":\"f\""),
+            "{\"ph\":\"f\",\"pid\":1,\"tid\":5,\"ts\":1.234567,\"id\":1,\"cat\":\"message\","
+            "\"name\":\"message\",\"bp\":\"e\"},");
+  EXPECT_GT(trace.find("\"ph\":\"s\""), trace.rfind("\"ph\":\"X\""));
+}
+
+TEST(ChromeTrace, EndsAnArrowInsideAReceiveThatIsSaidToEndBeforeItsSend) {
+  Timeline t = small();
+  t.tasks[0].start_ps = 5 * kUs;  // clocks of two machines
+  t.tasks[0].end_ps = 6 * kUs;
+  EXPECT_THAT(line_with(chrome_trace(t), "\"ph\":\"f\""), HasSubstr("\"ts\":2.000003,"));
+  t.tasks[0].end_ps = t.tasks[0].start_ps;
+  EXPECT_THAT(chrome_trace(t), Not(HasSubstr("\"ph\":\"s\"")));
+}
+
+TEST(ChromeTrace, CountsMemoryAsDocumented) {
+  const std::string trace = chrome_trace(small());
+  EXPECT_EQ(counter(trace, 0, "memory"), Steps({"0.000000: 1000"}));
+  // Comes in, read until 9 while a partial is made; the merge is done in place of that and frees
+  // the other; the output keeps it.
+  EXPECT_EQ(counter(trace, 1, "memory"),
+            Steps({"0.000000: 1000", "0.000007: 4000", "4.000000: 4050", "9.000000: 1100",
+                   "11.000000: 1050"}));
+}
+
+TEST(ChromeTrace, CountsAMergeThatGrowsBesideItsInputs) {
+  Timeline t = small();
+  t.details[4].bytes = {70};
+  EXPECT_EQ(counter(chrome_trace(t), 1, "memory"),
+            Steps({"0.000000: 1000", "0.000007: 4000", "4.000000: 4050", "9.000000: 1100",
+                   "10.000000: 1170", "11.000000: 1070"}));
+}
+
+TEST(ChromeTrace, TellsTheTwoGradientsOfABackwardAttendApartWhereTheyAreRead) {
+  constexpr TensorKind q = TensorKind::QueryGradient, kv = TensorKind::KeyValueGradient;
+  const auto attend = [](std::int64_t at) {
+    return Given{
+        TaskKind::AttendBackward, q, Lane::Compute, 0, 0, 0, at * kUs, (at + 1) * kUs, 30, {}};
+  };
+  Timeline t =
+      timeline(1,
+               {attend(1),
+                attend(2),
+                {TaskKind::Reduce, q, Lane::Compute, 0, 0, 0, 3 * kUs, 4 * kUs, 10, {0, 1}},
+                {TaskKind::Reduce, kv, Lane::Compute, 0, 0, 0, 4 * kUs, 5 * kUs, 20, {0, 1}},
+                {TaskKind::Output, q, Lane::Compute, 0, 0, 0, 5 * kUs, 6 * kUs, 0, {2}},
+                {TaskKind::Output, kv, Lane::Compute, 0, 0, 0, 6 * kUs, 7 * kUs, 0, {3}}},
+               Pass::Backward);
+  EXPECT_EQ(counter(chrome_trace(t), 0, "memory"),
+            Steps({"0.000000: 1000", "1.000000: 1030", "2.000000: 1060", "4.000000: 1050",
+                   "5.000000: 1030"}));
+  t.details[3].bytes = {25};  // larger than what it sums, so there is no telling
+  EXPECT_EQ(counter(chrome_trace(t), 0, "memory"),
+            Steps({"0.000000: 1000", "1.000000: 1030", "2.000000: 1060", "3.000000: 1070",
+                   "4.000000: 1095", "5.000000: 1035"}));
+}
+
+TEST(ChromeTrace, CountsEachMessageAtItsAverageRateWhileBothEndsArePosted) {
+  const std::string trace = chrome_trace(small(2'765'433));  // as many bytes as ps
+  EXPECT_EQ(counter(trace, 0, "GB/s out"),
+            Steps({"0.000000: 0.000000000", "1.234567: 1000.000000000", "4.000000: 0.000000000"}));
+  EXPECT_EQ(counter(trace, 1, "GB/s in"), counter(trace, 0, "GB/s out"));
+  EXPECT_EQ(counter(trace, 0, "GB/s in"), Steps({"0.000000: 0.000000000"}));
+}
+
+TEST(ChromeTrace, CountsNoFurtherThanThereAreNumbers) {
+  Timeline t = small(std::int64_t{1} << 60);
+  t.tasks[1].start_ps = t.tasks[1].end_ps - 1;
+  t.tasks.insert(t.tasks.end(), 20, t.tasks[1]);
+  t.details.insert(t.details.end(), 20, t.details[1]);
+  const std::string trace = chrome_trace(t);
+  const Steps in = counter(trace, 1, "GB/s in"), memory = counter(trace, 1, "memory");
+  EXPECT_THAT(in, testing::Contains("3.999999: 9223372036.854775807"));
+  EXPECT_EQ(in.back(), "4.000000: 0.000000000");
+  EXPECT_THAT(memory, testing::Contains("3.999999: 9223372036854775807"));
+}
+
+TEST(ChromeTrace, PutsTasksThatOverlapOnFurtherTracks) {
+  Timeline t = small();
+  for (int i = 0; i < 2; ++i) {
+    t.tasks.push_back(t.tasks[1]);
+    t.details.push_back(t.details[1]);
+  }
+  t.tasks[7].start_ps = t.tasks[6].end_ps = 2 * kUs;  // these two touch
+  t.details[6].needs = t.details[7].needs = {};
+  const std::string trace = chrome_trace(t);
+  EXPECT_THAT(line_with(trace, "\"fetch in\""), HasSubstr("\"tid\":5,"));
+  EXPECT_THAT(line_with(trace, "\"fetch in 2\""), HasSubstr("\"tid\":10,"));
+  EXPECT_THAT(trace, Not(HasSubstr("\"fetch in 3\"")));
+  EXPECT_THAT(line_with(trace, "\"task\":1,"), HasSubstr("\"tid\":5,"));
+  EXPECT_THAT(line_with(trace, "\"task\":6,"), HasSubstr("\"tid\":10,"));
+  EXPECT_THAT(line_with(trace, "\"task\":7,"), HasSubstr("\"tid\":10,"));
+}
+
+TEST(ChromeTrace, DoesWithoutDetails) {
+  Timeline t = small();
+  t.details.clear();
+  const std::string trace = chrome_trace(t);
+  EXPECT_EQ(count(trace, "\"ph\":\"X\""), 5u);
+  for (const char* phase : {"\"ph\":\"C\"", "\"ph\":\"s\"", "\"ph\":\"f\"", "bytes", "cause"})
+    EXPECT_THAT(trace, Not(HasSubstr(phase)));
+  Timeline rates = small();
+  rates.initial.clear();
+  EXPECT_THAT(chrome_trace(rates), Not(HasSubstr("\"memory\"")));
+  EXPECT_THAT(chrome_trace(rates), HasSubstr("\"GB/s in\""));
+}
+
+TEST(Traces, EscapeWhatComesFromOutside) {
+  Timeline t = small();
+  t.machine = "a \"machine\" of \\ mine\t\x01\x7f";
+  t.schedule = "r\xc3\xadng \xe2\x82\xac\xf0\x9f\x98\x80 \xff\xc0\xaf\xed\xa0\x80 \xe2\x82";
+  const std::string machine = "\"a \\\"machine\\\" of \\\\ mine\\u0009\\u0001\\u007f\"";
+  const std::string schedule =
+      "\"r\xc3\xadng \xe2\x82\xac\xf0\x9f\x98\x80 "
+      "\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\"";
+  for (const std::string& trace : {chrome_trace(t), kineto_trace(t, 1)}) {
+    EXPECT_THAT(trace, HasSubstr("\"machine\": " + machine + ",\n"));
+    EXPECT_THAT(trace, HasSubstr("\"schedule\": " + schedule + ",\n"));
+  }
+}
+
+std::string refusal(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Traces, RefuseWhatCannotBeDrawn) {
+  Timeline t = small();
+  EXPECT_EQ(refusal([&] { kineto_trace(t, 2); }),
+            "there is no worker 2: the timeline has workers 0 to 1");
+  t.tasks.clear();
+  t.details.clear();
+  EXPECT_EQ(refusal([&] { chrome_trace(t); }), "the timeline has no tasks: nothing to draw");
+  EXPECT_EQ(refusal([&] { kineto_trace(t, 0); }), "the timeline has no tasks: nothing to draw");
+}
+
+TEST(KinetoTrace, HasTheKernelsOfOneWorker) {
+  const std::string trace = kineto_trace(small(), 1);
+  EXPECT_THAT(trace, HasSubstr("\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 1, "
+                               "\"world_size\": 2},\n"));
+  EXPECT_EQ(count(trace, "\"ph\":\"X\",\"cat\":\"kernel\""), 4u);
+  EXPECT_EQ(line_with(trace, "\"task\":1,"),
+            "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_SendRecv\",\"pid\":1,"
+            "\"tid\":5,\"ts\":0.0,\"dur\":4.0,\"args\":{\"device\":1,\"stream\":5,"
+            "\"correlation\":2,\"External id\":2,\"task\":1,\"step\":3,\"key_value\":0,"
+            "\"Collective name\":\"recv\",\"Src Rank\":0,\"Dst Rank\":1,\"Group size\":2,"
+            "\"Process Group Name\":\"0\",\"Process Group Description\":\"default_pg\","
+            "\"dtype\":\"Byte\",\"In msg nelems\":3000,\"Out msg nelems\":3000}},");
+  EXPECT_THAT(line_with(trace, "\"task\":4,"), HasSubstr("\"name\":\"merge\""));
+  EXPECT_EQ(count(kineto_trace(small(), 0), "\"ph\":\"X\""), 1u);
+}
+
+TEST(KinetoTrace, RoundsInstantsSoThatWhatTouchesStillDoes) {
+  Timeline t = small();
+  t.tasks[2].end_ps = t.tasks[3].start_ps = 9 * kUs + 700;  // 0.7168 of a tick
+  t.tasks[5].end_ps += 400;                                 // nothing is left of it
+  const std::string trace = kineto_trace(t, 1);
+  EXPECT_THAT(line_with(trace, "\"task\":2,"), HasSubstr("\"ts\":4.0,\"dur\":5.0009765625,"));
+  EXPECT_THAT(line_with(trace, "\"task\":3,"),
+              HasSubstr("\"ts\":9.0009765625,\"dur\":0.9990234375,"));
+  EXPECT_THAT(trace, Not(HasSubstr("\"task\":5,")));
+}
+
+TEST(KinetoTrace, DoesWithoutDetails) {
+  Timeline t = small();
+  t.details.clear();
+  t.initial.clear();
+  EXPECT_THAT(kineto_trace(t, 1), HasSubstr("\"Collective name\":\"recv\""));
+  EXPECT_THAT(kineto_trace(t, 1), Not(HasSubstr("nelems")));
+}
+
+class TracesOfSchedule : public testing::TestWithParam<Case> {};
+
+// On machines and under conditions that the program's profiles do not have.
+TEST_P(TracesOfSchedule, HoldEachTaskAndMessageOnce) {
+  const auto [schedule, workers] = GetParam();
+  for (const auto& [name, machine] : test_machines(workers))
+    for (const bool detached : {false, true}) {
+      Conditions conditions;
+      conditions.detached_sends = detached;
+      const Plan plan = limit_communication(
+          build_plan(small_problem(workers, 9 * workers + 1, Pass::Both), *schedule), {});
+      const Workload w = price(plan, machine);
+      const Simulation run = simulate(w, conditions);
+      const Timeline t = predicted_timeline(w, run, machine, report(w, run, conditions).path_steps);
+      const std::string trace = chrome_trace(t);
+      std::size_t receives = 0, instants = 0, kernels = 0, lasting = 0;
+      for (const TimelineTask& x : t.tasks) {
+        receives += x.kind == TaskKind::Receive && x.end_ps > x.start_ps;
+        instants += x.end_ps == x.start_ps;
+        lasting += x.end_ps > x.start_ps + 1000;
+      }
+      ASSERT_EQ(count(trace, "\"ph\":\"X\"") + instants, t.tasks.size()) << name;
+      ASSERT_EQ(count(trace, "\"ph\":\"i\""), instants) << name;
+      ASSERT_EQ(count(trace, "\"ph\":\"s\""), receives) << name;
+      ASSERT_EQ(count(trace, "\"ph\":\"f\""), receives) << name;
+      ASSERT_EQ(trace, chrome_trace(t)) << name;
+      for (std::uint32_t r = 0; r < workers; ++r)
+        kernels += count(kineto_trace(t, r), "\"cat\":\"kernel\"");
+      ASSERT_GE(kernels, lasting) << name;
+      ASSERT_LE(kernels, t.tasks.size() - instants) << name;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Viz, TracesOfSchedule, testing::ValuesIn(all_schedules(5)),
+                         [](const auto& each) { return each.param.name(); });
+
+}  // namespace
+}  // namespace ringsched
