@@ -21,6 +21,9 @@ FileKind file_kind(const std::string& path, const std::string& flag,
 inline constexpr FileKind kPictureKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png};
 inline constexpr FileKind kGanttKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png,
                                            FileKind::Html};
+inline constexpr FileKind kTraceKinds[] = {FileKind::Json};
+inline constexpr FileKind kTimelineKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png,
+                                              FileKind::Html, FileKind::Json};
 
 inline constexpr double kPixels = 2;  // per point of a PNG, if nothing else is said
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -13,6 +14,7 @@
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/html.hpp"
+#include "ringsched/viz/trace.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
 
@@ -24,7 +26,7 @@ struct RenderCommand {
   std::vector<std::string> files;
   std::string output, as;
   double width = 1100, scale = 2;
-  std::string worker;
+  std::string worker, kineto;
   bool no_path = false;
 };
 
@@ -38,14 +40,33 @@ bool is_timeline(const std::string& path) {
   return head.find("\"ringsched-timeline\"") != head.npos;
 }
 
+void write_kineto(const Timeline& t, const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) fail("cannot write {}: {}", folder, failed.message());
+  for (std::uint32_t w = 0; w < t.problem.workers; ++w)
+    write_text(kineto_trace(t, w), fmt::format("{}/rank-{}.json", folder, w));
+}
+
 void render_timelines(const RenderCommand& c) {
   std::vector<Timeline> timelines;
   for (const std::string& file : c.files) timelines.push_back(read_timeline_file(file));
+  if (!c.kineto.empty()) {
+    if (timelines.size() > 1) fail("--kineto takes one timeline, not {}", timelines.size());
+    write_kineto(timelines[0], c.kineto);
+    fmt::print("{}\n", c.kineto);
+    if (c.output.empty()) return;
+  }
   if (c.output.empty()) {
     for (const Timeline& t : timelines) fmt::print("{}", terminal_chart(t));
     return;
   }
-  const FileKind kind = file_kind(c.output, "--output", kGanttKinds);
+  const FileKind kind = file_kind(c.output, "--output", kTimelineKinds);
+  if (kind == FileKind::Json) {
+    if (timelines.size() > 1) fail("a trace shows one timeline, not {}", timelines.size());
+    write_text(chrome_trace(timelines[0]), c.output);
+    return;
+  }
   if (kind == FileKind::Html) {
     write_text(html_page(timelines), c.output);
     return;
@@ -65,6 +86,7 @@ void render_timelines(const RenderCommand& c) {
 }
 
 void render_plans(const RenderCommand& c) {
+  if (!c.kineto.empty()) fail("--kineto takes a timeline, and this is a plan");
   if (c.output.empty()) fail("a plan is drawn to a file: give --output map.svg (or .pdf, .png)");
   const FileKind kind = file_kind(c.output, "--output", kPictureKinds);
   std::vector<Plan> plans;
@@ -96,6 +118,10 @@ void add_render_command(CLI::App& program, ExitCode&) {
                   "what to write: .svg, .pdf, .png, or .html of any\nnumber of timelines; without "
                   "it they are drawn here")
       ->type_name("FILE");
+  app->add_option("--kineto", command->kineto,
+                  "write what PyTorch's profiler would have written,\na file for each worker, for "
+                  "HolisticTraceAnalysis")
+      ->type_name("FOLDER");
   app->add_option("--width", command->width, "of a chart of a timeline, in points (1100)")
       ->type_name("POINTS");
   app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")

@@ -14,6 +14,7 @@
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/html.hpp"
+#include "ringsched/viz/trace.hpp"
 #include "stage.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
@@ -26,7 +27,7 @@ struct SimulateCommand {
   ProblemFlags problem;
   MachineFlags machine;
   std::string plan_file;
-  std::string timeline, gantt, block_map;
+  std::string timeline, gantt, block_map, trace;
   std::vector<std::string> questions;
   std::string runs = "1";
   bool path = false, no_chart = false;
@@ -40,6 +41,7 @@ struct Outputs {
   explicit Outputs(const SimulateCommand& c) {
     if (!c.gantt.empty()) gantt = file_kind(c.gantt, "--gantt", kGanttKinds);
     if (!c.block_map.empty()) block_map = file_kind(c.block_map, "--block-map", kPictureKinds);
+    if (!c.trace.empty()) file_kind(c.trace, "--trace", kTraceKinds);
   }
   FileKind gantt = FileKind::Svg, block_map = FileKind::Svg;
 };
@@ -66,6 +68,10 @@ std::string write_outputs(const SimulateCommand& c, const Outputs& kinds, const 
     const Plan* const plans[] = {&plan};
     write_picture(block_map(plans), kinds.block_map, c.block_map, kPixels);
     wrote("block map", c.block_map);
+  }
+  if (!c.trace.empty()) {
+    write_text(chrome_trace(timeline), c.trace);
+    wrote("trace", c.trace);
   }
   return lines;
 }
@@ -95,7 +101,8 @@ void run(const SimulateCommand& c) {
   const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers &&
                      p.run.makespan.value > 0;
   std::string written, drawn;
-  if (chart || !c.timeline.empty() || !c.gantt.empty() || !c.block_map.empty()) {
+  if (chart || !c.timeline.empty() || !c.gantt.empty() || !c.block_map.empty() ||
+      !c.trace.empty()) {
     const Timeline timeline = predicted_timeline(p.workload, p.run, machine, p.report.path_steps);
     written = write_outputs(c, kinds, proved.plan, timeline);
     if (chart) drawn = terminal_chart(timeline);
@@ -134,6 +141,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->type_name("FILE");
   app->add_option("--block-map", command->block_map,
                   "draw who computes which block here: .svg, .pdf\nor .png")
+      ->type_name("FILE");
+  app->add_option("--trace", command->trace, "write a trace for Perfetto here: .json")
       ->type_name("FILE");
   app->add_flag("--no-chart", command->no_chart, "no chart of the run below the table");
   add_format_flag(*app, command->format);

@@ -82,6 +82,14 @@ if(RINGSCHED_TESTS AND Python3_FOUND)
       "  HTA               absent: traces are not read by HolisticTraceAnalysis (scripts/setup hta)")
   endif()
 endif()
+if(RINGSCHED_TESTS)
+  find_program(RINGSCHED_CHROMIUM NAMES chromium chromium-browser google-chrome)
+  mark_as_advanced(RINGSCHED_CHROMIUM)
+  if(NOT RINGSCHED_CHROMIUM)  # never required
+    list(APPEND ringsched_dependency_lines
+      "  Chromium          absent: the HTML page is not opened by a browser (Debian: chromium)")
+  endif()
+endif()
 if(RINGSCHED_TESTS AND NOT SIMGRID_LIBRARY)  # never required
   list(APPEND ringsched_dependency_lines
     "  SimGrid           absent: no second simulator as referee (Debian: libsimgrid-dev)")

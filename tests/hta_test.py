@@ -1,7 +1,7 @@
 """Has HolisticTraceAnalysis read the Kineto traces, and compares what it finds with what the
 timeline file says, counted here in whole picoseconds.
 
-usage: hta_test.py RINGSCHED TRACE_SAMPLE
+usage: hta_test.py RINGSCHED
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 from hta.trace_analysis import TraceAnalysis  # noqa: E402
 
-PROGRAM = SAMPLE = ""
+PROGRAM = ""
 PS_PER_US = 1_000_000
 CASES = (
     (4, "dgx-a100", ("-t", "64k")),
@@ -68,7 +68,7 @@ class Hta(unittest.TestCase):
         flags = ["-s", schedule, "-w", str(workers), "-m", machine, *rest]
         run(PROGRAM, "simulate", *flags, "--timeline", str(timeline))
         report = json.loads(run(PROGRAM, "simulate", *flags, "--format", "json"))
-        run(SAMPLE, "--kineto", str(timeline), str(traces))
+        run(PROGRAM, "render", str(timeline), "--kineto", str(traces))
         return json.loads(timeline.read_text()), report, TraceAnalysis(trace_dir=str(traces))
 
     def test_finds_what_the_timeline_says(self) -> None:
@@ -135,5 +135,5 @@ class Hta(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, SAMPLE = sys.argv[1:3]
+    PROGRAM = sys.argv[1]
     unittest.main(argv=sys.argv[:1], verbosity=1)

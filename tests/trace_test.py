@@ -1,7 +1,7 @@
 """Reads Chrome traces as a viewer would, with nothing of ours, and holds them against the timeline
 files they are made from.
 
-usage: trace_test.py RINGSCHED TRACE_SAMPLE
+usage: trace_test.py RINGSCHED
 """
 
 import itertools
@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from decimal import Decimal
 from pathlib import Path
 
-PROGRAM = SAMPLE = ""
+PROGRAM = ""
 PS_PER_US = 1_000_000
 MACHINES = {"dgx-a100": 8, "pcie-a5000x8": 8, "dgx-a100x2-ib100": 16, "ideal": 12}  # most workers
 WORKERS = (1, 2, 3, 5, 8, 12)
@@ -79,7 +79,7 @@ class Traces(unittest.TestCase):
                 verdict = json.loads(run(PROGRAM, "verify", str(plan), "--format", "json"))
                 for machine in (m for m, most in MACHINES.items() if workers <= most):
                     run(PROGRAM, "simulate", *flags, "-m", machine, "--timeline", str(timeline))
-                    run(SAMPLE, str(timeline), str(trace))
+                    run(PROGRAM, "render", str(timeline), "--output", str(trace))
                     yield [*flags, "-m", machine], Timeline(timeline), Trace(trace), verdict
 
     def test_hold_what_the_timeline_says(self) -> None:
@@ -257,5 +257,5 @@ class Traces(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, SAMPLE = sys.argv[1:3]
+    PROGRAM = sys.argv[1]
     unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -43,6 +43,9 @@ function prepare(run) {
     lane.out = stacked(run, lane.out);
     lane.lastEnd = lane.compute.reduce((m, i) => Math.max(m, run.end[i]), 0);
     lane.longest = longest(run, lane);
+    let done = 0;
+    for (const i of lane.compute) { run.waits ||= run.start[i] > done; done = Math.max(done, run.end[i]); }
+    run.ends ||= lane.lastEnd < run.makespan;
   }
   run.onPath = new Set(run.path.filter(p => p[2] > p[1]).map(p => p[0]));
   run.moves = run.lanes.some(l => l.in.length || l.out.length);
@@ -88,17 +91,21 @@ function rows() {
 const top_ = (r, worker) => TOP + worker * r.pitch - scroll;
 
 function clamp() {
-  const span = Math.min(Math.max(to - from, 1), run.makespan * 1.2);
+  const span = Math.min(Math.max(to - from, 1), whole() * 1.2);
   const middle = (from + to) / 2;
   from = middle - span / 2;
   to = middle + span / 2;
-  const low = -0.1 * run.makespan, high = 1.1 * run.makespan;
+  const low = -0.1 * whole(), high = 1.1 * whole();
   if (from < low) { to += low - from; from = low; }
   if (to > high) { from -= to - high; to = high; }
   const r = rows();
   scroll = Math.max(0, Math.min(scroll, r.total - r.space));
 }
-function fit() { from = 0; to = run.makespan; scroll = 0; redraw(); }
+// Runs of about the same length share one time scale, so that they can be compared.
+const longestRun = Math.max(...runs.map(r => r.makespan)), shortestRun = Math.min(...runs.map(r => r.makespan));
+let sameScale = runs.length > 1 && longestRun <= 4 * shortestRun;
+const whole = () => sameScale ? longestRun : run.makespan;
+function fit() { from = 0; to = whole(); scroll = 0; redraw(); }
 function zoom(factor, px) {
   const t = time(px);
   from = t - (t - from) * factor;
@@ -106,6 +113,7 @@ function zoom(factor, px) {
   redraw();
 }
 function show(which) {
+  const all = !run || (from === 0 && to === whole());
   at = which;
   run = runs[at];
   if (!run.lanes) prepare(run);
@@ -114,10 +122,11 @@ function show(which) {
   $('title').textContent = run.title;
   $('problem').textContent = run.problem;
   $('facts').textContent = run.facts;
-  for (const b of $('runs').children) b.setAttribute('aria-pressed', b.dataset.run === String(at));
+  for (const b of $('runs').children)
+    if (b.dataset.run) b.setAttribute('aria-pressed', b.dataset.run === String(at));
   legend();
   tip.hidden = true;
-  redraw();
+  if (all) fit(); else redraw();
 }
 
 // --- drawing --------------------------------------------------------------------------------------
@@ -142,7 +151,7 @@ function pattern(size, draw) {
   draw(c.getContext('2d'));
   return ctx.createPattern(c, 'repeat');
 }
-const cargo = makes => runs[0].cargo[makes];
+const cargo = makes => run.cargo[makes];
 const letters = ['q', 'kv', 'o', 'do', 'do', 'dq', 'dkv'];
 const lightness = c => parseInt(c.slice(1, 3), 16) * 0.299 + parseInt(c.slice(3, 5), 16) * 0.587 +
                        parseInt(c.slice(5, 7), 16) * 0.114;
@@ -400,8 +409,8 @@ function legend() {
     items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "helping: another worker's queries"]);
   if (has(i => !isAttend(run.kind[i]) && !isTransfer(run.kind[i])))
     items.push(['background:var(--overhead)', 'merging and other overhead']);
-  items.push(['background:radial-gradient(var(--dot) 1px, transparent 1px) 0 0/4px 4px, var(--wait)', 'waiting']);
-  items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'out of work']);
+  if (run.waits) items.push(['background:radial-gradient(var(--dot) 1px, transparent 1px) 0 0/4px 4px, var(--wait)', 'waiting']);
+  if (run.ends) items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'out of work']);
   const moved = new Set(run.kind.map((k, i) => k === RECEIVE && run.took[i] ? cargo(run.makes[i]) : ''));
   for (const [kind, text] of [[1, 'keys and values on their way (in above, out below)'], [0, 'queries'], [2, 'results']])
     if (moved.has(cargo(kind))) items.push([`height:6px;vertical-align:2px;background:${cargo(kind)}`, text]);
@@ -522,7 +531,6 @@ canvas.addEventListener('wheel', e => {
 canvas.addEventListener('pointerdown', e => {
   drag = {x: e.clientX, y: e.clientY, from, to, scroll, moved: false};
   canvas.setPointerCapture(e.pointerId);
-  canvas.focus({preventScroll: true});
 });
 canvas.addEventListener('pointermove', e => {
   if (!drag) { const [px, py] = inside(e); hover(px, py, e.clientX, e.clientY); return; }
@@ -565,20 +573,27 @@ if (runs.length > 1)
     const b = document.createElement('button');
     b.textContent = `${i + 1} ${r.name}`;
     b.dataset.run = i;
-    b.onclick = () => { const [f, t] = [from, to]; show(i); from = f; to = t; redraw(); };
+    b.onclick = () => show(i);
     return b;
-  }));
+  }), scaleButton());
+function scaleButton() {
+  const b = document.createElement('button');
+  b.textContent = 'same time scale';
+  const tell = () => b.setAttribute('aria-pressed', sameScale);
+  b.onclick = () => { sameScale = !sameScale; tell(); fit(); };
+  tell();
+  return b;
+}
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', e => { dark = e.matches; style(); redraw(); });
 new ResizeObserver(redraw).observe(canvas);
 
 style();
 show(0);
-fit();
 
 // For those who drive the page from a program: where a task is on the screen, and what is shown.
 window.ringsched = {
   where: i => { const b = canvas.getBoundingClientRect(), p = place(i);
     return {x: b.left + (p.x0 + p.x1) / 2, y: b.top + (p.y0 + p.y1) / 2}; },
   state: () => ({run: at, from, to, scroll, selected, hovered, related: related ? [...related].sort((a, b) => a - b) : [],
-    showPath, dark, frames, tip: tip.hidden ? '' : tip.innerText})};
+    showPath, dark, sameScale, frames, tip: tip.hidden ? '' : tip.innerText})};
 })();
