@@ -19,6 +19,8 @@ FileKind file_kind(const std::string& path, const std::string& flag,
                    std::span<const FileKind> allowed);
 
 inline constexpr FileKind kPictureKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png};
+inline constexpr FileKind kPlanKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png,
+                                          FileKind::Dot};
 inline constexpr FileKind kGanttKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png,
                                            FileKind::Html};
 inline constexpr FileKind kTraceKinds[] = {FileKind::Json};

@@ -14,6 +14,7 @@
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/html.hpp"
+#include "ringsched/viz/task_graph.hpp"
 #include "ringsched/viz/trace.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
@@ -26,8 +27,8 @@ struct RenderCommand {
   std::vector<std::string> files;
   std::string output, as;
   double width = 1100, scale = 2;
-  std::string worker, kineto;
-  bool no_path = false;
+  std::string worker, steps, kineto;
+  bool no_path = false, graph = false;
 };
 
 // Timelines and plans both say what they are near their beginning. What is neither is read as a
@@ -40,6 +41,12 @@ bool is_timeline(const std::string& path) {
   return head.find("\"ringsched-timeline\"") != head.npos;
 }
 
+std::uint32_t worker_of(const RenderCommand& c) {
+  const std::int64_t n = parse_count(c.worker, "--worker");
+  if (n < 0) fail("--worker {}: allowed are 0 and more", c.worker);
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(n, kMaxWorkers));
+}
+
 void write_kineto(const Timeline& t, const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -49,6 +56,7 @@ void write_kineto(const Timeline& t, const std::string& folder) {
 }
 
 void render_timelines(const RenderCommand& c) {
+  if (c.graph || !c.steps.empty()) fail("--graph and --steps take a plan, and this is a timeline");
   std::vector<Timeline> timelines;
   for (const std::string& file : c.files) timelines.push_back(read_timeline_file(file));
   if (!c.kineto.empty()) {
@@ -77,18 +85,46 @@ void render_timelines(const RenderCommand& c) {
         "all",
         timelines.size());
   GanttOptions options{c.width, !c.no_path, {}};
-  if (!c.worker.empty())
-    options.worker = static_cast<std::uint32_t>(
-        std::min<std::int64_t>(parse_count(c.worker, "--worker"), kMaxWorkers));
+  if (!c.worker.empty()) options.worker = worker_of(c);
   write_picture(timelines.size() == 1 ? gantt(timelines[0], options)
                                       : gantt(timelines[0], timelines[1], options),
                 kind, c.output, c.scale);
 }
 
+// "3" or "2-5".
+GraphPart part_of(const RenderCommand& c) {
+  GraphPart part;
+  if (!c.worker.empty()) part.worker = WorkerId{worker_of(c)};
+  if (c.steps.empty()) return part;
+  const std::size_t dash = c.steps.find('-', 1);
+  const auto step = [&](const std::string& text) {
+    const std::int64_t n = parse_count(text, "--steps");
+    if (n < 0 || n > 0xffffffff) fail("--steps {}: allowed are 0 to 4294967295", c.steps);
+    return static_cast<Step>(n);
+  };
+  part.first_step = step(c.steps.substr(0, dash));
+  part.last_step = dash == c.steps.npos ? part.first_step : step(c.steps.substr(dash + 1));
+  return part;
+}
+
+void render_graph(const RenderCommand& c, FileKind kind) {
+  if (c.files.size() > 1) fail("a task graph shows one plan, not {}", c.files.size());
+  const std::string dot = task_graph_dot(read_plan_file(c.files[0]), part_of(c));
+  write_text(kind == FileKind::Dot   ? dot
+             : kind == FileKind::Svg ? laid_out(dot, GraphFormat::Svg)
+             : kind == FileKind::Pdf ? laid_out(dot, GraphFormat::Pdf)
+                                     : laid_out(dot, GraphFormat::Png),
+             c.output);
+}
+
 void render_plans(const RenderCommand& c) {
   if (!c.kineto.empty()) fail("--kineto takes a timeline, and this is a plan");
-  if (c.output.empty()) fail("a plan is drawn to a file: give --output map.svg (or .pdf, .png)");
-  const FileKind kind = file_kind(c.output, "--output", kPictureKinds);
+  if (c.output.empty())
+    fail("a plan is drawn to a file: give --output map.svg (or .pdf, .png, .dot)");
+  const FileKind kind = file_kind(c.output, "--output", kPlanKinds);
+  if (c.graph || kind == FileKind::Dot) return render_graph(c, kind);
+  if (!c.steps.empty() || !c.worker.empty())
+    fail("--worker and --steps are for task graphs: add --graph, or write a .dot file");
   std::vector<Plan> plans;
   for (const std::string& file : c.files) plans.push_back(read_plan_file(file));
   std::vector<const Plan*> all;
@@ -127,7 +163,11 @@ void add_render_command(CLI::App& program, ExitCode&) {
   app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")
       ->check(CLI::Range(0.1, 20.0))
       ->type_name("NUMBER");
-  app->add_option("--worker", command->worker, "this worker alone")->type_name("N");
+  app->add_flag("--graph", command->graph, "of a plan: its task graph, not its blocks");
+  app->add_option("--worker", command->worker, "this worker alone: of a chart or a task graph")
+      ->type_name("N");
+  app->add_option("--steps", command->steps, "these steps alone, of a task graph: 3 or 2-5")
+      ->type_name("A-B");
   app->add_flag("--no-critical-path", command->no_path, "do not outline the critical path");
   app->callback([command] { run(*command); });
 }

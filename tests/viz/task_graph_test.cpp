@@ -1,0 +1,180 @@
+#include "ringsched/viz/task_graph.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "ringsched/scheduler/error.hpp"
+#include "support/cases.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Edges = std::set<std::pair<std::uint32_t, std::uint32_t>>;
+
+struct Drawn {
+  std::map<std::uint32_t, std::uint32_t> worker_of;  // by task: the cluster it stands in
+  Edges edges;                                       // between tasks, but the invisible
+};
+
+// Our dot files have one statement to a line.
+Drawn parse(const std::string& dot) {
+  Drawn d;
+  std::istringstream in(dot);
+  unsigned cluster = ~0u, a = 0, b = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (std::sscanf(line.c_str(), "subgraph cluster_%u", &cluster) == 1) continue;
+    if (line == "}") cluster = ~0u;
+    if (std::sscanf(line.c_str(), "t%u -> t%u", &a, &b) == 2 && line.find("invis") == line.npos) {
+      EXPECT_TRUE(d.edges.emplace(a, b).second) << line;
+    } else if (line.find("->") == line.npos && std::sscanf(line.c_str(), "t%u [", &a) == 1) {
+      EXPECT_TRUE(d.worker_of.emplace(a, cluster).second) << line;
+    }
+  }
+  return d;
+}
+
+// Whatever comes before what, directly: data, messages, control edges, groups of a lane.
+Edges all_edges(const Plan& plan) {
+  Edges edges;
+  for (std::uint32_t b = 0; b < plan.tasks.size(); ++b) {
+    const Task& t = plan.tasks[b];
+    for (const TensorId input : t.inputs)
+      if (input.valid() && plan.producer(input).valid())
+        edges.emplace(plan.producer(input).value, b);
+    if (t.kind == TaskKind::Receive) edges.emplace(t.peer.value, b);
+    for (std::uint32_t a = 0; a < b; ++a) {
+      const Task& s = plan.tasks[a];
+      if (s.worker_index != t.worker_index || s.lane != t.lane) continue;
+      // Of one group if all after `a` in the lane, up to `b`, were posted with those before.
+      bool one_group = true;
+      for (std::uint32_t k = a + 1; k <= b; ++k)
+        if (plan.tasks[k].worker_index == t.worker_index && plan.tasks[k].lane == t.lane)
+          one_group = one_group && plan.tasks[k].with_previous;
+      if (!one_group) edges.emplace(a, b);
+    }
+  }
+  for (const ControlEdge& e : plan.controls) edges.emplace(e.before.value, e.after.value);
+  return edges;
+}
+
+using Matrix = std::vector<std::vector<char>>;
+Matrix reachable(const Edges& edges, std::size_t n) {
+  Matrix m(n, std::vector<char>(n, 0));
+  for (const auto& [a, b] : edges) m[a][b] = 1;
+  for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t a = 0; a < n; ++a)
+      if (m[a][k])
+        for (std::size_t b = 0; b < n; ++b) m[a][b] = static_cast<char>(m[a][b] | m[k][b]);
+  return m;
+}
+
+class TaskGraphOf : public testing::TestWithParam<Case> {};
+
+TEST_P(TaskGraphOf, OrdersWhatThePlanOrdersWithNoEdgeTooMany) {
+  const Case c = GetParam();
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+    for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
+      SCOPED_TRACE(to_text(pass));
+      const Plan plan = limit_communication(
+          build_plan(small_problem(c.workers, 41 * c.workers, pass), *c.schedule), {overlap, 0});
+      if (plan.tasks.size() > 250) continue;
+      const Drawn drawn = parse(task_graph_dot(plan));
+      ASSERT_EQ(drawn.worker_of.size(), plan.tasks.size());
+      for (const auto& [task, worker] : drawn.worker_of)
+        EXPECT_EQ(worker, plan.tasks[task].worker_index);
+      const Matrix should = reachable(all_edges(plan), plan.tasks.size());
+      EXPECT_TRUE(reachable(drawn.edges, plan.tasks.size()) == should);
+      for (const auto& [a, b] : drawn.edges)
+        for (std::size_t k = 0; k < plan.tasks.size(); ++k)
+          EXPECT_FALSE(should[a][k] && should[k][b]) << a << " to " << b << ", also by " << k;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TaskGraphOf, testing::ValuesIn(all_schedules(4)),
+                         [](const auto& i) { return i.param.name(); });
+
+Plan plan_of(std::uint32_t workers) {
+  return limit_communication(
+      build_plan(small_problem(workers, 64 * workers), find_schedule("balanced")), {});
+}
+
+TEST(TaskGraph, OfAWorkerHasItsTasksAndTheOtherEndsOfItsMessages) {
+  const Plan plan = plan_of(8);
+  const std::string dot = task_graph_dot(plan, {WorkerId{0}});
+  const Drawn drawn = parse(dot);
+  std::size_t own = 0, messages = 0;
+  for (const Task& t : plan.tasks) {
+    own += t.worker_index == 0 ? 1 : 0;
+    messages += t.worker_index == 0 && is_transfer(t.kind) ? 1 : 0;
+  }
+  EXPECT_EQ(drawn.worker_of.size(), own);
+  std::size_t stubs = 0;
+  for (std::size_t at = 0; (at = dot.find("\ns", at)) != dot.npos; ++at)
+    stubs += dot.compare(at, 6, "\nsubgr") != 0 && dot.compare(at, 5, "\nstep") != 0 &&
+                     dot.find("[label=\"worker", at) < dot.find('\n', at + 1)
+                 ? 1
+                 : 0;
+  EXPECT_EQ(stubs, messages);
+}
+
+TEST(TaskGraph, OfStepsHasTheirTasks) {
+  const Plan plan = plan_of(5);
+  const Drawn drawn = parse(task_graph_dot(plan, {{}, 1, 1}));
+  for (const auto& [task, worker] : drawn.worker_of) EXPECT_EQ(plan.tasks[task].step, 1u);
+  EXPECT_FALSE(drawn.worker_of.empty());
+}
+
+TEST(TaskGraph, MarksHelpersAndExplainsItself) {
+  EXPECT_THAT(task_graph_dot(plan_of(4)), HasSubstr("peripheries=2"));
+  EXPECT_THAT(task_graph_dot(plan_of(4)), HasSubstr("double border"));
+  const Plan ring = build_plan(small_problem(4, 256), find_schedule("ring"));
+  EXPECT_THAT(task_graph_dot(ring), Not(HasSubstr("double border"))) << "nobody helps";
+}
+
+std::string refusal(const Plan& plan, const GraphPart& part) {
+  try {
+    task_graph_dot(plan, part);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(TaskGraph, RefusesWhatNobodyCanRead) {
+  EXPECT_THAT(refusal(plan_of(32), {}), HasSubstr("--worker 0"));
+  EXPECT_THAT(refusal(plan_of(4), {WorkerId{4}}), HasSubstr("workers 0 to 3"));
+  EXPECT_THAT(refusal(plan_of(4), {{}, 9, 10}), HasSubstr("steps 0 to"));
+  EXPECT_THAT(refusal(plan_of(4), {{}, 2, 1}), HasSubstr("the first is after the last"));
+  EXPECT_THAT(refusal(Plan{}, {}), HasSubstr("nothing to draw"));
+}
+
+TEST(TaskGraph, IsLaidOutByGraphviz) {
+  Plan plan = plan_of(3);
+  plan.schedule = "a \"name\" \\ <b>";
+  const std::string dot = task_graph_dot(plan);
+  std::string svg;
+  try {
+    svg = laid_out(dot, GraphFormat::Svg);
+  } catch (const Error& e) {
+    ASSERT_THAT(e.what(), HasSubstr("libgraphviz-dev"));
+    GTEST_SKIP() << "built without Graphviz";
+  }
+  EXPECT_THAT(svg, HasSubstr("<svg"));
+  EXPECT_THAT(svg, HasSubstr("a &quot;name&quot; \\ &lt;b&gt;"));
+  EXPECT_EQ(dot, task_graph_dot(plan));
+  EXPECT_THAT(laid_out(dot, GraphFormat::Png), StartsWith("\x89PNG"));
+  EXPECT_THAT(laid_out(dot, GraphFormat::Pdf), StartsWith("%PDF"));
+  EXPECT_THROW(laid_out("digraph {", GraphFormat::Svg), Error);
+  EXPECT_THAT(laid_out(dot, GraphFormat::Svg), HasSubstr("<svg")) << "after an error too";
+}
+
+}  // namespace
+}  // namespace ringsched

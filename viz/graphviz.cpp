@@ -1,0 +1,83 @@
+// dot files as pictures, through Graphviz's library.
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/viz/task_graph.hpp"
+
+#ifdef RINGSCHED_GRAPHVIZ
+#include <graphviz/gvc.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "ringsched/scheduler/printable.hpp"
+#endif
+
+namespace ringsched {
+
+#ifdef RINGSCHED_GRAPHVIZ
+
+namespace {
+
+std::string complaints;  // of Graphviz, which has one handler for all of a process
+int keep(char* text) {
+  complaints += text;
+  return 0;
+}
+
+struct Close {
+  void operator()(GVC_t* c) const { gvFreeContext(c); }
+  void operator()(Agraph_t* g) const { agclose(g); }
+};
+
+[[noreturn]] void failed() {
+  std::replace(complaints.begin(), complaints.end(), '\n', ' ');
+  fail("Graphviz cannot draw this: {}", printable(complaints, 200));
+}
+
+// Equal graphs are equal files, whenever they are made.
+void forget_date(std::string& pdf) {
+  static constexpr std::string_view mark = "/CreationDate (D:", date = "20000101000000";
+  const std::size_t at = pdf.find(mark);
+  if (at != pdf.npos && at + mark.size() + date.size() < pdf.size())
+    pdf.replace(at + mark.size(), date.size(), date);
+}
+
+}  // namespace
+
+std::string laid_out(const std::string& dot, GraphFormat format) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  complaints.clear();
+  agseterrf(keep);
+  agseterr(AGERR);  // no warnings
+  const std::unique_ptr<GVC_t, Close> context(gvContext());
+  const std::unique_ptr<Agraph_t, Close> graph(agmemread(dot.c_str()));
+  if (!context || !graph) failed();
+  if (gvLayout(context.get(), graph.get(), "dot") != 0) failed();
+  char* data = nullptr;
+  unsigned length = 0;
+  const char* name = format == GraphFormat::Svg   ? "svg"
+                     : format == GraphFormat::Pdf ? "pdf"
+                                                  : "png";
+  const int status = gvRenderData(context.get(), graph.get(), name, &data, &length);
+  std::string out;
+  if (data) out.assign(data, length);
+  gvFreeRenderData(data);
+  gvFreeLayout(context.get(), graph.get());
+  if (status != 0 || out.empty()) failed();
+  if (format == GraphFormat::Pdf) forget_date(out);
+  return out;
+}
+
+#else
+
+std::string laid_out(const std::string&, GraphFormat) {
+  fail(
+      "laying out a graph needs Graphviz, which was not there when ringsched was built; write "
+      ".dot, "
+      "or install libgraphviz-dev and build again");
+}
+
+#endif
+
+}  // namespace ringsched

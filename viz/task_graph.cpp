@@ -1,0 +1,273 @@
+#include "ringsched/viz/task_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/transitive_reduction.hpp>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "gantt_internal.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::size_t kMostTasks = 400;  // more, and no one can read it
+
+enum class Reason : std::uint8_t { Message, Data, Control, Lane };  // what is said if several hold
+using Edge = std::pair<std::uint32_t, std::uint32_t>;               // task ids
+
+class Drawing {
+ public:
+  Drawing(const Plan& plan, const GraphPart& part)
+      : plan_(plan), part_(part), timeline_(timeline_of(plan, TimelineSource::Predicted, "")) {
+    if (part.worker && part.worker->value >= plan.problem.workers)
+      fail("there is no worker {}: this plan has workers 0 to {}", part.worker->value,
+           plan.problem.workers - 1);
+    if (part.first_step > part.last_step)
+      fail("steps {} to {}: the first is after the last", part.first_step, part.last_step);
+    Step last = 0;
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+      last = std::max(last, plan.tasks[id].step);
+      if (inside(id)) drawn_.push_back(id);
+    }
+    if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
+    if (part.first_step > last)
+      fail("there is no step {}: this plan has steps 0 to {}", part.first_step, last);
+    if (drawn_.empty()) fail("no task of the plan is in this part: nothing to draw");
+    if (drawn_.size() > kMostTasks)
+      fail(
+          "a graph of {} tasks cannot be read: allowed are {}; draw one worker (--worker 0), some "
+          "steps (--steps 0-2), or a plan of fewer workers",
+          grouped(static_cast<std::int64_t>(drawn_.size())), kMostTasks);
+    gather_edges();
+    reduce();
+  }
+
+  std::string dot() {
+    add("digraph plan {{\n");
+    add("graph [rankdir=TB newrank=true compound=true fontname=\"Arial\" fontsize=13 "
+        "labelloc=b nodesep=0.15 ranksep=0.3\n  label=\"{}\"]\n",
+        caption());
+    add("node [fontname=\"Arial\" fontsize=11 shape=box style=filled color=\"{}\" "
+        "penwidth=0.7 margin=\"0.08,0.03\" height=0.28 width=0.4]\n",
+        hex(ink::grey));
+    add("edge [color=\"{}\" arrowsize=0.6 penwidth=0.8]\n", hex(ink::grey));
+    draw_spine();
+    for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) draw_worker(w);
+    draw_stubs();
+    for (const auto& [edge, reason] : edges_) draw_edge(edge, reason);
+    add("}}\n");
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
+  }
+  const Task& task(std::uint32_t id) const { return plan_.tasks[id]; }
+  bool inside(std::uint32_t id) const {
+    const Task& t = task(id);
+    return (!part_.worker || t.worker() == *part_.worker) && t.step >= part_.first_step &&
+           t.step <= part_.last_step;
+  }
+
+  void offer(std::uint32_t before, std::uint32_t after, Reason reason) {
+    if (before == after || !inside(before) || !inside(after)) return;
+    const auto [at, fresh] = edges_.emplace(Edge{before, after}, reason);
+    if (!fresh) at->second = std::min(at->second, reason);
+  }
+
+  void gather_edges() {
+    for (const std::uint32_t id : drawn_) {
+      const Task& t = task(id);
+      for (const TensorId input : t.inputs)
+        if (input.valid() && plan_.producer(input).valid())
+          offer(plan_.producer(input).value, id, Reason::Data);
+      if (t.kind == TaskKind::Receive && t.peer.valid()) offer(t.peer.value, id, Reason::Message);
+    }
+    for (const ControlEdge& e : plan_.controls)
+      offer(e.before.value, e.after.value, Reason::Control);
+    gather_lanes();
+  }
+
+  // A lane runs its groups one after the other.
+  void gather_lanes() {
+    struct Lanes {
+      std::vector<std::uint32_t> before, now;
+    };
+    std::map<std::pair<std::uint32_t, Lane>, Lanes> lanes;
+    for (const std::uint32_t id : drawn_) {
+      const Task& t = task(id);
+      Lanes& lane = lanes[{t.worker_index, t.lane}];
+      if (!t.with_previous || lane.now.empty()) {
+        if (!lane.now.empty()) lane.before = std::move(lane.now);
+        lane.now.clear();
+      }
+      for (const std::uint32_t b : lane.before) offer(b, id, Reason::Lane);
+      lane.now.push_back(id);
+    }
+  }
+
+  // Leaves out what other edges imply.
+  void reduce() {
+    using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
+    std::map<std::uint32_t, std::size_t> index;
+    for (const std::uint32_t id : drawn_) index.emplace(id, index.size());
+    Graph all(drawn_.size()), fewer;
+    for (const auto& [edge, reason] : edges_)
+      boost::add_edge(index[edge.first], index[edge.second], all);
+    std::vector<Graph::vertex_descriptor> same(drawn_.size());
+    try {
+      boost::transitive_reduction(
+          all, fewer,
+          boost::make_iterator_property_map(same.begin(), boost::get(boost::vertex_index, all)),
+          boost::get(boost::vertex_index, all));
+    } catch (const boost::not_a_dag&) {
+      fail("the tasks of this plan wait for each other in a circle; `ringsched verify` says which");
+    }
+    std::erase_if(edges_, [&](const auto& e) {
+      return !boost::edge(same[index[e.first.first]], same[index[e.first.second]], fewer).second;
+    });
+  }
+
+  std::string caption() const {
+    std::string text =
+        fmt::format("{}, {}, {}", plan_.schedule.empty() ? "plan" : printable(plan_.schedule),
+                    counted(plan_.problem.workers, "worker"), described(plan_.problem));
+    if (part_.worker) text += fmt::format("; worker {}", part_.worker->value);
+    text += "\\nq3 k1: queries of worker 3 attend keys of worker 1";
+    const bool helping = std::any_of(drawn_.begin(), drawn_.end(), [&](std::uint32_t id) {
+      return is_attend(task(id).kind) && timeline_.tasks[id].queries != task(id).worker_index;
+    });
+    if (helping) text += "\\ndouble border: for another worker";
+    const bool controls = std::any_of(edges_.begin(), edges_.end(),
+                                      [](const auto& e) { return e.second == Reason::Control; });
+    if (controls) text += "\\ndotted: a limit on how far communication runs ahead";
+    const bool lanes = std::any_of(edges_.begin(), edges_.end(),
+                                   [](const auto& e) { return e.second == Reason::Lane; });
+    if (lanes) text += "\\ndashed: one after the other in a lane";
+    return dot_text(text);
+  }
+
+  // Backslashes of ours stand before an n.
+  static std::string dot_text(const std::string& text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const bool ours = text[i] == '\\' && i + 1 < text.size() && text[i + 1] == 'n';
+      if (text[i] == '"' || (text[i] == '\\' && !ours)) out += '\\';
+      out += text[i];
+    }
+    return out;
+  }
+
+  // The steps, down the left side; the first attend of each worker in a step stands beside it.
+  void draw_spine() {
+    std::map<Step, std::map<std::uint32_t, std::uint32_t>> attends;  // by step and worker
+    for (const std::uint32_t id : drawn_)
+      if (is_attend(task(id).kind)) attends[task(id).step].emplace(task(id).worker_index, id);
+    std::optional<Step> last;
+    for (const auto& [step, of_workers] : attends) {
+      add("step{} [label=\"step {}\" shape=plaintext style=\"\" fontcolor=\"{}\"]\n", step, step,
+          hex(ink::grey));
+      if (last)
+        add("step{} -> step{} [arrowhead=none color=\"{}\"]\n", *last, step, hex(ink::rule));
+      add("{{ rank=same step{}", step);
+      for (const auto& [worker, id] : of_workers) add(" t{}", id);
+      add(" }}\n");
+      if (!last) {  // from left to right, and so all the way down
+        add("step{}", step);
+        for (const auto& [worker, id] : of_workers) add(" -> t{}", id);
+        add(" [style=invis]\n");
+      }
+      last = step;
+    }
+  }
+
+  void draw_worker(std::uint32_t w) {
+    const auto own = [&](std::uint32_t id) { return task(id).worker_index == w; };
+    if (std::none_of(drawn_.begin(), drawn_.end(), own)) return;
+    add("subgraph cluster_{} {{\nlabel=\"worker {}\" labelloc=t style=rounded color=\"{}\" "
+        "penwidth=2\n",
+        w, w, hex(worker_colour(w, plan_.problem.workers)));
+    for (const std::uint32_t id : drawn_)
+      if (own(id)) draw_task(id);
+    add("}}\n");
+  }
+
+  void draw_task(std::uint32_t id) {
+    const TimelineTask& t = timeline_.tasks[id];
+    const std::string name = short_name(t);
+    if (is_attend(t.kind)) {
+      const Colour fill = worker_colour(t.queries, plan_.problem.workers);
+      add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" height=0.4{}]\n", id, name,
+          hex(fill), hex(text_on(fill)), t.queries != t.worker ? " peripheries=2" : "");
+    } else if (is_transfer(t.kind)) {
+      const Colour fill = cargo_colour(t.makes);
+      add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" style=\"filled,rounded\" "
+          "fontsize=9 height=0.2]\n",
+          id, name, hex(fill), hex(text_on(fill)));
+    } else if (t.kind == TaskKind::Output) {
+      add("t{} [label=\"{}\" fillcolor=white shape=ellipse]\n", id, name);
+    } else {
+      add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=white]\n", id, name, hex(ink::overhead));
+    }
+  }
+
+  // The other ends of messages that leave the part.
+  void draw_stubs() {
+    for (const std::uint32_t id : drawn_) {
+      const Task& t = task(id);
+      if (!is_transfer(t.kind) || !t.peer.valid() || inside(t.peer.value)) continue;
+      add("s{} [label=\"worker {}\" shape=plaintext style=\"\" fontsize=9 fontcolor=\"{}\"]\n", id,
+          task(t.peer.value).worker_index, hex(ink::grey));
+      if (t.kind == TaskKind::Send) {
+        add("t{} -> s{} [color=\"{}\"]\n", id, id, hex(ink::rule));
+      } else {
+        add("s{} -> t{} [color=\"{}\"]\n", id, id, hex(ink::rule));
+      }
+    }
+  }
+
+  void draw_edge(const Edge& e, Reason reason) {
+    switch (reason) {
+      case Reason::Message:
+        add("t{} -> t{} [penwidth=2 color=\"{}\"]\n", e.first, e.second,
+            hex(mixed(cargo_colour(task(e.second).makes), ink::black, 0.15)));
+        break;
+      case Reason::Data:
+        add("t{} -> t{} [color=\"{}\"]\n", e.first, e.second, hex(ink::black));
+        break;
+      case Reason::Control:
+        add("t{} -> t{} [style=dotted]\n", e.first, e.second);
+        break;
+      case Reason::Lane:
+        add("t{} -> t{} [style=dashed color=\"{}\"]\n", e.first, e.second,
+            hex(mixed(ink::grey, ink::white, 0.4)));
+        break;
+    }
+  }
+
+  const Plan& plan_;
+  const GraphPart part_;
+  const Timeline timeline_;  // who and what each task is about
+  std::vector<std::uint32_t> drawn_;
+  std::map<Edge, Reason> edges_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string task_graph_dot(const Plan& plan, const GraphPart& part) {
+  return Drawing(plan, part).dot();
+}
+
+}  // namespace ringsched
