@@ -133,6 +133,7 @@ void render_plans(const RenderCommand& c) {
 }
 
 void run(const RenderCommand& c) {
+  if (!(c.scale >= 0.1 && c.scale <= 20)) fail("--scale {}: allowed are 0.1 to 20", c.scale);
   std::size_t timelines = 0;
   for (const std::string& file : c.files) timelines += is_timeline(file) ? 1 : 0;
   if (timelines != 0 && timelines != c.files.size())
@@ -151,8 +152,9 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("")
       ->required();
   app->add_option("-o,--output", command->output,
-                  "what to write: .svg, .pdf, .png, or .html of any\nnumber of timelines; without "
-                  "it they are drawn here")
+                  "of timelines: .svg, .pdf, .png, a .html page, or a\n.json trace for Perfetto; "
+                  "without it they are drawn\nhere. Of plans: .svg, .pdf, .png of who computes\n"
+                  "which block, or a .dot task graph")
       ->type_name("FILE");
   app->add_option("--kineto", command->kineto,
                   "write what PyTorch's profiler would have written,\na file for each worker, for "
@@ -160,9 +162,7 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("FOLDER");
   app->add_option("--width", command->width, "of a chart of a timeline, in points (1100)")
       ->type_name("POINTS");
-  app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")
-      ->check(CLI::Range(0.1, 20.0))
-      ->type_name("NUMBER");
+  app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")->type_name("NUMBER");
   app->add_flag("--graph", command->graph, "of a plan: its task graph, not its blocks");
   app->add_option("--worker", command->worker, "this worker alone: of a chart or a task graph")
       ->type_name("N");

@@ -120,4 +120,43 @@ TEST_F(RenderProgram, RefusesInOneLineAndLeavesNothingBehind) {
   std::filesystem::permissions(folder_ / "shut", std::filesystem::perms::all);
 }
 
+TEST_F(RenderProgram, WritesPagesTracesAndGraphs) {
+  run("simulate -w 3 -m dgx-a100 --timeline t.json --trace trace.json --gantt page.html");
+  run("simulate -w 3 -s ring --timeline u.json");
+  run("plan -w 3 -o p.json");
+  EXPECT_THAT(file("page.html"), StartsWith("<!doctype html>"));
+  EXPECT_THAT(file("trace.json"), HasSubstr("\"traceEvents\""));
+  ASSERT_EQ(run("render t.json -o again.json").code, 0);
+  EXPECT_EQ(file("again.json"), file("trace.json"));
+  ASSERT_EQ(run("render t.json u.json t.json -o three.html").code, 0);
+  EXPECT_GT(file("three.html").size(), file("page.html").size());
+  EXPECT_EQ(run("render t.json --kineto k").out, "k\n");
+  EXPECT_THAT(file("k/rank-2.json"), HasSubstr("ncclDevKernel_SendRecv"));
+  ASSERT_EQ(run("render p.json -o p.dot").code, 0);
+  EXPECT_THAT(file("p.dot"), StartsWith("digraph plan {"));
+  ASSERT_EQ(run("render p.json --worker 1 --steps 0-1 -o q.dot").code, 0);
+  EXPECT_LT(file("q.dot").size(), file("p.dot").size());
+  const Outcome drawn = run("render p.json --graph -o p.svg");
+  if (drawn.code != 0) {
+    EXPECT_THAT(drawn.err, HasSubstr("libgraphviz-dev"));
+  } else {
+    EXPECT_THAT(file("p.svg"), HasSubstr("worker 2"));
+  }
+  write("file", "");
+  expect_refused("render t.json u.json -o x.json", "one timeline, not 2");
+  expect_refused("render t.json u.json --kineto x", "one timeline, not 2");
+  expect_refused("render t.json --kineto file/x", "cannot write file/x");
+  expect_refused("render p.json --kineto x", "this is a plan");
+  expect_refused("render p.json -o x.html", "must end in .svg, .pdf, .png or .dot");
+  expect_refused("render p.json p.json --graph -o x.svg", "one plan, not 2");
+  expect_refused("render p.json --worker 1 -o x.svg", "add --graph");
+  expect_refused("render p.json --worker 3 -o x.dot", "workers 0 to 2");
+  expect_refused("render p.json --steps 5 -o x.dot", "steps 0 to 2");
+  expect_refused("render p.json --steps 1-x -o x.dot", "--steps");
+  expect_refused("render t.json --scale 21 -o x.png", "0.1 to 20");
+  expect_refused("render t.json --graph -o x.svg", "this is a timeline");
+  expect_refused("render t.json --worker 3 -o x.svg", "workers 0 to 2");
+  EXPECT_EQ(listing().find("x."), std::string::npos) << listing();
+}
+
 }  // namespace
