@@ -301,6 +301,12 @@ class Chart {
         if (t.end_ps <= t.start_ps || !shows(t.worker)) continue;
         use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
         use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
+        if (is_transfer(t.kind)) {
+          const Colour cargo = cargo_colour(t.makes);
+          use.keys = use.keys || cargo == ink::keys;
+          use.queries = use.queries || cargo == ink::queries;
+          use.results = use.results || cargo == ink::results;
+        }
         use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
                                   axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted);
       }

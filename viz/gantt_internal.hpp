@@ -77,6 +77,7 @@ struct LegendUse {
   bool helping = false, overhead = false, waiting = false, out_of_work = false;
   bool moves = false, waits = false, critical = false, bands = false;
   bool labels = false, numbered = false;
+  bool keys = false, queries = false, results = false;  // what moves
 };
 double draw_legend(const LegendUse&, double left, double right, double y, std::vector<Shape>& out);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "gantt_internal.hpp"
 
@@ -100,9 +101,13 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
   if (use.moves && use.bands)
     entry("below: receiving, darker for more workers", thin(mixed(ink::white, ink::results, 0.6)));
   if (use.moves && !use.bands) {
-    entry("keys and values on their way (in above, out below)", thin(ink::keys));
-    entry("queries", thin(ink::queries));
-    entry("results", thin(ink::results));
+    std::string where = " on their way (in above, out below)";  // said once
+    const auto cargo = [&](bool there, const char* what, Colour colour) {
+      if (there) entry(what + std::exchange(where, ""), thin(colour));
+    };
+    cargo(use.keys, "keys and values", ink::keys);
+    cargo(use.queries, "queries", ink::queries);
+    cargo(use.results, "results", ink::results);
   }
   if (use.waits)
     entry("posted, other end not ready", [&out](Box b) {

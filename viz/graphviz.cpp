@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "ringsched/scheduler/printable.hpp"
 #endif
@@ -34,6 +35,40 @@ struct Close {
   fail("Graphviz cannot draw this: {}", printable(complaints, 200));
 }
 
+// Graphviz numbers what it reads by the addresses of the names, and draws in the order of the
+// numbers. Equal graphs shall be equal files, so these count instead. Templates, because the
+// types that Graphviz uses here have changed over time.
+template <class Result, class Text, class Number>
+Result number_unnamed(void* counter, int, Text* name, Number* id, int create) {
+  if (name || !create) return 0;  // names then go into a table of Graphviz's own
+  *id = *static_cast<Number*>(counter) += 2;
+  return 1;
+}
+template <class Size>
+Size read_some(void* text, char* buffer, Size room) {
+  auto& rest = *static_cast<std::string_view*>(text);
+  const std::size_t n = rest.copy(buffer, static_cast<std::size_t>(room));
+  rest.remove_prefix(n);
+  return static_cast<Size>(n);
+}
+
+Agraph_t* parsed(std::string_view dot) {
+  static IDTYPE counter;
+  counter = 1;
+  static Agiddisc_t ids = AgIdDisc;
+  ids.open = [](Agraph_t*, Agdisc_t*) -> void* { return &counter; };
+  ids.map = number_unnamed;
+  ids.print = [](void*, int, IDTYPE) -> char* { return nullptr; };
+  ids.close = [](void*) {};
+  static Agiodisc_t io = AgIoDisc;
+  io.afread = read_some;
+  static Agdisc_t all{};
+  all.id = &ids;
+  all.io = &io;
+  if constexpr (requires(Agdisc_t d) { d.mem; }) all.mem = &AgMemDisc;
+  return agread(&dot, &all);
+}
+
 // Equal graphs are equal files, whenever they are made.
 void forget_date(std::string& pdf) {
   static constexpr std::string_view mark = "/CreationDate (D:", date = "20000101000000";
@@ -51,7 +86,7 @@ std::string laid_out(const std::string& dot, GraphFormat format) {
   agseterrf(keep);
   agseterr(AGERR);  // no warnings
   const std::unique_ptr<GVC_t, Close> context(gvContext());
-  const std::unique_ptr<Agraph_t, Close> graph(agmemread(dot.c_str()));
+  const std::unique_ptr<Agraph_t, Close> graph(parsed(dot));
   if (!context || !graph) failed();
   if (gvLayout(context.get(), graph.get(), "dot") != 0) failed();
   char* data = nullptr;
