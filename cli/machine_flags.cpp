@@ -119,6 +119,21 @@ double MachineFlags::diagonal() const {
   return above / below;
 }
 
+std::string described(const Conditions& c, std::string out) {
+  const auto add = [&](std::string_view text) {
+    if (!out.empty()) out += "; ";
+    out += text;
+  };
+  if (c.detached_sends) add("detached sends");
+  if (c.progress == Progress::Polling) add("polling");
+  if (c.noise > 0) add(fmt::format("noise {} seed {}", c.noise, c.seed));
+  if (c.straggler_share > 0)
+    add(fmt::format("stragglers {}:{} seed {}", c.straggler_share, c.straggler_factor, c.seed));
+  for (std::size_t w = 0; w < c.slow_worker.size(); ++w)
+    if (c.slow_worker[w] != 1) add(fmt::format("worker {} x{}", w, c.slow_worker[w]));
+  return out;
+}
+
 Conditions MachineFlags::conditions(std::uint32_t workers) const {
   Conditions c;
   if (sends_ != "blocking" && sends_ != "detached")

@@ -30,6 +30,9 @@ class MachineFlags {
   std::vector<std::string> slow_;
 };
 
+// What is unusual about them, after what else there is to say; may be empty.
+std::string described(const Conditions&, std::string before = "");
+
 // "0.05" or "5%". Throws Error naming `what`.
 double parse_share(const std::string& text, std::string_view what, double most);
 

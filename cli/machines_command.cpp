@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "ringsched/simulator/machine.hpp"
 #include "text.hpp"
 
@@ -48,9 +50,15 @@ void list(Format format) {
 
 void run(const MachinesCommand& c) {
   if (c.name.empty()) return list(c.format);
+  if (c.format == Format::Json)
+    fail("--format json is for the list; a profile is shown as the TOML that it is");
   find_machine(c.name);  // throws Error for an unknown name
   for (const MachineProfile& p : machine_profiles())
-    if (p.name == c.name) fmt::print("{}", p.toml);
+    if (p.name == c.name) {
+      fmt::print("{}", p.toml);
+      return;
+    }
+  fmt::print("{}", read_whole(c.name, 1u << 30));
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "commands.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "text.hpp"
 
 namespace {
@@ -25,6 +27,18 @@ int complain(std::string what, int code) {
   return code;
 }
 
+void tidy_up_and_end(int number) {
+  ringsched::remove_unfinished_files();
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+// A variable of a script that was not set, most likely; no flag has a use for it.
+bool is_empty(const char* argument) {
+  const std::string_view text = argument;
+  return text.empty() || (text.starts_with("--") && text.ends_with('='));
+}
+
 // Help and versions are printed by CLI11, which does not look whether it could.
 int all_printed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -35,6 +49,11 @@ int all_printed(int code) {
 
 int main(int argc, char** argv) {
   using namespace ringsched;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};  // what was to be ignored (nohup) still is
+    if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+      std::signal(number, tidy_up_and_end);
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error like any other
   CLI::App program("Plans, predicts and proves distributed exact attention.", "ringsched");
   program.set_version_flag("--version", "ringsched " RINGSCHED_VERSION);
@@ -55,6 +74,11 @@ int main(int argc, char** argv) {
   add_export_command(program, code);
   add_validate_command(program, code);
 
+  for (int i = 1; i < argc; ++i)
+    if (is_empty(argv[i]))
+      return complain(fmt::format("argument {} is empty{}", i,
+                                  i > 1 ? fmt::format(" (after {})", argv[i - 1]) : ""),
+                      kBadInput);
   try {
     program.parse(argc, argv);
     return all_printed(code);

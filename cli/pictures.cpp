@@ -1,6 +1,7 @@
 #include "pictures.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -26,6 +27,23 @@ FileKind file_kind(const std::string& path, const std::string& flag,
              std::string(end_of(kind));
   }
   fail("{} {}: the name must end in {}", flag, path, names);
+}
+
+void check_output(const std::string& path, const std::string& flag,
+                  std::span<const std::string> others) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return;
+  if (path == "-") fail("{} -: give the name of a file", flag);
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) fail("cannot write {}: it is a directory", path);
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
+    fail("cannot write {}: there is no folder {}", path, folder.string());
+  for (const std::string& other : others)
+    if (!other.empty() &&
+        (fs::equivalent(path, other, ignored) ||
+         fs::weakly_canonical(path, ignored) == fs::weakly_canonical(other, ignored)))
+      fail("{} {} would be written over {}", flag, path, other);
 }
 
 void write_text(const std::string& text, const std::string& path) {

@@ -29,6 +29,11 @@ inline constexpr FileKind kTimelineKinds[] = {FileKind::Svg, FileKind::Pdf, File
 
 inline constexpr double kPixels = 2;  // per point of a PNG, if nothing else is said
 
+// Throws Error where nothing could be written there, or would be written over one of `others`: an
+// input or another output. An empty name is none.
+void check_output(const std::string& path, const std::string& flag,
+                  std::span<const std::string> others = {});
+
 // Written aside and renamed. `scale`: pixels per point, of a PNG.
 void write_picture(const Picture&, FileKind, const std::string& path, double scale);
 void write_text(const std::string& text, const std::string& path);

@@ -115,7 +115,6 @@ void add_plan_command(CLI::App& program, ExitCode&) {
   auto command = std::make_shared<PlanCommand>();
   command->flags.add_to(*app);
   app->add_option("-o,--output", command->output, "write the plan file here; - for standard output")
-      ->check(some_file)
       ->type_name("FILE");
   add_format_flag(*app, command->format);
   app->callback([command] { run(*command); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
 
 #include "commands.hpp"
@@ -11,6 +12,8 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/html.hpp"
@@ -29,36 +32,77 @@ struct RenderCommand {
   double width = 1100, scale = 2;
   std::string worker, steps, kineto;
   bool no_path = false, graph = false;
+  const CLI::App* app = nullptr;  // which flags were given
 };
 
-// Timelines and plans both say what they are near their beginning. What is neither is read as a
-// plan, which says what is wrong with it.
-bool is_timeline(const std::string& path) {
-  if (path == "-") return true;
-  std::string head(4096, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find("\"ringsched-timeline\"") != head.npos;
+// What is drawn: a file, or the text of a stream, which can be read but once.
+struct Input {
+  std::string name, text;
+  bool stream = false, timeline = false;
+
+  // Timelines and plans both say what they are near their beginning. What is neither is read as a
+  // plan, which says what is wrong with it.
+  explicit Input(const std::string& path) : name(shown_path(path)) {
+    constexpr std::size_t beginning = 1 << 16;
+    std::error_code ignored;
+    stream = path == "-" || (std::filesystem::exists(path, ignored) &&
+                             !std::filesystem::is_regular_file(path, ignored));
+    if (stream) {
+      text = read_whole(path, kMostText);
+    } else {
+      text.resize(beginning);
+      std::ifstream file(path, std::ios::binary);
+      file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    }
+    timeline =
+        std::string_view(text).substr(0, beginning).find("\"ringsched-timeline\"") != text.npos;
+    if (!stream) text.clear();
+  }
+  Timeline read_timeline() const {
+    return stream ? ringsched::read_timeline(text, name) : read_timeline_file(name);
+  }
+  Plan read_plan() const {
+    return stream ? ringsched::read_plan(text, name) : read_plan_file(name);
+  }
+
+ private:
+  static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
+};
+
+// Flags that were given and say nothing here.
+void refuse(const RenderCommand& c, std::initializer_list<const char*> flags, const char* where) {
+  for (const char* flag : flags)
+    if (c.app->count(flag) > 0) fail("{} is for {}", flag, where);
 }
 
 std::uint32_t worker_of(const RenderCommand& c) {
   const std::int64_t n = parse_count(c.worker, "--worker");
-  if (n < 0) fail("--worker {}: allowed are 0 and more", c.worker);
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(n, kMaxWorkers));
+  if (n < 0 || n > kMaxWorkers)
+    fail("--worker {}: there is no such worker; allowed are 0 to {}", c.worker, kMaxWorkers);
+  return static_cast<std::uint32_t>(n);
 }
 
 void write_kineto(const Timeline& t, const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) fail("cannot write {}: {}", folder, failed.message());
+  const std::string other = fmt::format("{}/rank-{}.json", folder, t.problem.workers);
+  if (std::filesystem::exists(other, failed))
+    fail("{} holds a run of more workers ({}): give another folder, or empty it", folder, other);
   for (std::uint32_t w = 0; w < t.problem.workers; ++w)
     write_text(kineto_trace(t, w), fmt::format("{}/rank-{}.json", folder, w));
 }
 
-void render_timelines(const RenderCommand& c) {
+void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) {
   if (c.graph || !c.steps.empty()) fail("--graph and --steps take a plan, and this is a timeline");
+  const FileKind kind =
+      c.output.empty() ? FileKind::Json : file_kind(c.output, "--output", kTimelineKinds);
+  const bool chart = !c.output.empty() && kind != FileKind::Json && kind != FileKind::Html;
+  if (!chart)
+    refuse(c, {"--worker", "--width", "--no-critical-path"}, "charts in a .svg, .pdf or .png");
+  if (!chart || kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   std::vector<Timeline> timelines;
-  for (const std::string& file : c.files) timelines.push_back(read_timeline_file(file));
+  for (const Input& input : inputs) timelines.push_back(input.read_timeline());
   if (!c.kineto.empty()) {
     if (timelines.size() > 1) fail("--kineto takes one timeline, not {}", timelines.size());
     write_kineto(timelines[0], c.kineto);
@@ -66,10 +110,15 @@ void render_timelines(const RenderCommand& c) {
     if (c.output.empty()) return;
   }
   if (c.output.empty()) {
-    for (const Timeline& t : timelines) fmt::print("{}", terminal_chart(t));
+    for (std::size_t i = 0; i < timelines.size(); ++i) {
+      const Timeline& t = timelines[i];
+      if (timelines.size() > 1)
+        fmt::print("{}{}: {} on {}, {}\n", i > 0 ? "\n" : "", printable(c.files[i]),
+                   printable(t.schedule), printable(t.machine), duration(t.makespan()));
+      fmt::print("{}", terminal_chart(t));
+    }
     return;
   }
-  const FileKind kind = file_kind(c.output, "--output", kTimelineKinds);
   if (kind == FileKind::Json) {
     if (timelines.size() > 1) fail("a trace shows one timeline, not {}", timelines.size());
     write_text(chrome_trace(timelines[0]), c.output);
@@ -107,9 +156,10 @@ GraphPart part_of(const RenderCommand& c) {
   return part;
 }
 
-void render_graph(const RenderCommand& c, FileKind kind) {
-  if (c.files.size() > 1) fail("a task graph shows one plan, not {}", c.files.size());
-  const std::string dot = task_graph_dot(read_plan_file(c.files[0]), part_of(c));
+void render_graph(const RenderCommand& c, const std::vector<Input>& inputs, FileKind kind) {
+  if (inputs.size() > 1) fail("a task graph shows one plan, not {}", inputs.size());
+  refuse(c, {"--scale"}, "block maps and charts");
+  const std::string dot = task_graph_dot(inputs[0].read_plan(), part_of(c));
   write_text(kind == FileKind::Dot   ? dot
              : kind == FileKind::Svg ? laid_out(dot, GraphFormat::Svg)
              : kind == FileKind::Pdf ? laid_out(dot, GraphFormat::Pdf)
@@ -117,16 +167,18 @@ void render_graph(const RenderCommand& c, FileKind kind) {
              c.output);
 }
 
-void render_plans(const RenderCommand& c) {
+void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
   if (!c.kineto.empty()) fail("--kineto takes a timeline, and this is a plan");
   if (c.output.empty())
     fail("a plan is drawn to a file: give --output map.svg (or .pdf, .png, .dot)");
+  refuse(c, {"--width", "--no-critical-path"}, "charts of timelines");
   const FileKind kind = file_kind(c.output, "--output", kPlanKinds);
-  if (c.graph || kind == FileKind::Dot) return render_graph(c, kind);
+  if (c.graph || kind == FileKind::Dot) return render_graph(c, inputs, kind);
+  if (kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   if (!c.steps.empty() || !c.worker.empty())
     fail("--worker and --steps are for task graphs: add --graph, or write a .dot file");
   std::vector<Plan> plans;
-  for (const std::string& file : c.files) plans.push_back(read_plan_file(file));
+  for (const Input& input : inputs) plans.push_back(input.read_plan());
   std::vector<const Plan*> all;
   for (const Plan& p : plans) all.push_back(&p);
   write_picture(block_map(all), kind, c.output, c.scale);
@@ -134,11 +186,13 @@ void render_plans(const RenderCommand& c) {
 
 void run(const RenderCommand& c) {
   if (!(c.scale >= 0.1 && c.scale <= 20)) fail("--scale {}: allowed are 0.1 to 20", c.scale);
+  check_output(c.output, "--output", c.files);
+  std::vector<Input> inputs;
   std::size_t timelines = 0;
-  for (const std::string& file : c.files) timelines += is_timeline(file) ? 1 : 0;
-  if (timelines != 0 && timelines != c.files.size())
+  for (const std::string& file : c.files) timelines += inputs.emplace_back(file).timeline ? 1 : 0;
+  if (timelines != 0 && timelines != inputs.size())
     fail("plans and timelines do not go into one picture");
-  timelines > 0 ? render_timelines(c) : render_plans(c);
+  timelines > 0 ? render_timelines(c, inputs) : render_plans(c, inputs);
   if (!c.output.empty()) fmt::print("{}\n", c.output);
 }
 
@@ -147,6 +201,7 @@ void run(const RenderCommand& c) {
 void add_render_command(CLI::App& program, ExitCode&) {
   CLI::App* app = program.add_subcommand("render", "Draw plans and timelines");
   auto command = std::make_shared<RenderCommand>();
+  command->app = app;
   app->add_option("FILE", command->files,
                   "timelines: one, or two to compare; or plans,\nto be drawn side by side")
       ->type_name("")

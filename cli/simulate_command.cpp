@@ -42,6 +42,14 @@ struct Outputs {
     if (!c.gantt.empty()) gantt = file_kind(c.gantt, "--gantt", kGanttKinds);
     if (!c.block_map.empty()) block_map = file_kind(c.block_map, "--block-map", kPictureKinds);
     if (!c.trace.empty()) file_kind(c.trace, "--trace", kTraceKinds);
+    std::vector<std::string> others = {c.plan_file};
+    for (const auto& [flag, file] : {std::pair{"--timeline", &c.timeline},
+                                     {"--gantt", &c.gantt},
+                                     {"--block-map", &c.block_map},
+                                     {"--trace", &c.trace}}) {
+      check_output(*file, flag, others);
+      others.push_back(*file);
+    }
   }
   FileKind gantt = FileKind::Svg, block_map = FileKind::Svg;
 };
@@ -103,7 +111,8 @@ void run(const SimulateCommand& c) {
   std::string written, drawn;
   if (chart || !c.timeline.empty() || !c.gantt.empty() || !c.block_map.empty() ||
       !c.trace.empty()) {
-    const Timeline timeline = predicted_timeline(p.workload, p.run, machine, p.report.path_steps);
+    Timeline timeline = predicted_timeline(p.workload, p.run, machine, p.report.path_steps);
+    timeline.conditions = described(conditions, c.machine.figures());
     written = write_outputs(c, kinds, proved.plan, timeline);
     if (chart) drawn = terminal_chart(timeline);
   }
@@ -131,8 +140,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->type_name("N");
   app->add_option("--what-if", command->questions,
                   "ask again with bandwidth=2x, latency=0x, kernels=2x,\n"
-                  "memory=2x, communication-sms=0 or worker:3=2x;\n"
-                  "may be repeated")
+                  "memory=2x, communication-sms=0, or worker:3=2x:\n"
+                  "that worker takes twice as long; may be repeated")
       ->type_name("CHANGE");
   app->add_flag("--path", command->path, "list the tasks of the critical path");
   app->add_option("--timeline", command->timeline, "write all tasks with their times here")

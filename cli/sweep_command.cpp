@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,9 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
+#include "pictures.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "progress.hpp"
@@ -51,20 +54,18 @@ std::vector<std::string> list_of(const std::string& text, const char* flag) {
   }
 }
 
-// What the conditions are, if they are not the usual ones: part of what a row answers.
-std::string describe(const Conditions& c, std::string out) {
-  const auto add = [&](std::string_view text) {
-    if (!out.empty()) out += "; ";
-    out += text;
-  };
-  if (c.detached_sends) add("detached sends");
-  if (c.progress == Progress::Polling) add("polling");
-  if (c.noise > 0) add(fmt::format("noise {} seed {}", c.noise, c.seed));
-  if (c.straggler_share > 0)
-    add(fmt::format("stragglers {}:{} seed {}", c.straggler_share, c.straggler_factor, c.seed));
-  for (std::size_t w = 0; w < c.slow_worker.size(); ++w)
-    if (c.slow_worker[w] != 1) add(fmt::format("worker {} x{}", w, c.slow_worker[w]));
-  return out;
+// What stands for the figures of a machine: its name, or of a profile of one's own, which may
+// change, a number made of its text.
+std::string figures_of(const std::string& machine, std::string others) {
+  const auto profiles = machine_profiles();
+  if (std::any_of(profiles.begin(), profiles.end(),
+                  [&](const MachineProfile& p) { return p.name == machine; }))
+    return others;
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : read_whole(machine, 1u << 30))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{}{}figures {:08x}", others, others.empty() ? "" : "; ",
+                     static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 
 std::vector<Cell> cells_of(const SweepCommand& c) {
@@ -79,6 +80,7 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
   if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");
   for (const std::string& machine_name : list_of(c.machines, "--machine")) {
     const Machine machine = c.conditions.machine(machine_name);
+    const std::string figures = figures_of(machine_name, c.conditions.figures());
     for (const std::string& w : list_of(c.workers, "--workers"))
       for (const std::string& t : tokens)
         for (const std::string& h : list_of(c.heads, "--heads"))
@@ -101,7 +103,7 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
               r.pass = to_text(p.pass);
               r.overlap = to_text(limits.overlap);
               if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
-              r.conditions = describe(c.conditions.conditions(p.workers), c.conditions.figures());
+              r.conditions = described(c.conditions.conditions(p.workers), figures);
               cells.push_back(std::move(cell));
             }
   }
@@ -130,30 +132,49 @@ SweepRow answer(const Cell& cell, const SweepCommand& c) {
   return row;
 }
 
-// Finished rows are appended beside the output, so that an interruption loses none of them.
+// Finished rows are appended beside the output, so that an interruption loses none of them. One
+// sweep at a time writes there.
 class Journal {
  public:
-  explicit Journal(const std::string& path) : path_(path) {
+  explicit Journal(const std::string& output) : path_(output.empty() ? "" : output + ".partial") {
     if (path_.empty()) return;
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (file_ < 0) fail("cannot write {}: {}", path_, std::strerror(errno));
-    append(sweep_csv_header());
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0)
+      fail("another sweep is writing {}; wait for it, or give another --output", output);
+    drop_half_a_line();
   }
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal() {
     if (file_ >= 0) ::close(file_);
   }
-  void append(const std::string& line) {
+  const std::string& path() const { return path_; }
+  void append(std::string_view line) {
     const std::lock_guard lock(guard_);
-    if (file_ >= 0 && ::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-      fail("cannot write {}: {}", path_, std::strerror(errno));
+    while (file_ >= 0 && !line.empty()) {
+      const ssize_t n = ::write(file_, line.data(), line.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0)
+        throw std::runtime_error(fmt::format("cannot write {}: {}; what is finished stays there",
+                                             path_, std::strerror(errno)));
+      line.remove_prefix(static_cast<std::size_t>(n));
+    }
   }
   void finish() {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
 
  private:
+  // What an interruption left: whole lines after the header, and then perhaps half a line.
+  void drop_half_a_line() {
+    const std::string text = read_whole(path_, 1u << 30);
+    const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
+    if (whole < text.size() && ::ftruncate(file_, static_cast<off_t>(whole)) != 0)
+      fail("cannot write {}: {}", path_, std::strerror(errno));
+    if (whole == 0) append(sweep_csv_header());
+  }
+
   std::string path_;
   int file_ = -1;
   std::mutex guard_;
@@ -163,18 +184,19 @@ void run(const SweepCommand& c) {
   std::vector<Cell> cells = cells_of(c);
   const std::int64_t jobs = parse_count(c.jobs, "--jobs");
   if (jobs < 0 || jobs > 4096) fail("--jobs is {}, allowed are 0 (all cores) to 4096", c.jobs);
-  const std::string journal_path =
-      c.output.empty() ? c.output : fmt::format("{}.partial", c.output);
+  check_output(c.output, "--output");
+  if (std::filesystem::exists(c.output) && !std::filesystem::is_regular_file(c.output))
+    fail("--output {}: rows are added to a file, and this is none; --format csv prints them",
+         c.output);
 
+  Journal journal(c.output);
   std::map<std::string, SweepRow> known;
   std::vector<SweepRow> others;  // rows of the file that this sweep does not ask for
   if (!c.output.empty())
-    for (const std::string& path : {c.output, journal_path})
+    for (const std::string& path : {c.output, journal.path()})
       if (std::filesystem::exists(path))
         for (const SweepRow& row : read_sweep_csv(read_whole(path, 1u << 30), path))
           known[row.key()] = row;
-  Journal journal(journal_path);
-  for (const auto& [key, row] : known) journal.append(to_csv(row));
 
   std::vector<SweepRow> rows(cells.size());
   std::vector<std::size_t> open;

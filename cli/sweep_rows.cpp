@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
+#include <map>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -75,7 +78,9 @@ std::vector<std::string> cells(std::string_view line) {
 
 double number(const std::string& text) {
   double x = std::numeric_limits<double>::infinity();
-  std::from_chars(text.data(), text.data() + text.size(), x);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::numeric_limits<double>::infinity();
   return x;
 }
 
@@ -145,7 +150,16 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
     if (found.size() != kColumns.size())
       fail("{}:{}: expected {} columns, found {}", name, line, kColumns.size(), found.size());
     SweepRow row;
-    for (std::size_t c = 0; c < kColumns.size(); ++c) row.*kColumns[c].field = found[c];
+    for (std::size_t c = 0; c < kColumns.size(); ++c) {
+      const Column& column = kColumns[c];
+      const bool absent = !column.asked && found[c].empty();
+      if (column.number && !absent && !std::isfinite(number(found[c])))
+        fail("{}:{}: {} is '{}', expected a number", name, line, column.name,
+             printable(found[c], 40));
+      row.*column.field = found[c];
+    }
+    if (row.refused.empty() && row.makespan_us.empty())
+      fail("{}:{}: there is no makespan_us, and no reason why not", name, line);
     rows.push_back(row);
     at = end + 1;
   }
@@ -174,9 +188,11 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "overlap", "makespan",
                                                     "to best", "one device", "idle", "hidden",
                                                     "memory"}};
+    std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
       if (!row->holds()) {
-        lines.push_back({"", row->schedule, row->overlap, row->refused});
+        std::string& whom = refused[row->refused];
+        whom += fmt::format("{}{} {}", whom.empty() ? "" : ", ", row->schedule, row->overlap);
         continue;
       }
       lines.push_back({row == rows.front() ? "*" : "", row->schedule, row->overlap,
@@ -187,7 +203,8 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                        fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
                        human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))})});
     }
-    out += table(lines);
+    if (lines.size() > 1) out += table(lines);
+    for (const auto& [reason, whom] : refused) out += fmt::format("   not {}: {}\n", whom, reason);
   }
   return out;
 }

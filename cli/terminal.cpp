@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kLeast = 40, kUsual = 100, kMost = 240;
 
 std::size_t columns() {
+  if (const char* given = std::getenv("COLUMNS"); given && *given >= '1' && *given <= '9')
+    return std::clamp<std::size_t>(std::strtoull(given, nullptr, 10), kLeast, kMost);
   winsize size{};
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return std::clamp<std::size_t>(size.ws_col, kLeast, kMost);

@@ -28,12 +28,8 @@ void add_format_flag(CLI::App& command, Format& format) {
       .add_option_function<std::string>(
           "--format", [&format](const std::string& name) { format = names.at(name); },
           "text (default) or json")
-      ->check(CLI::IsMember({"text", "json"}, CLI::ignore_case))
+      ->check(CLI::IsMember({"text", "json"}))
       ->type_name("FORMAT");
-}
-
-std::string some_file(const std::string& name) {
-  return name.empty() ? "the name of the file is empty" : "";
 }
 
 std::string escaped(std::string_view text) {

@@ -14,9 +14,6 @@ namespace ringsched {
 enum class Format { Text, Json };
 void add_format_flag(CLI::App& command, Format& format);
 
-// A check of CLI11 for the names of files: says what is wrong, or nothing.
-std::string some_file(const std::string& name);
-
 // For inside a JSON string.
 std::string escaped(std::string_view);
 

@@ -108,6 +108,19 @@ std::vector<std::int64_t> moving_from(const Timeline& t) {
   return from;
 }
 
+std::vector<std::int64_t> moving_until(const Timeline& t) {
+  std::vector<std::int64_t> until(t.tasks.size());
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) until[i] = t.tasks[i].end_ps;
+  for (std::size_t i = 0; i < t.details.size(); ++i) {
+    const TaskId send = t.details[i].needs[0];
+    if (t.tasks[i].kind != TaskKind::Receive || !send.valid()) continue;
+    const std::int64_t first = std::min(t.tasks[i].end_ps, t.tasks[send.value].end_ps);
+    until[i] = std::max(first, t.tasks[i].start_ps);
+    until[send.value] = std::max(first, t.tasks[send.value].start_ps);
+  }
+  return until;
+}
+
 RunTimes run_times(const Timeline& t) {
   Accounting books(t.problem.workers);
   const std::vector<std::int64_t> from = moving_from(t);

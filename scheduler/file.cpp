@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
 #include "ringsched/scheduler/error.hpp"
@@ -29,29 +32,70 @@ std::filesystem::path behind_links(std::filesystem::path path) {
 
 }  // namespace
 
+namespace {
+
+// What unfinished files there are, for a signal handler, which may do next to nothing.
+constexpr std::size_t kMostUnfinished = 64;
+std::array<std::atomic<const char*>, kMostUnfinished> unfinished;
+
+void note(const std::string& path) {
+  for (auto& slot : unfinished) {
+    const char* none = nullptr;
+    if (slot.compare_exchange_strong(none, path.c_str())) return;
+  }
+}
+void forget(const std::string& path) {
+  for (auto& slot : unfinished) {
+    const char* it = path.c_str();
+    if (slot.compare_exchange_strong(it, nullptr)) return;
+  }
+}
+
+// Names of what this process has open already: written to, never replaced.
+bool is_open_already(const std::string& path) {
+  return path.starts_with("/dev/std") || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
+}
+
+}  // namespace
+
+void remove_unfinished_files() {
+  for (auto& slot : unfinished)
+    if (const char* path = slot.load()) ::unlink(path);
+}
+
 NewFile::NewFile(const std::string& path) : target_(path) {
+  if (path.empty() || path == "-") fail("cannot write '{}': give the name of a file", path);
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) fail("cannot write {}: it is a directory", path);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (is_open_already(path) ||
+      (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))) {
+    file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   } else {
     // Through a symbolic link the file it names is replaced, not the link.
     target_ = behind_links(path).string();
     for (unsigned attempt = 0; attempt < 1000; ++attempt) {
-      aside_ = fmt::format("{}.{}-{}", target_, ::getpid(), attempt);
+      const auto folder = std::filesystem::path(target_).parent_path();
+      aside_ = (folder / fmt::format(".ringsched-{}-{}", ::getpid(), attempt)).string();
       file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (file_ >= 0 || errno != EEXIST) break;
     }
   }
-  if (file_ >= 0) return;
-  aside_.clear();
-  fail_with_errno();
+  if (file_ < 0) {
+    aside_.clear();
+    fail("cannot write {}: {}", target_, std::strerror(errno));
+  }
+  if (aside_.empty()) return;
+  note(aside_);
+  struct stat before {};
+  if (::stat(target_.c_str(), &before) == 0) ::fchmod(file_, before.st_mode & 07777);
 }
 
 NewFile::~NewFile() {
   if (file_ >= 0) ::close(file_);
-  if (!aside_.empty()) ::unlink(aside_.c_str());
+  if (aside_.empty()) return;
+  ::unlink(aside_.c_str());
+  forget(aside_);
 }
 
 void NewFile::append(std::string_view text) {
@@ -67,11 +111,12 @@ void NewFile::finish() {
   if (::close(std::exchange(file_, -1)) != 0) fail_with_errno();
   if (aside_.empty()) return;
   if (::rename(aside_.c_str(), target_.c_str()) != 0) fail_with_errno();
+  forget(aside_);
   aside_.clear();
 }
 
 void NewFile::fail_with_errno() const {
-  fail("cannot write {}: {}", target_, std::strerror(errno));
+  throw std::runtime_error(fmt::format("cannot write {}: {}", target_, std::strerror(errno)));
 }
 
 namespace {

@@ -14,6 +14,7 @@ bool is_control(std::string_view c) {
     return (c[0] == '\xc2' && byte(c[1]) < 0xa0) || c == "\xd8\x9c";
   if (c.starts_with("\xe2\x80"))  // direction marks; line separators, embeddings, overrides
     return c[2] == '\x8e' || c[2] == '\x8f' || (byte(c[2]) >= 0xa8 && byte(c[2]) <= 0xae);
+  if (c == "\xef\xbf\xbe" || c == "\xef\xbf\xbf") return true;  // U+FFFE, U+FFFF: no characters
   return c.starts_with("\xe2\x81") && byte(c[2]) >= 0xa6 && byte(c[2]) <= 0xa9;  // isolates
 }
 

@@ -152,9 +152,9 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.worker = t.worker_index;
     row.step = t.step;
     row.queries = homes[t.region.value];
-    row.other = is_attend(t.kind)     ? homes[t.keys.value]
-                : is_transfer(t.kind) ? plan.tasks[t.peer.value].worker_index
-                                      : row.queries;
+    row.other = is_attend(t.kind)                       ? homes[t.keys.value]
+                : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
+                                                        : row.queries;
   }
   add_details(plan, out);
   return out;

@@ -82,6 +82,8 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
   text += fmt::format("\"program\": {},\n\"machine\": {},\n\"schedule\": {},\n\"plan_hash\": {},\n",
                       json_string(t.program), json_string(t.machine), json_string(t.schedule),
                       json_string(t.plan_hash));
+  if (!t.conditions.empty())
+    text += fmt::format("\"conditions\": {},\n", json_string(t.conditions));
   text += fmt::format(
       "\"problem\": {{\"workers\": {}, \"tokens\": {}, \"heads\": {}, \"kv_heads\": {}, "
       "\"head_dim\": {}, \"dtype\": \"{}\", \"mask\": \"{}\", \"pass\": \"{}\"}},\n",
@@ -298,6 +300,8 @@ Timeline timeline_in(dom::element document, std::string_view file) {
   }
   t.program = text_field(where, o, "program");
   t.machine = text_field(where, o, "machine");
+  if (dom::element given; o["conditions"].get(given) == simdjson::SUCCESS)
+    t.conditions = text_field(where, o, "conditions");
   t.schedule = text_field(where, o, "schedule");
   t.plan_hash = text_field(where, o, "plan_hash");
   dom::element part;

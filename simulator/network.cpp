@@ -53,7 +53,7 @@ Network::Network(const Machine& m, std::uint32_t workers)
   if (workers_per_device_ > m.workers_per_device)
     fail(
         "{} workers do not fit machine '{}': it has {} device{}, for {} worker{} each; use another "
-        "machine, or raise workers_per_device or nodes in a profile of your own",
+        "machine, or raise workers_each or nodes in a profile of your own",
         workers, m.name, devices, devices == 1 ? "" : "s", m.workers_per_device,
         m.workers_per_device == 1 ? "" : "s");
   const double rate = fabric_.link.gb_per_s;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "ringsched/scheduler/error.hpp"
@@ -52,6 +53,8 @@ class Map {
   }
   bool helped() const { return helped_; }
   bool named() const { return named_; }
+  bool halved() const { return halved_; }
+  bool pale() const { return pale_; }
 
  private:
   // A block of the attend, one chunk by one chunk.
@@ -72,6 +75,8 @@ class Map {
     const bool helps = plan_.layout.owner({q}).value != t.worker_index;
     helped_ = helped_ || helps;
     const bool half = tile.form == TileForm::Causal || tile.form == TileForm::StrictlyCausal;
+    halved_ = halved_ || half;
+    pale_ = pale_ || tile.form == TileForm::Other;
     if (half) {
       out_.emplace_back(Area{{{x0, y0}, {x1, y1}, {x0, y1}}, fill});
     } else {
@@ -131,8 +136,10 @@ class Map {
                             {},
                             1,
                             {}});
-      const double size = std::min(10.0, cell_ * 0.8);
-      if (size < 6) continue;
+      const double size = std::clamp(cell_ * 0.8, 6.0, 10.0);
+      const double widest = text_width(fmt::format("{}", plan_.problem.workers - 1), size) + 3;
+      const auto every = static_cast<std::uint32_t>(std::ceil(widest / cell_));
+      if (place_[c] % every != 0) continue;
       out_.emplace_back(Label{left_ + kAxis - bar - 6, top_ + at + cell_ / 2 + size * 0.36, size,
                               ink::grey, Anchor::End, false, fmt::format("{}", owner)});
       out_.emplace_back(Label{left_ + kAxis + at + cell_ / 2, top_ + side + bar + 5 + size, size,
@@ -145,7 +152,7 @@ class Map {
   std::vector<Shape>& out_;
   double cell_ = 0;
   std::vector<std::uint32_t> place_;  // of each chunk, by its first token
-  bool helped_ = false, named_ = false;
+  bool helped_ = false, named_ = false, halved_ = false, pale_ = false;
 };
 
 std::string layout_line(const Plan& plan) {
@@ -174,9 +181,16 @@ std::string balance_line(const Plan& plan) {
 
 Picture block_map(std::span<const Plan* const> plans) {
   if (plans.empty()) fail("no plan: nothing to draw");
+  const auto problem_line = [](const Problem& q) {
+    return fmt::format("{}, {} tokens, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
+                       printable(to_text(q.mask)));
+  };
   Picture p;
   double left = kEdge, top = kHead, tallest = 0;
-  bool helped = false, named = false;
+  bool helped = false, named = false, halved = false, pale = false;
+  const bool differ = std::any_of(plans.begin(), plans.end(), [&](const Plan* plan) {
+    return problem_line(plan->problem) != problem_line(plans[0]->problem);
+  });
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = *plans[i];
     if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
@@ -195,6 +209,7 @@ Picture block_map(std::span<const Plan* const> plans) {
     say(36, 13, ink::black, name);
     say(22, 10, ink::grey, layout_line(plan));
     say(9, 10, ink::grey, balance_line(plan));
+    if (differ) say(50, 10, ink::grey, problem_line(plan.problem));
     p.title += (p.title.empty() ? "" : ", ") + name;
     left += std::max(size.width, kAxis + std::max(text_width(layout_line(plan), 10),
                                                   text_width(balance_line(plan), 10)));
@@ -203,17 +218,16 @@ Picture block_map(std::span<const Plan* const> plans) {
     tallest = std::max(tallest, size.height);
     helped = helped || map.helped();
     named = named || map.named();
+    halved = halved || map.halved();
+    pale = pale || map.pale();
   }
-  const Problem& problem = plans[0]->problem;
   const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
     p.width = std::max(p.width, 2 * kEdge + text_width(text, size, bold));
     p.shapes.emplace_back(Label{kEdge, y, size, colour, Anchor::Start, bold, std::move(text)});
   };
   p.title = "Who computes which block: " + p.title;
   line(26, 15, ink::black, true, "Who computes which block");
-  line(43, 11, ink::grey, false,
-       fmt::format("{}, {} tokens, {}", counted(problem.workers, "worker"),
-                   grouped(problem.tokens.value), printable(to_text(problem.mask))));
+  if (!differ) line(43, 11, ink::grey, false, problem_line(plans[0]->problem));
   double y = top + tallest + 16;
   const auto note = [&](const char* text) {
     line(y, 10, ink::black, false, text);
@@ -222,6 +236,8 @@ Picture block_map(std::span<const Plan* const> plans) {
   note("Down: queries, across: keys, each with the worker they live on.");
   note("A block has the colour of the worker that computes it.");
   if (named) note("3.1: by worker 3 in step 1.");
+  if (halved) note("A triangle: the mask leaves half of the block.");
+  if (pale) note("Paler: it leaves a part, the paler the smaller.");
   if (helped) note("Hatched: computed by a helper, away from the home of its queries.");
   p.height = y + 4;
   return p;

@@ -18,7 +18,7 @@ constexpr std::uint32_t kMostRows = 64;
 constexpr std::uint32_t kMostBands = 16;
 constexpr std::size_t kMostBars = 24'000;  // in rows; a page has no room for more
 constexpr double kEdge = 16;               // of the page
-constexpr double kLeastWidth = 320, kMostWidth = 10'000;
+constexpr double kLeastWidth = 400, kMostWidth = 10'000;
 
 // How tall things are, by how many rows there are.
 struct Sizes {
@@ -39,6 +39,7 @@ class Chart {
       : options_(options), workers_(timelines[0]->problem.workers) {
     if (!(options.width >= kLeastWidth && options.width <= kMostWidth))
       fail("a width of {} points: allowed are {} to {}", options.width, kLeastWidth, kMostWidth);
+    if (timelines.size() == 2) refuse_different_problems(*timelines[0], *timelines[1]);
     std::size_t bars = 0;
     for (const Timeline* t : timelines) {
       refuse_empty(*t);
@@ -91,9 +92,10 @@ class Chart {
              std::string text) {
     picture_.shapes.emplace_back(Label{x, y, size, colour, anchor, bold, std::move(text)});
   }
-  // Cut where it would leave the page.
+  // Smaller, and at last cut, where it would leave the page.
   void line_of_words(double y, double size, Colour colour, bool bold, std::string text) {
     const double room = options_.width - 2 * kEdge;
+    size = std::clamp(size * room / std::max(1.0, text_width(text, size, bold)), 6.0, size);
     if (text_width(text, size, bold) > room) {
       while (!text.empty() && text_width(text + "...", size, bold) > room) {
         do text.pop_back();
@@ -110,6 +112,9 @@ class Chart {
     if (a.source != b.source) return std::string(to_text(timeline(run).source));
     if (a.schedule != b.schedule) return printable(timeline(run).schedule, 16);
     if (a.machine != b.machine) return printable(timeline(run).machine, 16);
+    if (a.conditions != b.conditions)
+      return timeline(run).conditions.empty() ? "as usual"
+                                              : printable(timeline(run).conditions, 24);
     return run == 0 ? "first" : "second";
   }
 
@@ -120,8 +125,9 @@ class Chart {
           fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"), facts(runs_[0].times));
       line_of_words(26, 15, ink::black, true,
                     fmt::format("{}, {}", named(t), counted(workers_, "worker")));
-      line_of_words(43, 11, ink::grey, false,
-                    fmt::format("{}; {}", described(t.problem), to_text(t.source)));
+      line_of_words(
+          43, 11, ink::grey, false,
+          fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
       line_of_words(63, 12, ink::black, true, facts(runs_[0].times));
       return 92;
     }
@@ -132,9 +138,9 @@ class Chart {
                     duration(runs_[1].times.makespan));
     std::string heading = named(timeline(0));
     if (named(timeline(1)) != heading) heading += " and " + named(timeline(1));
-    line_of_words(
-        26, 15, ink::black, true,
-        fmt::format("{}, {}: {:+.1f} %", heading, counted(workers_, "worker"), 100 * (ratio - 1)));
+    line_of_words(26, 15, ink::black, true,
+                  fmt::format("{}, {}: {:+.1f} % in time", heading, counted(workers_, "worker"),
+                              100 * (ratio - 1)));
     line_of_words(43, 11, ink::grey, false, described(t.problem));
     for (std::size_t r = 0; r < 2; ++r)
       line_of_words(63 + 16 * static_cast<double>(r), 12, ink::black, true, side(r));
@@ -281,12 +287,16 @@ class Chart {
     LegendUse use;
     use.bands = bands_;
     use.moves = moves_;
+    use.workers = workers_;
     for (const Shape& s : picture_.shapes) {
       const auto* box = std::get_if<Box>(&s);
       use.critical = use.critical || (box && box->outline == ink::black);
       const auto* label = std::get_if<Label>(&s);
       use.labels =
           use.labels || (label && label->anchor == Anchor::Middle && label->text[0] == 'q');
+      use.gradients = use.gradients ||
+                      (label && label->anchor == Anchor::Middle && label->text.starts_with("dq") &&
+                       label->text.find(" k") != std::string::npos);
       use.numbered = use.numbered || (label && label->size == kStepSize);
     }
     for (const Run& run : runs_) {
@@ -308,7 +318,8 @@ class Chart {
           use.results = use.results || cargo == ink::results;
         }
         use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
-                                  axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted);
+                                  (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
+                                   axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted));
       }
     }
     return use;

@@ -29,12 +29,12 @@ struct Run {
 
   const Timeline* timeline;
   RunTimes times;
-  std::vector<std::int64_t> moving_from;            // by task
-  std::vector<std::vector<std::uint32_t>> compute;  // by worker, by start; nothing of length 0
-  std::vector<std::vector<std::uint32_t>> in, out;  // receives and sends, likewise
-  std::vector<bool> critical;                       // by task
-  bool moves = false;                               // some message takes time
-  std::size_t messages = 0;                         // sends and receives that do
+  std::vector<std::int64_t> moving_from, moving_until;  // ps, by task
+  std::vector<std::vector<std::uint32_t>> compute;      // by worker, by start; nothing of length 0
+  std::vector<std::vector<std::uint32_t>> in, out;      // receives and sends, likewise
+  std::vector<bool> critical;                           // by task
+  bool moves = false;                                   // some message takes time
+  std::size_t messages = 0;                             // sends and receives that do
 };
 
 // Where a row, or a strip of it, stands.
@@ -48,6 +48,8 @@ struct Strip {
 Colour cargo_colour(TensorKind);
 // "makespan 24.2 ms · idle 14.0 % · ..."
 std::string facts(const RunTimes&);
+// "; noise 5 %", or nothing.
+std::string conditions_of(const Timeline&);
 // "ring on dgx-a100"
 std::string named(const Timeline&);
 // Throws Error.
@@ -78,6 +80,8 @@ struct LegendUse {
   bool moves = false, waits = false, critical = false, bands = false;
   bool labels = false, numbered = false;
   bool keys = false, queries = false, results = false;  // what moves
+  bool gradients = false;                               // labels of the backward pass
+  std::uint32_t workers = 8;
 };
 double draw_legend(const LegendUse&, double left, double right, double y, std::vector<Shape>& out);
 

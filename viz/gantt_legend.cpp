@@ -81,10 +81,11 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
     };
   };
   entry(use.bands ? "their own queries" : "its own queries",
-        filled(use.bands ? ink::own : worker_colour(0, 8)));
+        filled(use.bands ? ink::own : worker_colour(0, use.workers)));
   if (use.helping)
-    entry("helping: another worker's queries",
-          use.bands ? filled(ink::helping) : filled(worker_colour(1, 8), Hatch::Diagonal));
+    entry(
+        "helping: another worker's queries",
+        use.bands ? filled(ink::helping) : filled(worker_colour(1, use.workers), Hatch::Diagonal));
   if (use.overhead) entry("merging and other overhead", filled(ink::overhead));
   if (use.waiting) entry("waiting", filled(ink::waiting, use.bands ? Hatch::None : Hatch::Dots));
   if (use.out_of_work)
@@ -110,7 +111,7 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
     cargo(use.results, "results", ink::results);
   }
   if (use.waits)
-    entry("posted, other end not ready", [&out](Box b) {
+    entry("posted, but nothing moves", [&out](Box b) {
       const double middle = b.y + b.height / 2;
       out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
                               mixed(ink::keys, ink::black, 0.25),
@@ -125,9 +126,14 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     });
   if (use.labels)
-    entry("queries of 3, keys of 1", [&out](const Box& b) {
+    entry("queries of 1, keys of 0", [&out](const Box& b) {
       out.emplace_back(
-          Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false, "q3 k1"});
+          Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false, "q1 k0"});
+    });
+  if (use.gradients)
+    entry("their gradients", [&out](const Box& b) {
+      out.emplace_back(
+          Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "dq1 k0"});
     });
   if (use.numbered)
     entry("in step 2", [&out](const Box& b) {

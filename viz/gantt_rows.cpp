@@ -167,17 +167,19 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
     const Colour colour = cargo_colour(x.makes);
     const double tall = height / s.rows, top = y + tall * s.row;
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
-                 x1 = axis.x(x.end_ps);
+                 moved = std::max(axis.x(run.moving_until[s.task]), moving), x1 = axis.x(x.end_ps);
     if (thin.skip(x0, x1, static_cast<int>(x.makes) * 64 + static_cast<int>(s.row))) continue;
-    if (moving - x0 >= kPosted) {  // the other end is not: a line, not a bar
-      const double middle = top + tall / 2;
-      out.emplace_back(Stroke{{{x0, middle}, {moving, middle}},
-                              mixed(colour, ink::black, 0.25),
-                              std::min(1.0, tall / 2),
-                              false,
-                              false});
-    }
-    Box bar{moving, top, std::max(x1 - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
+    // Before the other end is posted, and until the rest of the group is complete: a line, no bar.
+    const double middle = top + tall / 2;
+    for (const auto& [from, to] : {std::pair{x0, moving}, std::pair{moved, x1}})
+      if (to - from >= kPosted)
+        out.emplace_back(Stroke{{{from, middle}, {to, middle}},
+                                mixed(colour, ink::black, 0.25),
+                                std::min(1.0, tall / 2),
+                                false,
+                                false});
+    if (run.moving_until[s.task] <= run.moving_from[s.task]) continue;
+    Box bar{moving, top, std::max(moved - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
             1,      {}};
     if (run.messages <= kTold) bar.about = about(run, s.task);
     label_message(bar, x, words);

@@ -42,6 +42,7 @@ Run::Run(const Timeline& t)
     : timeline(&t),
       times(run_times(t)),
       moving_from(ringsched::moving_from(t)),
+      moving_until(ringsched::moving_until(t)),
       compute(t.problem.workers),
       in(t.problem.workers),
       out(t.problem.workers),
@@ -52,7 +53,7 @@ Run::Run(const Timeline& t)
     auto& of = x.kind == TaskKind::Receive ? in : x.kind == TaskKind::Send ? out : compute;
     of[x.worker].push_back(i);
     if (is_transfer(x.kind)) ++messages;
-    if (is_transfer(x.kind) && moving_from[i] < x.end_ps) moves = true;
+    if (is_transfer(x.kind) && moving_from[i] < moving_until[i]) moves = true;
   }
   const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
     return t.tasks[a].start_ps < t.tasks[b].start_ps;
@@ -85,6 +86,10 @@ std::string facts(const RunTimes& r) {
     text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
                         duration(r.exposed_communication));
   return text;
+}
+
+std::string conditions_of(const Timeline& t) {
+  return t.conditions.empty() ? "" : "; " + printable(t.conditions, 80);
 }
 
 std::string named(const Timeline& t) {

@@ -26,7 +26,6 @@ int keep(char* text) {
 }
 
 struct Close {
-  void operator()(GVC_t* c) const { gvFreeContext(c); }
   void operator()(Agraph_t* g) const { agclose(g); }
 };
 
@@ -85,20 +84,21 @@ std::string laid_out(const std::string& dot, GraphFormat format) {
   complaints.clear();
   agseterrf(keep);
   agseterr(AGERR);  // no warnings
-  const std::unique_ptr<GVC_t, Close> context(gvContext());
+  // Never freed: fonts that one context has looked up are used by the next, if there is one.
+  static GVC_t* const context = gvContext();
   const std::unique_ptr<Agraph_t, Close> graph(parsed(dot));
   if (!context || !graph) failed();
-  if (gvLayout(context.get(), graph.get(), "dot") != 0) failed();
+  if (gvLayout(context, graph.get(), "dot") != 0) failed();
   char* data = nullptr;
   unsigned length = 0;
   const char* name = format == GraphFormat::Svg   ? "svg"
                      : format == GraphFormat::Pdf ? "pdf"
                                                   : "png";
-  const int status = gvRenderData(context.get(), graph.get(), name, &data, &length);
+  const int status = gvRenderData(context, graph.get(), name, &data, &length);
   std::string out;
   if (data) out.assign(data, length);
   gvFreeRenderData(data);
-  gvFreeLayout(context.get(), graph.get());
+  gvFreeLayout(context, graph.get());
   if (status != 0 || out.empty()) failed();
   if (format == GraphFormat::Pdf) forget_date(out);
   return out;

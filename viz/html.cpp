@@ -69,13 +69,14 @@ void add_details(const Timeline& t, Json& json) {
 }
 
 void add_run(const Timeline& t, std::string& out) {
-  const std::vector<std::int64_t> from = moving_from(t);
+  const std::vector<std::int64_t> from = moving_from(t), until = moving_until(t);
   const RunTimes times = run_times(t);
   out += "{";
   Json json(out);
   json.text("title", fmt::format("{}, {}", named(t), counted(t.problem.workers, "worker")));
   json.text("name", fmt::format("{} {}", named(t), to_text(t.source)));
-  json.text("problem", fmt::format("{}; {}", described(t.problem), to_text(t.source)));
+  json.text("problem",
+            fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
   json.text("facts", facts(times));
   json.number("workers", t.problem.workers);
   json.number("makespan", times.makespan.value);
@@ -98,6 +99,7 @@ void add_run(const Timeline& t, std::string& out) {
   json.column("start", x.size(), [&](std::size_t i) { return x[i].start_ps; });
   json.column("took", x.size(), [&](std::size_t i) { return x[i].end_ps - x[i].start_ps; });
   json.column("from", x.size(), [&](std::size_t i) { return from[i]; });
+  json.column("until", x.size(), [&](std::size_t i) { return until[i]; });
   add_details(t, json);
   json.column("needs", t.details.size(), [&](std::size_t i) {
     std::vector<std::uint32_t> ids;
@@ -113,10 +115,25 @@ void add_run(const Timeline& t, std::string& out) {
   out += "}";
 }
 
-// Replaces @name@ in the page.
-void fill(std::string& page, std::string_view name, const std::string& with) {
-  const std::string mark = fmt::format("@{}@", name);
-  page.replace(page.find(mark), mark.size(), with);
+// The template with each @name@ replaced; what is put in may hold anything.
+std::string filled(std::string_view page,
+                   std::initializer_list<std::pair<std::string_view, std::string_view>> with) {
+  std::string out;
+  while (true) {
+    std::size_t first = page.size(), length = 0;
+    std::string_view text;
+    for (const auto& [name, replacement] : with) {
+      const std::size_t at = page.find(fmt::format("@{}@", name));
+      if (at >= first) continue;
+      first = at;
+      length = name.size() + 2;
+      text = replacement;
+    }
+    out += page.substr(0, first);
+    if (length == 0) return out;
+    out += text;
+    page.remove_prefix(first + length);
+  }
 }
 
 }  // namespace
@@ -132,13 +149,11 @@ std::string html_page(std::span<const Timeline> timelines) {
     title += (title.empty() ? "" : ", ") + named(t);
   }
   data += "]";
-  std::string page = html_parts::page;
-  // The data last: it may hold anything.
-  fill(page, "title", escaped_xml(title));
-  fill(page, "style", html_parts::style);
-  fill(page, "script", html_parts::script);
-  fill(page, "data", data);
-  return page;
+  const std::string escaped_title = escaped_xml(title);
+  return filled(html_parts::page, {{"title", escaped_title},
+                                   {"style", html_parts::style},
+                                   {"script", html_parts::script},
+                                   {"data", data}});
 }
 
 }  // namespace ringsched

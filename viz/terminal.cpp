@@ -63,7 +63,7 @@ class Rows {
     };
     for (const std::uint32_t id : run_.in[worker]) {
       mark(run_.timeline->tasks[id].start_ps, run_.moving_from[id], '.');
-      mark(run_.moving_from[id], run_.timeline->tasks[id].end_ps, '=');
+      mark(run_.moving_from[id], run_.moving_until[id], '=');
     }
     std::string text;
     for (const char s : state) text += s == '=' ? "▔" : s == '.' ? "┄" : " ";
@@ -116,7 +116,8 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
 }
 
 // What the signs mean, wrapped to the width.
-std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work, bool moves) {
+std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work, bool moves,
+                bool posted) {
   std::vector<std::pair<std::string, std::size_t>> entries;  // with their widths
   const auto entry = [&](const std::string& sign, const std::string& meaning) {
     entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
@@ -125,10 +126,8 @@ std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work
   if (overhead) entry("▒", "merging and the like");
   if (waits) entry("░", "waiting");
   if (out_of_work) entry("·", "out of work");
-  if (moves) {
-    entry("▔", "receiving");
-    entry("┄", "its sender is not ready");
-  }
+  if (moves) entry("▔", "receiving");
+  if (posted) entry("┄", "its sender is not ready");
   std::string out;
   std::size_t used = 0;
   for (const auto& [text, width] : entries) {
@@ -153,7 +152,7 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const Run run(t);
   const Rows rows(run, options.columns - margin);
   std::string out;
-  bool overhead = false, waits = false, out_of_work = false;
+  bool overhead = false, waits = false, out_of_work = false, posted = false;
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<Cell> row = rows.compute(w);
     for (const Cell& c : row) {
@@ -164,13 +163,15 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
     out += fmt::format("worker {:<2} {}\n", w, text_of(row, workers, options.colour));
     if (!run.moves || workers > 8) continue;
     std::string receiving = rows.receiving(w);
+    posted = posted || receiving.find("┄") != receiving.npos;
     receiving.erase(receiving.find_last_not_of(' ') + 1);
     out += receiving.empty() ? "\n" : fmt::format("      in  {}\n", receiving);
   }
   const std::string end = duration(t.makespan());
   const std::size_t cells = options.columns - margin;
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  return out + key(options.columns, overhead, waits, out_of_work, run.moves && workers <= 8);
+  return out +
+         key(options.columns, overhead, waits, out_of_work, run.moves && workers <= 8, posted);
 }
 
 }  // namespace ringsched

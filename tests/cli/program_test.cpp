@@ -1,6 +1,9 @@
 // The program as a person meets it: what it prints, where, and what it exits with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <csignal>
 
 #include <array>
 #include <cstdio>
@@ -84,8 +87,10 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --format yaml", "--format"},
       {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
       {"plan -o /", "/"},
-      {"plan -o ''", "--output: the name of the file is empty"},
-      {"verify ''", "file: the name of the file is empty"},
+      {"plan -o ''", "argument 3 is empty (after -o)"},
+      {"verify ''", "argument 2 is empty"},
+      {"plan --output=", "argument 2 is empty"},
+      {"simulate --format JSON", "JSON"},
       {"verify", "file is required"},
       {"verify nothing.json", "nothing.json"},
       {"verify .", "."},
@@ -173,8 +178,37 @@ TEST_F(Program, LeavesNothingBehindWhenAFileGrowsTooLarge) {
   const std::string command = "cd '" + folder_.string() +
                               "' && ulimit -f 1 && '" RINGSCHED_PROGRAM
                               "' plan -w 64 -o p.json >/dev/null 2>/dev/null";
-  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3);
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(Program, LeavesNothingBehindWhenItIsInterrupted) {
+  const auto names = [&] {
+    std::string all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      all += entry.path().filename().string() + " ";
+    return all;
+  };
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string target = (folder_ / "p.json").string();
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::freopen("/dev/null", "w", stdout);
+      execl(RINGSCHED_PROGRAM, RINGSCHED_PROGRAM, "plan", "-w", "700", "-o", target.c_str(),
+            nullptr);
+      _exit(127);
+    }
+    // While it writes some ten MB; whoever is too late finds the file whole.
+    int status = 0;
+    while (names().find(".ringsched-") == std::string::npos &&
+           waitpid(child, &status, WNOHANG) == 0) {
+    }
+    kill(child, number);
+    waitpid(child, &status, 0);
+    std::filesystem::remove(target);
+    EXPECT_EQ(names(), "") << number;
+  }
 }
 
 TEST_F(Program, FailsWhenItCannotPrint) {

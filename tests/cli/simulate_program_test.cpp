@@ -1,9 +1,13 @@
 // `ringsched simulate`, `machines`, `sweep`, `compare`, `export` and `validate` as a person meets
 // them.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 
 #include "support/program.hpp"
@@ -158,6 +162,23 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
                                                           "--format csv")
                                                           .out.size() -
                                                       once.find('\n') - 1);
+  // Whoever changes a machine of his own asks another question.
+  write("m.toml", run("machines dgx-a100").out);
+  const auto own = [&] { return run("sweep -m m.toml -w 4 -s ring -o own.csv --format csv").out; };
+  const std::string first = own();
+  write("m.toml",
+        std::regex_replace(run("machines dgx-a100").out, std::regex("us = [0-9.]+"), "us = 900"));
+  EXPECT_NE(own(), first);
+  write("own.csv", std::regex_replace(first, std::regex(",[0-9.]+,"), ",}x{,"));
+  EXPECT_THAT(run("sweep -m m.toml -w 4 -s ring -o own.csv").err, HasSubstr("expected a number"));
+  EXPECT_EQ(run("sweep -w 2 -o /dev/full").code, 2);
+  EXPECT_EQ(run("sweep -w 2 -o -").code, 2);
+  // Two at once would lose the rows of one.
+  const int other = ::open((folder_ / "two.csv.partial").c_str(), O_RDWR | O_CREAT, 0666);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_THAT(run("sweep -w 2 -s ring -o two.csv").err, HasSubstr("another sweep is writing"));
+  ::close(other);
+  EXPECT_EQ(run("sweep -w 2 -s ring -o two.csv").code, 0);
   write("foreign.csv", "a,b\n1,2\n");
   EXPECT_EQ(run("sweep -o foreign.csv").code, 2);
   EXPECT_EQ(read_all(folder_ / "foreign.csv"), "a,b\n1,2\n");

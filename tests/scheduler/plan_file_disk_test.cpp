@@ -48,7 +48,7 @@ TEST_F(PlanFileOnDisk, AFileThatCannotBeWrittenLeavesTheOldOneAlone) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit little{100, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &little);
-  EXPECT_THROW(write_plan_file(plan_, path("plan.json")), Error);
+  EXPECT_THROW(write_plan_file(plan_, path("plan.json")), std::runtime_error);
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(files(), 1);
@@ -83,7 +83,7 @@ TEST_F(PlanFileOnDisk, ALinkToItselfIsAnError) {
 TEST_F(PlanFileOnDisk, AFolderOrAMissingFileIsAnError) {
   EXPECT_THROW(write_plan_file(plan_, folder_.string()), Error);
   EXPECT_THROW(write_plan_file(plan_, path("missing/plan.json")), Error);
-  EXPECT_THROW(write_plan_file(plan_, "/dev/full"), Error);
+  EXPECT_THROW(write_plan_file(plan_, "/dev/full"), std::runtime_error);
   EXPECT_THROW(read_plan_file(folder_.string()), Error);
   EXPECT_THROW(read_plan_file(path("missing.json")), Error);
   EXPECT_NO_THROW(write_plan_file(plan_, "/dev/null"));

@@ -309,14 +309,15 @@ function drawMessages(list, long, y, height) {
   for (let k = firstVisible(list, s => run.start[s[0]], long); k < list.length; ++k) {
     const [i, sub, subs] = list[k];
     if (run.start[i] > to) break;
-    const x0 = x(run.start[i]), moving = x(run.from[i]), x1 = x(run.end[i]);
+    const x0 = x(run.start[i]), moving = x(run.from[i]), moved = x(run.until[i]), x1 = x(run.end[i]);
     if (x1 - x0 < 0.6 && x1 < until && makes === run.makes[i] && row === sub) continue;
     until = Math.max(x1, x0 + 0.6); makes = run.makes[i]; row = sub;
     const tall = height / subs, top = y + sub * tall;
     ctx.globalAlpha = faded(i) ? 0.22 : 1;
     ctx.fillStyle = cargo(run.makes[i]);
     if (moving - x0 > 1) ctx.fillRect(x0, top + tall / 2, moving - x0, Math.min(1, tall));  // not moving yet
-    ctx.fillRect(moving, top, Math.max(x1 - moving, 0.6), tall * 0.9);
+    if (x1 - moved > 1) ctx.fillRect(moved, top + tall / 2, x1 - moved, Math.min(1, tall));  // its group goes on
+    ctx.fillRect(moving, top, Math.max(moved - moving, 0.6), tall * 0.9);
     if (i === selected || i === hovered) {
       ctx.strokeStyle = colours.line;
       ctx.lineWidth = 1.5;

@@ -56,5 +56,8 @@ RunTimes run_times(const Timeline&);
 
 // When both ends of each transfer were posted, by task; of other tasks their start, ps.
 std::vector<std::int64_t> moving_from(const Timeline&);
+// When the bytes of each transfer have surely arrived: its own group or that of its other end was
+// complete. Of other tasks their end, ps.
+std::vector<std::int64_t> moving_until(const Timeline&);
 
 }  // namespace ringsched

@@ -32,6 +32,8 @@ struct Comparison {
 };
 
 // Throws Error where they have nothing to compare: another number of workers or tokens.
+void refuse_different_problems(const Timeline& first, const Timeline& second);
+// Throws Error where they have nothing to compare: another number of workers or tokens.
 Comparison compare(const Timeline& first, const Timeline& second, std::size_t worst = 5);
 
 }  // namespace ringsched

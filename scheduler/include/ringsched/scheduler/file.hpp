@@ -9,7 +9,8 @@
 namespace ringsched {
 
 // A file that is there under its name only once it is whole. Devices and pipes cannot be renamed
-// over and are written directly. Throws Error.
+// over and are written directly. Throws Error where there can be no such file, std::runtime_error
+// where it cannot be written to its end.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -26,6 +27,9 @@ class NewFile {
   std::string target_, aside_;
   int file_ = -1;
 };
+
+// Unlinks what is not finished; for signal handlers.
+void remove_unfinished_files();
 
 // The contents of a file, or of standard input for "-", and `padding` zeros behind them. Throws
 // Error, also for a file of more than `most` bytes and a stream of more than 1 GiB.

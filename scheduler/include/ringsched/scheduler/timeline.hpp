@@ -69,6 +69,7 @@ struct Timeline {
   TimelineSource source = TimelineSource::Predicted;
   std::string program;  // what made it, with its version
   std::string machine;
+  std::string conditions;  // what was unusual about the run: noise, slow workers; may be empty
   std::string schedule;
   std::string plan_hash;
   Problem problem;
