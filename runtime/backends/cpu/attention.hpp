@@ -1,5 +1,6 @@
 // Exact attention of one tile on one CPU core, forward and backward: what the cpu backend runs for
-// an attend. The fastest code that this CPU has is chosen when the program runs; see attention_isa().
+// an attend. The fastest code that this CPU has is chosen when the program runs; see
+// attention_isa().
 //
 // Rows are tokens. A matrix of n rows and H heads of D elements lies as [n][H][D], without gaps.
 // Query head h reads key-value head h / (heads / kv_heads).
@@ -60,8 +61,8 @@ void attend(const Shape&, const Tile&, const void* query, const void* key, const
 
 // `lse` and `delta` (the row sums of output gradient times output) belong to the whole attention,
 // not to this tile; both are [tile rows][heads], and row i of `output_gradient` is
-// query_rows[i] of its matrix, like the query. Writes (does not add to) row i of `query_gradient`, and row j of
-// `key_gradient` and `value_gradient` ([tile keys][kv_heads][head_dim]).
+// query_rows[i] of its matrix, like the query. Writes (does not add to) row i of `query_gradient`,
+// and row j of `key_gradient` and `value_gradient` ([tile keys][kv_heads][head_dim]).
 void attend_backward(const Shape&, const Tile&, const void* query, const void* key,
                      const void* value, const void* output_gradient, const float* lse,
                      const float* delta, float* query_gradient, float* key_gradient,

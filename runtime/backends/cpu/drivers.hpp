@@ -1,0 +1,12 @@
+// The drivers: how a tile is cut into blocks, for any table of kernels.
+#pragma once
+
+#include "call.hpp"
+#include "kernels.hpp"
+
+namespace ringsched::cpu {
+
+void forward(const Kernels&, const ForwardCall&, Scratch::Memory&);
+void backward(const Kernels&, const BackwardCall&, Scratch::Memory&);
+
+}  // namespace ringsched::cpu
