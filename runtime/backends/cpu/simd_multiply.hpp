@@ -23,7 +23,9 @@ template <bool Transposed, int R, int V>
 void strip(const Product& p, std::int32_t row) {
   Floats sum[R][V];
   float* c = p.c + row * kWidth;
+#pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       const float* old = c + r * kWidth + v * kLanes;
       if (p.into == Into::Overwrite)
@@ -47,7 +49,9 @@ void strip(const Product& p, std::int32_t row) {
       for (; k < end; ++k, ++a, b += kWidth) accumulate(sum, a, kWidth, b);
     }
   }
+#pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) store(c + r * kWidth + v * kLanes, sum[r][v]);
 }
 

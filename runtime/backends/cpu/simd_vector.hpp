@@ -26,7 +26,8 @@ using Indices = std::make_integer_sequence<int, RINGSCHED_LANES>;
 
 inline Floats load(const float* from) { return *reinterpret_cast<const Floats*>(from); }
 inline void store(float* to, Floats x) { *reinterpret_cast<Floats*>(to) = x; }
-inline Floats broadcast(float x) { return Floats{} + x; }
+// Less zero, because plus zero would change the sign of -0, and so cost an instruction.
+inline Floats broadcast(float x) { return x - Floats{}; }
 
 // Where a lane is NaN, the second.
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
