@@ -1,12 +1,18 @@
-// Attention of bf16 with tile registers (AMX). Both return false, having written nothing, where
-// something is not finite: a product with zero would then be NaN where a key is merely hidden.
+// Attention of bf16 with tile registers (AMX). All that the tile reads must be finite, and the
+// scale not zero.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
 
 #include "call.hpp"
 
 namespace ringsched::cpu {
 
-bool amx_forward(const ForwardCall&, Scratch::Memory&);
-bool amx_backward(const BackwardCall&, Scratch::Memory&);
+bool bf16_rows_are_finite(const void* base, const std::int32_t* rows, std::size_t count,
+                          std::size_t elements);
+
+void amx_forward(const ForwardCall&, Scratch::Memory&);
+void amx_backward(const BackwardCall&, Scratch::Memory&);
 
 }  // namespace ringsched::cpu

@@ -83,8 +83,7 @@ struct Backward {
     if (mask.full) return visit(0, queries.count);
     for (std::int32_t group = 0; group * kRowGroup < queries.count;) {
       const std::int32_t from = group * kRowGroup;
-      while (group * kRowGroup < queries.count && sees(mask, group, queries.count, k, k + width))
-        ++group;
+      while (group * kRowGroup < queries.count && sees(mask, group, k, k + width)) ++group;
       const std::int32_t rows_here = std::min(group * kRowGroup, queries.count) - from;
       if (rows_here > 0)
         visit(from, rows_here);
@@ -215,7 +214,7 @@ struct Backward {
     std::fill_n(query_gradient, static_cast<std::size_t>(panels) * block_panel(), 0.0f);
     for (std::int32_t first = 0; first < keys; first += kBlockKeys) {
       const std::int32_t count = std::min(kBlockKeys, keys - first);
-      find_block_mask(queries.visible, queries.count, first, count, mask);
+      find_block_mask(queries.visible, queries.count, kRowGroup, first, count, mask);
       if (!mask.any) continue;
       score(query, key, scores, first, count);
       score(output_gradient, value, gradients, first, count);

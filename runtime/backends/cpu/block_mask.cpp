@@ -4,13 +4,15 @@
 
 namespace ringsched::cpu {
 
-void find_block_mask(const VisibleKeys* const* visible, std::int32_t rows, std::int32_t first,
-                     std::int32_t keys, BlockMask& mask) {
+void find_block_mask(const VisibleKeys* const* visible, std::int32_t rows, std::int32_t group_rows,
+                     std::int32_t first, std::int32_t keys, BlockMask& mask) {
   mask.any = false;
   mask.full = true;
-  for (std::int32_t group = 0; group * kRowGroup < rows; ++group) {
+  mask.rows = rows;
+  mask.group = group_rows;
+  for (std::int32_t group = 0; group * group_rows < rows; ++group) {
     std::int32_t begin = keys, end = 0;
-    for (std::int32_t r = group * kRowGroup; r < std::min(rows, (group + 1) * kRowGroup); ++r) {
+    for (std::int32_t r = group * group_rows; r < std::min(rows, (group + 1) * group_rows); ++r) {
       std::int32_t seen = 0;
       for (int i = 0; i < 2; ++i) {
         const std::int32_t from = std::clamp(visible[r]->begin[i], first, first + keys) - first;
@@ -30,10 +32,9 @@ void find_block_mask(const VisibleKeys* const* visible, std::int32_t rows, std::
   }
 }
 
-bool sees(const BlockMask& mask, std::int32_t group, std::int32_t rows, std::int32_t begin,
-          std::int32_t end) {
+bool sees(const BlockMask& mask, std::int32_t group, std::int32_t begin, std::int32_t end) {
   if (mask.begin[group] >= end || mask.end[group] <= begin) return false;
-  for (std::int32_t r = group * kRowGroup; r < std::min(rows, (group + 1) * kRowGroup); ++r)
+  for (std::int32_t r = group * mask.group; r < std::min(mask.rows, (group + 1) * mask.group); ++r)
     for (int i = 0; i < 2; ++i)
       if (std::max(mask.spans[r].begin[i], begin) < std::min(mask.spans[r].end[i], end))
         return true;

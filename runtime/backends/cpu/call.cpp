@@ -2,6 +2,11 @@
 
 namespace ringsched::cpu {
 
+TileSize size_of(const Shape& shape, const Tile& tile) {
+  return {.keys = static_cast<std::int32_t>(tile.key_rows.size()),
+          .rows = tile.query_rows.size() * (shape.heads / shape.kv_heads)};
+}
+
 void fill_query_block(const Shape& shape, const Tile& tile, std::uint32_t kv_head,
                       std::size_t first, std::int32_t count, QueryBlock& block) {
   const std::size_t rows = tile.query_rows.size();

@@ -34,9 +34,16 @@ struct BackwardCall {
   float* value_gradient;
 };
 
+struct TileSize {
+  std::int32_t keys;
+  std::size_t rows;  // of one key-value head
+};
+
+TileSize size_of(const Shape&, const Tile&);
+
 // Rows [first, first + count) of those of a key-value head.
 struct QueryBlock {
-  static constexpr std::int32_t kMost = 128;
+  static constexpr std::int32_t kMost = 256;
   std::int32_t count;
   const VisibleKeys* visible[kMost];
   std::size_t in_matrix[kMost];  // of the first element, in `query` and `output_gradient`

@@ -6,6 +6,9 @@
 
 namespace ringsched::cpu {
 
+inline constexpr std::int32_t kBlockRows = 96;  // a multiple of kRowGroup
+inline constexpr std::int32_t kBlockKeys = 128;
+
 void forward(const Kernels&, const ForwardCall&, Scratch::Memory&);
 void backward(const Kernels&, const BackwardCall&, Scratch::Memory&);
 

@@ -77,7 +77,7 @@ struct Forward {
       }
       for (std::int32_t group = 0; group * kRowGroup < rows_here;) {
         const std::int32_t from = group * kRowGroup;
-        while (group * kRowGroup < rows_here && sees(mask, group, rows_here, k, k + width)) ++group;
+        while (group * kRowGroup < rows_here && sees(mask, group, k, k + width)) ++group;
         Product some = product;
         some.a += from * width;
         some.c += from * width;
@@ -171,7 +171,7 @@ struct Forward {
     std::fill_n(output, static_cast<std::size_t>(panels) * block_panel(), 0.0f);
     for (std::int32_t first = 0; first < keys; first += kBlockKeys) {
       const std::int32_t count = std::min(kBlockKeys, keys - first);
-      find_block_mask(queries.visible, queries.count, first, count, mask);
+      find_block_mask(queries.visible, queries.count, kRowGroup, first, count, mask);
       if (!mask.any) continue;
       score(first, count);
       exponentiate(count);
