@@ -1,5 +1,6 @@
-// Forward attention of bf16 with tile registers. Blocks of queries and keys as in forward.cpp, but
-// 32 rows at a time go through scores, exponentials and values while they are in the first cache.
+// Forward attention of bf16 with tile registers, 32 rows (a strip) and one block of keys at a time.
+// While the vector units compute the exponentials of one strip, tile registers add up the values of
+// the one before and find the scores of the one after.
 #include "amx.hpp"
 #include "amx_pack.hpp"
 #include "amx_tiles.hpp"
@@ -11,10 +12,22 @@ namespace {
 
 constexpr std::int32_t kRows = 128;  // of a block: they share the keys in the second cache
 constexpr std::int32_t kKeys = 256;  // of a block
-constexpr std::int32_t kStrip = 32;  // rows computed together
+constexpr std::int32_t kStrip = 32;
 constexpr float kMinusInfinity = -__builtin_inff();
 
-enum Buffer : int { kKeyTiles, kValueTiles, kQueries, kOutput, kScores, kProbabilities };
+enum Buffer : int { kKeyTiles, kValueTiles, kQueries, kOutput, kScores, kWeights };
+
+// A strip and what it sees of a block of keys; both ends are multiples of kChunk.
+struct Piece {
+  std::int32_t first_row;
+  std::int32_t rows;
+  std::int32_t first_key;  // of the block
+  std::int32_t begin, end;
+  const KeySpans* spans;  // of the first row
+  float* scores;          // [kKeys / 16][kStrip][16]
+  Bf16* weights;          // [kKeys / 32][kStrip][32]
+  float* rescale;         // what the output so far is to be multiplied with
+};
 
 struct Forward {
   const ForwardCall& call;
@@ -23,16 +36,20 @@ struct Forward {
   std::int32_t keys;
   float log2_scale;  // magnitude of the scale, of scores whose exponential is one of 2
 
-  Bf16* key;                  // [16 keys][columns / 32][tile]
-  Bf16* value;                // [32 keys][columns / 16][tile]
-  Bf16* query;                // [columns / 32][kRows][32]
-  float* output;              // [columns / 16][kRows][16]
-  float* scores;              // [kKeys / 16][kStrip][16]
-  Bf16* weights;              // [kKeys / 32][kStrip][32]
-  float maximum[kRows] = {};  // of the scores before they are scaled
-  float sum[kRows] = {};
+  Bf16* key;                              // [16 keys][columns / 32][tile]
+  Bf16* value;                            // [32 keys][columns / 16][tile]
+  Bf16* query;                            // [columns / 32][kRows][32]
+  float* output;                          // [columns / 16][kRows][16]
+  float* scores;                          // two pieces
+  Bf16* weights;                          // two pieces
+  alignas(64) float maximum[kRows] = {};  // of the scores before they are scaled
+  alignas(64) float sums[kRows][kTile] = {};
+  alignas(64) float rescale[2][kStrip] = {};
   QueryBlock queries = {};
-  BlockMask mask = {};
+  BlockMask masks[2] = {};
+
+  // The piece that comes next.
+  std::int32_t next_key = 0, next_strip = 0, pieces = 0, blocks = 0;
 
   std::size_t key_tile(std::int32_t at) const {
     return wide(at / kTile) * wide(padded / kChunk) * kTileElements;
@@ -52,94 +69,154 @@ struct Forward {
     }
   }
 
-  // Scores of a strip for the keys [begin, end) of the block that begins at `first`.
-  void score(std::int32_t strip, std::int32_t first, std::int32_t begin, std::int32_t end) {
-    for (std::int32_t k = begin; k < end; k += kChunk)
-      multiply<false>({.a = query + strip * kStrip * kChunk,
-                       .a_step = wide(kRows * kChunk),
-                       .a_second = kTileElements,
-                       .b = key + key_tile(first + k),
-                       .b_step = kTileElements,
-                       .b_second = key_tile(kTile),
-                       .c = scores + k * kStrip,
-                       .c_second_row = kTileFloats,
-                       .c_second_column = wide(kStrip * kTile),
-                       .steps = padded / kChunk});
+  bool find_piece(Piece& piece) {
+    for (; next_key < keys; next_key += kKeys, next_strip = 0) {
+      BlockMask& mask = masks[blocks % 2];
+      if (next_strip == 0) {
+        find_block_mask(queries.visible, queries.count, kStrip, next_key,
+                        least(kKeys, keys - next_key), mask);
+        if (!mask.any) continue;
+      }
+      for (; next_strip * kStrip < queries.count; ++next_strip) {
+        const std::int32_t strip = next_strip;
+        if (mask.begin[strip] >= mask.end[strip]) continue;
+        ++next_strip;
+        const std::int32_t turn = pieces++ % 2;
+        piece = {.first_row = strip * kStrip,
+                 .rows = least(kStrip, queries.count - strip * kStrip),
+                 .first_key = next_key,
+                 .begin = mask.begin[strip] / kChunk * kChunk,
+                 .end = up_to(mask.end[strip], kChunk),
+                 .spans = mask.spans + strip * kStrip,
+                 .scores = scores + turn * kKeys * kStrip,
+                 .weights = weights + turn * kKeys * kStrip,
+                 .rescale = rescale[turn]};
+        return true;
+      }
+      ++blocks;  // the last piece of this block is in use while the next block is looked at
+    }
+    return false;
   }
 
-  template <bool Masked>
-  void exponentiate(std::int32_t strip, std::int32_t begin, std::int32_t end) {
-    const std::int32_t first_row = strip * kStrip;
-    const __m512 scale = _mm512_set1_ps(log2_scale);
-    const __m512 hidden = _mm512_set1_ps(kMinusInfinity);
-    for (std::int32_t r = 0; r < least(kStrip, queries.count - first_row); ++r) {
-      const KeySpans& spans = mask.spans[first_row + r];
-      const auto score_at = [&](std::int32_t k) {
-        const float* const from = scores + k * kStrip + r * kTile;
-        if constexpr (Masked)
-          return _mm512_mask_load_ps(hidden, seen(spans, k), from);
-        else
-          return _mm512_load_ps(from);
-      };
-      __m512 most[2] = {hidden, hidden};
-      for (std::int32_t k = begin; k < end; k += kChunk) {
-        most[0] = _mm512_max_ps(score_at(k), most[0]);
-        most[1] = _mm512_max_ps(score_at(k + kTile), most[1]);
+  TileProducts score(const Piece& p) const {
+    return {.product = {.a = query + p.first_row * kChunk,
+                        .a_step = wide(kRows * kChunk),
+                        .a_second = kTileElements,
+                        .b = key + key_tile(p.first_key + p.begin),
+                        .b_step = kTileElements,
+                        .b_second = key_tile(kTile),
+                        .c = p.scores + p.begin * kStrip,
+                        .c_second_row = kTileFloats,
+                        .c_second_column = wide(kStrip * kTile),
+                        .steps = padded / kChunk,
+                        .add = false},
+            .b_next = key_tile(kChunk),
+            .c_next = wide(kStrip * kChunk),
+            .count = (p.end - p.begin) / kChunk};
+  }
+
+  TileProducts add_values(const Piece& p) const {
+    return {.product = {.a = p.weights + p.begin * kStrip,
+                        .a_step = wide(kStrip * kChunk),
+                        .a_second = kTileElements,
+                        .b = value + value_tile(p.first_key + p.begin),
+                        .b_step = value_tile(kChunk),
+                        .b_second = kTileElements,
+                        .c = output + p.first_row * kTile,
+                        .c_second_row = kTileFloats,
+                        .c_second_column = wide(kRows * kTile),
+                        .steps = (p.end - p.begin) / kChunk,
+                        .add = true},
+            .b_next = 2 * kTileElements,
+            .c_next = wide(2 * kRows * kTile),
+            .count = padded / kChunk};
+  }
+
+  // Up to where a row sees all keys of the piece: only the rest is masked.
+  static std::int32_t end_of_full(const Piece& p, std::int32_t r) {
+    const KeySpans& spans = p.spans[r];
+    if (spans.begin[0] > p.begin || spans.end[0] < p.begin) return p.begin;
+    return spans.end[0] / kChunk * kChunk;
+  }
+
+  static __m512 masked(const Piece& p, std::int32_t r, std::int32_t k) {
+    return _mm512_mask_load_ps(_mm512_set1_ps(kMinusInfinity), seen(p.spans[r], k),
+                               p.scores + k * kStrip + r * kTile);
+  }
+
+  void find_maxima(const Piece& p) {
+    alignas(64) float before[kStrip];
+    for (std::int32_t r = 0; r < p.rows; ++r) {
+      const __m512 none = _mm512_set1_ps(kMinusInfinity);
+      __m512 most[2] = {none, none};
+      const std::int32_t full = end_of_full(p, r);
+      std::int32_t k = p.begin;
+      for (; k < full; k += kChunk) {
+        const float* const from = p.scores + k * kStrip + r * kTile;
+        most[0] = _mm512_max_ps(_mm512_load_ps(from), most[0]);
+        most[1] = _mm512_max_ps(_mm512_load_ps(from + kStrip * kTile), most[1]);
       }
+      for (; k < p.end; k += kTile) most[0] = _mm512_max_ps(masked(p, r, k), most[0]);
+      before[r] = maximum[p.first_row + r];
       const float here = _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1]));
-      float& running = maximum[first_row + r];
-      const float before = running;
-      if (here > before) running = here;
-      const float from = running == kMinusInfinity ? 0 : running;
-      const __m512 less = _mm512_set1_ps(from);
-      __m512 total[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-      for (std::int32_t k = begin; k < end; k += kChunk) {
-        const auto weight = [&](std::int32_t at) {
-          return exponential_of_2(_mm512_mul_ps(_mm512_sub_ps(score_at(at), less), scale));
-        };
-        const __m512 low = weight(k), high = weight(k + kTile);
-        total[0] = _mm512_add_ps(total[0], low);
-        total[1] = _mm512_add_ps(total[1], high);
-        _mm512_store_si512(weights + k * kStrip + r * kChunk,
-                           reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
-      }
-      float& all = sum[first_row + r];
-      const float added = _mm512_reduce_add_ps(_mm512_add_ps(total[0], total[1]));
-      if (before == running) {
-        all += added;
-        continue;
-      }
-      const __m512 rescale = exponential_of_2(_mm512_set1_ps((before - from) * log2_scale));
-      all = all * _mm512_cvtss_f32(rescale) + added;
-      for (std::int32_t c = 0; c < padded; c += kTile) {
-        float* const old = output + c * kRows + (first_row + r) * kTile;
-        _mm512_store_ps(old, _mm512_mul_ps(_mm512_load_ps(old), rescale));
-      }
+      maximum[p.first_row + r] = here > before[r] ? here : before[r];
+    }
+    for (std::int32_t r = p.rows; r < kStrip; ++r) before[r] = 0;
+    for (std::int32_t r = 0; r < kStrip; r += kTile) {
+      // -infinity less -infinity, where nothing is visible yet, must not become NaN.
+      const __m512 now = _mm512_load_ps(maximum + p.first_row + r);
+      const __mmask16 some = _mm512_cmpneq_ps_mask(now, _mm512_set1_ps(kMinusInfinity));
+      const __m512 change =
+          _mm512_sub_ps(_mm512_load_ps(before + r), _mm512_maskz_mov_ps(some, now));
+      _mm512_store_ps(p.rescale + r,
+                      exponential_of_2(_mm512_mul_ps(change, _mm512_set1_ps(log2_scale))));
     }
   }
 
-  void add_values(std::int32_t strip, std::int32_t first, std::int32_t begin, std::int32_t end) {
-    for (std::int32_t c = 0; c < padded; c += 2 * kTile)
-      multiply<true>({.a = weights + begin * kStrip,
-                      .a_step = wide(kStrip * kChunk),
-                      .a_second = kTileElements,
-                      .b = value + value_tile(first + begin) + wide(c / kTile) * kTileElements,
-                      .b_step = value_tile(kChunk),
-                      .b_second = kTileElements,
-                      .c = output + c * kRows + strip * kStrip * kTile,
-                      .c_second_row = kTileFloats,
-                      .c_second_column = wide(kRows * kTile),
-                      .steps = (end - begin) / kChunk});
+  void exponentiate(const Piece& p, std::int32_t r) {
+    const float most = maximum[p.first_row + r];
+    const __m512 less = _mm512_set1_ps(most == kMinusInfinity ? 0 : most);
+    const __m512 scale = _mm512_set1_ps(log2_scale);
+    const auto weight = [&](__m512 x) {
+      return exponential_of_2(_mm512_mul_ps(_mm512_sub_ps(x, less), scale));
+    };
+    float* const sum = sums[p.first_row + r];
+    __m512 total[2] = {_mm512_mul_ps(_mm512_load_ps(sum), _mm512_set1_ps(p.rescale[r])),
+                       _mm512_setzero_ps()};
+    const auto keep = [&](std::int32_t k, __m512 low, __m512 high) {
+      total[0] = _mm512_add_ps(total[0], low);
+      total[1] = _mm512_add_ps(total[1], high);
+      _mm512_store_si512(p.weights + k * kStrip + r * kChunk,
+                         reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+    };
+    const std::int32_t full = end_of_full(p, r);
+    std::int32_t k = p.begin;
+    for (; k < full; k += kChunk) {
+      const float* const from = p.scores + k * kStrip + r * kTile;
+      keep(k, weight(_mm512_load_ps(from)), weight(_mm512_load_ps(from + kStrip * kTile)));
+    }
+    for (; k < p.end; k += kChunk)
+      keep(k, weight(masked(p, r, k)), weight(masked(p, r, k + kTile)));
+    _mm512_store_ps(sum, _mm512_add_ps(total[0], total[1]));
+  }
+
+  void rescale_output(const Piece& p) {
+    for (std::int32_t c = 0; c < padded; c += kTile)
+      for (std::int32_t r = 0; r < kStrip; ++r) {
+        float* const at = output + c * kRows + (p.first_row + r) * kTile;
+        _mm512_store_ps(at, _mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(p.rescale[r])));
+      }
   }
 
   void finish() {
     for (std::int32_t r = 0; r < queries.count; ++r) {
+      const float sum = _mm512_reduce_add_ps(_mm512_load_ps(sums[r]));
       // Nothing visible, or nothing but scores of -infinity. NaN is not equal to zero.
-      const bool empty = sum[r] == 0;
+      const bool empty = sum == 0;
       const float scale = __builtin_fabsf(call.shape.scale);
       call.lse[queries.statistic[r]] =
-          empty ? kMinusInfinity : maximum[r] * scale + __builtin_logf(sum[r]);
-      const __m512 factor = _mm512_set1_ps(empty ? 0 : 1 / sum[r]);
+          empty ? kMinusInfinity : maximum[r] * scale + __builtin_logf(sum);
+      const __m512 factor = _mm512_set1_ps(empty ? 0 : 1 / sum);
       float* const to = call.output + queries.in_tile[r];
       for (std::int32_t c = 0; c < columns; c += kTile) {
         const auto live = static_cast<__mmask16>((1u << least(kTile, columns - c)) - 1);
@@ -152,28 +229,33 @@ struct Forward {
   void attend_block() {
     pack_left(call.query, queries.in_matrix, queries.count, kRows, columns,
               call.shape.scale < 0 ? 0x8000 : 0, query);
-    for (std::int32_t r = 0; r < kRows; ++r) {
-      maximum[r] = kMinusInfinity;
-      sum[r] = 0;
-    }
+    for (float& x : maximum) x = kMinusInfinity;
+    __builtin_memset(sums, 0, sizeof sums);
     __builtin_memset(output, 0, wide(padded) * kRows * sizeof(float));
-    for (std::int32_t first = 0; first < keys; first += kKeys) {
-      const std::int32_t count = least(kKeys, keys - first);
-      find_block_mask(queries.visible, queries.count, kStrip, first, count, mask);
-      if (!mask.any) continue;
-      const bool masked = !mask.full || count % kChunk != 0;
-      for (std::int32_t strip = 0; strip * kStrip < queries.count; ++strip) {
-        const std::int32_t begin = mask.begin[strip] / kChunk * kChunk;
-        const std::int32_t end = up_to(mask.end[strip], kChunk);
-        if (begin >= mask.end[strip]) continue;
-        score(strip, first, begin, end);
-        if (masked)
-          exponentiate<true>(strip, begin, end);
-        else
-          exponentiate<false>(strip, begin, end);
-        add_values(strip, first, begin, end);
+    next_key = next_strip = 0;
+
+    Piece now, next;
+    TileProducts values = {};  // of the piece before
+    bool more = find_piece(now);
+    if (more)
+      for (TileProducts scores_of_first = score(now); scores_of_first.advance();) continue;
+    while (more) {
+      more = find_piece(next);
+      TileProducts scores_of_next = {};
+      if (more) scores_of_next = score(next);
+      find_maxima(now);
+      const std::int32_t steps = values.steps_left() + scores_of_next.steps_left();
+      std::int32_t done = 0;
+      for (std::int32_t r = 0; r < now.rows; ++r) {
+        exponentiate(now, r);
+        for (; done * now.rows < steps * (r + 1); ++done)
+          if (!values.advance()) scores_of_next.advance();
       }
+      rescale_output(now);
+      values = add_values(now);
+      now = next;
     }
+    while (values.advance()) continue;
     finish();
   }
 };
@@ -198,8 +280,8 @@ void amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
             .value = tiles(kValueTiles, matrix),
             .query = tiles(kQueries, wide(kRows) * wide(padded) * sizeof(Bf16)),
             .output = memory.floats(kOutput, wide(kRows) * wide(padded)),
-            .scores = memory.floats(kScores, wide(kStrip) * kKeys),
-            .weights = tiles(kProbabilities, wide(kStrip) * kKeys * sizeof(Bf16))};
+            .scores = memory.floats(kScores, wide(2 * kStrip * kKeys)),
+            .weights = tiles(kWeights, wide(2 * kStrip * kKeys) * sizeof(Bf16))};
   const TileRegisters registers;
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     f.pack_keys(head);

@@ -56,41 +56,66 @@ struct TileProduct {
   float* c;
   std::size_t c_second_row, c_second_column;
   std::int32_t steps;
+  bool add;
 };
 
-template <bool Add>
-inline void multiply(const TileProduct& p) {
-  fence();
-  float* const c10 = p.c + p.c_second_row;
-  if constexpr (Add) {
-    _tile_loadd(0, p.c, 64);
-    _tile_loadd(1, p.c + p.c_second_column, 64);
-    _tile_loadd(2, c10, 64);
-    _tile_loadd(3, c10 + p.c_second_column, 64);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+// One step of a product; c is zeroed or loaded before the first and stored after the last.
+inline void multiply_step(const TileProduct& p, std::int32_t k) {
+  const Bf16* const a = p.a + wide(k) * p.a_step;
+  const Bf16* const b = p.b + wide(k) * p.b_step;
+  if (k == 0) {
+    fence();
+    if (p.add) {
+      _tile_loadd(0, p.c, 64);
+      _tile_loadd(1, p.c + p.c_second_column, 64);
+      _tile_loadd(2, p.c + p.c_second_row, 64);
+      _tile_loadd(3, p.c + p.c_second_row + p.c_second_column, 64);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
   }
-  const Bf16* a = p.a;
-  const Bf16* b = p.b;
-  for (std::int32_t k = 0; k < p.steps; ++k, a += p.a_step, b += p.b_step) {
-    _tile_loadd(4, a, 64);
-    _tile_loadd(6, b, 64);
-    _tile_loadd(7, b + p.b_second, 64);
-    _tile_loadd(5, a + p.a_second, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+  _tile_loadd(4, a, 64);
+  _tile_loadd(6, b, 64);
+  _tile_loadd(7, b + p.b_second, 64);
+  _tile_loadd(5, a + p.a_second, 64);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+  if (k + 1 == p.steps) {
+    _tile_stored(0, p.c, 64);
+    _tile_stored(1, p.c + p.c_second_column, 64);
+    _tile_stored(2, p.c + p.c_second_row, 64);
+    _tile_stored(3, p.c + p.c_second_row + p.c_second_column, 64);
+    fence();
   }
-  _tile_stored(0, p.c, 64);
-  _tile_stored(1, p.c + p.c_second_column, 64);
-  _tile_stored(2, c10, 64);
-  _tile_stored(3, c10 + p.c_second_column, 64);
-  fence();
 }
+
+// Products next to each other, `count` of them, done step by step between other work: tile
+// registers multiply while the vector units compute exponentials.
+struct TileProducts {
+  TileProduct product;
+  std::size_t b_next, c_next;  // from one product to the next
+  std::int32_t count;
+  std::int32_t step = 0;
+
+  std::int32_t steps_left() const { return count * product.steps - step; }
+
+  bool advance() {
+    if (count == 0) return false;
+    multiply_step(product, step);
+    if (++step == product.steps) {
+      step = 0;
+      --count;
+      product.b += b_next;
+      product.c += c_next;
+    }
+    return true;
+  }
+};
 
 // 16 x 16 of 32 bits.
 inline void transpose(__m512i (&x)[16]) {
@@ -128,17 +153,16 @@ inline Pairs interleave(__m512i even, __m512i odd) {
           _mm512_permutex2var_epi16(even, second, odd)};
 }
 
-// 2^x, relative error below 3e-6 (a probability is rounded to bf16), 1 at 0, 0 at -infinity.
+// 2^x, relative error below 3e-6 (a probability is rounded to bf16), 1 at 0, 0 at -infinity. Both
+// instructions around the polynomial round x down.
 inline __m512 exponential_of_2(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-200), x);  // where x is NaN, the second
-  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 r = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_fmadd_ps(r, _mm512_set1_ps(0.009582852944731712f),
-                             _mm512_set1_ps(0.055906426161527634f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.24024099111557007f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.6931241750717163f));
+  const __m512 r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  __m512 p = _mm512_fmadd_ps(r, _mm512_set1_ps(0.013426689431071281f),
+                             _mm512_set1_ps(0.0522424653172493f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.2412802129983902f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.6930448412895203f));
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-  return _mm512_scalef_ps(p, n);
+  return _mm512_scalef_ps(p, x);
 }
 
 inline __mmask16 seen(const KeySpans& spans, std::int32_t first) {
