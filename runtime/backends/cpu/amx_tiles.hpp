@@ -94,6 +94,10 @@ inline void multiply_step(const TileProduct& p, std::int32_t k) {
   }
 }
 
+inline void multiply(const TileProduct& p) {
+  for (std::int32_t k = 0; k < p.steps; ++k) multiply_step(p, k);
+}
+
 // Products next to each other, `count` of them, done step by step between other work: tile
 // registers multiply while the vector units compute exponentials.
 struct TileProducts {
