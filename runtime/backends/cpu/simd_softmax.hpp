@@ -32,26 +32,36 @@ inline void each_score(const ScoreRows& s, std::int32_t row, Visit visit) {
   }
 }
 
+// All maxima before the first exponential, so that no row waits for what its lanes have in common.
 void exponentials(const ScoreRows& s, float* running, float* sum, float* rescale) {
-  for (std::int32_t row = 0; row < s.rows; ++row) {
-    Floats most = broadcast(-kInfinity);
-    each_score(s, row, [&](Floats x, std::size_t) { most = maximum(x, most); });
-    const float of_row = largest(most);
-    const float before = running[row];
-    const float now = of_row > before ? of_row : before;
-    // A row of which nothing is visible yet, or whose scores are all -infinity: -infinity less
-    // -infinity would be NaN.
-    const float from = now == -kInfinity ? 0.0f : now;
-    Floats total{};
-    each_score(s, row, [&](Floats x, std::size_t at) {
-      const Floats e = exponential(x - from);
-      store(s.scores + at, e);
-      total += e;
-    });
-    running[row] = now;
-    rescale[row] = exponential(broadcast(before - from))[0];
-    float* const sums = sum + row * kLanes;
-    store(sums, load(sums) * rescale[row] + total);
+  for (std::int32_t first = 0; first < s.rows; first += kLanes) {
+    const std::int32_t end = first + kLanes < s.rows ? first + kLanes : s.rows;
+    alignas(64) float less[RINGSCHED_LANES] = {};
+    alignas(64) float change[RINGSCHED_LANES] = {};
+    for (std::int32_t row = first; row < end; ++row) {
+      Floats most = broadcast(-kInfinity);
+      each_score(s, row, [&](Floats x, std::size_t) { most = maximum(x, most); });
+      const float of_row = largest(most);
+      const float before = running[row];
+      running[row] = of_row > before ? of_row : before;
+      // A row of which nothing is visible yet, or whose scores are all -infinity: -infinity less
+      // -infinity would be NaN.
+      less[row - first] = running[row] == -kInfinity ? 0.0f : running[row];
+      change[row - first] = before - less[row - first];
+    }
+    store(change, exponential(load(change)));
+    for (std::int32_t row = first; row < end; ++row) {
+      const Floats by = broadcast(less[row - first]);
+      float* const sums = sum + row * kLanes;
+      Floats total = load(sums) * change[row - first];
+      each_score(s, row, [&](Floats x, std::size_t at) {
+        const Floats e = exponential(x - by);
+        store(s.scores + at, e);
+        total += e;
+      });
+      store(sums, total);
+      rescale[row] = change[row - first];
+    }
   }
 }
 
