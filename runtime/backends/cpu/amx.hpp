@@ -1,18 +1,14 @@
-// Attention of bf16 with tile registers (AMX). All that the tile reads must be finite, and the
-// scale not zero.
+// Attention of bf16 with tile registers (AMX), for a scale that is not zero. Hidden scores are
+// products too, and what is hidden is multiplied with zero: that must not be NaN. So both return
+// false, and what they have written is worthless, where the tile reads something that is not
+// finite.
 #pragma once
-
-#include <cstddef>
-#include <cstdint>
 
 #include "call.hpp"
 
 namespace ringsched::cpu {
 
-bool bf16_rows_are_finite(const void* base, const std::int32_t* rows, std::size_t count,
-                          std::size_t elements);
-
-void amx_forward(const ForwardCall&, Scratch::Memory&);
-void amx_backward(const BackwardCall&, Scratch::Memory&);
+[[nodiscard]] bool amx_forward(const ForwardCall&, Scratch::Memory&);
+[[nodiscard]] bool amx_backward(const BackwardCall&, Scratch::Memory&);
 
 }  // namespace ringsched::cpu

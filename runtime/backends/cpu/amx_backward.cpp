@@ -1,4 +1,4 @@
-// Backward attention of bf16 with tile registers, in strips and pieces as in amx_forward.cpp. The
+// Backward attention of bf16 with tile registers, in strips of 32 rows as in amx_forward.cpp. The
 // gradients of keys and values are kept transposed, [keys / 16][columns / 16][tile], because then
 // probabilities are the right operand, whose pairs of rows are what two rows of scores become.
 #include "amx.hpp"
@@ -25,6 +25,7 @@ enum Buffer : int {
   kQueriesTransposed,
   kOutputGradientTransposed,
   kScores,
+  kGradients,
   kWeightPairs,
   kGradientPairs,
   kGradientRows,
@@ -46,7 +47,8 @@ struct Backward {
   Bf16* output_gradient;  // the same
   Bf16* query_left;       // [32 rows][columns / 16][tile], transposed
   Bf16* output_gradient_left;
-  float* scores;          // [2 pieces][scores, gradients][kKeys / 16][kStrip][16]
+  float* scores;          // [kKeys / 16][kStrip][16], of one strip
+  float* gradients;       // the same, of the probabilities
   Bf16* weight_pairs;     // [kStrips][kKeys / 16][tile]
   Bf16* gradient_pairs;   // the same, of the gradients of the scores
   Bf16* gradient_rows;    // [kKeys / 32][kRows][32]
@@ -57,6 +59,7 @@ struct Backward {
   alignas(64) float delta[kRows] = {};
   QueryBlock queries = {};
   BlockMask mask = {};
+  RowLoader load = {};
 
   std::size_t key_tile(std::int32_t at) const {
     return wide(at / kTile) * wide(padded / kChunk) * kTileElements;
@@ -67,9 +70,6 @@ struct Backward {
   }
   std::size_t gradient_tile(std::int32_t key_at, std::int32_t column) const {
     return (wide(key_at / kTile) * wide(padded / kTile) + wide(column / kTile)) * kTileFloats;
-  }
-  float* piece(std::int32_t strip, int which) const {
-    return scores + (strip % 2 * 2 + which) * kStrip * kKeys;
   }
   std::int32_t begin(std::int32_t strip) const { return mask.begin[strip] / kChunk * kChunk; }
   std::int32_t end(std::int32_t strip) const { return up_to(mask.end[strip], kChunk); }
@@ -83,10 +83,10 @@ struct Backward {
       find_key_rows(call.shape, call.tile, head, first, count, offsets);
       for (std::int32_t k = 0; k < kChunk; k += kTile) {
         const std::size_t to = key_tile(first + k);
-        pack_right_transposed(call.key, offsets + k, count - k, columns, key + to);
-        pack_right_transposed(call.value, offsets + k, count - k, columns, value + to);
+        pack_right_transposed(load, call.key, offsets + k, count - k, columns, key + to);
+        pack_right_transposed(load, call.value, offsets + k, count - k, columns, value + to);
       }
-      pack_right(call.key, offsets, count, columns, key_right + right_tile(first));
+      pack_right(load, call.key, offsets, count, columns, key_right + right_tile(first));
     }
   }
 
@@ -99,50 +99,46 @@ struct Backward {
       // All scores of the row are -infinity, and so all probabilities zero.
       if (lse[r] == kMinusInfinity) queries.visible[r] = &kNone;
     }
-    pack_left(call.query, queries.in_matrix, rows, kRows, columns, 0, query);
-    pack_left(call.output_gradient, queries.in_matrix, rows, kRows, columns, 0, output_gradient);
+    pack_left(load, call.query, queries.in_matrix, rows, kRows, columns, 0, query);
+    pack_left(load, call.output_gradient, queries.in_matrix, rows, kRows, columns, 0,
+              output_gradient);
     for (std::int32_t r = 0; r < rows; r += kStrip) {
       const std::int32_t count = least(kStrip, rows - r);
-      pack_left_transposed(call.query, queries.in_matrix + r, count, columns,
+      pack_left_transposed(load, call.query, queries.in_matrix + r, count, columns,
                            query_left + right_tile(r));
-      pack_left_transposed(call.output_gradient, queries.in_matrix + r, count, columns,
+      pack_left_transposed(load, call.output_gradient, queries.in_matrix + r, count, columns,
                            output_gradient_left + right_tile(r));
     }
   }
 
-  TileProducts score(const Bf16* left, const Bf16* right, std::int32_t strip, std::int32_t first,
-                     int which) const {
-    return {.product = {.a = left + strip * kStrip * kChunk,
-                        .a_step = wide(kRows * kChunk),
-                        .a_second = kTileElements,
-                        .b = right + key_tile(first + begin(strip)),
-                        .b_step = kTileElements,
-                        .b_second = key_tile(kTile),
-                        .c = piece(strip, which) + begin(strip) * kStrip,
-                        .c_second_row = kTileFloats,
-                        .c_second_column = wide(kStrip * kTile),
-                        .steps = padded / kChunk,
-                        .add = false},
-            .b_next = key_tile(kChunk),
-            .c_next = wide(kStrip * kChunk),
-            .count = any(strip) ? (end(strip) - begin(strip)) / kChunk : 0};
+  void score(const Bf16* left, const Bf16* right, std::int32_t strip, std::int32_t first,
+             float* result) const {
+    for (std::int32_t k = begin(strip); k < end(strip); k += kChunk)
+      multiply<false>({.a = left + strip * kStrip * kChunk,
+                       .a_step = wide(kRows * kChunk),
+                       .a_second = kTileElements,
+                       .b = right + key_tile(first + k),
+                       .b_step = kTileElements,
+                       .b_second = key_tile(kTile),
+                       .c = result + k * kStrip,
+                       .c_second_row = kTileFloats,
+                       .c_second_column = wide(kStrip * kTile),
+                       .steps = padded / kChunk});
   }
 
-  TileProducts add_to_queries(std::int32_t strip, std::int32_t first) const {
-    return {.product = {.a = gradient_rows + begin(strip) * kRows + strip * kStrip * kChunk,
-                        .a_step = wide(kRows * kChunk),
-                        .a_second = kTileElements,
-                        .b = key_right + right_tile(first + begin(strip)),
-                        .b_step = right_tile(kChunk),
-                        .b_second = kTileElements,
-                        .c = query_gradient + strip * kStrip * kTile,
-                        .c_second_row = kTileFloats,
-                        .c_second_column = wide(kRows * kTile),
-                        .steps = (end(strip) - begin(strip)) / kChunk,
-                        .add = true},
-            .b_next = 2 * kTileElements,
-            .c_next = wide(2 * kRows * kTile),
-            .count = any(strip) ? padded / kChunk : 0};
+  void add_to_queries(std::int32_t strip, std::int32_t first) const {
+    for (std::int32_t c = 0; c < padded; c += 2 * kTile)
+      multiply<true>(
+          {.a = gradient_rows + begin(strip) * kRows + strip * kStrip * kChunk,
+           .a_step = wide(kRows * kChunk),
+           .a_second = kTileElements,
+           .b = key_right + right_tile(first + begin(strip)) + wide(c / kTile) * kTileElements,
+           .b_step = right_tile(kChunk),
+           .b_second = kTileElements,
+           .c = query_gradient + c * kRows + strip * kStrip * kTile,
+           .c_second_row = kTileFloats,
+           .c_second_column = wide(kRows * kTile),
+           .steps = (end(strip) - begin(strip)) / kChunk});
   }
 
   // Up to where a row sees all keys of the piece: only the rest is masked.
@@ -161,9 +157,8 @@ struct Backward {
   Weights weigh(std::int32_t strip, std::int32_t r, std::int32_t k, __mmask16 visible) const {
     const std::int32_t row = strip * kStrip + r;
     const std::int32_t at = k * kStrip + r * kTile;
-    const __m512 score = _mm512_load_ps(piece(strip, 0) + at);
-    const __m512 less =
-        _mm512_sub_ps(_mm512_load_ps(piece(strip, 1) + at), _mm512_set1_ps(delta[row]));
+    const __m512 score = _mm512_load_ps(scores + at);
+    const __m512 less = _mm512_sub_ps(_mm512_load_ps(gradients + at), _mm512_set1_ps(delta[row]));
     const __m512 x =
         _mm512_mul_ps(_mm512_sub_ps(_mm512_mul_ps(score, _mm512_set1_ps(call.shape.scale)),
                                     _mm512_set1_ps(lse[row])),
@@ -233,37 +228,23 @@ struct Backward {
                              .c = value_gradient + gradient_tile(first + k, c),
                              .c_second_row = kTileFloats,
                              .c_second_column = gradient_tile(kTile, 0),
-                             .steps = to - from,
-                             .add = true};
-      multiply(product);
+                             .steps = to - from};
+      multiply<true>(product);
       product.a = query_left + left;
       product.b = gradient_pairs + pairs;
       product.c = key_gradient + gradient_tile(first + k, c);
-      multiply(product);
+      multiply<true>(product);
     }
   }
 
   void attend_keys(std::int32_t first) {
-    TileProducts of_next[2] = {score(query, key, 0, first, 0),
-                               score(output_gradient, value, 0, first, 1)};
-    for (TileProducts& products : of_next)
-      while (products.advance()) continue;
-    TileProducts of_last = {};
     for (std::int32_t strip = 0; strip < strips(); ++strip) {
-      const bool more = strip + 1 < strips();
-      of_next[0] = more ? score(query, key, strip + 1, first, 0) : TileProducts{};
-      of_next[1] = more ? score(output_gradient, value, strip + 1, first, 1) : TileProducts{};
-      const std::int32_t steps =
-          of_last.steps_left() + of_next[0].steps_left() + of_next[1].steps_left();
-      std::int32_t done = 0;
-      for (std::int32_t r = 0; r < kStrip; r += 2) {
-        if (any(strip)) weigh_rows(strip, r);
-        for (; done * kStrip < steps * (r + 2); ++done)
-          if (!of_last.advance() && !of_next[0].advance()) of_next[1].advance();
-      }
-      of_last = add_to_queries(strip, first);
+      if (!any(strip)) continue;
+      score(query, key, strip, first, scores);
+      score(output_gradient, value, strip, first, gradients);
+      for (std::int32_t r = 0; r < kStrip; r += 2) weigh_rows(strip, r);
+      add_to_queries(strip, first);
     }
-    while (of_last.advance()) continue;
     for (std::int32_t k = 0; k < kKeys && first + k < keys; k += kChunk)
       for (std::int32_t from = 0; from < strips();) {
         std::int32_t to = from;
@@ -311,7 +292,7 @@ struct Backward {
 
 }  // namespace
 
-void amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
+bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
   const Shape& shape = call.shape;
   const TileSize size = size_of(shape, call.tile);
   const auto columns = static_cast<std::int32_t>(shape.head_dim);
@@ -332,7 +313,8 @@ void amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
              .output_gradient = tiles(kOutputGradient, of_rows),
              .query_left = tiles(kQueriesTransposed, of_rows),
              .output_gradient_left = tiles(kOutputGradientTransposed, of_rows),
-             .scores = memory.floats(kScores, wide(4 * kStrip * kKeys)),
+             .scores = memory.floats(kScores, wide(kStrip * kKeys)),
+             .gradients = memory.floats(kGradients, wide(kStrip * kKeys)),
              .weight_pairs = tiles(kWeightPairs, wide(kRows * kKeys)),
              .gradient_pairs = tiles(kGradientPairs, wide(kRows * kKeys)),
              .gradient_rows = tiles(kGradientRows, wide(kRows * kKeys)),
@@ -342,6 +324,7 @@ void amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
   const TileRegisters registers;
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     b.pack_keys(head);
+    if (b.load.not_finite) return false;
     __builtin_memset(b.key_gradient, 0, of_keys * sizeof(float));
     __builtin_memset(b.value_gradient, 0, of_keys * sizeof(float));
     for (std::size_t first = 0; first < size.rows; first += kRows) {
@@ -353,6 +336,7 @@ void amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
     b.write_keys(head, b.key_gradient, shape.scale, call.key_gradient);
     b.write_keys(head, b.value_gradient, 1, call.value_gradient);
   }
+  return b.load.not_finite == 0;
 }
 
 }  // namespace ringsched::cpu

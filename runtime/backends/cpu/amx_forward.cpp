@@ -1,6 +1,4 @@
 // Forward attention of bf16 with tile registers, 32 rows (a strip) and one block of keys at a time.
-// While the vector units compute the exponentials of one strip, tile registers add up the values of
-// the one before and find the scores of the one after.
 #include "amx.hpp"
 #include "amx_pack.hpp"
 #include "amx_tiles.hpp"
@@ -24,9 +22,6 @@ struct Piece {
   std::int32_t first_key;  // of the block
   std::int32_t begin, end;
   const KeySpans* spans;  // of the first row
-  float* scores;          // [kKeys / 16][kStrip][16]
-  Bf16* weights;          // [kKeys / 32][kStrip][32]
-  float* rescale;         // what the output so far is to be multiplied with
 };
 
 struct Forward {
@@ -44,12 +39,10 @@ struct Forward {
   Bf16* weights;                          // two pieces
   alignas(64) float maximum[kRows] = {};  // of the scores before they are scaled
   alignas(64) float sums[kRows][kTile] = {};
-  alignas(64) float rescale[2][kStrip] = {};
+  alignas(64) float rescale[kStrip] = {};
+  RowLoader load = {};
   QueryBlock queries = {};
-  BlockMask masks[2] = {};
-
-  // The piece that comes next.
-  std::int32_t next_key = 0, next_strip = 0, pieces = 0, blocks = 0;
+  BlockMask mask = {};
 
   std::size_t key_tile(std::int32_t at) const {
     return wide(at / kTile) * wide(padded / kChunk) * kTileElements;
@@ -64,72 +57,39 @@ struct Forward {
       const std::int32_t count = least(kChunk, keys - first);
       find_key_rows(call.shape, call.tile, head, first, count, offsets);
       for (std::int32_t k = 0; k < kChunk; k += kTile)
-        pack_right_transposed(call.key, offsets + k, count - k, columns, key + key_tile(first + k));
-      pack_right(call.value, offsets, count, columns, value + value_tile(first));
+        pack_right_transposed(load, call.key, offsets + k, count - k, columns,
+                              key + key_tile(first + k));
+      pack_right(load, call.value, offsets, count, columns, value + value_tile(first));
     }
   }
 
-  bool find_piece(Piece& piece) {
-    for (; next_key < keys; next_key += kKeys, next_strip = 0) {
-      BlockMask& mask = masks[blocks % 2];
-      if (next_strip == 0) {
-        find_block_mask(queries.visible, queries.count, kStrip, next_key,
-                        least(kKeys, keys - next_key), mask);
-        if (!mask.any) continue;
-      }
-      for (; next_strip * kStrip < queries.count; ++next_strip) {
-        const std::int32_t strip = next_strip;
-        if (mask.begin[strip] >= mask.end[strip]) continue;
-        ++next_strip;
-        const std::int32_t turn = pieces++ % 2;
-        piece = {.first_row = strip * kStrip,
-                 .rows = least(kStrip, queries.count - strip * kStrip),
-                 .first_key = next_key,
-                 .begin = mask.begin[strip] / kChunk * kChunk,
-                 .end = up_to(mask.end[strip], kChunk),
-                 .spans = mask.spans + strip * kStrip,
-                 .scores = scores + turn * kKeys * kStrip,
-                 .weights = weights + turn * kKeys * kStrip,
-                 .rescale = rescale[turn]};
-        return true;
-      }
-      ++blocks;  // the last piece of this block is in use while the next block is looked at
-    }
-    return false;
+  void score(const Piece& p) const {
+    for (std::int32_t k = p.begin; k < p.end; k += kChunk)
+      multiply<false>({.a = query + p.first_row * kChunk,
+                       .a_step = wide(kRows * kChunk),
+                       .a_second = kTileElements,
+                       .b = key + key_tile(p.first_key + k),
+                       .b_step = kTileElements,
+                       .b_second = key_tile(kTile),
+                       .c = scores + k * kStrip,
+                       .c_second_row = kTileFloats,
+                       .c_second_column = wide(kStrip * kTile),
+                       .steps = padded / kChunk});
   }
 
-  TileProducts score(const Piece& p) const {
-    return {.product = {.a = query + p.first_row * kChunk,
-                        .a_step = wide(kRows * kChunk),
-                        .a_second = kTileElements,
-                        .b = key + key_tile(p.first_key + p.begin),
-                        .b_step = kTileElements,
-                        .b_second = key_tile(kTile),
-                        .c = p.scores + p.begin * kStrip,
-                        .c_second_row = kTileFloats,
-                        .c_second_column = wide(kStrip * kTile),
-                        .steps = padded / kChunk,
-                        .add = false},
-            .b_next = key_tile(kChunk),
-            .c_next = wide(kStrip * kChunk),
-            .count = (p.end - p.begin) / kChunk};
-  }
-
-  TileProducts add_values(const Piece& p) const {
-    return {.product = {.a = p.weights + p.begin * kStrip,
-                        .a_step = wide(kStrip * kChunk),
-                        .a_second = kTileElements,
-                        .b = value + value_tile(p.first_key + p.begin),
-                        .b_step = value_tile(kChunk),
-                        .b_second = kTileElements,
-                        .c = output + p.first_row * kTile,
-                        .c_second_row = kTileFloats,
-                        .c_second_column = wide(kRows * kTile),
-                        .steps = (p.end - p.begin) / kChunk,
-                        .add = true},
-            .b_next = 2 * kTileElements,
-            .c_next = wide(2 * kRows * kTile),
-            .count = padded / kChunk};
+  void add_values(const Piece& p) const {
+    for (std::int32_t c = 0; c < padded; c += 2 * kTile)
+      multiply<true>(
+          {.a = weights + p.begin * kStrip,
+           .a_step = wide(kStrip * kChunk),
+           .a_second = kTileElements,
+           .b = value + value_tile(p.first_key + p.begin) + wide(c / kTile) * kTileElements,
+           .b_step = value_tile(kChunk),
+           .b_second = kTileElements,
+           .c = output + c * kRows + p.first_row * kTile,
+           .c_second_row = kTileFloats,
+           .c_second_column = wide(kRows * kTile),
+           .steps = (p.end - p.begin) / kChunk});
   }
 
   // Up to where a row sees all keys of the piece: only the rest is masked.
@@ -139,9 +99,9 @@ struct Forward {
     return spans.end[0] / kChunk * kChunk;
   }
 
-  static __m512 masked(const Piece& p, std::int32_t r, std::int32_t k) {
+  __m512 masked(const Piece& p, std::int32_t r, std::int32_t k) const {
     return _mm512_mask_load_ps(_mm512_set1_ps(kMinusInfinity), seen(p.spans[r], k),
-                               p.scores + k * kStrip + r * kTile);
+                               scores + k * kStrip + r * kTile);
   }
 
   void find_maxima(const Piece& p) {
@@ -152,7 +112,7 @@ struct Forward {
       const std::int32_t full = end_of_full(p, r);
       std::int32_t k = p.begin;
       for (; k < full; k += kChunk) {
-        const float* const from = p.scores + k * kStrip + r * kTile;
+        const float* const from = scores + k * kStrip + r * kTile;
         most[0] = _mm512_max_ps(_mm512_load_ps(from), most[0]);
         most[1] = _mm512_max_ps(_mm512_load_ps(from + kStrip * kTile), most[1]);
       }
@@ -168,7 +128,7 @@ struct Forward {
       const __mmask16 some = _mm512_cmpneq_ps_mask(now, _mm512_set1_ps(kMinusInfinity));
       const __m512 change =
           _mm512_sub_ps(_mm512_load_ps(before + r), _mm512_maskz_mov_ps(some, now));
-      _mm512_store_ps(p.rescale + r,
+      _mm512_store_ps(rescale + r,
                       exponential_of_2(_mm512_mul_ps(change, _mm512_set1_ps(log2_scale))));
     }
   }
@@ -181,18 +141,18 @@ struct Forward {
       return exponential_of_2(_mm512_mul_ps(_mm512_sub_ps(x, less), scale));
     };
     float* const sum = sums[p.first_row + r];
-    __m512 total[2] = {_mm512_mul_ps(_mm512_load_ps(sum), _mm512_set1_ps(p.rescale[r])),
+    __m512 total[2] = {_mm512_mul_ps(_mm512_load_ps(sum), _mm512_set1_ps(rescale[r])),
                        _mm512_setzero_ps()};
     const auto keep = [&](std::int32_t k, __m512 low, __m512 high) {
       total[0] = _mm512_add_ps(total[0], low);
       total[1] = _mm512_add_ps(total[1], high);
-      _mm512_store_si512(p.weights + k * kStrip + r * kChunk,
+      _mm512_store_si512(weights + k * kStrip + r * kChunk,
                          reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
     };
     const std::int32_t full = end_of_full(p, r);
     std::int32_t k = p.begin;
     for (; k < full; k += kChunk) {
-      const float* const from = p.scores + k * kStrip + r * kTile;
+      const float* const from = scores + k * kStrip + r * kTile;
       keep(k, weight(_mm512_load_ps(from)), weight(_mm512_load_ps(from + kStrip * kTile)));
     }
     for (; k < p.end; k += kChunk)
@@ -200,12 +160,18 @@ struct Forward {
     _mm512_store_ps(sum, _mm512_add_ps(total[0], total[1]));
   }
 
+  // Most rows find their largest score early: only the others are touched.
   void rescale_output(const Piece& p) {
-    for (std::int32_t c = 0; c < padded; c += kTile)
-      for (std::int32_t r = 0; r < kStrip; ++r) {
-        float* const at = output + c * kRows + (p.first_row + r) * kTile;
-        _mm512_store_ps(at, _mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(p.rescale[r])));
+    for (std::int32_t half = 0; half < p.rows; half += kTile) {
+      unsigned changed = _mm512_cmpneq_ps_mask(_mm512_load_ps(rescale + half), _mm512_set1_ps(1));
+      for (; changed != 0; changed &= changed - 1) {
+        const std::int32_t r = half + __builtin_ctz(changed);
+        const __m512 factor = _mm512_set1_ps(rescale[r]);
+        float* const row = output + (p.first_row + r) * kTile;
+        for (std::int32_t c = 0; c < padded; c += kTile)
+          _mm512_store_ps(row + c * kRows, _mm512_mul_ps(_mm512_load_ps(row + c * kRows), factor));
       }
+    }
   }
 
   void finish() {
@@ -227,42 +193,36 @@ struct Forward {
   }
 
   void attend_block() {
-    pack_left(call.query, queries.in_matrix, queries.count, kRows, columns,
+    pack_left(load, call.query, queries.in_matrix, queries.count, kRows, columns,
               call.shape.scale < 0 ? 0x8000 : 0, query);
     for (float& x : maximum) x = kMinusInfinity;
     __builtin_memset(sums, 0, sizeof sums);
     __builtin_memset(output, 0, wide(padded) * kRows * sizeof(float));
-    next_key = next_strip = 0;
-
-    Piece now, next;
-    TileProducts values = {};  // of the piece before
-    bool more = find_piece(now);
-    if (more)
-      for (TileProducts scores_of_first = score(now); scores_of_first.advance();) continue;
-    while (more) {
-      more = find_piece(next);
-      TileProducts scores_of_next = {};
-      if (more) scores_of_next = score(next);
-      find_maxima(now);
-      const std::int32_t steps = values.steps_left() + scores_of_next.steps_left();
-      std::int32_t done = 0;
-      for (std::int32_t r = 0; r < now.rows; ++r) {
-        exponentiate(now, r);
-        for (; done * now.rows < steps * (r + 1); ++done)
-          if (!values.advance()) scores_of_next.advance();
+    for (std::int32_t first = 0; first < keys; first += kKeys) {
+      find_block_mask(queries.visible, queries.count, kStrip, first, least(kKeys, keys - first),
+                      mask);
+      for (std::int32_t strip = 0; strip * kStrip < queries.count; ++strip) {
+        if (mask.begin[strip] >= mask.end[strip]) continue;
+        const Piece piece = {.first_row = strip * kStrip,
+                             .rows = least(kStrip, queries.count - strip * kStrip),
+                             .first_key = first,
+                             .begin = mask.begin[strip] / kChunk * kChunk,
+                             .end = up_to(mask.end[strip], kChunk),
+                             .spans = mask.spans + strip * kStrip};
+        score(piece);
+        find_maxima(piece);
+        for (std::int32_t r = 0; r < piece.rows; ++r) exponentiate(piece, r);
+        rescale_output(piece);
+        add_values(piece);
       }
-      rescale_output(now);
-      values = add_values(now);
-      now = next;
     }
-    while (values.advance()) continue;
     finish();
   }
 };
 
 }  // namespace
 
-void amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
+bool amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
   const Shape& shape = call.shape;
   const TileSize size = size_of(shape, call.tile);
   const auto columns = static_cast<std::int32_t>(shape.head_dim);
@@ -280,11 +240,12 @@ void amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
             .value = tiles(kValueTiles, matrix),
             .query = tiles(kQueries, wide(kRows) * wide(padded) * sizeof(Bf16)),
             .output = memory.floats(kOutput, wide(kRows) * wide(padded)),
-            .scores = memory.floats(kScores, wide(2 * kStrip * kKeys)),
-            .weights = tiles(kWeights, wide(2 * kStrip * kKeys) * sizeof(Bf16))};
+            .scores = memory.floats(kScores, wide(kStrip * kKeys)),
+            .weights = tiles(kWeights, wide(kStrip * kKeys) * sizeof(Bf16))};
   const TileRegisters registers;
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     f.pack_keys(head);
+    if (f.load.not_finite) return false;
     for (std::size_t first = 0; first < size.rows; first += kRows) {
       const std::size_t left = size.rows - first;
       fill_query_block(shape, call.tile, head, first,
@@ -292,6 +253,7 @@ void amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
       f.attend_block();
     }
   }
+  return f.load.not_finite == 0;
 }
 
 }  // namespace ringsched::cpu

@@ -56,70 +56,43 @@ struct TileProduct {
   float* c;
   std::size_t c_second_row, c_second_column;
   std::int32_t steps;
-  bool add;
 };
 
-// One step of a product; c is zeroed or loaded before the first and stored after the last.
-inline void multiply_step(const TileProduct& p, std::int32_t k) {
-  const Bf16* const a = p.a + wide(k) * p.a_step;
-  const Bf16* const b = p.b + wide(k) * p.b_step;
-  if (k == 0) {
-    fence();
-    if (p.add) {
-      _tile_loadd(0, p.c, 64);
-      _tile_loadd(1, p.c + p.c_second_column, 64);
-      _tile_loadd(2, p.c + p.c_second_row, 64);
-      _tile_loadd(3, p.c + p.c_second_row + p.c_second_column, 64);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-  }
-  _tile_loadd(4, a, 64);
-  _tile_loadd(6, b, 64);
-  _tile_loadd(7, b + p.b_second, 64);
-  _tile_loadd(5, a + p.a_second, 64);
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
-  if (k + 1 == p.steps) {
-    _tile_stored(0, p.c, 64);
-    _tile_stored(1, p.c + p.c_second_column, 64);
-    _tile_stored(2, p.c + p.c_second_row, 64);
-    _tile_stored(3, p.c + p.c_second_row + p.c_second_column, 64);
-    fence();
-  }
-}
-
+template <bool Add>
 inline void multiply(const TileProduct& p) {
-  for (std::int32_t k = 0; k < p.steps; ++k) multiply_step(p, k);
-}
-
-// Products next to each other, `count` of them, done step by step between other work: tile
-// registers multiply while the vector units compute exponentials.
-struct TileProducts {
-  TileProduct product;
-  std::size_t b_next, c_next;  // from one product to the next
-  std::int32_t count;
-  std::int32_t step = 0;
-
-  std::int32_t steps_left() const { return count * product.steps - step; }
-
-  bool advance() {
-    if (count == 0) return false;
-    multiply_step(product, step);
-    if (++step == product.steps) {
-      step = 0;
-      --count;
-      product.b += b_next;
-      product.c += c_next;
-    }
-    return true;
+  float* const c01 = p.c + p.c_second_column;
+  float* const c10 = p.c + p.c_second_row;
+  float* const c11 = c01 + p.c_second_row;
+  fence();
+  if constexpr (Add) {
+    _tile_loadd(0, p.c, 64);
+    _tile_loadd(1, c01, 64);
+    _tile_loadd(2, c10, 64);
+    _tile_loadd(3, c11, 64);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
   }
-};
+  const Bf16* a = p.a;
+  const Bf16* b = p.b;
+  for (std::int32_t k = 0; k < p.steps; ++k, a += p.a_step, b += p.b_step) {
+    _tile_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + p.b_second, 64);
+    _tile_loadd(5, a + p.a_second, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, p.c, 64);
+  _tile_stored(1, c01, 64);
+  _tile_stored(2, c10, 64);
+  _tile_stored(3, c11, 64);
+  fence();
+}
 
 // 16 x 16 of 32 bits.
 inline void transpose(__m512i (&x)[16]) {
@@ -139,10 +112,18 @@ inline void transpose(__m512i (&x)[16]) {
   }
 }
 
-inline __m512i load_tile_row(const Bf16* from, std::int32_t count) {
-  const auto mask = count >= kChunk ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
-  return _mm512_maskz_loadu_epi16(mask, from);
-}
+// Rows on their way into tiles; remembers whether one held something that is not finite.
+struct RowLoader {
+  __mmask32 not_finite = 0;
+
+  __m512i operator()(const Bf16* from, std::int32_t count) {
+    const auto mask = count >= kChunk ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+    const __m512i x = _mm512_maskz_loadu_epi16(mask, from);
+    const __m512i exponent = _mm512_set1_epi16(0x7F80);
+    not_finite |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exponent), exponent);
+    return x;
+  }
+};
 
 // The pairs of columns [0, 16) and [16, 32) of two rows.
 struct Pairs {

@@ -27,17 +27,6 @@ const Kernels& kernels(Isa isa) {
 }
 
 #if defined(RINGSCHED_AMX)
-bool finite(const Tile& tile, const Shape& shape, const void* query, const void* key) {
-  const std::size_t of_query = std::size_t{shape.heads} * shape.head_dim;
-  const std::size_t of_key = std::size_t{shape.kv_heads} * shape.head_dim;
-  return (query == nullptr ||
-          bf16_rows_are_finite(query, tile.query_rows.data(), tile.query_rows.size(), of_query)) &&
-         (key == nullptr ||
-          bf16_rows_are_finite(key, tile.key_rows.data(), tile.key_rows.size(), of_key));
-}
-
-// Whether tile registers do. Hidden scores are products too, and what is hidden is multiplied with
-// zero: that must not be NaN.
 bool tiles_take(Isa isa, const Shape& shape) {
   return isa == Isa::Amx && shape.element == Element::Bf16 && shape.scale != 0;
 }
@@ -50,9 +39,7 @@ void attend_with(Isa isa, const Shape& shape, const Tile& tile, const void* quer
   if (tile.query_rows.empty()) return;
   const ForwardCall call{shape, tile, query, key, value, output, lse};
 #if defined(RINGSCHED_AMX)
-  if (tiles_take(isa, shape) && finite(tile, shape, query, key) &&
-      finite(tile, shape, nullptr, value))
-    return amx_forward(call, scratch.memory());
+  if (tiles_take(isa, shape) && amx_forward(call, scratch.memory())) return;
 #endif
   forward(kernels(isa), call, scratch.memory());
 }
@@ -65,9 +52,7 @@ void attend_backward_with(Isa isa, const Shape& shape, const Tile& tile, const v
       shape, tile,  query,          key,          value,         output_gradient,
       lse,   delta, query_gradient, key_gradient, value_gradient};
 #if defined(RINGSCHED_AMX)
-  if (tiles_take(isa, shape) && finite(tile, shape, query, key) &&
-      finite(tile, shape, output_gradient, value))
-    return amx_backward(call, scratch.memory());
+  if (tiles_take(isa, shape) && amx_backward(call, scratch.memory())) return;
 #endif
   backward(kernels(isa), call, scratch.memory());
 }
