@@ -11,7 +11,7 @@ namespace ringsched::cpu {
 namespace {
 
 constexpr std::int32_t kRows = 256;  // of a block
-constexpr std::int32_t kKeys = 128;
+constexpr std::int32_t kKeys = 256;
 constexpr std::int32_t kStrip = 32;
 constexpr std::int32_t kStrips = kRows / kStrip;
 constexpr float kMinusInfinity = -__builtin_inff();
