@@ -199,7 +199,8 @@ TEST(Attention, AgreesWithTheDefinitionForOddSizes) {
 
 TEST(Attention, AgreesWithTheDefinitionForAnyHeadSize) {
   Random random;
-  for (const std::uint32_t dim : {1, 3, 16, 31, 32, 40, 63, 64, 65, 80, 96, 128, 192, 256, 300})
+  for (const std::uint32_t dim :
+       {1u, 3u, 16u, 31u, 32u, 40u, 63u, 64u, 65u, 80u, 96u, 128u, 192u, 256u, 300u})
     for (const Element element : kElements)
       for (const Mask mask : {Mask::Full, Mask::Random})
         check(make(random, element, 39, 150, 2, 1, dim, mask));
@@ -333,8 +334,8 @@ TEST(Attention, NaNReachesTheRowsThatSeeItAndNoOthers) {
 TEST(Attention, ExponentialsAreAccurate) {
   // Two keys of scores 0 and -x: the second's weight is e^-x / (1 + e^-x).
   Random random;
-  std::vector<double> x;
-  for (int i = 0; i < 400; ++i) x.push_back(i * 0.2173);
+  std::vector<double> x(400);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i) * 0.2173;
   Case c = make(random, Element::Fp32, x.size(), 2, 1, 1, 2, Mask::Full);
   c.shape.scale = 1;
   std::vector<double> q(c.query.values.size()), k(c.key.values.size()), v(c.value.values.size());

@@ -13,26 +13,7 @@ namespace {
 constexpr std::int32_t kRows = 256;  // of a block
 constexpr std::int32_t kKeys = 256;
 constexpr std::int32_t kStrip = 32;
-constexpr std::int32_t kStrips = kRows / kStrip;
 constexpr float kMinusInfinity = -__builtin_inff();
-
-enum Buffer : int {
-  kKeyTiles,
-  kValueTiles,
-  kKeyRightTiles,
-  kQueries,
-  kOutputGradient,
-  kQueriesTransposed,
-  kOutputGradientTransposed,
-  kScores,
-  kGradients,
-  kWeightPairs,
-  kGradientPairs,
-  kGradientRows,
-  kQueryGradient,
-  kKeyGradient,
-  kValueGradient
-};
 
 struct Backward {
   const BackwardCall& call;
@@ -49,7 +30,7 @@ struct Backward {
   Bf16* output_gradient_left;
   float* scores;          // [kKeys / 16][kStrip][16], of one strip
   float* gradients;       // the same, of the probabilities
-  Bf16* weight_pairs;     // [kStrips][kKeys / 16][tile]
+  Bf16* weight_pairs;     // [kRows / 32][kKeys / 16][tile]
   Bf16* gradient_pairs;   // the same, of the gradients of the scores
   Bf16* gradient_rows;    // [kKeys / 32][kRows][32]
   float* query_gradient;  // [columns / 16][kRows][16]
@@ -293,34 +274,35 @@ struct Backward {
 }  // namespace
 
 bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
+  memory.restart();
   const Shape& shape = call.shape;
   const TileSize size = size_of(shape, call.tile);
   const auto columns = static_cast<std::int32_t>(shape.head_dim);
   const std::int32_t padded = up_to(columns, kChunk);
   const std::size_t of_keys = wide(up_to(size.keys, kChunk)) * wide(padded);
   const std::size_t of_rows = wide(kRows) * wide(padded);
-  const auto tiles = [&](int buffer, std::size_t elements) {
-    return static_cast<Bf16*>(memory.bytes(buffer, elements * sizeof(Bf16)));
+  const auto tiles = [&](std::size_t elements) {
+    return static_cast<Bf16*>(memory.bytes(elements * sizeof(Bf16)));
   };
   Backward b{.call = call,
              .columns = columns,
              .padded = padded,
              .keys = size.keys,
-             .key = tiles(kKeyTiles, of_keys),
-             .value = tiles(kValueTiles, of_keys),
-             .key_right = tiles(kKeyRightTiles, of_keys),
-             .query = tiles(kQueries, of_rows),
-             .output_gradient = tiles(kOutputGradient, of_rows),
-             .query_left = tiles(kQueriesTransposed, of_rows),
-             .output_gradient_left = tiles(kOutputGradientTransposed, of_rows),
-             .scores = memory.floats(kScores, wide(kStrip * kKeys)),
-             .gradients = memory.floats(kGradients, wide(kStrip * kKeys)),
-             .weight_pairs = tiles(kWeightPairs, wide(kRows * kKeys)),
-             .gradient_pairs = tiles(kGradientPairs, wide(kRows * kKeys)),
-             .gradient_rows = tiles(kGradientRows, wide(kRows * kKeys)),
-             .query_gradient = memory.floats(kQueryGradient, of_rows),
-             .key_gradient = memory.floats(kKeyGradient, of_keys),
-             .value_gradient = memory.floats(kValueGradient, of_keys)};
+             .key = tiles(of_keys),
+             .value = tiles(of_keys),
+             .key_right = tiles(of_keys),
+             .query = tiles(of_rows),
+             .output_gradient = tiles(of_rows),
+             .query_left = tiles(of_rows),
+             .output_gradient_left = tiles(of_rows),
+             .scores = memory.floats(wide(kStrip * kKeys)),
+             .gradients = memory.floats(wide(kStrip * kKeys)),
+             .weight_pairs = tiles(wide(kRows * kKeys)),
+             .gradient_pairs = tiles(wide(kRows * kKeys)),
+             .gradient_rows = tiles(wide(kRows * kKeys)),
+             .query_gradient = memory.floats(of_rows),
+             .key_gradient = memory.floats(of_keys),
+             .value_gradient = memory.floats(of_keys)};
   const TileRegisters registers;
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     b.pack_keys(head);

@@ -13,8 +13,6 @@ constexpr std::int32_t kKeys = 256;  // of a block
 constexpr std::int32_t kStrip = 32;
 constexpr float kMinusInfinity = -__builtin_inff();
 
-enum Buffer : int { kKeyTiles, kValueTiles, kQueries, kOutput, kScores, kWeights };
-
 // A strip and what it sees of a block of keys; both ends are multiples of kChunk.
 struct Piece {
   std::int32_t first_row;
@@ -223,25 +221,24 @@ struct Forward {
 }  // namespace
 
 bool amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
+  memory.restart();
   const Shape& shape = call.shape;
   const TileSize size = size_of(shape, call.tile);
   const auto columns = static_cast<std::int32_t>(shape.head_dim);
   const std::int32_t padded = up_to(columns, kChunk);
   const std::size_t matrix = wide(up_to(size.keys, kChunk)) * wide(padded) * sizeof(Bf16);
-  const auto tiles = [&](int buffer, std::size_t bytes) {
-    return static_cast<Bf16*>(memory.bytes(buffer, bytes));
-  };
+  const auto tiles = [&](std::size_t bytes) { return static_cast<Bf16*>(memory.bytes(bytes)); };
   Forward f{.call = call,
             .columns = columns,
             .padded = padded,
             .keys = size.keys,
             .log2_scale = __builtin_fabsf(shape.scale) * kLog2E,
-            .key = tiles(kKeyTiles, matrix),
-            .value = tiles(kValueTiles, matrix),
-            .query = tiles(kQueries, wide(kRows) * wide(padded) * sizeof(Bf16)),
-            .output = memory.floats(kOutput, wide(kRows) * wide(padded)),
-            .scores = memory.floats(kScores, wide(kStrip * kKeys)),
-            .weights = tiles(kWeights, wide(kStrip * kKeys) * sizeof(Bf16))};
+            .key = tiles(matrix),
+            .value = tiles(matrix),
+            .query = tiles(wide(kRows) * wide(padded) * sizeof(Bf16)),
+            .output = memory.floats(wide(kRows) * wide(padded)),
+            .scores = memory.floats(wide(kStrip * kKeys)),
+            .weights = tiles(wide(kStrip * kKeys) * sizeof(Bf16))};
   const TileRegisters registers;
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     f.pack_keys(head);

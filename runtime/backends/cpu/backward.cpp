@@ -10,20 +10,6 @@ namespace ringsched::cpu {
 
 namespace {
 
-enum Buffer : int {
-  kKeys,
-  kValues,
-  kKeyRows,
-  kRows,
-  kQueries,
-  kOutputGradient,
-  kScores,
-  kGradients,
-  kQueryGradient,
-  kKeyGradient,
-  kValueGradient
-};
-
 struct Backward {
   const Kernels& kernels;
   const BackwardCall& call;
@@ -248,6 +234,7 @@ struct Backward {
 }  // namespace
 
 void backward(const Kernels& kernels, const BackwardCall& call, Scratch::Memory& memory) {
+  memory.restart();
   const Shape& shape = call.shape;
   const std::int32_t width = kernels.width;
   Backward b{.kernels = kernels,
@@ -260,17 +247,17 @@ void backward(const Kernels& kernels, const BackwardCall& call, Scratch::Memory&
   const auto panels = static_cast<std::size_t>(b.panels);
   const std::size_t key_panels = (call.tile.key_rows.size() + wide - 1) / wide;
   const std::size_t block = std::size_t{kBlockRows} * kBlockKeys;
-  b.key = memory.floats(kKeys, key_panels * b.transposed_panel());
-  b.value = memory.floats(kValues, key_panels * b.transposed_panel());
-  b.key_rows = memory.floats(kKeyRows, panels * b.key_panel());
-  b.rows = memory.floats(kRows, panels * wide * wide);
-  b.query = memory.floats(kQueries, panels * b.block_panel());
-  b.output_gradient = memory.floats(kOutputGradient, panels * b.block_panel());
-  b.scores = memory.floats(kScores, block);
-  b.gradients = memory.floats(kGradients, block);
-  b.query_gradient = memory.floats(kQueryGradient, panels * b.block_panel());
-  b.key_gradient = memory.floats(kKeyGradient, panels * b.key_panel());
-  b.value_gradient = memory.floats(kValueGradient, panels * b.key_panel());
+  b.key = memory.floats(key_panels * b.transposed_panel());
+  b.value = memory.floats(key_panels * b.transposed_panel());
+  b.key_rows = memory.floats(panels * b.key_panel());
+  b.rows = memory.floats(panels * wide * wide);
+  b.query = memory.floats(panels * b.block_panel());
+  b.output_gradient = memory.floats(panels * b.block_panel());
+  b.scores = memory.floats(block);
+  b.gradients = memory.floats(block);
+  b.query_gradient = memory.floats(panels * b.block_panel());
+  b.key_gradient = memory.floats(panels * b.key_panel());
+  b.value_gradient = memory.floats(panels * b.key_panel());
   std::fill_n(b.scales, kBlockRows, shape.scale);
 
   const std::size_t rows = call.tile.query_rows.size() * (shape.heads / shape.kv_heads);

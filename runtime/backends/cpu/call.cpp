@@ -26,8 +26,9 @@ void fill_query_block(const Shape& shape, const Tile& tile, std::uint32_t kv_hea
 
 void find_key_rows(const Shape& shape, const Tile& tile, std::uint32_t kv_head, std::int32_t first,
                    std::int32_t count, std::size_t* offsets) {
+  const auto rows = tile.key_rows.subspan(static_cast<std::size_t>(first));
   for (std::int32_t j = 0; j < count; ++j) {
-    const auto row = static_cast<std::size_t>(tile.key_rows[static_cast<std::size_t>(first + j)]);
+    const auto row = static_cast<std::size_t>(rows[static_cast<std::size_t>(j)]);
     offsets[j] = (row * shape.kv_heads + kv_head) * shape.head_dim;
   }
 }

@@ -11,8 +11,6 @@ namespace ringsched::cpu {
 
 namespace {
 
-enum Buffer : int { kKeys, kValues, kRows, kQueries, kOutput, kScores, kSums };
-
 struct Forward {
   const Kernels& kernels;
   const ForwardCall& call;
@@ -184,6 +182,7 @@ struct Forward {
 }  // namespace
 
 void forward(const Kernels& kernels, const ForwardCall& call, Scratch::Memory& memory) {
+  memory.restart();
   const Shape& shape = call.shape;
   const std::int32_t width = kernels.width;
   Forward f{.kernels = kernels,
@@ -195,13 +194,13 @@ void forward(const Kernels& kernels, const ForwardCall& call, Scratch::Memory& m
   const auto wide = static_cast<std::size_t>(width);
   const auto panels = static_cast<std::size_t>(f.panels);
   const std::size_t key_panels = (call.tile.key_rows.size() + wide - 1) / wide;
-  f.key = memory.floats(kKeys, key_panels * wide * shape.head_dim);
-  f.value = memory.floats(kValues, panels * f.value_panel());
-  f.rows = memory.floats(kRows, panels * wide * wide);
-  f.query = memory.floats(kQueries, panels * f.block_panel());
-  f.output = memory.floats(kOutput, panels * f.block_panel());
-  f.scores = memory.floats(kScores, std::size_t{kBlockRows} * kBlockKeys);
-  f.sums = memory.floats(kSums, static_cast<std::size_t>(kBlockRows * kernels.lanes));
+  f.key = memory.floats(key_panels * wide * shape.head_dim);
+  f.value = memory.floats(panels * f.value_panel());
+  f.rows = memory.floats(panels * wide * wide);
+  f.query = memory.floats(panels * f.block_panel());
+  f.output = memory.floats(panels * f.block_panel());
+  f.scores = memory.floats(std::size_t{kBlockRows} * kBlockKeys);
+  f.sums = memory.floats(std::size_t{kBlockRows} * static_cast<unsigned>(kernels.lanes));
 
   const std::size_t rows = call.tile.query_rows.size() * (shape.heads / shape.kv_heads);
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {

@@ -1,5 +1,6 @@
 #include "scratch.hpp"
 
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -10,8 +11,9 @@ Scratch::Memory::~Memory() {
   for (const Buffer& buffer : buffers) std::free(buffer.data);
 }
 
-void* Scratch::Memory::bytes(int number, std::size_t count) {
-  Buffer& buffer = buffers[number];
+void* Scratch::Memory::bytes(std::size_t count) {
+  assert(used < kBuffers);
+  Buffer& buffer = buffers[used++];
   if (buffer.data == nullptr || buffer.bytes < count) {
     // A page, so that large buffers do not share their first page with anything.
     const std::size_t rounded = (count + 4095) / 4096 * 4096 + 4096;
@@ -24,8 +26,8 @@ void* Scratch::Memory::bytes(int number, std::size_t count) {
   return buffer.data;
 }
 
-float* Scratch::Memory::floats(int buffer, std::size_t count) {
-  return static_cast<float*>(bytes(buffer, count * sizeof(float)));
+float* Scratch::Memory::floats(std::size_t count) {
+  return static_cast<float*>(bytes(count * sizeof(float)));
 }
 
 Scratch::Scratch() : memory_(std::make_unique<Memory>()) {}

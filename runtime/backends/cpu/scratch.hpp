@@ -9,21 +9,24 @@
 namespace ringsched::cpu {
 
 struct Scratch::Memory {
-  static constexpr int kBuffers = 16;
+  static constexpr std::size_t kBuffers = 16;
   struct Buffer {
     void* data = nullptr;
     std::size_t bytes = 0;
   };
   Buffer buffers[kBuffers];
+  std::size_t used = 0;
 
   Memory() = default;
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory();
 
+  // The buffers are handed out again, in the same order: what is asked for first comes first.
+  void restart() { used = 0; }
   // At least so many bytes, aligned to 64.
-  void* bytes(int buffer, std::size_t count);
-  float* floats(int buffer, std::size_t count);
+  void* bytes(std::size_t count);
+  float* floats(std::size_t count);
 };
 
 }  // namespace ringsched::cpu

@@ -6,10 +6,10 @@
 namespace ringsched::cpu {
 namespace {
 
-typedef float UnalignedFloats
-    __attribute__((vector_size(4 * RINGSCHED_LANES), aligned(4), may_alias));
-typedef std::uint16_t UnalignedHalves
-    __attribute__((vector_size(2 * RINGSCHED_LANES), aligned(2), may_alias));
+using UnalignedFloats __attribute__((vector_size(4 * RINGSCHED_LANES), aligned(4), may_alias)) =
+    float;
+using UnalignedHalves __attribute__((vector_size(2 * RINGSCHED_LANES), aligned(2), may_alias)) =
+    std::uint16_t;
 
 inline Floats as_floats(Bits x) { return reinterpret_cast<const Floats&>(x); }
 

@@ -17,10 +17,10 @@ constexpr std::int32_t kVectors = RINGSCHED_VECTORS;  // in a panel's row
 constexpr std::int32_t kWidth = kLanes * kVectors;
 
 // Lanes of floats and of their bits. They may alias, as they are laid over arrays of floats.
-typedef float Floats __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias));
-typedef std::uint32_t Bits __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias));
-typedef std::int32_t Ints __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias));
-typedef std::uint16_t Halves __attribute__((vector_size(2 * RINGSCHED_LANES), may_alias));
+using Floats __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias)) = float;
+using Bits __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias)) = std::uint32_t;
+using Ints __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias)) = std::int32_t;
+using Halves __attribute__((vector_size(2 * RINGSCHED_LANES), may_alias)) = std::uint16_t;
 
 using Indices = std::make_integer_sequence<int, RINGSCHED_LANES>;
 
