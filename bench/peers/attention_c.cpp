@@ -1,5 +1,6 @@
 // The kernels as bench/peers/attention_torch.py calls them: heads that lie one after the other, as
 // in PyTorch's (1, heads, rows, dim), shared out among threads.
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,9 @@ struct Work {
 template <class Attend>
 void share_out(int heads, int threads, Attend attend_head) {
   static std::vector<Scratch> scratch(64);
+  std::atomic<int> next = 0;
   const auto share = [&](int thread) {
-    for (int head = thread; head < heads; head += threads)
+    for (int head = next++; head < heads; head = next++)
       attend_head(static_cast<std::size_t>(head), scratch[static_cast<std::size_t>(thread)]);
   };
   std::vector<std::jthread> others;

@@ -21,11 +21,13 @@ def pointer(t):
     return ctypes.c_void_p(t.data_ptr())
 
 
-def timed(call):
+def timed(call, threads):
+    """CPU time of one thread, whatever else the machine does; of several threads the time on the wall."""
+    clock = time.process_time if threads == 1 else time.perf_counter
     time.sleep(0.02)  # threads of the other side may still be spinning
-    start = time.perf_counter()
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def compare(dtype, n, dim, causal, threads):
@@ -71,8 +73,8 @@ def compare(dtype, n, dim, causal, threads):
         for _ in range(2):
             mine(), theirs()
         for _ in range(rounds):
-            a.append(timed(mine))
-            b.append(timed(theirs))
+            a.append(timed(mine, threads))
+            b.append(timed(theirs, threads))
         m, t = statistics.median(a), statistics.median(b)
         print(
             f"| {str(dtype)[6:]} | {name} | {'causal' if causal else 'full'} | {n} | {dim} | {threads} "
@@ -88,7 +90,7 @@ with open("/proc/cpuinfo", encoding="utf-8") as f:
 print(
     f"{date.today()}, {model}, {os.cpu_count()} cores, PyTorch {torch.__version__} "
     f"({torch.backends.cpu.get_cpu_capability()}), {HEADS} heads, medians of {rounds} in turns, "
-    "GFLOP/s\n"
+    f"GFLOP/s (1 thread: of CPU time; more: of wall time); load before {os.getloadavg()[0]:.1f}\n"
 )
 print("| type | pass | mask | tokens | dim | threads | ours | PyTorch | times | in pairs | same |")
 print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|")
