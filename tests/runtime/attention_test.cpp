@@ -387,6 +387,36 @@ TEST(Attention, ExponentialsAreAccurate) {
   }
 }
 
+TEST(AttentionIsa, TheBestIsTaken) {
+  Random random;
+  for (const Element element : kElements) {
+    const Case c = make(random, element, 50, 70, 2, 1, 64, Mask::Causal);
+    const Result expected = oracle::attend(c);
+    Scratch scratch;
+    const Isa best = best_isa(element);
+    EXPECT_EQ(attention_isa(element), name(best));
+    const Outputs o = run(best, c, expected, scratch);
+    const Tile tile{c.query_rows, c.key_rows, c.visible};
+    Outputs mine = o;
+    for (auto* v :
+         {&mine.output, &mine.lse, &mine.query_gradient, &mine.key_gradient, &mine.value_gradient})
+      std::fill(v->begin(), v->end(), 0.0f);
+    attend(c.shape, tile, c.query.stored.data(), c.key.stored.data(), c.value.stored.data(),
+           mine.output.data(), mine.lse.data(), scratch);
+    const std::vector<float> lse(expected.lse.begin(), expected.lse.end());
+    const std::vector<float> delta(expected.delta.begin(), expected.delta.end());
+    attend_backward(c.shape, tile, c.query.stored.data(), c.key.stored.data(),
+                    c.value.stored.data(), c.output_gradient.stored.data(), lse.data(),
+                    delta.data(), mine.query_gradient.data(), mine.key_gradient.data(),
+                    mine.value_gradient.data(), scratch);
+    EXPECT_EQ(mine.output, o.output);
+    EXPECT_EQ(mine.lse, o.lse);
+    EXPECT_EQ(mine.query_gradient, o.query_gradient);
+    EXPECT_EQ(mine.key_gradient, o.key_gradient);
+    EXPECT_EQ(mine.value_gradient, o.value_gradient);
+  }
+}
+
 TEST(AttentionIsa, TheCapIsObeyedAndABadOneNamesTheGoodOnes) {
   EXPECT_EQ(best_isa(Element::Bf16, "portable"), Isa::Portable);
   EXPECT_LE(best_isa(Element::Bf16, "avx2"), Isa::Avx2);

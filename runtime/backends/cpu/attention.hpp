@@ -55,7 +55,8 @@ class Scratch {
 
 // Writes row i of `output` ([tile rows][heads][head_dim]) and of `lse` ([tile rows][heads]): the
 // normalised attention over the visible keys, and the natural logarithm of the sum of the
-// exponentials of their scores. A row that sees no key gets zeros and -infinity.
+// exponentials of their scores. A row that sees no key, or only scores of -infinity, gets zeros and
+// -infinity. NaN reaches the rows that see it, and what a row does not see has no influence on it.
 void attend(const Shape&, const Tile&, const void* query, const void* key, const void* value,
             float* output, float* lse, Scratch&);
 
@@ -69,7 +70,8 @@ void attend_backward(const Shape&, const Tile&, const void* query, const void* k
                      float* value_gradient, Scratch&);
 
 // The instruction sets the above may use, best last: "portable", "avx2", "avx512", "amx". The
-// environment's RINGSCHED_CPU names one that is not to be exceeded, for tests and comparisons.
+// environment's RINGSCHED_CPU names one that is not to be exceeded, for tests and comparisons; this
+// and the two above throw std::invalid_argument when it names none of them.
 std::string_view attention_isa(Element);
 
 }  // namespace ringsched::cpu
