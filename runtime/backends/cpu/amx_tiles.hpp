@@ -1,0 +1,166 @@
+// Tile registers and the vectors that feed them. A tile is 16 rows of 64 bytes, here always 1 KiB
+// without gaps. A product of tiles wants its right operand in pairs of k: row k / 2 holds the pair
+// (k, k + 1) of each column. All of this has internal linkage; see simd_vector.hpp.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "call.hpp"
+#include "kernels.hpp"
+
+namespace ringsched::cpu {
+namespace {
+
+using Bf16 = std::uint16_t;
+
+constexpr std::int32_t kTile = 16;          // rows of a tile, columns of a tile of floats
+constexpr std::int32_t kChunk = 32;         // bf16 in a row of a tile
+constexpr std::size_t kTileElements = 512;  // bf16 in a tile
+constexpr std::size_t kTileFloats = 256;
+constexpr float kLog2E = 1.44269504f;
+
+constexpr std::int32_t up_to(std::int32_t x, std::int32_t multiple) {
+  return (x + multiple - 1) / multiple * multiple;
+}
+constexpr std::int32_t least(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
+constexpr std::size_t wide(std::int32_t x) { return static_cast<std::size_t>(x); }
+
+// GCC's tile loads do not say that they read memory, so stores might be moved behind them.
+inline void fence() { __asm__ volatile("" ::: "memory"); }
+
+struct TileRegisters {
+  TileRegisters() {
+    struct alignas(64) {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } config;
+    fence();
+    _tile_loadconfig(&config);
+  }
+  ~TileRegisters() { _tile_release(); }
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+};
+
+// Two row tiles of a times two column tiles of b; the steps are those from one k to the next and
+// to the second tile, in elements.
+struct TileProduct {
+  const Bf16* a;
+  std::size_t a_step, a_second;
+  const Bf16* b;
+  std::size_t b_step, b_second;
+  float* c;
+  std::size_t c_second_row, c_second_column;
+  std::int32_t steps;
+};
+
+template <bool Add>
+inline void multiply(const TileProduct& p) {
+  float* const c01 = p.c + p.c_second_column;
+  float* const c10 = p.c + p.c_second_row;
+  float* const c11 = c01 + p.c_second_row;
+  fence();
+  if constexpr (Add) {
+    _tile_loadd(0, p.c, 64);
+    _tile_loadd(1, c01, 64);
+    _tile_loadd(2, c10, 64);
+    _tile_loadd(3, c11, 64);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const Bf16* a = p.a;
+  const Bf16* b = p.b;
+  for (std::int32_t k = 0; k < p.steps; ++k, a += p.a_step, b += p.b_step) {
+    _tile_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + p.b_second, 64);
+    _tile_loadd(5, a + p.a_second, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, p.c, 64);
+  _tile_stored(1, c01, 64);
+  _tile_stored(2, c10, 64);
+  _tile_stored(3, c11, 64);
+  fence();
+}
+
+// 16 x 16 of 32 bits.
+inline void transpose(__m512i (&x)[16]) {
+  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i high =
+      _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#pragma GCC unroll 4
+  for (int step = 0; step < 4; ++step) {
+    __m512i y[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      y[2 * i] = _mm512_permutex2var_epi32(x[i], low, x[i + 8]);
+      y[2 * i + 1] = _mm512_permutex2var_epi32(x[i], high, x[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) x[i] = y[i];
+  }
+}
+
+// Rows on their way into tiles; remembers whether one held something that is not finite.
+struct RowLoader {
+  __mmask32 not_finite = 0;
+
+  __m512i operator()(const Bf16* from, std::int32_t count) {
+    const auto mask = count >= kChunk ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+    const __m512i x = _mm512_maskz_loadu_epi16(mask, from);
+    const __m512i exponent = _mm512_set1_epi16(0x7F80);
+    not_finite |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exponent), exponent);
+    return x;
+  }
+};
+
+// The pairs of columns [0, 16) and [16, 32) of two rows.
+struct Pairs {
+  __m512i first, second;
+};
+
+inline Pairs interleave(__m512i even, __m512i odd) {
+  const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+  return {_mm512_permutex2var_epi16(even, first, odd),
+          _mm512_permutex2var_epi16(even, second, odd)};
+}
+
+// 2^x, relative error below 3e-6 (a probability is rounded to bf16), 1 at 0, 0 at -infinity. Both
+// instructions around the polynomial round x down.
+inline __m512 exponential_of_2(__m512 x) {
+  const __m512 r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  __m512 p = _mm512_fmadd_ps(r, _mm512_set1_ps(0.013426689431071281f),
+                             _mm512_set1_ps(0.0522424653172493f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.2412802129983902f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.6930448412895203f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+  return _mm512_scalef_ps(p, x);
+}
+
+inline __mmask16 seen(const KeySpans& spans, std::int32_t first) {
+  const __m512i key =
+      _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                       _mm512_set1_epi32(first));
+  __mmask16 mask = 0;
+  for (int i = 0; i < 2; ++i)
+    mask = static_cast<__mmask16>(mask |
+                                  (_mm512_cmpge_epi32_mask(key, _mm512_set1_epi32(spans.begin[i])) &
+                                   _mm512_cmplt_epi32_mask(key, _mm512_set1_epi32(spans.end[i]))));
+  return mask;
+}
+
+}  // namespace
+}  // namespace ringsched::cpu

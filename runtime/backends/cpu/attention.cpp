@@ -1,0 +1,75 @@
+// From the public functions to the drivers and the kernels that they are given.
+#include "attention.hpp"
+
+#include "amx.hpp"
+#include "drivers.hpp"
+#include "isa.hpp"
+
+namespace ringsched::cpu {
+
+namespace {
+
+// The environment is read once.
+Isa chosen(Element element) {
+  static const Isa kFloats = best_isa(Element::Fp32);
+  static const Isa kBf16 = best_isa(Element::Bf16);
+  return element == Element::Bf16 ? kBf16 : kFloats;
+}
+
+const Kernels& kernels(Isa isa) {
+#if defined(RINGSCHED_X86)
+  if (isa == Isa::Avx2) return avx2_kernels();
+  if (isa == Isa::Avx512 || isa == Isa::Amx) return avx512_kernels();
+#else
+  static_cast<void>(isa);
+#endif
+  return portable_kernels();
+}
+
+#if defined(RINGSCHED_AMX)
+bool tiles_take(Isa isa, const Shape& shape) {
+  return isa == Isa::Amx && shape.element == Element::Bf16 && shape.scale != 0;
+}
+#endif
+
+}  // namespace
+
+void attend_with(Isa isa, const Shape& shape, const Tile& tile, const void* query, const void* key,
+                 const void* value, float* output, float* lse, Scratch& scratch) {
+  if (tile.query_rows.empty()) return;
+  const ForwardCall call{shape, tile, query, key, value, output, lse};
+#if defined(RINGSCHED_AMX)
+  if (tiles_take(isa, shape) && amx_forward(call, scratch.memory())) return;
+#endif
+  forward(kernels(isa), call, scratch.memory());
+}
+
+void attend_backward_with(Isa isa, const Shape& shape, const Tile& tile, const void* query,
+                          const void* key, const void* value, const void* output_gradient,
+                          const float* lse, const float* delta, float* query_gradient,
+                          float* key_gradient, float* value_gradient, Scratch& scratch) {
+  const BackwardCall call{
+      shape, tile,  query,          key,          value,         output_gradient,
+      lse,   delta, query_gradient, key_gradient, value_gradient};
+#if defined(RINGSCHED_AMX)
+  if (tiles_take(isa, shape) && amx_backward(call, scratch.memory())) return;
+#endif
+  backward(kernels(isa), call, scratch.memory());
+}
+
+void attend(const Shape& shape, const Tile& tile, const void* query, const void* key,
+            const void* value, float* output, float* lse, Scratch& scratch) {
+  attend_with(chosen(shape.element), shape, tile, query, key, value, output, lse, scratch);
+}
+
+void attend_backward(const Shape& shape, const Tile& tile, const void* query, const void* key,
+                     const void* value, const void* output_gradient, const float* lse,
+                     const float* delta, float* query_gradient, float* key_gradient,
+                     float* value_gradient, Scratch& scratch) {
+  attend_backward_with(chosen(shape.element), shape, tile, query, key, value, output_gradient, lse,
+                       delta, query_gradient, key_gradient, value_gradient, scratch);
+}
+
+std::string_view attention_isa(Element element) { return name(chosen(element)); }
+
+}  // namespace ringsched::cpu

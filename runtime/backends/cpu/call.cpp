@@ -1,0 +1,36 @@
+#include "call.hpp"
+
+namespace ringsched::cpu {
+
+TileSize size_of(const Shape& shape, const Tile& tile) {
+  return {.keys = static_cast<std::int32_t>(tile.key_rows.size()),
+          .rows = tile.query_rows.size() * (shape.heads / shape.kv_heads)};
+}
+
+void fill_query_block(const Shape& shape, const Tile& tile, std::uint32_t kv_head,
+                      std::size_t first, std::int32_t count, QueryBlock& block) {
+  const std::size_t rows = tile.query_rows.size();
+  const std::size_t first_head = std::size_t{kv_head} * (shape.heads / shape.kv_heads);
+  block.count = count;
+  for (std::int32_t r = 0; r < count; ++r) {
+    const std::size_t at = first + static_cast<std::size_t>(r);
+    const std::size_t head = first_head + at / rows;
+    const std::size_t row = at % rows;
+    const auto from = static_cast<std::size_t>(tile.query_rows[row]);
+    block.visible[r] = &tile.visible[row];
+    block.in_matrix[r] = (from * shape.heads + head) * shape.head_dim;
+    block.in_tile[r] = (row * shape.heads + head) * shape.head_dim;
+    block.statistic[r] = row * shape.heads + head;
+  }
+}
+
+void find_key_rows(const Shape& shape, const Tile& tile, std::uint32_t kv_head, std::int32_t first,
+                   std::int32_t count, std::size_t* offsets) {
+  const auto rows = tile.key_rows.subspan(static_cast<std::size_t>(first));
+  for (std::int32_t j = 0; j < count; ++j) {
+    const auto row = static_cast<std::size_t>(rows[static_cast<std::size_t>(j)]);
+    offsets[j] = (row * shape.kv_heads + kv_head) * shape.head_dim;
+  }
+}
+
+}  // namespace ringsched::cpu

@@ -1,0 +1,16 @@
+#define RINGSCHED_LANES 8
+#define RINGSCHED_VECTORS 2
+#include "simd_multiply.hpp"
+#include "simd_pack.hpp"
+#include "simd_softmax.hpp"
+
+namespace ringsched::cpu {
+
+const Kernels& avx2_kernels() {
+  static constexpr Kernels kKernels = {kWidth,        kLanes,       pack,
+                                       transpose,     unpack,       product<false>,
+                                       product<true>, exponentials, probabilities};
+  return kKernels;
+}
+
+}  // namespace ringsched::cpu

@@ -1,0 +1,32 @@
+// The buffers of a Scratch: they grow, and hold zeros when new.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention.hpp"
+
+namespace ringsched::cpu {
+
+struct Scratch::Memory {
+  static constexpr std::size_t kBuffers = 16;
+  struct Buffer {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  Buffer buffers[kBuffers];
+  std::size_t used = 0;
+
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  // The buffers are handed out again, in the same order: what is asked for first comes first.
+  void restart() { used = 0; }
+  // At least so many bytes, aligned to 64.
+  void* bytes(std::size_t count);
+  float* floats(std::size_t count);
+};
+
+}  // namespace ringsched::cpu
