@@ -77,8 +77,13 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     for (unsigned attempt = 0; attempt < 1000; ++attempt) {
       const auto folder = std::filesystem::path(target_).parent_path();
       aside_ = (folder / fmt::format(".ringsched-{}-{}", ::getpid(), attempt)).string();
+      note(aside_);  // before it is there: a signal may come in between
       file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (file_ >= 0 || errno != EEXIST) break;
+      if (file_ >= 0) break;
+      const int why = errno;
+      forget(aside_);
+      errno = why;
+      if (why != EEXIST) break;
     }
   }
   if (file_ < 0) {
@@ -86,7 +91,6 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     fail("cannot write {}: {}", target_, std::strerror(errno));
   }
   if (aside_.empty()) return;
-  note(aside_);
   struct stat before {};
   if (::stat(target_.c_str(), &before) == 0) ::fchmod(file_, before.st_mode & 07777);
 }

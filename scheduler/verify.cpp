@@ -66,26 +66,4 @@ ControlIndex::ControlIndex(const Plan& plan)
   for (std::size_t t = 1; t < first_.size(); ++t) first_[t] += first_[t - 1];
 }
 
-std::string name_of(Region r) {
-  return r.count == 1 ? fmt::format("chunk {}", r.first.value)
-                      : fmt::format("chunks {}-{}", r.first.value, r.end() - 1);
-}
-
-std::string name_of(const Plan& plan, TaskId id) {
-  const Task& t = plan.tasks[id.value];
-  const auto region = [&](RegionId r) {
-    return r.value < plan.regions.size() ? name_of(plan.regions[r.value]) : "no chunk";
-  };
-  std::string what(to_text(t.kind));
-  if (is_attend(t.kind)) {
-    what += fmt::format(" of query {} with key {}", region(t.region), region(t.keys));
-  } else {
-    what += fmt::format(" of {} {}", to_text(t.makes), region(t.region));
-  }
-  if (is_transfer(t.kind) && t.peer.value < plan.tasks.size())
-    what += fmt::format(" {} worker {}", t.kind == TaskKind::Send ? "to" : "from",
-                        plan.tasks[t.peer.value].worker_index);
-  return fmt::format("task {} (worker {}, step {}, {})", id.value, t.worker_index, t.step, what);
-}
-
 }  // namespace ringsched

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/verify.hpp"
 
 namespace ringsched {
@@ -50,10 +51,6 @@ class Findings {
   std::vector<Violation> list_;
   bool more_ = false;
 };
-
-// "task 17 (worker 3, step 2, attend of query chunk 3 with key chunk 1)"
-std::string name_of(const Plan&, TaskId);
-std::string name_of(Region);  // "chunk 3", "chunks 4-5"
 
 // The tasks of each (worker, lane) in program order.
 struct Lanes {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "happens_before.hpp"
+#include "ringsched/scheduler/lifetimes.hpp"
 #include "verify_internal.hpp"
 
 namespace ringsched {
@@ -24,6 +25,28 @@ class MemoryCheck {
   MemoryCheck(const Plan& plan, const Lanes& lanes, const ControlIndex& controls,
               Findings& findings)
       : plan_(plan), lanes_(lanes), controls_(controls), findings_(findings) {}
+
+  std::vector<Lifetime> lifetimes() {
+    place_tasks();
+    find_earliest();
+    find_latest();
+    std::vector<Lifetime> out(plan_.initial.size() + 2 * plan_.tasks.size());
+    std::fill_n(out.begin(), plan_.initial.size(), Lifetime{0, Lifetime::kAlways});
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+      for (std::uint32_t n = 0; n < outputs_of(plan_.tasks[id].kind); ++n) {
+        // What nobody reads is never freed.
+        const std::uint32_t from = made_at({id});
+        out[plan_.output({id}, n).value] = {from, Lifetime::kAlways};
+      }
+    std::vector<std::uint32_t> freed(out.size(), 0);
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+      for (const TensorId input : plan_.tasks[id].inputs)
+        if (maker_of(input).valid())
+          freed[input.value] = std::max(freed[input.value], freed_by({id}));
+    for (std::size_t t = plan_.initial.size(); t < out.size(); ++t)
+      if (freed[t] > 0) out[t].until = std::max(freed[t], out[t].from);
+    return out;
+  }
 
   void run(std::vector<Bytes>& peak) {
     place_tasks();
@@ -284,6 +307,13 @@ void MemoryCheck::add_up(std::vector<Bytes>& peak) {
 void verify_memory(const Plan& plan, const Lanes& lanes, const ControlIndex& controls,
                    Findings& findings, std::vector<Bytes>& peak) {
   MemoryCheck(plan, lanes, controls, findings).run(peak);
+}
+
+std::vector<Lifetime> lifetimes(const Plan& plan) {
+  Findings none(plan, 1);
+  const Lanes lanes(plan);
+  const ControlIndex controls(plan);
+  return MemoryCheck(plan, lanes, controls, none).lifetimes();
 }
 
 }  // namespace ringsched
