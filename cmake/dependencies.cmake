@@ -55,6 +55,11 @@ ringsched_dependency(Cairo "${CAIRO_FOUND}" "${CAIRO_VERSION}" "libcairo2-dev pk
   "pictures as SVG and HTML, not as PDF and PNG")
 ringsched_dependency(Graphviz "${GRAPHVIZ_FOUND}" "${GRAPHVIZ_libgvc_VERSION}"
   "libgraphviz-dev pkg-config" "task graphs as dot files only")
+find_package(Threads REQUIRED)
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI QUIET COMPONENTS CXX)
+ringsched_dependency(MPI "${MPI_CXX_FOUND}" "${MPI_CXX_VERSION}" libopenmpi-dev
+  "runs in one process only")
 if(RINGSCHED_TESTS)
   find_package(GTest QUIET)
   find_package(Python3 3.9 QUIET COMPONENTS Interpreter)

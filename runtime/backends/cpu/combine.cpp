@@ -1,0 +1,70 @@
+#include "combine.hpp"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ringsched/runtime/numbers.hpp"
+
+namespace ringsched {
+
+void merge_partials(float* a, float* a_lse, const float* b, const float* b_lse, std::int64_t rows,
+                    std::uint32_t width) {
+  constexpr float nothing = -std::numeric_limits<float>::infinity();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* x = a + r * width;
+    const float* y = b + r * width;
+    const float la = a_lse[r], lb = b_lse[r];
+    if (lb == nothing) continue;
+    if (la == nothing) {
+      std::memcpy(x, y, width * sizeof(float));
+      a_lse[r] = lb;
+      continue;
+    }
+    // The share of b, and a log of a sum that cannot overflow.
+    const float share = 1 / (1 + std::exp(la - lb));
+    const float high = la > lb ? la : lb, low = la > lb ? lb : la;
+    a_lse[r] = high + std::log1p(std::exp(low - high));
+    for (std::uint32_t i = 0; i < width; ++i) x[i] += share * (y[i] - x[i]);
+  }
+}
+
+void add_to(float* a, const float* b, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) a[i] += b[i];
+}
+
+namespace {
+
+float bf16(std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); }
+
+// In eight sums at a time, so that the compiler may take them all at once.
+template <class T, class Number>
+float product(const float* x, const T* y, std::uint32_t width, Number number) {
+  constexpr std::uint32_t lanes = 8;
+  std::array<float, lanes> sums{};
+  std::uint32_t i = 0;
+  for (; i + lanes <= width; i += lanes)
+    for (std::uint32_t l = 0; l < lanes; ++l) sums[l] += x[i + l] * number(y[i + l]);
+  for (; i < width; ++i) sums[0] += x[i] * number(y[i]);
+  float sum = 0;
+  for (const float s : sums) sum += s;
+  return sum;
+}
+
+}  // namespace
+
+void row_products(const float* x, const std::byte* y, Dtype y_dtype, std::int64_t rows,
+                  std::uint32_t width, float* out) {
+  const auto* halves = reinterpret_cast<const std::uint16_t*>(y);
+  const auto* floats = reinterpret_cast<const float*>(y);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t at = r * width;
+    out[r] = y_dtype == Dtype::Fp32 ? product(x + at, floats + at, width, [](float v) { return v; })
+             : y_dtype == Dtype::Bf16 ? product(x + at, halves + at, width, bf16)
+                                      : product(x + at, halves + at, width, from_fp16);
+  }
+}
+
+}  // namespace ringsched

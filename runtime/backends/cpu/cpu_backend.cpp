@@ -1,0 +1,75 @@
+#include "ringsched/runtime/cpu_backend.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "backends/cpu/cpu_device.hpp"
+#include "combine.hpp"
+#include "ringsched/runtime/tensor_form.hpp"
+#include "transports/local.hpp"
+#include "visible.hpp"
+
+namespace ringsched {
+
+std::unique_ptr<Device> make_cpu_device(const Plan& plan, WorkerId worker, Control& control,
+                                        bool check_finite) {
+  return std::make_unique<CpuDevice>(plan, worker, control, check_finite);
+}
+
+std::unique_ptr<Transport> make_local_transport(const Plan& plan, const Control& control) {
+  return std::make_unique<LocalTransport>(plan, control);
+}
+
+// Chunk of keys by chunk, merged.
+void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTensor& tensor,
+                         std::span<std::byte> out) {
+  const Problem& p = plan.problem;
+  const Region region = plan.regions[tensor.region.value];
+  const Tokens rows = plan.layout.rows(region);
+  const auto bytes = [&](TensorKind kind, Tokens of) {
+    const TensorForm form = tensor_form(p, kind, of);
+    return static_cast<std::size_t>(form.at(2) + form.rows * form.row_bytes[2]);
+  };
+  std::vector<std::byte> query(bytes(TensorKind::Query, rows));
+  inputs.fill(TensorKind::Query, plan.layout, region, query);
+  const TensorForm form = tensor_form(p, TensorKind::Partial, rows);
+  auto* output = reinterpret_cast<float*>(out.data());
+  auto* lse = reinterpret_cast<float*>(out.data() + form.at(1));
+  std::fill_n(output, rows.value * p.heads * p.head_dim, 0.0f);
+  std::fill_n(lse, rows.value * p.heads, -std::numeric_limits<float>::infinity());
+
+  std::vector<std::int64_t> positions;
+  for (const TokenRange& range : plan.layout.ranges(region))
+    for (std::int64_t i = 0; i < range.count; ++i) positions.push_back(range.position(i));
+  std::vector<std::int32_t> query_rows(positions.size());
+  std::iota(query_rows.begin(), query_rows.end(), 0);
+  std::vector<float> partial(bytes(TensorKind::Partial, rows) / 4);
+  std::vector<std::byte> key_value;
+  cpu::Scratch scratch;
+  for (std::uint32_t c = 0; c < plan.layout.chunks.size(); ++c) {
+    const TokenRange& chunk = plan.layout.chunks[c];
+    if (chunk.count == 0) continue;
+    key_value.resize(bytes(TensorKind::KeyValue, {chunk.count}));
+    inputs.fill(TensorKind::KeyValue, plan.layout, {{c}, 1}, key_value);
+    std::vector<std::int64_t> keys;
+    std::vector<std::int32_t> key_rows(static_cast<std::size_t>(chunk.count));
+    for (std::int64_t i = 0; i < chunk.count; ++i) keys.push_back(chunk.position(i));
+    std::iota(key_rows.begin(), key_rows.end(), 0);
+    const auto visible = visible_keys(p.mask, positions, keys);
+    const TensorForm kv = tensor_form(p, TensorKind::KeyValue, {chunk.count});
+    cpu::attend(cpu_shape(p), {query_rows, key_rows, visible}, query.data(), key_value.data(),
+                key_value.data() + kv.at(1), partial.data(), partial.data() + form.at(1) / 4,
+                scratch);
+    merge_partials(output, lse, partial.data(), partial.data() + form.at(1) / 4,
+                   rows.value * p.heads, p.head_dim);
+  }
+}
+
+std::string cpu_instructions(Dtype dtype) {
+  Problem p;
+  p.dtype = dtype;
+  return std::string(cpu::attention_isa(cpu_shape(p).element));
+}
+
+}  // namespace ringsched

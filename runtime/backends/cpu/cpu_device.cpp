@@ -1,0 +1,137 @@
+#include "backends/cpu/cpu_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "ringsched/scheduler/task_name.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::uint32_t kNone = ~0u;
+constexpr std::size_t kPage = 4096;
+
+}  // namespace
+
+CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, bool check_finite)
+    : plan_(plan),
+      worker_(worker),
+      control_(control),
+      check_finite_(check_finite),
+      memory_(nullptr, [](std::byte* p) { std::free(p); }),
+      operations_(plan, control.flag()) {
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].worker() == worker) tasks_.push_back({id});
+  times_.resize(tasks_.size());
+  ended_.resize(tasks_.size());
+}
+
+CpuDevice::~CpuDevice() { join(); }
+
+std::byte* CpuDevice::allocate(Bytes bytes) {
+  const auto size = (static_cast<std::size_t>(bytes.value) + kPage) / kPage * kPage;
+  auto* block = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
+  if (!block)
+    throw RunFailed(fmt::format("worker {}: no memory for its tensors, {}", worker_.value,
+                                human(bytes)));
+  memory_.reset(block);
+  std::memset(block, 0, size);  // pages are there before anything is timed
+  return block;
+}
+
+void CpuDevice::upload(std::byte* to, std::span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+}
+void CpuDevice::download(std::span<std::byte> to, const std::byte* from) {
+  if (!to.empty()) std::memcpy(to.data(), from, to.size());
+}
+
+std::uint32_t CpuDevice::number(TaskId id) const {
+  return static_cast<std::uint32_t>(std::lower_bound(tasks_.begin(), tasks_.end(), id) -
+                                    tasks_.begin());
+}
+
+void CpuDevice::wait_for(Lane l, TaskId id) { lane(l).steps.emplace_back(Wait{number(id)}); }
+void CpuDevice::begin(Lane l, TaskId id) { lane(l).steps.emplace_back(Begin{number(id)}); }
+void CpuDevice::end(Lane l, TaskId id) { lane(l).steps.emplace_back(End{number(id)}); }
+void CpuDevice::compute(TaskId id, const Operands& operands) {
+  lane(plan_.tasks[id.value].lane).steps.emplace_back(Compute{id, operands});
+}
+void CpuDevice::call(Lane l, std::function<void()> what) {
+  lane(l).steps.emplace_back(std::move(what));
+}
+
+void CpuDevice::start(Clock::time_point zero) {
+  join();
+  zero_ = zero;
+  ended_.assign(ended_.size(), false);
+  for (LaneThread& l : lanes_) {
+    if (l.steps.empty()) continue;
+    l.finished = false;
+    l.thread = std::thread([this, &l] { run(l); });
+  }
+}
+
+bool CpuDevice::finished() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const LaneThread& l) { return l.finished.load(); });
+}
+
+void CpuDevice::join() {
+  for (LaneThread& l : lanes_)
+    if (l.thread.joinable()) l.thread.join();
+}
+
+std::int64_t CpuDevice::now() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - zero_).count();
+}
+
+TaskTime CpuDevice::time_of(TaskId id) const { return times_[number(id)]; }
+
+LaneState CpuDevice::state(Lane l) const {
+  const std::uint32_t at = lane(l).at.load(std::memory_order_acquire);
+  return at == kNone ? LaneState{} : LaneState{tasks_[at], lane(l).since.load()};
+}
+
+void CpuDevice::run(LaneThread& l) {
+  try {
+    std::this_thread::sleep_until(zero_);
+    for (const Step& step : l.steps) run_step(l, step);
+  } catch (const Stopped&) {
+  } catch (const std::exception& e) {
+    const std::uint32_t at = l.at.load();
+    control_.stop(at == kNone ? e.what()
+                              : fmt::format("{}: {}", name_of(plan_, tasks_[at]), e.what()));
+  }
+  l.finished = true;
+}
+
+void CpuDevice::run_step(LaneThread& l, const Step& step) {
+  if (const auto* wait = std::get_if<Wait>(&step)) {
+    std::unique_lock lock(guard_);
+    wait_until(control_, news_, lock, [&] { return ended_[wait->task]; });
+  } else if (const auto* begins = std::get_if<Begin>(&step)) {
+    if (control_.stopped()) throw Stopped{};
+    times_[begins->task].start = now();
+    l.since = times_[begins->task].start;
+    l.at.store(begins->task, std::memory_order_release);
+  } else if (const auto* ends = std::get_if<End>(&step)) {
+    times_[ends->task].end = now();
+    l.at.store(kNone, std::memory_order_release);
+    const std::lock_guard lock(guard_);
+    ended_[ends->task] = true;
+    news_.notify_all();
+  } else if (const auto* work = std::get_if<Compute>(&step)) {
+    operations_.perform(work->task, work->operands);
+    if (check_finite_) operations_.require_finite(work->task, work->operands);
+  } else {
+    std::get<std::function<void()>>(step)();
+  }
+}
+
+}  // namespace ringsched

@@ -1,0 +1,76 @@
+// A worker on a CPU: a thread for each lane.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "backends/cpu/operations.hpp"
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/device.hpp"
+
+namespace ringsched {
+
+class CpuDevice final : public Device {
+ public:
+  // The plan and the control are kept by reference. `check_finite`: what a task makes must be
+  // finite, or the run is stopped.
+  CpuDevice(const Plan&, WorkerId, Control&, bool check_finite);
+  ~CpuDevice() override;
+
+  std::byte* allocate(Bytes) override;
+  void upload(std::byte* to, std::span<const std::byte> from) override;
+  void download(std::span<std::byte> to, const std::byte* from) override;
+  void wait_for(Lane, TaskId) override;
+  void begin(Lane, TaskId) override;
+  void end(Lane, TaskId) override;
+  void compute(TaskId, const Operands&) override;
+  void call(Lane, std::function<void()>) override;
+  void start(Clock::time_point zero) override;
+  bool finished() const override;
+  void join() override;
+  TaskTime time_of(TaskId) const override;
+  LaneState state(Lane) const override;
+
+ private:
+  struct Wait { std::uint32_t task; };
+  struct Begin { std::uint32_t task; };
+  struct End { std::uint32_t task; };
+  struct Compute { TaskId task; Operands operands; };
+  using Step = std::variant<Wait, Begin, End, Compute, std::function<void()>>;
+  struct alignas(64) LaneThread {
+    std::vector<Step> steps;
+    std::thread thread;
+    std::atomic<std::uint32_t> at{~0u};  // the task it is at, as numbered here
+    std::atomic<std::int64_t> since{0};  // nanoseconds since the run began
+    std::atomic<bool> finished{true};
+  };
+
+  LaneThread& lane(Lane l) { return lanes_[static_cast<std::size_t>(l)]; }
+  const LaneThread& lane(Lane l) const { return lanes_[static_cast<std::size_t>(l)]; }
+  std::uint32_t number(TaskId) const;  // of a task among those of this worker
+  std::int64_t now() const;
+  void run(LaneThread&);
+  void run_step(LaneThread&, const Step&);
+
+  const Plan& plan_;
+  const WorkerId worker_;
+  Control& control_;
+  const bool check_finite_;
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
+  std::vector<TaskId> tasks_;  // of this worker, in order
+  std::vector<TaskTime> times_;
+  Clock::time_point zero_;
+  std::array<LaneThread, kLanes> lanes_;
+  CpuOperations operations_;
+
+  std::mutex guard_;
+  std::condition_variable news_;
+  std::vector<bool> ended_;  // guarded
+};
+
+}  // namespace ringsched

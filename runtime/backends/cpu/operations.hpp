@@ -1,0 +1,48 @@
+// What the tasks of a plan do to memory, on the calling thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "attention.hpp"
+#include "ringsched/runtime/device.hpp"
+
+namespace ringsched {
+
+cpu::Shape cpu_shape(const Problem&);
+
+class CpuOperations {
+ public:
+  // `stopped`: kernels that take long look at it and give up.
+  CpuOperations(const Plan&, const std::atomic<bool>& stopped);
+
+  // Throws Stopped.
+  void perform(TaskId, const Operands&);
+  // Throws RunFailed where a number of what the task made is none: not finite, other than the
+  // log-sum-exp of rows that see nothing.
+  void require_finite(TaskId, const Operands&) const;
+
+ private:
+  struct Keys {  // of a tile, in the order of their positions
+    std::vector<std::int64_t> positions;
+    std::vector<std::int32_t> rows;
+    bool in_order = true;  // that is their order in memory, too
+  };
+  Keys keys(Region part, Region whole) const;
+  std::vector<std::int64_t> positions(Region) const;
+  void attend(const Task&, const Operands&);
+  void attend_backward(const Task&, const Operands&);
+  void prepare(const Task&, const Operands&);
+  void merge(const Task&, const Operands&);
+  void reduce(const Task&, const Operands&);
+  std::int64_t rows(RegionId) const;
+
+  const Plan& plan_;
+  const std::atomic<bool>& stopped_;
+  const cpu::Shape shape_;
+  cpu::Scratch scratch_;
+  std::vector<float> spare_;
+};
+
+}  // namespace ringsched

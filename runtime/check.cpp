@@ -1,0 +1,190 @@
+#include "ringsched/runtime/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "reference.hpp"
+#include "ringsched/runtime/numbers.hpp"
+#include "ringsched/runtime/tensor_form.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::int64_t kSampled = 64;
+
+// A row of one head in a result.
+struct Place {
+  const Result* result = nullptr;
+  std::int64_t row = 0, token = 0;
+  std::uint32_t head = 0;
+};
+
+const float* matrix(const Plan& plan, const Result& r, std::size_t m, std::int64_t row) {
+  const TensorForm form = tensor_form(plan.problem, r.kind, plan.layout.rows(r.region));
+  return reinterpret_cast<const float*>(r.data + form.at(m, row));
+}
+
+// All rows of a kind, or so many of them at random.
+std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, TensorKind kind,
+                          std::uint32_t heads, std::int64_t most, std::uint64_t seed) {
+  std::vector<Place> all;
+  std::int64_t rows = 0;
+  for (const Result& r : results)
+    if (r.kind == kind) rows += plan.layout.rows(r.region).value;
+  const std::int64_t there = rows * heads;
+  std::mt19937_64 random(seed);
+  std::vector<std::int64_t> chosen;
+  if (most >= there) {
+    for (std::int64_t i = 0; i < there; ++i) chosen.push_back(i);
+  } else {
+    for (std::int64_t i = 0; i < most; ++i)
+      chosen.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(there)));
+    std::sort(chosen.begin(), chosen.end());
+  }
+  auto next = chosen.begin();
+  std::int64_t before = 0;
+  for (const Result& r : results) {
+    if (r.kind != kind) continue;
+    std::int64_t row = 0;
+    for (const TokenRange& range : plan.layout.ranges(r.region)) {
+      while (next != chosen.end() && *next / heads - before < row + range.count) {
+        const std::int64_t at = *next / heads - before;
+        all.push_back(
+            {&r, at, range.position(at - row), static_cast<std::uint32_t>(*next % heads)});
+        ++next;
+      }
+      row += range.count;
+    }
+    before += row;
+  }
+  return all;
+}
+
+class Tally {
+ public:
+  explicit Tally(std::string name) { of_.name = std::move(name); }
+  void look(const Place& p, float found, double expected, double bound) {
+    const bool same = std::isinf(expected) && static_cast<double>(found) == expected;
+    const double error = same ? 0 : std::abs(static_cast<double>(found) - expected);
+    if (std::isfinite(expected))
+      of_.largest_value = std::max(of_.largest_value, std::abs(expected));
+    of_.largest_error = std::isnan(error) ? error : std::max(of_.largest_error, error);
+    const double part = same ? 0 : error / bound;
+    if (part <= of_.of_bound || std::isnan(of_.of_bound)) return;
+    of_.of_bound = part;
+    of_.worst =
+        fmt::format("token {}, head {}, on worker {}", p.token, p.head, p.result->worker.value);
+  }
+  void count() { ++of_.rows; }
+  CheckedResults take() { return std::move(of_); }
+
+ private:
+  CheckedResults of_;
+};
+
+}  // namespace
+
+void CheckedResults::add(const CheckedResults& other) {
+  rows += other.rows;
+  largest_value = std::max(largest_value, other.largest_value);
+  if (std::isnan(other.largest_error) || other.largest_error > largest_error)
+    largest_error = other.largest_error;
+  if (!(other.of_bound <= of_bound)) {
+    of_bound = other.of_bound;
+    worst = other.worst;
+  }
+}
+
+bool is_small(const Problem& p) {
+  constexpr double pairs = 1 << 23;
+  const auto n = static_cast<double>(p.tokens.value);
+  return n * n * p.heads <= pairs;
+}
+
+bool needs_forward_rows(const Problem& p, const CheckOptions&) {
+  return p.pass != Pass::Forward && !is_small(p);
+}
+
+ForwardRows forward_rows(const Plan& plan, const Inputs& inputs,
+                         const std::vector<Result>& results) {
+  const Problem& p = plan.problem;
+  ForwardRows out;
+  const auto count = static_cast<std::size_t>(p.heads * p.tokens.value);
+  out.lse.assign(count, 0);
+  out.delta.assign(count, 0);
+  out.size.assign(count, 0);
+  std::vector<float> gradient(p.head_dim);
+  for (const Place& at : places(plan, results, TensorKind::Partial, p.heads,
+                                std::numeric_limits<std::int64_t>::max(), 0)) {
+    const auto i = static_cast<std::size_t>(at.head * p.tokens.value + at.token);
+    out.lse[i] = static_cast<double>(matrix(plan, *at.result, 1, at.row)[at.head]);
+    inputs.row(Matrix::OutputGradient, at.token, at.head, gradient);
+    const float* output = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
+    for (std::uint32_t d = 0; d < p.head_dim; ++d) {
+      const double term = static_cast<double>(gradient[d]) * static_cast<double>(output[d]);
+      out.delta[i] += term;
+      out.size[i] += std::abs(term);
+    }
+  }
+  return out;
+}
+
+std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs,
+                                          const std::vector<Result>& results,
+                                          const CheckOptions& options, const ForwardRows& forward) {
+  const Problem& p = plan.problem;
+  const std::int64_t most = options.rows > 0 ? options.rows
+                            : is_small(p)    ? std::numeric_limits<std::int64_t>::max()
+                                             : kSampled;
+  Reference reference(p, inputs);
+  std::vector<CheckedResults> out;
+  if (p.pass != Pass::Backward) {
+    Tally outputs("output"), lses("log-sum-exp");
+    for (const Place& at :
+         places(plan, results, TensorKind::Partial, p.heads, most, options.seed)) {
+      const ReferenceRow row = reference.output(at.token, at.head);
+      const float* found = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
+      for (std::size_t d = 0; d < row.value.size(); ++d)
+        outputs.look(at, found[d], row.value[d], row.bound[d]);
+      lses.look(at, matrix(plan, *at.result, 1, at.row)[at.head], row.lse, row.lse_bound);
+      outputs.count();
+      lses.count();
+    }
+    out.push_back(outputs.take());
+    out.push_back(lses.take());
+  }
+  if (p.pass == Pass::Forward) return out;
+  Tally queries("query gradient"), keys("key gradient"), values("value gradient");
+  for (const Place& at :
+       places(plan, results, TensorKind::QueryGradient, p.heads, most, options.seed + 1)) {
+    const ReferenceRow row = reference.query_gradient(at.token, at.head);
+    const float* found = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
+    for (std::size_t d = 0; d < row.value.size(); ++d)
+      queries.look(at, found[d], row.value[d], row.bound[d]);
+    queries.count();
+  }
+  for (const Place& at :
+       places(plan, results, TensorKind::KeyValueGradient, p.kv_heads, most, options.seed + 2)) {
+    ReferenceRow key, value;
+    reference.key_value_gradients(at.token, at.head, forward, key, value);
+    for (std::size_t m = 0; m < 2; ++m) {
+      const ReferenceRow& row = m == 0 ? key : value;
+      const float* found = matrix(plan, *at.result, m, at.row) + at.head * p.head_dim;
+      for (std::size_t d = 0; d < row.value.size(); ++d)
+        (m == 0 ? keys : values).look(at, found[d], row.value[d], row.bound[d]);
+    }
+    keys.count();
+    values.count();
+  }
+  for (Tally* t : {&queries, &keys, &values}) out.push_back(t->take());
+  return out;
+}
+
+}  // namespace ringsched

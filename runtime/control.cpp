@@ -1,0 +1,17 @@
+#include "ringsched/runtime/control.hpp"
+
+namespace ringsched {
+
+void Control::stop(const std::string& why) {
+  const std::lock_guard lock(guard_);
+  if (stopped()) return;
+  why_ = why;
+  stopped_.store(true, std::memory_order_release);
+}
+
+std::string Control::why() const {
+  const std::lock_guard lock(guard_);
+  return why_;
+}
+
+}  // namespace ringsched

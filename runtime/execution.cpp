@@ -1,0 +1,264 @@
+#include "ringsched/runtime/execution.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "ringsched/runtime/tensor_form.hpp"
+#include "ringsched/scheduler/task_name.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long lanes may take to give up: a kernel that runs is not interrupted.
+constexpr auto kGivingUp = 4s;
+
+}  // namespace
+
+Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDevice& make_device,
+                     Transport& transport, Control& control, const FillTensor& fill)
+    : plan_(plan),
+      mine_(std::move(mine)),
+      transport_(transport),
+      control_(control),
+      memory_(plan_memory(plan)),
+      devices_(plan.problem.workers),
+      blocks_(plan.problem.workers) {
+  for (const WorkerId w : mine_) {
+    devices_[w.value] = make_device(w);
+    blocks_[w.value] = devices_[w.value]->allocate(memory_.size[w.value]);
+  }
+  fill_all(fill);
+  for (std::uint32_t t = 0; t < plan.initial.size(); ++t) {
+    const InitialTensor& tensor = plan.initial[t];
+    if (!devices_[tensor.worker.value]) continue;
+    if (tensor.kind == TensorKind::Partial)  // a plan of the backward pass alone begins with it
+      results_.push_back(
+          {tensor.kind, tensor.worker, plan.regions[tensor.region.value], place({t})});
+  }
+  std::vector<std::vector<TaskId>> tasks(plan.problem.workers);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    tasks[plan.tasks[id].worker_index].push_back({id});
+  for (const WorkerId w : mine_) enqueue(w, tasks[w.value]);
+}
+
+Execution::~Execution() {
+  control_.stop("the run was given up");
+  for (const WorkerId w : mine_)
+    if (devices_[w.value]) devices_[w.value]->join();
+}
+
+void Execution::fill_all(const FillTensor& fill) {
+  std::atomic<std::uint32_t> next{0};
+  std::exception_ptr wrong;
+  std::mutex guard;
+  const auto work = [&] {
+    std::vector<std::byte> host;
+    try {
+      for (std::uint32_t t = next++; t < plan_.initial.size(); t = next++) {
+        const InitialTensor& tensor = plan_.initial[t];
+        Device* const device = devices_[tensor.worker.value].get();
+        if (!device) continue;
+        host.resize(static_cast<std::size_t>(plan_.bytes(tensor.kind, tensor.region).value));
+        fill(tensor, host);
+        device->upload(place({t}), host);
+      }
+    } catch (...) {
+      const std::lock_guard lock(guard);
+      wrong = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
+  if (wrong) std::rethrow_exception(wrong);
+}
+
+std::byte* Execution::place(TensorId t) const {
+  return blocks_[plan_.tensor(t).worker.value] + memory_.offset[t.value];
+}
+
+Operands Execution::operands(TaskId id) const {
+  const Task& task = plan_.tasks[id.value];
+  Operands out;
+  for (std::size_t i = 0; i < task.inputs.size(); ++i)
+    if (task.inputs[i].valid()) out.inputs[i] = place(task.inputs[i]);
+  for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n)
+    out.outputs[n] = place(plan_.output(id, n));
+  return out;
+}
+
+// The rows of a tensor that a transfer moves. A receive makes a tensor of just these.
+Message Execution::message(TaskId id) const {
+  const Task& task = plan_.tasks[id.value];
+  Message m;
+  m.sends = task.kind == TaskKind::Send;
+  m.task = m.sends ? id : task.peer;
+  m.peer = plan_.tasks[task.peer.value].worker();
+  const Region region = plan_.regions[task.region.value];
+  const TensorId tensor = m.sends ? task.inputs[0] : plan_.output(id);
+  const Region whole = plan_.regions[plan_.tensor(tensor).region.value];
+  const TensorForm form = tensor_form(plan_.problem, task.makes, plan_.layout.rows(whole));
+  const std::int64_t first = rows_before(plan_.layout, region, whole);
+  const std::int64_t rows = plan_.layout.rows(region).value;
+  for (std::size_t i = 0; i < m.piece.size(); ++i) {
+    m.piece[i] = place(tensor) + form.at(i, first);
+    m.bytes[i] = rows * form.row_bytes[i];
+  }
+  return m;
+}
+
+// Puts the tasks of one worker on its lanes, groups as groups.
+class Execution::Queue {
+ public:
+  Queue(Execution& run, WorkerId worker)
+      : run_(run), plan_(run.plan_), worker_(worker), device_(*run.devices_[worker.value]) {}
+
+  void add(TaskId id) {
+    const Task& task = plan_.tasks[id.value];
+    if (!task.with_previous) close(task.lane);
+    if (is_transfer(task.kind)) {
+      open(task.lane).push_back(id);
+      return;
+    }
+    wait_for_needs({id}, task.lane);
+    device_.begin(task.lane, id);
+    if (task.kind != TaskKind::Output) device_.compute(id, run_.operands(id));
+    device_.end(task.lane, id);
+  }
+  void close_all() {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) close(static_cast<Lane>(lane));
+  }
+
+ private:
+  std::vector<TaskId>& open(Lane lane) { return open_[static_cast<std::size_t>(lane)]; }
+
+  void close(Lane lane) {
+    const std::vector<TaskId> members = std::exchange(open(lane), {});
+    if (members.empty()) return;
+    wait_for_needs(members, lane);
+    std::vector<Message> messages;
+    for (const TaskId id : members) {
+      device_.begin(lane, id);
+      messages.push_back(run_.message(id));
+    }
+    run_.transport_.exchange(device_, worker_, lane, std::move(messages));
+    for (const TaskId id : members) device_.end(lane, id);
+  }
+
+  // Of each other lane the last task that is needed: those before it have ended as well.
+  void wait_for_needs(const std::vector<TaskId>& tasks, Lane lane) {
+    std::array<TaskId, kLanes> latest{};
+    const auto need = [&](TaskId other) {
+      const Lane there = plan_.tasks[other.value].lane;
+      TaskId& last = latest[static_cast<std::size_t>(there)];
+      if (there != lane && (!last.valid() || last < other)) last = other;
+    };
+    for (const TaskId id : tasks) {
+      for (const TensorId input : plan_.tasks[id.value].inputs)
+        if (input.valid() && plan_.producer(input).valid()) need(plan_.producer(input));
+      const auto [first, end] = std::equal_range(
+          plan_.controls.begin(), plan_.controls.end(), ControlEdge{{}, id},
+          [](const ControlEdge& a, const ControlEdge& b) { return a.after < b.after; });
+      for (auto e = first; e != end; ++e) need(e->before);
+    }
+    for (std::size_t there = 0; there < kLanes; ++there) {
+      if (!latest[there].valid()) continue;
+      // What is waited for must be on its lane already: a stream knows nothing of the future.
+      if (!open_[there].empty() && open_[there].front() <= latest[there])
+        close(static_cast<Lane>(there));
+      device_.wait_for(lane, latest[there]);
+    }
+  }
+
+  Execution& run_;
+  const Plan& plan_;
+  const WorkerId worker_;
+  Device& device_;
+  std::array<std::vector<TaskId>, kLanes> open_;  // groups that may still grow
+};
+
+void Execution::enqueue(WorkerId worker, const std::vector<TaskId>& tasks) {
+  Queue queue(*this, worker);
+  for (const TaskId id : tasks) {
+    queue.add(id);
+    const Task& task = plan_.tasks[id.value];
+    if (task.kind != TaskKind::Output) continue;
+    const Tensor made = plan_.tensor(task.inputs[0]);
+    results_.push_back(
+        {made.kind, worker, plan_.regions[made.region.value], place(task.inputs[0])});
+  }
+  queue.close_all();
+}
+
+// The lanes that have been at one task for longest: what a run that does not end waits for.
+std::string Execution::pending(std::chrono::nanoseconds after) const {
+  constexpr std::size_t kNamed = 4;
+  std::vector<LaneState> states;
+  for (const WorkerId w : mine_)
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane)
+      if (const LaneState s = devices_[w.value]->state(static_cast<Lane>(lane)); s.task.valid())
+        states.push_back(s);
+  std::stable_sort(states.begin(), states.end(),
+                   [](const LaneState& a, const LaneState& b) { return a.since < b.since; });
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kNamed, states.size()); ++i)
+    out += fmt::format("{}{}, for {}", out.empty() ? "" : "; ", name_of(plan_, states[i].task),
+                       duration({1000 * (after.count() - states[i].since)}));
+  if (states.size() > kNamed) out += fmt::format("; and {} more", states.size() - kNamed);
+  return out.empty() ? "nothing" : out;
+}
+
+std::chrono::nanoseconds Execution::lead() const { return 2ms + kLanes * mine_.size() * 100us; }
+
+void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
+                    const std::function<void(const std::string&)>& hung) {
+  transport_.begin_run();
+  for (const WorkerId w : mine_) devices_[w.value]->start(zero);
+  const auto all_finished = [&] {
+    return std::all_of(mine_.begin(), mine_.end(),
+                       [&](WorkerId w) { return devices_[w.value]->finished(); });
+  };
+  auto nap = 20us;
+  Clock::time_point stopped_at{};
+  while (!all_finished()) {
+    const Clock::time_point now = Clock::now();
+    if (now - zero > deadline && !control_.stopped())
+      control_.stop(fmt::format("not finished after {}; pending: {}",
+                                duration({1000 * std::chrono::nanoseconds(deadline).count()}),
+                                pending(now - zero)));
+    if (control_.interrupted() != 0 && !control_.stopped())
+      control_.stop(fmt::format("ended by signal {}; pending: {}", control_.interrupted(),
+                                pending(now - zero)));
+    if (control_.stopped()) {
+      if (stopped_at == Clock::time_point{}) stopped_at = now;
+      if (now - stopped_at > kGivingUp) hung(control_.why());
+    }
+    std::this_thread::sleep_for(nap);
+    nap = std::min<std::chrono::microseconds>(2 * nap, 2ms);
+  }
+  for (const WorkerId w : mine_) devices_[w.value]->join();
+  if (control_.stopped()) throw RunFailed(control_.why());
+}
+
+void Execution::add_times(Timeline& timeline) const {
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+    const auto& device = devices_[plan_.tasks[id].worker_index];
+    if (!device) continue;
+    const TaskTime t = device->time_of({id});
+    timeline.tasks[id].start_ps = 1000 * t.start;
+    timeline.tasks[id].end_ps = 1000 * t.end;
+  }
+}
+
+}  // namespace ringsched

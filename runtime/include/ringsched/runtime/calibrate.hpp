@@ -1,0 +1,48 @@
+// Measures this machine: how long the tasks of plans take on its CPU, by shape, and messages
+// between its workers, by size. All cores are at work meanwhile, as they are in a run.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ringsched/scheduler/problem.hpp"
+
+namespace ringsched {
+
+struct MeasuredKernel {
+  bool backward = false, causal = false;
+  Dtype dtype = Dtype::Bf16;
+  std::uint32_t head_dim = 128;
+  std::vector<std::int64_t> tokens;
+  std::vector<double> tflops;  // of one core; 4 d forward, 10 d backward for each visible pair
+};
+
+struct MeasuredMessage {
+  std::int64_t bytes = 0;
+  double gb_per_s = 0;
+};
+
+struct CpuFigures {
+  unsigned cores = 1;
+  std::string instructions;    // of bf16 attention
+  double memory_gb_per_s = 0;  // of a merge on each core, at merge_bytes for each element
+  double merge_bytes = 12, reduce_bytes = 12, prepare_bytes = 4;
+  double task_us = 0;        // to go from task to task
+  double copy_gb_per_s = 0;  // all cores copying
+  double latency_us = 0;     // of an empty message
+  std::vector<MeasuredMessage> messages;
+  std::vector<MeasuredKernel> kernels;
+};
+
+struct CalibrationOptions {
+  unsigned cores = 0;  // 0: all
+  std::vector<std::uint32_t> head_dims = {64, 128};
+  std::int64_t most_tokens = 2048;
+};
+
+// `progress` is told what is being measured, and how much of all is done.
+CpuFigures measure_cpu(const CalibrationOptions&,
+                       const std::function<void(const std::string&, double)>& progress);
+
+}  // namespace ringsched

@@ -1,0 +1,52 @@
+// How a run is stopped. Whoever meets a failure says so here; everybody else looks here whenever
+// they wait, and gives up. So a run that cannot go on ends, everywhere and soon.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace ringsched {
+
+// A run that did not come to its end: a peer died, time ran out, a number was not finite.
+class RunFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Control {
+ public:
+  bool stopped() const { return stopped_.load(std::memory_order_acquire); }
+  // The first reason is kept.
+  void stop(const std::string& why);
+  std::string why() const;
+  // For signal handlers: the run is stopped soon, with what was pending as the reason.
+  void interrupt(int signal) { signal_.store(signal); }
+  int interrupted() const { return signal_.load(); }
+  // For kernels that look for it between their blocks.
+  const std::atomic<bool>& flag() const { return stopped_; }
+
+ private:
+  std::atomic<bool> stopped_{false};
+  std::atomic<int> signal_{0};
+  mutable std::mutex guard_;
+  std::string why_;
+};
+
+// Thrown inside a lane to leave it; never seen outside a run.
+struct Stopped {};
+
+// Waits on `condition` until `ready()`, looking at `control` now and then. `lock` is held by the
+// caller. Throws Stopped.
+template <class Condition, class Lock, class Ready>
+void wait_until(const Control& control, Condition& condition, Lock& lock, Ready ready) {
+  constexpr std::chrono::milliseconds look{20};
+  while (!ready()) {
+    if (control.stopped()) throw Stopped{};
+    condition.wait_for(lock, look);
+  }
+}
+
+}  // namespace ringsched

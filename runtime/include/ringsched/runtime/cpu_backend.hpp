@@ -1,0 +1,29 @@
+// Workers on this machine's CPU.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/device.hpp"
+#include "ringsched/runtime/inputs.hpp"
+#include "ringsched/runtime/transport.hpp"
+
+namespace ringsched {
+
+// The plan and the control are kept by reference. `check_finite`: what a task makes must be finite,
+// or the run is stopped.
+std::unique_ptr<Device> make_cpu_device(const Plan&, WorkerId, Control&, bool check_finite);
+
+// Between workers of this process.
+std::unique_ptr<Transport> make_local_transport(const Plan&, const Control&);
+
+// The forward result that a plan of the backward pass alone begins with.
+void fill_forward_result(const Plan&, const Inputs&, const InitialTensor&, std::span<std::byte>);
+
+// The instructions that attention uses here: "avx512", "amx", ...
+std::string cpu_instructions(Dtype);
+
+}  // namespace ringsched

@@ -1,0 +1,61 @@
+// What the executor asks of whatever computes: one worker's share of a device. It has a lane for
+// each lane of the plan; what is put on a lane runs in order, lanes run side by side, and putting
+// something there does not wait for it. A lane is a stream of a GPU, or a thread.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+// Where a task reads and writes, in memory of the device.
+struct Operands {
+  std::array<const std::byte*, 3> inputs{};
+  std::array<std::byte*, 2> outputs{};
+};
+
+// In nanoseconds since the run began.
+struct TaskTime {
+  std::int64_t start = 0, end = 0;
+};
+
+// What a lane is at: for messages about runs that do not end.
+struct LaneState {
+  TaskId task;           // none: it has ended, or not begun
+  std::int64_t since = 0;  // nanoseconds since the run began
+};
+
+using Clock = std::chrono::steady_clock;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // The block that holds all tensors of the worker. Called once. Throws RunFailed.
+  virtual std::byte* allocate(Bytes) = 0;
+  virtual void upload(std::byte* to, std::span<const std::byte> from) = 0;
+  virtual void download(std::span<std::byte> to, const std::byte* from) = 0;
+
+  // What follows on the lane starts once that task of this worker has ended.
+  virtual void wait_for(Lane, TaskId) = 0;
+  virtual void begin(Lane, TaskId) = 0;  // takes the time
+  virtual void end(Lane, TaskId) = 0;    // takes the time, and lets those go on who wait for it
+  virtual void compute(TaskId, const Operands&) = 0;  // on the lane of its task
+  // Something of the host's, in its turn; for transports that have no use for a stream.
+  virtual void call(Lane, std::function<void()>) = 0;
+  virtual void* stream(Lane) { return nullptr; }  // for those that have
+
+  // Lets the lanes run what was put on them, from the time `zero` on; may be done again and again.
+  virtual void start(Clock::time_point zero) = 0;
+  virtual bool finished() const = 0;  // all lanes have ended, or given up
+  virtual void join() = 0;
+  virtual TaskTime time_of(TaskId) const = 0;
+  virtual LaneState state(Lane) const = 0;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,73 @@
+// Executes a plan: any plan, with no line about any schedule. Each worker's tasks are put on the
+// lanes of its device in the order of the plan, with waits for what other lanes make; the rest is
+// the device's and the transport's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/device.hpp"
+#include "ringsched/runtime/memory_plan.hpp"
+#include "ringsched/runtime/transport.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+
+namespace ringsched {
+
+// A tensor that the computation as a whole results in, on a worker of this process.
+struct Result {
+  TensorKind kind = TensorKind::Partial;
+  WorkerId worker;
+  Region region;
+  const std::byte* data = nullptr;  // in memory of the worker's device
+};
+
+// Writes an initial tensor, as tensor_form() has it. Called for several at a time.
+using FillTensor = std::function<void(const InitialTensor&, std::span<std::byte>)>;
+using MakeDevice = std::function<std::unique_ptr<Device>(WorkerId)>;
+
+class Execution {
+ public:
+  // Of a plan that verifies, which is kept by reference. `mine` are the workers of this process.
+  // Allocates, fills what is there before the run, and puts all tasks on their lanes. Throws
+  // RunFailed.
+  Execution(const Plan&, std::vector<WorkerId> mine, const MakeDevice&, Transport&, Control&,
+            const FillTensor&);
+  ~Execution();
+
+  // Runs all from the time `zero` on, again if called again. Throws RunFailed when the run is
+  // stopped or has not ended `deadline` later, naming what was pending then. `hung` is called if
+  // even then some lane does not give up; it must not return.
+  void run(Clock::time_point zero, std::chrono::nanoseconds deadline,
+           const std::function<void(const std::string&)>& hung);
+  // How long before `zero` to call run(), so that all lanes are there.
+  std::chrono::nanoseconds lead() const;
+
+  // Times of the last run, of the tasks of this process; the others have none.
+  void add_times(Timeline&) const;
+  const std::vector<Result>& results() const { return results_; }
+  const MemoryPlan& memory() const { return memory_; }
+  Device& device(WorkerId w) { return *devices_[w.value]; }
+
+ private:
+  class Queue;
+  void fill_all(const FillTensor&);
+  void enqueue(WorkerId, const std::vector<TaskId>& tasks);
+  Operands operands(TaskId) const;
+  Message message(TaskId) const;
+  std::byte* place(TensorId) const;
+  std::string pending(std::chrono::nanoseconds after) const;
+
+  const Plan& plan_;
+  const std::vector<WorkerId> mine_;
+  Transport& transport_;
+  Control& control_;
+  MemoryPlan memory_;
+  std::vector<std::unique_ptr<Device>> devices_;  // by worker; none where another process has it
+  std::vector<std::byte*> blocks_;                // likewise
+  std::vector<Result> results_;
+};
+
+}  // namespace ringsched

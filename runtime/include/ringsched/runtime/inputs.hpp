@@ -1,0 +1,45 @@
+// The numbers a run computes with. Each follows from the seed and from where it belongs (tensor,
+// token, head, place), so every process makes its own shares and any row can be made again
+// anywhere, whatever the layout.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+enum class InputKind : std::uint8_t {
+  Normal,  // of mean 0 and variance 1
+  Large,   // queries and keys a hundred times that: one key takes all
+  Equal,   // all keys alike: every score of a query is the same
+  NotANumber,  // as Normal, but for one key of the last token
+};
+
+enum class Matrix : std::uint8_t { Query, Key, Value, OutputGradient };
+
+class Inputs {
+ public:
+  Inputs(const Problem&, std::uint64_t seed, InputKind = InputKind::Normal);
+
+  // As it lies in memory, so rounded to the problem's dtype.
+  float value(Matrix, std::int64_t token, std::uint32_t head, std::uint32_t place) const;
+  // A row of a head: head_dim numbers.
+  void row(Matrix, std::int64_t token, std::uint32_t head, std::span<float> out) const;
+  // The tokens of a region, as tensor_form() has it. Not for partials, which are computed.
+  void fill(TensorKind, const Layout&, Region, std::span<std::byte> out) const;
+
+ private:
+  void fill_matrix(Matrix, const Layout&, Region, std::uint32_t heads, std::byte* out) const;
+
+  const Problem problem_;
+  const std::uint64_t seed_;
+  const InputKind kind_;
+};
+
+InputKind parse_input_kind(std::string_view);
+
+}  // namespace ringsched

@@ -1,0 +1,25 @@
+// Where each tensor of a worker lies in the one block of memory that it takes for a run. Tensors
+// whose lifetimes do not meet share a place, so double buffering is nothing that a schedule or an
+// executor has to know of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+struct MemoryPlan {
+  static constexpr std::int64_t kNowhere = -1;
+  std::vector<std::int64_t> offset;  // by TensorId, bytes from the start of its worker's block
+  std::vector<Bytes> size;           // of each worker's block
+};
+
+// Every tensor begins at a multiple of this.
+inline constexpr std::int64_t kTensorAlignment = 64;
+
+// Of a plan that verifies.
+MemoryPlan plan_memory(const Plan&);
+
+}  // namespace ringsched

@@ -1,0 +1,31 @@
+// What the executor asks of whatever moves tensors between workers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "ringsched/runtime/device.hpp"
+
+namespace ringsched {
+
+// One end of a message. What is moved are some rows of each matrix of a tensor.
+struct Message {
+  bool sends = false;
+  TaskId task;  // of the send, at both ends
+  WorkerId peer;
+  std::array<std::byte*, 3> piece{};
+  std::array<std::int64_t, 3> bytes{};
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Puts a group on a lane of a worker: its messages are posted together when the lane comes to
+  // it, progress together, and the lane goes on once all are complete.
+  virtual void exchange(Device&, WorkerId, Lane, std::vector<Message>) = 0;
+  virtual void begin_run() = 0;  // before each run, when no lane runs
+};
+
+}  // namespace ringsched

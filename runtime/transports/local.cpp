@@ -1,0 +1,69 @@
+#include "transports/local.hpp"
+
+#include <cstring>
+#include <memory>
+
+namespace ringsched {
+
+LocalTransport::LocalTransport(const Plan& plan, const Control& control)
+    : control_(control), mailboxes_(plan.problem.workers) {}
+
+void LocalTransport::begin_run() {
+  for (Mailbox& box : mailboxes_) {
+    box.posted.clear();
+    box.taken.clear();
+  }
+}
+
+void LocalTransport::exchange(Device& device, WorkerId worker, Lane lane,
+                              std::vector<Message> messages) {
+  device.call(lane, [this, worker, messages = std::move(messages)] {
+    exchange_now(worker, messages);
+  });
+}
+
+void LocalTransport::exchange_now(WorkerId worker, const std::vector<Message>& messages) {
+  Mailbox& own = mailboxes_[worker.value];
+  std::vector<const Message*> receives;
+  for (const Message& m : messages) {
+    if (!m.sends) {
+      receives.push_back(&m);
+      continue;
+    }
+    Mailbox& other = mailboxes_[m.peer.value];
+    const std::lock_guard lock(other.guard);
+    other.posted.emplace(m.task.value, &m);
+    other.news.notify_all();
+  }
+  while (!receives.empty()) {
+    const Message* to = nullptr;
+    const Message* from = nullptr;
+    {
+      std::unique_lock lock(own.guard);
+      wait_until(control_, own.news, lock, [&] {
+        for (const Message* m : receives) {
+          const auto posted = own.posted.find(m->task.value);
+          if (posted == own.posted.end()) continue;
+          to = m;
+          from = posted->second;
+          own.posted.erase(posted);
+          return true;
+        }
+        return false;
+      });
+    }
+    for (std::size_t i = 0; i < to->piece.size(); ++i)
+      if (to->bytes[i] > 0)
+        std::memcpy(to->piece[i], from->piece[i], static_cast<std::size_t>(to->bytes[i]));
+    std::erase(receives, to);
+    Mailbox& other = mailboxes_[to->peer.value];
+    const std::lock_guard lock(other.guard);
+    other.taken.insert(to->task.value);
+    other.news.notify_all();
+  }
+  std::unique_lock lock(own.guard);
+  for (const Message& m : messages)
+    if (m.sends) wait_until(control_, own.news, lock, [&] { return own.taken.erase(m.task.value) > 0; });
+}
+
+}  // namespace ringsched

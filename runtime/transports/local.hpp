@@ -1,0 +1,39 @@
+// Messages between workers that are threads of one process: the receiver copies from where the
+// sender has it, once both ends are posted.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/transport.hpp"
+
+namespace ringsched {
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(const Plan&, const Control&);
+
+  void exchange(Device&, WorkerId, Lane, std::vector<Message>) override;
+  void begin_run() override;
+
+  // On the calling thread, until all are complete. Throws Stopped.
+  void exchange_now(WorkerId, const std::vector<Message>&);
+
+ private:
+  // What a worker is told: that something was posted to it, or taken from it.
+  struct Mailbox {
+    std::mutex guard;
+    std::condition_variable news;
+    std::unordered_map<std::uint32_t, const Message*> posted;  // to it, by send
+    std::unordered_set<std::uint32_t> taken;                   // from it
+  };
+
+  const Control& control_;
+  std::deque<Mailbox> mailboxes_;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,260 @@
+// Workers in several processes, perhaps on several machines: messages through MPI, by a thread that
+// does nothing else, so that they move while the workers compute. A module of its own, loaded when
+// it is asked for: the program itself needs no MPI.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "ringsched/runtime/world.hpp"
+#include "transports/local.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of one MPI message: counts are ints
+
+void check(int status, const char* what) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  throw RunFailed(fmt::format("{}: {}", what, std::string(text, static_cast<std::size_t>(length))));
+}
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(const Plan& plan, Control& control, const World& world)
+      : plan_(plan), control_(control), world_(world), local_(plan, control) {
+    thread_ = std::thread([this] { progress(); });
+  }
+  ~MpiTransport() override {
+    {
+      const std::lock_guard lock(guard_);
+      ends_ = true;
+    }
+    news_.notify_all();
+    thread_.join();
+  }
+
+  void begin_run() override { local_.begin_run(); }
+
+  void exchange(Device& device, WorkerId worker, Lane lane, std::vector<Message> all) override {
+    auto group = std::make_shared<Group>();
+    for (Message& m : all) (is_here(m.peer) ? group->here : group->elsewhere).push_back(m);
+    device.call(lane, [this, worker, group] {
+      if (!group->elsewhere.empty()) post(*group);
+      if (!group->here.empty()) local_.exchange_now(worker, group->here);
+      if (group->elsewhere.empty()) return;
+      std::unique_lock lock(guard_);
+      wait_until(control_, group->complete, lock, [&] { return group->open == 0; });
+    });
+  }
+
+ private:
+  struct Group {
+    std::vector<Message> here, elsewhere;
+    std::size_t open = 0;  // requests that are not complete; guarded
+    std::condition_variable complete;
+  };
+
+  bool is_here(WorkerId w) const {
+    return world_.rank_of(w, plan_.problem.workers) == world_.rank();
+  }
+
+  void post(Group& group) {
+    {
+      const std::lock_guard lock(guard_);
+      group.open = 1;  // until its requests are counted
+      posted_.push_back(&group);
+    }
+    news_.notify_all();
+  }
+
+  void progress() {
+    try {
+      while (true) {
+        std::vector<Group*> fresh;
+        {
+          std::unique_lock lock(guard_);
+          if (requests_.empty()) news_.wait(lock, [&] { return ends_ || !posted_.empty(); });
+          if (ends_) return;
+          fresh.assign(posted_.begin(), posted_.end());
+          posted_.clear();
+        }
+        for (Group* g : fresh) start(*g);
+        if (control_.stopped()) return;
+        if (!complete_some()) std::this_thread::sleep_for(20us);
+      }
+    } catch (const std::exception& e) {
+      control_.stop(e.what());
+    }
+  }
+
+  void start(Group& group) {
+    std::size_t started = 0;
+    const auto each = [&](bool sends) {
+      for (const Message& m : group.elsewhere)
+        if (m.sends == sends) started += start(group, m);
+    };
+    each(false);
+    each(true);
+    const std::lock_guard lock(guard_);
+    group.open += started - 1;
+    if (group.open == 0) group.complete.notify_all();
+  }
+
+  std::size_t start(Group& group, const Message& m) {
+    const int peer = static_cast<int>(world_.rank_of(m.peer, plan_.problem.workers));
+    const int tag = static_cast<int>(m.task.value);
+    std::size_t started = 0;
+    for (std::size_t i = 0; i < m.piece.size(); ++i)
+      for (std::int64_t at = 0; at < m.bytes[i]; at += kMostBytes) {
+        const int bytes = static_cast<int>(std::min(kMostBytes, m.bytes[i] - at));
+        MPI_Request request;
+        check(
+            m.sends
+                ? MPI_Isend(m.piece[i] + at, bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request)
+                : MPI_Irecv(m.piece[i] + at, bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request),
+            m.sends ? "MPI_Isend" : "MPI_Irecv");
+        requests_.push_back(request);
+        groups_.push_back(&group);
+        ++started;
+      }
+    return started;
+  }
+
+  bool complete_some() {
+    if (requests_.empty()) return false;
+    std::vector<int> done(requests_.size());
+    int count = 0;
+    check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done.data(),
+                       MPI_STATUSES_IGNORE),
+          "MPI_Testsome");
+    if (count == MPI_UNDEFINED || count == 0) return false;
+    {
+      const std::lock_guard lock(guard_);
+      for (int i = 0; i < count; ++i) {
+        Group& group = *groups_[static_cast<std::size_t>(done[static_cast<std::size_t>(i)])];
+        if (--group.open == 0) group.complete.notify_all();
+      }
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      requests_[kept] = requests_[i];
+      groups_[kept++] = groups_[i];
+    }
+    requests_.resize(kept);
+    groups_.resize(kept);
+    return true;
+  }
+
+  const Plan& plan_;
+  Control& control_;
+  const World& world_;
+  LocalTransport local_;
+  std::thread thread_;
+  std::vector<MPI_Request> requests_;  // of the thread, as is what follows
+  std::vector<Group*> groups_;         // whose they are
+
+  std::mutex guard_;
+  std::condition_variable news_;
+  std::deque<Group*> posted_;
+  bool ends_ = false;
+};
+
+class MpiWorld final : public World {
+ public:
+  MpiWorld() {
+    int level = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS ||
+        level < MPI_THREAD_SERIALIZED)
+      throw RunFailed("this MPI cannot be used from more than one thread");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int number = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &number);
+    rank_ = static_cast<std::uint32_t>(number);
+    MPI_Comm_size(MPI_COMM_WORLD, &number);
+    size_ = static_cast<std::uint32_t>(number);
+  }
+  ~MpiWorld() override { MPI_Finalize(); }
+
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t size() const override { return size_; }
+
+  std::vector<std::string> gather(const std::string& text) override {
+    const auto length = static_cast<int>(text.size());
+    std::vector<int> lengths(size_), first(size_, 0);
+    check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD),
+          "MPI_Allgather");
+    for (std::size_t r = 1; r < size_; ++r) first[r] = first[r - 1] + lengths[r - 1];
+    std::string all(static_cast<std::size_t>(first.back() + lengths.back()), '\0');
+    check(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), first.data(),
+                         MPI_CHAR, MPI_COMM_WORLD),
+          "MPI_Allgatherv");
+    std::vector<std::string> out;
+    for (std::size_t r = 0; r < size_; ++r)
+      out.push_back(
+          all.substr(static_cast<std::size_t>(first[r]), static_cast<std::size_t>(lengths[r])));
+    return out;
+  }
+
+  // Each process in turn asks rank 0 for the time; the quickest answer of many is the surest.
+  std::chrono::nanoseconds clock_offset() override {
+    constexpr int rounds = 60, tag = 0;
+    const auto now = [] {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+          .count();
+    };
+    long long offset = 0, quickest = 0;
+    for (std::uint32_t r = 1; r < size_; ++r)
+      for (int i = 0; i < rounds; ++i) {
+        long long time = 0;
+        if (rank_ == 0) {
+          check(MPI_Recv(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE),
+                "MPI_Recv");
+          time = now();
+          check(MPI_Send(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD),
+                "MPI_Send");
+        } else if (rank_ == r) {
+          const long long asked = now();
+          check(MPI_Send(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD), "MPI_Send");
+          check(MPI_Recv(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                "MPI_Recv");
+          const long long answered = now();
+          if (i > 0 && answered - asked >= quickest) continue;
+          quickest = answered - asked;
+          offset = time - (asked + quickest / 2);
+        }
+      }
+    return std::chrono::nanoseconds(offset);
+  }
+
+  std::unique_ptr<Transport> transport(const Plan& plan, Control& control) override {
+    void* most = nullptr;
+    int known = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
+    if (known != 0 && plan.tasks.size() > static_cast<std::size_t>(*static_cast<int*>(most)))
+      throw RunFailed(fmt::format("a plan of {} tasks: this MPI can tell {} messages apart",
+                                  plan.tasks.size(), *static_cast<int*>(most)));
+    return std::make_unique<MpiTransport>(plan, control, *this);
+  }
+
+ private:
+  std::uint32_t rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+
+}  // namespace ringsched
+
+extern "C" ringsched::World* ringsched_make_mpi_world() { return new ringsched::MpiWorld; }

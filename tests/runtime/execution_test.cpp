@@ -1,0 +1,283 @@
+// Plans executed for real, on threads, against attention in double precision.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "ringsched/runtime/check.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/runtime/execution.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/scheduler/verify.hpp"
+
+namespace ringsched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t heads,
+                std::uint32_t kv_heads, std::uint32_t dim, Dtype dtype, Pass pass,
+                const char* mask = "causal") {
+  Problem p;
+  p.workers = workers;
+  p.tokens = {tokens};
+  p.heads = heads;
+  p.kv_heads = kv_heads;
+  p.head_dim = dim;
+  p.dtype = dtype;
+  p.pass = pass;
+  p.mask = parse_mask(mask);
+  return p;
+}
+
+struct Ran {
+  std::vector<CheckedResults> checked;
+  Timeline timeline;
+  MemoryPlan memory;
+};
+
+Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = false,
+        std::chrono::nanoseconds deadline = 60s, std::int64_t rows = 0) {
+  Control control;
+  const Inputs inputs(plan.problem, 7, kind);
+  const auto transport = make_local_transport(plan, control);
+  std::vector<WorkerId> all;
+  for (std::uint32_t w = 0; w < plan.problem.workers; ++w) all.push_back({w});
+  Execution e(
+      plan, all, [&](WorkerId w) { return make_cpu_device(plan, w, control, finite); }, *transport,
+      control,
+      [&](const InitialTensor& t, std::span<std::byte> out) {
+        if (t.kind == TensorKind::Partial)
+          fill_forward_result(plan, inputs, t, out);
+        else
+          inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
+      });
+  const auto hung = [](const std::string& why) { FAIL() << "hung: " << why; };
+  e.run(Clock::now() + e.lead(), deadline, hung);
+  Ran out;
+  const ForwardRows forward = needs_forward_rows(plan.problem, {})
+                                  ? forward_rows(plan, inputs, e.results())
+                                  : ForwardRows{};
+  out.checked = check_results(plan, inputs, e.results(), {rows, 3}, forward);
+  out.timeline = timeline_of(plan, TimelineSource::Measured, "here");
+  e.add_times(out.timeline);
+  out.memory = e.memory();
+  return out;
+}
+
+void expect_right(const Ran& r, const std::string& what) {
+  ASSERT_FALSE(r.checked.empty());
+  for (const CheckedResults& c : r.checked) {
+    EXPECT_GT(c.rows, 0) << what << ": " << c.name;
+    EXPECT_TRUE(c.holds()) << what << ": " << c.name << " is off by " << c.largest_error << ", "
+                           << c.of_bound << " of what is allowed, at " << c.worst;
+  }
+}
+
+std::string described(const Plan& plan) {
+  const Problem& p = plan.problem;
+  return fmt::format("{} W={} tokens {} heads {}/{} x {} {} {} {}", plan.schedule, p.workers,
+                     p.tokens.value, p.heads, p.kv_heads, p.head_dim, to_text(p.dtype),
+                     to_text(p.mask), to_text(p.pass));
+}
+
+class EveryScheduleForReal : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryScheduleForReal, ComputesTheRightNumbers) {
+  const Schedule& schedule = find_schedule(GetParam());
+  // Uneven tokens, head ratios, dimensions, dtypes, masks and overlaps take turns.
+  constexpr std::pair<std::uint32_t, std::uint32_t> heads[] = {{4, 1}, {2, 2}, {6, 3}, {1, 1}};
+  constexpr std::uint32_t dims[] = {16, 5, 64, 32};
+  constexpr Dtype dtypes[] = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
+  constexpr const char* masks[] = {"causal", "full", "window:9", "prefix:3,window:7",
+                                   "documents:11,20,"};
+  std::uint32_t turn = 0;
+  for (std::uint32_t w = 1; w <= 12; ++w)
+    for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward})
+      for (const std::int64_t tokens : {std::int64_t{4} * w + 3, std::int64_t{60}}) {
+        ++turn;
+        std::string mask = masks[turn % 5];
+        if (mask.back() == ',') mask += std::to_string(tokens + 1000);
+        const auto [h, kv] = heads[turn % 4];
+        Problem p = problem(w, tokens, h, kv, dims[(turn / 2) % 4], dtypes[turn % 3], pass);
+        if (turn % 5 == 4) {
+          p.mask = tokens > 31 ? Mask::documents({{11}, {20}, {tokens - 31}}) : Mask::causal();
+        } else {
+          p.mask = parse_mask(mask);
+        }
+        const Overlap overlap = static_cast<Overlap>(turn % 3);
+        const Plan plan = limit_communication(build_plan(p, schedule), {overlap, 0});
+        ASSERT_TRUE(verify(plan).holds()) << described(plan);
+        const Ran r = run(plan, InputKind::Normal, true);
+        expect_right(r, described(plan));
+        if (HasFailure()) return;
+      }
+}
+
+TEST_P(EveryScheduleForReal, TakesLittleMoreMemoryThanVerifySays) {
+  for (std::uint32_t w : {1u, 2u, 3u, 5u, 8u, 16u})
+    for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward})
+      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
+        const Plan plan = limit_communication(
+            build_plan(problem(w, 64 * w, 8, 2, 64, Dtype::Bf16, pass), find_schedule(GetParam())),
+            {overlap, 0});
+        const Verification v = verify(plan);
+        const MemoryPlan memory = plan_memory(plan);
+        for (std::uint32_t i = 0; i < w; ++i) {
+          EXPECT_GE(memory.size[i], v.peak[i]) << described(plan);
+          EXPECT_LE(static_cast<double>(memory.size[i].value),
+                    1.15 * static_cast<double>(v.peak[i].value))
+              << described(plan) << " " << to_text(overlap) << " worker " << i;
+        }
+      }
+}
+
+TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
+  const Plan plan = limit_communication(
+      build_plan(problem(5, 101, 4, 2, 8, Dtype::Fp32, Pass::Both), find_schedule(GetParam())), {});
+  const Ran r = run(plan);
+  // A tensor is there from the start of its task to the end of the last that reads it.
+  struct Stay {
+    std::int64_t low, high, from, until;
+  };
+  std::map<std::uint32_t, std::vector<Stay>> stays;
+  std::vector<std::int64_t> until(plan.initial.size() + 2 * plan.tasks.size(), -1);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    for (const TensorId t : plan.tasks[id].inputs)
+      if (t.valid()) until[t.value] = std::max(until[t.value], r.timeline.tasks[id].end_ps);
+  for (std::uint32_t t = 0; t < until.size(); ++t) {
+    if (r.memory.offset[t] < 0) continue;
+    const Tensor tensor = plan.tensor({t});
+    const bool in_place =
+        tensor.producer.valid() &&
+        (plan.tasks[tensor.producer.value].kind == TaskKind::Merge ||
+         plan.tasks[tensor.producer.value].kind == TaskKind::Reduce) &&
+        r.memory.offset[plan.tasks[tensor.producer.value].inputs[0].value] == r.memory.offset[t];
+    const std::int64_t from = !tensor.producer.valid() ? 0
+                              : in_place ? r.timeline.tasks[tensor.producer.value].end_ps
+                                         : r.timeline.tasks[tensor.producer.value].start_ps;
+    const std::int64_t low = r.memory.offset[t];
+    stays[tensor.worker.value].push_back(
+        {low, low + plan.bytes(tensor.kind, tensor.region).value, from, until[t]});
+  }
+  for (const auto& [worker, all] : stays)
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j) {
+        const Stay &a = all[i], &b = all[j];
+        const bool share = a.low < b.high && b.low < a.high;
+        EXPECT_TRUE(!share || a.from >= b.until || b.from >= a.until) << "worker " << worker;
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtime, EveryScheduleForReal, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const Schedule& s : schedules()) names.emplace_back(s.name);
+                           return names;
+                         }()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Execution, TheErrorDoesNotGrowWithTheWorkers) {
+  for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
+    double first = 0;
+    for (const std::uint32_t w : {1u, 8u, 64u}) {
+      const Plan plan = limit_communication(
+          build_plan(problem(w, 512, 2, 1, 32, dtype, Pass::Both), find_schedule("ring")), {});
+      const Ran r = run(plan);
+      expect_right(r, described(plan));
+      if (w == 1) first = r.checked[0].largest_error;
+      EXPECT_LT(r.checked[0].largest_error, 4 * first + 1e-7) << described(plan);
+    }
+  }
+}
+
+TEST(Execution, LargeAndEqualScoresStayRight) {
+  for (const InputKind kind : {InputKind::Large, InputKind::Equal})
+    for (const char* name : {"ring", "balanced-split", "zigzag"})
+      for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
+        const Plan plan = limit_communication(
+            build_plan(problem(4, 130, 2, 1, 24, dtype, Pass::Both), find_schedule(name)), {});
+        expect_right(run(plan, kind, true), described(plan));
+      }
+}
+
+TEST(Execution, OneTokenForEachWorkerIsNothingUnusual) {
+  for (const Schedule& s : schedules()) {
+    const Plan plan =
+        limit_communication(build_plan(problem(7, 7, 2, 1, 8, Dtype::Fp32, Pass::Both), s), {});
+    expect_right(run(plan), described(plan));
+  }
+}
+
+TEST(Execution, ANumberThatIsNoneEndsTheRunAndIsNamed) {
+  const Plan plan = limit_communication(
+      build_plan(problem(4, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), find_schedule("ring")), {});
+  EXPECT_THROW(
+      {
+        try {
+          run(plan, InputKind::NotANumber, true);
+        } catch (const RunFailed& e) {
+          EXPECT_THAT(e.what(), HasSubstr("worker 3"));
+          EXPECT_THAT(e.what(), HasSubstr("not finite"));
+          throw;
+        }
+      },
+      RunFailed);
+  // Without that check the numbers are wrong, and the other check says so.
+  const Ran r = run(plan, InputKind::NotANumber);
+  EXPECT_FALSE(r.checked[0].holds());
+}
+
+TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
+  // Worker 1 runs in another process, which is not there.
+  const Plan plan = limit_communication(
+      build_plan(problem(2, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), find_schedule("ring")), {});
+  Control control;
+  const Inputs inputs(plan.problem, 7);
+  const auto transport = make_local_transport(plan, control);
+  Execution e(
+      plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, false); }, *transport,
+      control,
+      [&](const InitialTensor& t, std::span<std::byte> out) {
+        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
+      });
+  const auto began = Clock::now();
+  try {
+    e.run(Clock::now() + e.lead(), 200ms, [](const std::string& why) { FAIL() << why; });
+    FAIL();
+  } catch (const RunFailed& failed) {
+    EXPECT_THAT(failed.what(), HasSubstr("not finished after 200 ms"));
+    EXPECT_THAT(failed.what(), HasSubstr("send of key_value chunk 0 to worker 1"));
+  }
+  EXPECT_LT(Clock::now() - began, 5s);
+}
+
+TEST(Execution, RunsAgainWithTheSameNumbers) {
+  const Plan plan = limit_communication(
+      build_plan(problem(3, 96, 2, 1, 16, Dtype::Fp32, Pass::Both), find_schedule("balanced")), {});
+  Control control;
+  const Inputs inputs(plan.problem, 7);
+  const auto transport = make_local_transport(plan, control);
+  Execution e(
+      plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, false); },
+      *transport, control,
+      [&](const InitialTensor& t, std::span<std::byte> out) {
+        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
+      });
+  for (int i = 0; i < 3; ++i) {
+    e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });
+    for (const CheckedResults& c : check_results(plan, inputs, e.results(), {}, {}))
+      EXPECT_TRUE(c.holds()) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace ringsched
