@@ -37,10 +37,13 @@ double parse_share(const std::string& text, std::string_view what, double most) 
   return number(text, what, 0, most);
 }
 
-void MachineFlags::add_machine_to(CLI::App& command) {
+void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
+  name_ = usual;
   command
       .add_option("-m,--machine", name_,
-                  "see ringsched machines; or a profile of your own,\nFILE.toml (ideal)")
+                  *usual ? "see ringsched machines; or a profile of your own,\nFILE.toml (ideal)"
+                         : "predict for this machine, too: see ringsched\nmachines; or a profile "
+                           "of your own, FILE.toml")
       ->type_name("NAME");
   add_figures_to(command);
 }

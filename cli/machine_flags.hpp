@@ -12,7 +12,9 @@ namespace ringsched {
 
 class MachineFlags {
  public:
-  void add_machine_to(CLI::App& command);
+  // Without a usual one a machine must be asked for.
+  void add_machine_to(CLI::App& command, const char* usual = "ideal");
+  bool given() const { return !name_.empty(); }
   void add_figures_to(CLI::App& command);  // all of those but --machine itself
   void add_conditions_to(CLI::App& command);
 

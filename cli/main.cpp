@@ -68,6 +68,8 @@ int main(int argc, char** argv) {
   add_verify_command(program, code);
   add_machines_command(program, code);
   add_simulate_command(program, code);
+  add_run_command(program, code);
+  add_calibrate_command(program, code);
   add_sweep_command(program, code);
   add_compare_command(program, code);
   add_render_command(program, code);

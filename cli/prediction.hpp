@@ -50,6 +50,9 @@ std::vector<Answer> improvements(const Prediction&);
 // What fixed when a task started: "data", "lane", "buffers", "SMs" or "nothing".
 const char* to_text(Cause::Kind);
 
+// Where each worker's time went.
+std::string worker_table(const RunTimes&);
+
 std::string prediction_text(const Prediction&, const std::vector<Answer>& answers,
                             const std::vector<Answer>& improvements, const Spread&, bool path);
 std::string prediction_json(const Prediction&, const std::vector<Answer>& answers,

@@ -45,7 +45,9 @@ std::string change_line(const Answer& a, Picoseconds before) {
   return fmt::format("{} {} {}", a.change, percent(std::abs(saved)), saved > 0 ? "less" : "more");
 }
 
-std::string worker_table(const Report& r) {
+}  // namespace
+
+std::string worker_table(const RunTimes& r) {
   std::vector<std::vector<std::string>> rows = {
       {"worker", "█ attend ▓ overhead ░ wait · out of work", "attend", "overhead", "wait",
        "out of work", "moving", "hidden"}};
@@ -63,6 +65,8 @@ std::string worker_table(const Report& r) {
     out += fmt::format("(the first {} of {} workers)\n", shown, r.workers.size());
   return out;
 }
+
+namespace {
 
 std::string path_line(const PathShare& p) {
   std::string out;

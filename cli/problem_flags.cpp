@@ -33,12 +33,19 @@ void ProblemFlags::refuse_beside(const std::string& plan_file) const {
 void ProblemFlags::add_to(CLI::App& command) {
   flag(command, "-s,--schedule", schedule_, "NAME", "see ringsched schedules (balanced)");
   flag(command, "-w,--workers", workers_, "N", "devices that share the attention (8)");
-  flag(command, "-t,--tokens", tokens_, "N", "in all, e.g. 64K (8K for each worker)");
-  flag(command, "--heads", heads_, "N", "query heads (32)");
+  flag(command, "-t,--tokens", tokens_, "N",
+       tokens_each_ == 8192 ? "in all, e.g. 64K (8K for each worker)"
+                            : "in all, e.g. 64K (1K for each worker)");
+  flag(command, "--heads", heads_, "N", heads_ == "32" ? "query heads (32)" : "query heads (8)");
   add_shape_to(command);
   flag(command, "--overlap", overlap_, "MODE",
        "how far communication runs ahead: none, prefetch\n(one step) or unbounded (prefetch)");
   add_buffers_to(command);
+}
+
+void ProblemFlags::use_small_problem() {
+  tokens_each_ = 1024;
+  heads_ = "8";
 }
 
 void ProblemFlags::add_rest_to(CLI::App& command) {
@@ -74,7 +81,8 @@ ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::
 Problem ProblemFlags::problem() const {
   Problem p;
   p.workers = small_count(workers_, "--workers");
-  p.tokens = {tokens_.empty() ? 8192 * std::int64_t{p.workers} : parse_count(tokens_, "--tokens")};
+  p.tokens = {tokens_.empty() ? tokens_each_ * std::int64_t{p.workers}
+                              : parse_count(tokens_, "--tokens")};
   p.heads = small_count(heads_, "--heads");
   p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads")
                : p.heads % 8 == 0 ? 8

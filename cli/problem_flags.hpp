@@ -16,6 +16,8 @@ class ProblemFlags {
   // Only those that a sweep takes one of: the key/value heads, the head dimension, dtype, mask,
   // pass and buffers.
   void add_rest_to(CLI::App& command);
+  // What is computed for real is smaller, if nothing else is said.
+  void use_small_problem();
   // A plan file says what the problem is: throws Error if a flag says it too.
   void refuse_beside(const std::string& plan_file) const;
   // The same with these in place of what was given.
@@ -33,6 +35,7 @@ class ProblemFlags {
   void add_shape_to(CLI::App& command);
   void add_buffers_to(CLI::App& command);
 
+  std::int64_t tokens_each_ = 8192;
   std::string schedule_ = "balanced";
   std::string workers_ = "8", tokens_, heads_ = "32", kv_heads_, head_dim_ = "128";
   std::string dtype_ = "bf16", mask_ = "causal", pass_ = "forward";

@@ -1,0 +1,134 @@
+#include "measurement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan_summary.hpp"
+#include "ringsched/scheduler/words.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+
+double ratio(Picoseconds a, Picoseconds b) {
+  return b.value > 0 ? static_cast<double>(a.value) / static_cast<double>(b.value) : 1;
+}
+
+std::string number(double x) { return std::isfinite(x) ? fmt::format("{}", x) : "null"; }
+
+std::string check_table(const std::vector<CheckedResults>& checked) {
+  std::vector<std::vector<std::string>> rows = {
+      {"check", "rows", "largest error", "relative", "of its bound", ""}};
+  for (const CheckedResults& c : checked)
+    rows.push_back({c.name, grouped(c.rows), fmt::format("{:.2g}", c.largest_error),
+                    fmt::format("{:.1g}", c.relative_error()), fmt::format("{:.2g}", c.of_bound),
+                    c.holds() ? "good" : "WRONG, worst at " + c.worst});
+  return table(rows);
+}
+
+}  // namespace
+
+bool Measurement::holds() const {
+  return std::all_of(checked.begin(), checked.end(),
+                     [](const CheckedResults& c) { return c.holds(); });
+}
+
+std::string measurement_text(const Measurement& m) {
+  const RunTimes& t = m.times;
+  std::string out = fmt::format("{}\non {}\n\n", headline(m.proved.plan), m.where);
+  std::vector<std::vector<std::string>> rows = {{"", "measured"}};
+  const bool beside = m.prediction != nullptr;
+  if (beside) {
+    rows[0].push_back("predicted");
+    rows[0].push_back("measured over predicted");
+  }
+  const auto row = [&](const char* what, std::string measured, std::string predicted,
+                       std::string difference) {
+    rows.push_back({what, std::move(measured)});
+    if (beside) {
+      rows.back().push_back(std::move(predicted));
+      rows.back().push_back(std::move(difference));
+    }
+  };
+  const RunTimes none;
+  const RunTimes& p = beside ? m.prediction->report : none;
+  const auto points = [](double a, double b) {
+    return fmt::format("{:+.1f} points", 100 * (a - b));
+  };
+  row("makespan", duration(t.makespan), duration(p.makespan),
+      fmt::format("{:+.1f} %", 100 * (ratio(t.makespan, p.makespan) - 1)));
+  row("idle", percent(t.idle_fraction), percent(p.idle_fraction),
+      points(t.idle_fraction, p.idle_fraction));
+  row("overlap", percent(t.overlap_fraction), percent(p.overlap_fraction),
+      points(t.overlap_fraction, p.overlap_fraction));
+  row("exposed", duration(t.exposed_communication), duration(p.exposed_communication), "");
+  row("memory", human(m.memory), beside ? human(m.proved.peak) : "", "");
+  out += table(rows);
+  if (m.makespans.size() > 1) {
+    const auto [least, most] = std::minmax_element(m.makespans.begin(), m.makespans.end());
+    out += fmt::format("(the middle one of {} runs, which took {} to {})\n", m.makespans.size(),
+                       duration(*least), duration(*most));
+  }
+  out += "\n" + worker_table(t);
+  if (!m.checked.empty()) out += "\n" + check_table(m.checked);
+  return out;
+}
+
+std::string measurement_json(const Measurement& m) {
+  const RunTimes& t = m.times;
+  std::string out = fmt::format(
+      "{{\n  \"schedule\": \"{}\",\n  \"plan_hash\": \"{}\",\n  \"workers\": {},\n  \"tokens\": "
+      "{},\n",
+      escaped(m.timeline.schedule), escaped(m.timeline.plan_hash), m.timeline.problem.workers,
+      m.timeline.problem.tokens.value);
+  const auto field = [&](const char* name, const std::string& value) {
+    out += fmt::format("  \"{}\": {},\n", name, value);
+  };
+  field("makespan_us", microseconds(t.makespan));
+  field("idle_fraction", number(t.idle_fraction));
+  field("hta_idle_fraction", number(t.hta_idle_fraction));
+  field("overlap_fraction", number(t.overlap_fraction));
+  field("hta_overlap_fraction", number(t.hta_overlap_fraction));
+  field("exposed_communication_us", microseconds(t.exposed_communication));
+  field("memory_bytes", fmt::format("{}", m.memory.value));
+  field("peak_bytes", fmt::format("{}", m.proved.peak.value));
+  std::string all;
+  for (const Picoseconds x : m.makespans) all += (all.empty() ? "" : ", ") + microseconds(x);
+  field("runs_us", "[" + all + "]");
+  if (m.prediction) {
+    const Report& p = m.prediction->report;
+    field("predicted",
+          fmt::format("{{\"machine\": \"{}\", \"makespan_us\": {}, \"idle_fraction\": {}, "
+                      "\"overlap_fraction\": {}, \"exposed_communication_us\": {}}}",
+                      escaped(m.prediction->setup.machine.name), microseconds(p.makespan),
+                      number(p.idle_fraction), number(p.overlap_fraction),
+                      microseconds(p.exposed_communication)));
+  }
+  std::string checked;
+  for (const CheckedResults& c : m.checked)
+    checked += fmt::format(
+        "{}\n    {{\"name\": \"{}\", \"rows\": {}, \"largest_error\": {}, \"relative_error\": {}, "
+        "\"of_bound\": {}, \"holds\": {}}}",
+        checked.empty() ? "" : ",", c.name, c.rows, number(c.largest_error),
+        number(c.relative_error()), number(c.of_bound), c.holds());
+  if (!checked.empty()) field("check", "[" + checked + "\n  ]");
+  std::string workers;
+  for (std::size_t w = 0; w < t.workers.size(); ++w) {
+    const WorkerTimes& x = t.workers[w];
+    workers += fmt::format(
+        "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
+        "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "
+        "\"waiting_for_sender_us\": {}}}",
+        workers.empty() ? "" : ",", w, microseconds(x.attending), microseconds(x.overhead),
+        microseconds(x.waiting), microseconds(x.out_of_work), microseconds(x.transferring),
+        microseconds(x.hidden), microseconds(x.waiting_for_sender));
+  }
+  return out + "  \"by_worker\": [" + workers + "\n  ]\n}\n";
+}
+
+}  // namespace ringsched

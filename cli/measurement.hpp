@@ -1,0 +1,30 @@
+// A measured run as text and JSON, beside its prediction where there is one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "prediction.hpp"
+#include "ringsched/runtime/check.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+
+namespace ringsched {
+
+struct Measurement {
+  const ProvedPlan& proved;
+  std::string where;                    // "2 cores, amx; 8 workers as threads of one process"
+  std::vector<Picoseconds> makespans;   // of each run, in order
+  Timeline timeline;                    // of the one in the middle
+  RunTimes times;                       // its accounts
+  Bytes memory;                         // on the fullest worker
+  std::vector<CheckedResults> checked;  // empty: not asked for
+  const Prediction* prediction = nullptr;
+
+  bool holds() const;
+};
+
+std::string measurement_text(const Measurement&);
+std::string measurement_json(const Measurement&);
+
+}  // namespace ringsched

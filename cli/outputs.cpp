@@ -1,0 +1,73 @@
+#include "outputs.hpp"
+
+#include <fmt/format.h>
+
+#include "ringsched/viz/block_map.hpp"
+#include "ringsched/viz/gantt.hpp"
+#include "ringsched/viz/html.hpp"
+#include "ringsched/viz/trace.hpp"
+
+namespace ringsched {
+
+void OutputFlags::add_to(CLI::App& app) {
+  app.add_option("--timeline", timeline_, "write all tasks with their times here")
+      ->type_name("FILE");
+  app.add_option("--gantt", gantt_, "draw the run here: .svg, .pdf, .png or .html")
+      ->type_name("FILE");
+  app.add_option("--block-map", block_map_,
+                 "draw who computes which block here: .svg, .pdf\nor .png")
+      ->type_name("FILE");
+  app.add_option("--trace", trace_, "write a trace for Perfetto here: .json")->type_name("FILE");
+}
+
+bool OutputFlags::any() const {
+  return !timeline_.empty() || !gantt_.empty() || !block_map_.empty() || !trace_.empty();
+}
+
+OutputKinds OutputFlags::check(std::vector<std::string> inputs) const {
+  OutputKinds kinds;
+  if (!gantt_.empty()) kinds.gantt = file_kind(gantt_, "--gantt", kGanttKinds);
+  if (!block_map_.empty()) kinds.block_map = file_kind(block_map_, "--block-map", kPictureKinds);
+  if (!trace_.empty()) file_kind(trace_, "--trace", kTraceKinds);
+  for (const auto& [flag, file] : {std::pair{"--timeline", &timeline_},
+                                   {"--gantt", &gantt_},
+                                   {"--block-map", &block_map_},
+                                   {"--trace", &trace_}}) {
+    check_output(*file, flag, inputs);
+    inputs.push_back(*file);
+  }
+  return kinds;
+}
+
+std::string OutputFlags::write(OutputKinds kinds, const Plan& plan,
+                               std::span<const Timeline> timelines) const {
+  std::string lines;
+  const auto wrote = [&](const char* what, const std::string& file) {
+    lines += fmt::format("{:<10} {}\n", what, file);
+  };
+  const Timeline& run = timelines.back();
+  if (!timeline_.empty()) {
+    write_timeline_file(run, timeline_);
+    wrote("timeline", timeline_);
+  }
+  if (!gantt_.empty()) {
+    if (kinds.gantt == FileKind::Html)
+      write_text(html_page(timelines), gantt_);
+    else
+      write_picture(timelines.size() == 1 ? gantt(run) : gantt(timelines[0], run), kinds.gantt,
+                    gantt_, kPixels);
+    wrote("gantt", gantt_);
+  }
+  if (!block_map_.empty()) {
+    const Plan* const plans[] = {&plan};
+    write_picture(block_map(plans), kinds.block_map, block_map_, kPixels);
+    wrote("block map", block_map_);
+  }
+  if (!trace_.empty()) {
+    write_text(chrome_trace(run), trace_);
+    wrote("trace", trace_);
+  }
+  return lines;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,35 @@
+// The flags that say where the timeline of a run and its pictures are to be written.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pictures.hpp"
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+
+namespace ringsched {
+
+inline constexpr std::uint32_t kChartWorkers = 16;  // more do not fit a screen
+
+struct OutputKinds {
+  FileKind gantt = FileKind::Svg, block_map = FileKind::Svg;
+};
+
+class OutputFlags {
+ public:
+  void add_to(CLI::App& command);
+  bool any() const;
+  // Before any work is done. Throws Error where a name says nothing, or is one of `inputs`.
+  OutputKinds check(std::vector<std::string> inputs) const;
+  // The last of the timelines is the run; the chart shows one before it beside it. Says what was
+  // written where, a line each.
+  std::string write(OutputKinds, const Plan&, std::span<const Timeline>) const;
+
+ private:
+  std::string timeline_, gantt_, block_map_, trace_;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,107 @@
+// Plans executed by the program: what it prints, and what it exits with. Processes and their deaths
+// are in tests/mpi_test.py and tests/run_failure_test.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/program.hpp"
+
+namespace ringsched {
+namespace {
+
+using testing::HasSubstr;
+
+class RunProgram : public ProgramTest {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  void expect_refused(const std::string& arguments, const std::string& why, int code = 2) const {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, code) << arguments << "\n" << o.out;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_THAT(o.err, HasSubstr(why)) << arguments;
+  }
+};
+
+TEST_F(RunProgram, SaysAtLengthWhatItAlwaysSaid) {
+  expect_golden("run_help.txt", run("run --help").out);
+  expect_golden("calibrate_help.txt", run("calibrate --help").out);
+}
+
+TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
+  for (const char* schedule : {"ring", "striped", "zigzag", "balanced", "balanced-split"})
+    for (const char* rest : {"--dtype bf16", "--dtype fp32 --pass both", "--pass backward"}) {
+      const Outcome o = run(std::string("run -w 4 -t 250 --heads 4 --kv-heads 2 --head-dim 32 "
+                                        "--repeat 1 --check -s ") +
+                            schedule + " " + rest);
+      EXPECT_EQ(o.code, 0) << o.err << o.out;
+      EXPECT_THAT(o.out, HasSubstr("measured\n")) << schedule;
+      EXPECT_THAT(o.out, HasSubstr("  good\n")) << schedule;
+      EXPECT_THAT(o.out, HasSubstr("worker 3")) << schedule;
+    }
+}
+
+TEST_F(RunProgram, WritesWhatItMeasuredBesideThePrediction) {
+  const std::string flags = "run -w 3 -t 240 --heads 2 --head-dim 16 -m laptop ";
+  const Outcome o =
+      run(flags + "--timeline t.json --gantt g.svg --block-map b.svg --trace t2.json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("measured over predicted"));
+  EXPECT_THAT(o.out, HasSubstr("(the middle one of 3 runs"));
+  EXPECT_THAT(read_all(folder_ / "t.json"), HasSubstr("\"source\": \"measured\""));
+  const std::string chart = read_all(folder_ / "g.svg");
+  EXPECT_THAT(chart, HasSubstr(">predicted<"));
+  EXPECT_THAT(chart, HasSubstr(">measured<"));
+  // The same plan, so that tasks are compared one by one.
+  run("simulate -w 3 -t 240 --heads 2 --head-dim 16 -m laptop --timeline p.json");
+  EXPECT_THAT(run("compare p.json t.json").out, HasSubstr("tasks that differ most"));
+  const Outcome json = run(flags + "--check --format json");
+  for (const char* key : {"\"makespan_us\"", "\"runs_us\"", "\"predicted\"", "\"check\"",
+                          "\"by_worker\"", "\"memory_bytes\""})
+    EXPECT_THAT(json.out, HasSubstr(key));
+}
+
+TEST_F(RunProgram, TakesPlansFromFiles) {
+  ASSERT_EQ(run("plan -w 3 -t 99 --heads 2 --head-dim 8 --overlap none -o p.json").code, 0);
+  const Outcome o = run("run p.json --check --repeat 1");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("99 tokens"));
+  expect_refused("run p.json -w 3", "leave out");
+}
+
+TEST_F(RunProgram, ExitsWithOneWhereNumbersAreWrongAndWithThreeWhereTheRunFails) {
+  const std::string flags = "run -w 3 -t 60 --heads 2 --head-dim 8 --repeat 1 --no-chart ";
+  const Outcome wrong = run(flags + "--inputs nan --check");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.out, HasSubstr("WRONG, worst at token"));
+  expect_refused(flags + "--inputs nan --check-finite", "not finite", 3);
+  expect_refused("run -w 2 -t 16K --heads 32 --dtype fp32 --pass both --deadline 1",
+                 "not finished after 1.00 s", 3);
+}
+
+TEST_F(RunProgram, RefusesWhatMakesNoSense) {
+  expect_refused("run --transport nccl", "local and mpi");
+  expect_refused("run --repeat 0", "1 to 10000");
+  expect_refused("run --inputs odd", "inputs");
+  expect_refused("run --check-rows 5", "add --check");
+  expect_refused("run --gantt g.txt", "must end in");
+  expect_refused("run --deadline 0", "1 to");
+  expect_refused("calibrate -o my.json", ".toml");
+  expect_refused("calibrate -o gone/my.toml", "no folder gone");
+  expect_refused("calibrate", "--output is required");
+  expect_refused("calibrate --backend tpu -o my.toml", "allowed is cpu");
+}
+
+TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {
+  const Outcome o = run("calibrate -o my.toml --most-tokens 64 --name mine");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("profile    my.toml"));
+  const Outcome prediction = run("simulate -m my.toml -w 8 --dtype fp32 --pass both");
+  EXPECT_EQ(prediction.code, 0) << prediction.err;
+  EXPECT_THAT(prediction.out, HasSubstr("on mine: "));
+}
+
+}  // namespace
+}  // namespace ringsched
