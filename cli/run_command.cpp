@@ -43,6 +43,13 @@ struct RunCommand {
   Format format = Format::Text;
 };
 
+constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
+
+// How long a phase that is out of time may take to give up.
+constexpr auto kGivingUp = 4s;
+// The same of a process that was told to end: a launcher kills it a second later.
+constexpr auto kEnding = 500ms;
+
 std::atomic<Control*> running{nullptr};
 
 void interrupt(int signal) {
@@ -61,17 +68,24 @@ class Interruptible {
  public:
   explicit Interruptible(Control& control) {
     running = &control;
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, interrupt);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction before {};  // what was to be ignored (nohup) still is
+      if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+        std::signal(number, interrupt);
+    }
   }
   ~Interruptible() { running = nullptr; }
 };
 
-// Ends the process if it has not got past a phase in time: whatever it hangs in. Peers that a
-// launcher has started with it are ended by that.
+// Ends the process if a phase takes longer than it may, whatever it hangs in, or if a signal asks
+// for an end where nobody else looks for it. Peers that a launcher has started with it are ended
+// by that.
 class Watchdog {
  public:
-  Watchdog(std::uint32_t rank, std::chrono::nanoseconds deadline)
-      : rank_(rank), ends_(Clock::now() + deadline) {
+  // `self`: what messages begin with.
+  Watchdog(const Control& control, std::string self, std::chrono::nanoseconds deadline)
+      : control_(control), self_(std::move(self)), deadline_(deadline) {
+    phase("starting");
     thread_ = std::thread([this] { watch(); });
   }
   ~Watchdog() {
@@ -82,25 +96,46 @@ class Watchdog {
     news_.notify_all();
     thread_.join();
   }
-  void phase(const char* what) {
-    const std::lock_guard lock(guard_);
-    phase_ = what;
-  }
+  void phase(const char* what) { enter(what, false); }
+  // As a phase, but time and signals are the execution's first, which knows what is pending.
+  void running() { enter("running", true); }
 
  private:
-  void watch() {
-    std::unique_lock lock(guard_);
-    if (news_.wait_until(lock, ends_, [&] { return over_; })) return;
-    std::fprintf(stderr, "ringsched: process %u is not done in time: still %s\n", rank_, phase_);
-    remove_unfinished_files();
-    std::_Exit(3);
+  void enter(const char* what, bool execution_looks_first) {
+    const std::lock_guard lock(guard_);
+    phase_ = what;
+    grace_ = execution_looks_first ? kEnding : 0ms;
+    ends_ = Clock::now() + deadline_ + kGivingUp + grace_;
+    interrupted_at_ = {};
   }
 
-  const std::uint32_t rank_;
-  const Clock::time_point ends_;
+  void watch() {
+    constexpr auto look = 20ms;  // a signal handler cannot wake anybody
+    std::unique_lock lock(guard_);
+    while (!news_.wait_for(lock, look, [&] { return over_; })) {
+      const Clock::time_point now = Clock::now();
+      if (now > ends_) end("not done in time");
+      if (control_.interrupted() == 0) continue;
+      if (interrupted_at_ == Clock::time_point{}) interrupted_at_ = now;
+      if (now - interrupted_at_ >= 2 * grace_)
+        end(fmt::format("ended by signal {}", control_.interrupted()));
+    }
+  }
+
+  [[noreturn]] void end(const std::string& why) const {
+    std::fprintf(stderr, "%s: %s, still %s\n", self_.c_str(), why.c_str(), phase_);
+    remove_unfinished_files();
+    std::_Exit(kFailed);
+  }
+
+  const Control& control_;
+  const std::string self_;
+  const std::chrono::nanoseconds deadline_;
   std::mutex guard_;
   std::condition_variable news_;
-  const char* phase_ = "starting";
+  const char* phase_ = nullptr;
+  Clock::time_point ends_, interrupted_at_;
+  std::chrono::milliseconds grace_{};
   bool over_ = false;
   std::thread thread_;
 };
@@ -117,8 +152,15 @@ std::unique_ptr<World> mpi_world() {
   return std::unique_ptr<World>(make());
 }
 
-std::unique_ptr<World> world_of(const std::string& transport) {
-  const Launch launch = launched_by();
+// Whether whoever has started this process left something by which MPI finds the others. Open MPI
+// ends a process of srun at once if there is nothing, so this is asked before.
+bool mpi_can_connect() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"})
+    if (std::getenv(name)) return true;
+  return false;
+}
+
+std::unique_ptr<World> world_of(const std::string& transport, const Launch& launch) {
   const std::string name = !transport.empty() ? transport : launch.size > 1 ? "mpi" : "local";
   if (name == "local") {
     if (launch.size > 1)
@@ -127,13 +169,42 @@ std::unique_ptr<World> world_of(const std::string& transport) {
     return make_local_world();
   }
   if (name != "mpi") fail("--transport is '{}', allowed are local and mpi", name);
-  std::unique_ptr<World> world = mpi_world();
-  if (world->size() == 1 && launch.size > 1)
+  const auto alone = [&] {
     fail(
         "{} has started {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
         "srun --mpi=pmix",
         launch.launcher, launch.size, launch.size);
+  };
+  if (launch.size > 1 && !mpi_can_connect()) alone();
+  std::unique_ptr<World> world = mpi_world();
+  if (world->size() == 1 && launch.size > 1) alone();
   return world;
+}
+
+// Says why this process cannot go on, and ends it and the others. It must not leave as from a good
+// run: MPI_Finalize waits for the others, who wait for it.
+[[noreturn]] void give_up(World& world, const Control& control, const std::string& self) {
+  int code = kFailed;
+  std::string why;
+  try {
+    throw;
+  } catch (const Error& wrong) {
+    code = kBadInput;
+    why = wrong.what();
+  } catch (const std::bad_alloc&) {
+    why = "out of memory";
+  } catch (const std::exception& failed) {
+    why = failed.what();
+  }
+  std::replace(why.begin(), why.end(), '\n', ' ');
+  std::fprintf(stderr, "%s: %s\n", self.c_str(), why.c_str());
+  remove_unfinished_files();
+  if (control.interrupted() != 0) std::_Exit(code);  // whoever does that sees to the others
+  // Should the launcher not answer. A thread may not be had if memory is short.
+  std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
+  ::alarm(2);
+  world.abort(code);
+  std::_Exit(code);
 }
 
 std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
@@ -227,38 +298,39 @@ std::vector<CheckedResults> checked(World& world, const Plan& plan, const Inputs
   return out;
 }
 
-void run(const RunCommand& c, ExitCode& code) {
-  const std::int64_t repeats = count(c.repeat, "--repeat", 1, 10'000);
-  const std::int64_t seconds = count(c.deadline, "--deadline", 1, 1'000'000);
-  const std::int64_t rows = count(c.check_rows, "--check-rows", 0, 1'000'000'000);
-  const InputKind kind = parse_input_kind(c.inputs);
-  const auto seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
-  const OutputKinds kinds = c.outputs.check({c.plan_file});
-  if (rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
+struct Asked {
+  std::int64_t repeats = 0, rows = 0;
+  std::chrono::seconds deadline{};
+  InputKind inputs{};
+  std::uint64_t seed = 0;
+  OutputKinds kinds;
+};
+
+Asked asked(const RunCommand& c) {
+  Asked a;
+  a.repeats = count(c.repeat, "--repeat", 1, 10'000);
+  a.deadline = std::chrono::seconds{count(c.deadline, "--deadline", 1, 1'000'000)};
+  a.rows = count(c.check_rows, "--check-rows", 0, 1'000'000'000);
+  a.inputs = parse_input_kind(c.inputs);
+  a.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
+  a.kinds = c.outputs.check({c.plan_file});
+  if (a.rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
-  const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
+  return a;
+}
+
+void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
+             const Prediction* prediction, World& world, Control& control, Watchdog& watchdog,
+             const std::string& self, ExitCode& code) {
   const Plan& plan = proved.plan;
   const std::uint32_t workers = plan.problem.workers;
-  std::unique_ptr<Prediction> prediction;
-  if (c.machine.given())
-    prediction = std::make_unique<Prediction>(predict(
-        proved, {c.machine.machine(), c.machine.conditions(workers)}, c.machine.diagonal()));
-
-  const std::unique_ptr<World> world = world_of(c.transport);
-  if (world->size() > workers)
-    fail("{} processes for {}: at most one process for each worker", world->size(),
-         counted(workers, "worker"));
-  const std::chrono::seconds deadline{seconds};
-  Watchdog watchdog(world->rank(), deadline * (repeats + 2) + 4s);
-  Control control;
-  const Interruptible interruptible(control);
-  const Inputs inputs(plan.problem, seed, kind);
-  const std::unique_ptr<Transport> transport = world->transport(plan, control);
+  watchdog.phase("making its inputs");
+  const Inputs inputs(plan.problem, a.seed, a.inputs);
+  const std::unique_ptr<Transport> transport = world.transport(plan, control);
   std::vector<WorkerId> mine;
   Bytes memory;
   for (std::uint32_t w = 0; w < workers; ++w)
-    if (world->rank_of({w}, workers) == world->rank()) mine.push_back({w});
-  watchdog.phase("making its inputs");
+    if (world.rank_of({w}, workers) == world.rank()) mine.push_back({w});
   std::unique_ptr<Execution> execution;
   {
     const Stage stage("making the inputs",
@@ -275,49 +347,45 @@ void run(const RunCommand& c, ExitCode& code) {
   }
   for (const Bytes b : execution->memory().size) memory = std::max(memory, b);
   const auto hung = [&](const std::string& why) {
-    std::fprintf(stderr, "ringsched: process %u: %s\n", world->rank(), why.c_str());
+    std::fprintf(stderr, "%s: %s\n", self.c_str(), why.c_str());
     remove_unfinished_files();
-    std::_Exit(3);
+    std::_Exit(kFailed);
   };
   watchdog.phase("waiting for the other processes");
-  const std::chrono::nanoseconds offset = world->clock_offset();
+  const std::chrono::nanoseconds offset = world.clock_offset();
   std::vector<Timeline> runs;
-  for (std::int64_t r = 0; r < repeats; ++r) {
-    const Stage stage(fmt::format("run {} of {}", r + 1, repeats), world->rank() == 0);
+  for (std::int64_t r = 0; r < a.repeats; ++r) {
+    const Stage stage(fmt::format("run {} of {}", r + 1, a.repeats), world.rank() == 0);
     watchdog.phase("waiting for the other processes");
     // Rank 0 says when it begins, by its own clock.
     const std::int64_t begin =
-        (Clock::now().time_since_epoch() + execution->lead() + 10ms * (world->size() > 1)).count();
-    const std::string agreed = world->gather(std::to_string(begin))[0];
-    watchdog.phase("running");
+        (Clock::now().time_since_epoch() + execution->lead() + 10ms * (world.size() > 1)).count();
+    const std::string agreed = world.gather(std::to_string(begin))[0];
+    watchdog.running();
     const Clock::time_point zero{Clock::duration(std::stoll(agreed)) - offset};
-    execution->run(zero, deadline, hung);
+    execution->run(zero, a.deadline, hung);
     Timeline t = timeline_of(plan, TimelineSource::Measured, "this machine");
     execution->add_times(t);
     watchdog.phase("waiting for the times of the other processes");
-    runs.push_back(joined(*world, plan, t));
+    runs.push_back(joined(world, plan, t));
   }
   std::vector<CheckedResults> numbers;
   if (c.check) {
-    const Stage stage("checking the numbers", world->rank() == 0);
+    const Stage stage("checking the numbers", world.rank() == 0);
     watchdog.phase("checking its numbers, or waiting for others that do");
-    numbers = checked(*world, plan, inputs, *execution, {rows, seed});
+    numbers = checked(world, plan, inputs, *execution, {a.rows, a.seed});
   }
-  Measurement m{proved,
-                where(*world, workers, plan.problem.dtype),
-                {},
-                {},
-                {},
-                memory,
-                std::move(numbers),
-                prediction.get()};
+  Measurement m{
+      proved,    where(world, workers, plan.problem.dtype), {}, {}, {}, memory, std::move(numbers),
+      prediction};
   for (const Timeline& t : runs) m.makespans.push_back(t.makespan());
   std::sort(runs.begin(), runs.end(),
-            [](const Timeline& a, const Timeline& b) { return a.makespan() < b.makespan(); });
+            [](const Timeline& x, const Timeline& y) { return x.makespan() < y.makespan(); });
   m.timeline = std::move(runs[runs.size() / 2]);
   m.times = run_times(m.timeline);
   if (!m.holds()) code = 1;
-  if (world->rank() != 0) return;
+  if (world.rank() != 0) return;
+  watchdog.phase("writing");
   std::string written;
   if (c.outputs.any()) {
     std::vector<Timeline> shown;
@@ -327,7 +395,7 @@ void run(const RunCommand& c, ExitCode& code) {
       shown.back().conditions = described(prediction->setup.conditions, c.machine.figures());
     }
     shown.push_back(m.timeline);
-    written = c.outputs.write(kinds, plan, shown);
+    written = c.outputs.write(a.kinds, plan, shown);
   }
   if (c.format == Format::Json) {
     fmt::print("{}", measurement_json(m));
@@ -336,6 +404,41 @@ void run(const RunCommand& c, ExitCode& code) {
   fmt::print("{}", measurement_text(m));
   if (!c.no_chart && workers <= kChartWorkers) fmt::print("\n{}", terminal_chart(m.timeline));
   if (!written.empty()) fmt::print("\n{}", written);
+}
+
+void run(const RunCommand& c, ExitCode& code) {
+  const Asked a = asked(c);
+  const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
+  const std::uint32_t workers = proved.plan.problem.workers;
+  std::unique_ptr<Prediction> prediction;
+  if (c.machine.given())
+    prediction = std::make_unique<Prediction>(predict(
+        proved, {c.machine.machine(), c.machine.conditions(workers)}, c.machine.diagonal()));
+
+  const Launch launch = launched_by();
+  const std::string self =
+      launch.size > 1 ? fmt::format("ringsched: process {}", launch.rank) : "ringsched";
+  Control control;
+  const Interruptible interruptible(control);
+  Watchdog watchdog(control, self, a.deadline);  // outlives the world, whose end may hang
+  watchdog.phase("looking for the other processes");
+  const std::unique_ptr<World> world = world_of(c.transport, launch);
+  if (world->size() > workers) {
+    // Once for all, and before any of them ends: mpirun then ends the rest.
+    if (world->rank() == 0)
+      std::fprintf(stderr, "ringsched: %u processes for %s: at most one process for each worker\n",
+                   world->size(), counted(workers, "worker").c_str());
+    world->gather("");
+    code = kBadInput;
+    return;
+  }
+  try {
+    measure(c, a, proved, prediction.get(), *world, control, watchdog, self, code);
+  } catch (...) {
+    if (world->size() == 1) throw;
+    give_up(*world, control, self);
+  }
+  watchdog.phase("taking leave of the other processes");
 }
 
 }  // namespace

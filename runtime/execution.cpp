@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 
 // How long lanes may take to give up: a kernel that runs is not interrupted.
 constexpr auto kGivingUp = 4s;
+// The same when told to end: a launcher that does that kills a second later.
+constexpr auto kEnding = 500ms;
 
 }  // namespace
 
@@ -242,7 +244,7 @@ void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
                                 pending(now - zero)));
     if (control_.stopped()) {
       if (stopped_at == Clock::time_point{}) stopped_at = now;
-      if (now - stopped_at > kGivingUp) hung(control_.why());
+      if (now - stopped_at > (control_.interrupted() != 0 ? kEnding : kGivingUp)) hung(control_.why());
     }
     std::this_thread::sleep_for(nap);
     nap = std::min<std::chrono::microseconds>(2 * nap, 2ms);

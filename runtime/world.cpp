@@ -16,6 +16,7 @@ class LocalWorld final : public World {
   std::uint32_t size() const override { return 1; }
   std::vector<std::string> gather(const std::string& text) override { return {text}; }
   std::chrono::nanoseconds clock_offset() override { return {}; }
+  void abort(int) override {}
   std::unique_ptr<Transport> transport(const Plan& plan, Control& control) override {
     return make_local_transport(plan, control);
   }

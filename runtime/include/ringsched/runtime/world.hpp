@@ -21,6 +21,8 @@ class World {
   virtual std::vector<std::string> gather(const std::string&) = 0;
   // What to add to a time of this process's clock to have it by the clock of rank 0.
   virtual std::chrono::nanoseconds clock_offset() = 0;
+  // Ends the others as far as it can, and this process with them if there are any.
+  virtual void abort(int code) = 0;
   // `control` and the plan are kept by reference.
   virtual std::unique_ptr<Transport> transport(const Plan&, Control&) = 0;
 

@@ -1,0 +1,174 @@
+"""Runs over several MPI processes: every schedule computes the right numbers however its workers are
+spread, one process speaks for all, and times are by one clock.
+
+usage: mpi_test.py path/to/ringsched
+"""
+
+import concurrent.futures
+import itertools
+import json
+import shutil
+import unittest
+
+from mpi_job import PROGRAM, Case, execute, flags, mpirun, said
+
+SCHEDULES = ("ring", "striped", "zigzag", "balanced", "balanced-split")
+
+
+def times(timeline):
+    """Of each task: columns by name, and its end."""
+    for row in timeline["tasks"]:
+        task = dict(zip(timeline["columns"], row))
+        task["kind"] = timeline["kinds"][task["kind"]]
+        task["end_ps"] = task["start_ps"] + task["duration_ps"]
+        yield task
+
+
+class Numbers(Case):
+    def test_no_schedule_is_left_out(self):
+        _, out, _ = execute([PROGRAM, "schedules"])
+        self.assertEqual(tuple(line.split()[0] for line in out.splitlines() if not line.startswith(" ")), SCHEDULES)
+
+    def test_every_schedule_computes_what_it_should(self):
+        # Workers beyond those of even shares, too.
+        spread = {n: itertools.cycle(w) for n, w in {2: (2, 5, 3), 3: (4, 3, 8), 4: (5, 4, 7)}.items()}
+        cases = [(schedule, which, dtype, n, next(spread[n]))
+                 for schedule, which, dtype in itertools.product(SCHEDULES, ("forward", "both"), ("fp32", "bf16"))
+                 for n in (2, 3, 4)]
+
+        def run(case):
+            schedule, which, dtype, n, workers = case
+            return execute(mpirun(n, PROGRAM, "run", "-s", schedule, "-w", workers, "--pass", which, "--dtype", dtype,
+                                  *flags(f"--tokens {60 + 17 * workers} --check --format json")))
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:  # most of their time they start and wait
+            answers = list(pool.map(run, cases))
+        for (schedule, which, dtype, n, workers), (code, out, err) in zip(cases, answers):
+            with self.subTest(schedule=schedule, which=which, dtype=dtype, processes=n, workers=workers):
+                self.assertEqual(code, 0, err)
+                got, tokens = json.loads(out), 60 + 17 * workers
+                self.assertEqual((got["schedule"], got["workers"], got["tokens"]), (schedule, workers, tokens))
+                self.assertEqual(len(got["by_worker"]), workers)
+                self.assertEqual(len(got["check"]), 2 if which == "forward" else 5)
+                for one in got["check"]:
+                    self.assertTrue(one["holds"], one)
+                    heads = 2 if one["name"] in ("key gradient", "value gradient") else 4
+                    self.assertEqual(one["rows"], tokens * heads, one)
+
+    def test_masks_and_repeats(self):
+        for more in ("--mask full", "--mask window:20", "--mask documents:50,70,31", "--pass backward", "--dtype fp16",
+                     "--overlap unbounded", "--overlap none"):
+            with self.subTest(more):
+                got = self.good(mpirun(2, PROGRAM, "run", "-w", "5", *flags("--tokens 151 --check --format json --repeat 3"),
+                                       *more.split()))
+                self.assertEqual(len(got["runs_us"]), 3)
+                self.assertTrue(all(one["holds"] for one in got["check"]), got["check"])
+
+    def test_it_computes_what_one_process_does(self):
+        for schedule in SCHEDULES:
+            command = [PROGRAM, "run", "-s", schedule, "-w", "5", *flags("--tokens 155 --pass both --check --format json")]
+            one, three = self.good(command), self.good(mpirun(3, *command))
+            for key in ("plan_hash", "check", "memory_bytes", "peak_bytes"):
+                if key == "memory_bytes":  # of those of the first process
+                    self.assertLessEqual(three[key], one[key])
+                else:
+                    self.assertEqual(three[key], one[key], schedule)
+
+
+class Clocks(Case):
+    FLAGS = flags("--tokens 200 --pass both --timeline t.json --format json")
+
+    def check(self, command, schedule, workers, slack_ps=0):
+        code, out, err = execute(command, cwd=self.folder)
+        self.assertEqual(code, 0, err)
+        json.loads(out)
+        measured = json.loads((self.folder / "t.json").read_text())
+        plain = [f for f in self.FLAGS if f not in ("--format", "json", "--repeat", "1")]
+        plain[plain.index("t.json")] = "p.json"
+        code, _, err = execute([PROGRAM, "simulate", "--machine", "ideal", "-s", schedule, "-w", workers, *plain],
+                               cwd=self.folder)
+        self.assertEqual(code, 0, err)
+        predicted = json.loads((self.folder / "p.json").read_text())
+        self.assertEqual(measured["source"], "measured")
+        self.assertEqual(measured["plan_hash"], predicted["plan_hash"])
+        ours, theirs = list(times(measured)), list(times(predicted))
+        self.assertEqual(len(ours), len(theirs))
+        for task, (a, b) in enumerate(zip(ours, theirs)):
+            for key in ("kind", "worker", "lane", "step", "needs"):
+                self.assertEqual(a[key], b[key], task)
+            self.assertGreaterEqual(a["start_ps"], 0, task)
+            self.assertGreaterEqual(a["duration_ps"], 0, task)
+            if a["kind"].startswith("attend"):
+                self.assertGreater(a["duration_ps"], 0, task)
+            if a["kind"] != "receive":
+                for need in a["needs"]:  # of its own process, all of it
+                    self.assertGreaterEqual(a["end_ps"], ours[need]["end_ps"], (task, need))
+            else:
+                [send] = a["needs"]
+                self.assertEqual(ours[send]["kind"], "send")
+                self.assertGreaterEqual(a["end_ps"] + slack_ps, ours[send]["start_ps"], (task, send))
+        self.assertLess(max(t["end_ps"] for t in ours), 60e12, "of one run, not of clocks that differ")
+
+    def test_all_tasks_of_all_ranks_are_in_one_timeline(self):
+        for schedule, processes, workers in (("ring", 2, 4), ("zigzag", 4, 4), ("balanced", 3, 7)):
+            with self.subTest(schedule=schedule, processes=processes):
+                self.check(mpirun(processes, PROGRAM, "run", "-s", schedule, "-w", workers, *self.FLAGS), schedule,
+                           workers)
+
+    def test_hosts_whose_clocks_differ(self):
+        apart = [shutil.which("unshare") or "unshare", "--time", "--monotonic", "3600", "--fork"]
+        try:
+            if execute([*apart, "true"])[0] != 0:
+                self.skipTest("no time namespaces: they need root and Linux 5.6")
+        except FileNotFoundError:
+            self.skipTest("no unshare")
+        run = [PROGRAM, "run", "-s", "balanced", "-w", "5", *self.FLAGS]
+        for first, second in (([], apart), (apart, [])):
+            self.check([*mpirun(1, *first, *run), ":", "-n", "2", *map(str, [*second, *run])], "balanced", 5,
+                       slack_ps=2e9)  # half of the quickest message there and back, on a busy machine
+
+
+class Refusals(Case):
+    def refused(self, command, *words, times=1, **more):
+        code, out, err = execute(command, cwd=self.folder, **more)
+        self.assertEqual((code, out), (2, ""), err)
+        lines = said(err)
+        self.assertEqual(len(lines), times, err)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_more_processes_than_workers(self):
+        self.refused(mpirun(4, PROGRAM, "run", "-w", "3", *flags("--tokens 60")), "4 processes for 3 workers",
+                     "at most one process for each worker")
+
+    def test_the_local_transport_under_mpirun(self):
+        code, out, err = execute(mpirun(2, PROGRAM, "run", "-w", "2", "--transport", "local", *flags("--tokens 60")))
+        self.assertEqual((code, out), (2, ""), err)
+        # Each may say so before mpirun ends it: they have not met.
+        self.assertIn("ringsched: mpirun has started 2 processes, and --transport local runs in one; use --transport mpi",
+                      said(err))
+
+    def test_one_process_under_mpirun_is_local(self):
+        for more in ("", "--transport local", "--transport mpi"):
+            self.good(mpirun(1, PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json"), *more.split()))
+
+    def test_the_mpi_transport_without_mpirun(self):
+        self.good([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json --transport mpi")])
+
+    def test_launchers_without_mpi(self):
+        hint = "MPI knows of one; start them with mpirun -n 3, or with srun --mpi=pmix"
+        run = [PROGRAM, "run", "-w", "3", *flags("--tokens 60")]
+        self.refused(run, "torchrun has started 3 processes", hint, env={"RANK": "1", "WORLD_SIZE": "3"})
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_PROCID": "2",
+                 "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS": "3", "SLURM_NODELIST": "here", "SLURM_NNODES": "1"}
+        for more in ([], ["--transport", "mpi"]):
+            self.refused([*run, *more], "srun has started 3 processes", hint, env=slurm)
+        self.refused([*run, "--transport", "local"], "srun has started 3 processes", "--transport local", env=slurm)
+
+    def test_a_job_of_one_task_is_no_refusal(self):
+        self.good([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json")],
+                  env={"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "RANK": "0", "WORLD_SIZE": "1"})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
