@@ -144,12 +144,13 @@ class Job:
         return [Process(pid) for _, (pid, _) in sorted(self.noted("pid").items())]
 
     def until_running(self, processes, workers_each):
-        """Until every process has the threads of its workers, and one of them has computed for a while."""
+        """Until every process has the threads of its workers (two each; without them, MPI and all there are
+        at most six), and one of them has computed for a while."""
         before = {}
 
         def begun():
             for p in processes:
-                if p.threads() < 2 * workers_each + 2:
+                if p.threads() < max(7, 2 * workers_each + 2):
                     return False
                 before.setdefault(p.pid, p.seconds())
             return any(p.seconds() > before[p.pid] + 0.2 for p in processes)

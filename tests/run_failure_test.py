@@ -1,0 +1,210 @@
+"""Runs that cannot come to their end: a process that dies, stops, runs out of memory or time, meets a
+number that is none, or is told to end. Every process must end soon, say what was pending, and leave
+nothing behind.
+
+usage: run_failure_test.py path/to/ringsched
+"""
+
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+from mpi_job import PATIENCE, PROGRAM, Case, Process, mpirun, said, still_there
+
+FAILED = 3
+GRACE = 5  # seconds after the deadline, by which all must be over
+# Minutes of work that takes no time to set up, and little of which goes by between two looks at whether
+# to go on.
+LONG = "--tokens 256K --heads 1 --kv-heads 1 --head-dim 64 --dtype fp32 --mask full --schedule ring".split()
+SMALL = "--tokens 2000 --heads 4 --kv-heads 2 --head-dim 16".split()
+PENDING = re.compile(r"task \d+ \(worker \d+, step \d+, [a-z_]+ of .*\), for [\d.]+ (us|ms|s)")
+
+
+class Failures(Case):
+    def command(self, workers, *more):
+        return [PROGRAM, "run", "-w", workers, "--repeat", "1", "--no-chart", "--timeline", "t.json", *more]
+
+    def over(self, job, since, deadline):
+        """All processes end in time, and nothing is left of the run."""
+        code = job.wait(PATIENCE)
+        ended = time.monotonic()
+        # mpirun itself may take a little longer than the processes that it has started.
+        last = max([at for _, at in job.noted("exit").values()], default=ended)
+        self.assertLess(last - since, deadline + GRACE, job.stderr())
+        self.assertLess(ended - since, deadline + GRACE + 2, job.stderr())
+        self.assertEqual(still_there(self.folder), [])
+        self.assertEqual(job.stdout(), "", "results of a run that failed")
+        left = [f.name for f in self.folder.iterdir() if f.name == "t.json" or f.name.startswith(".ringsched")]
+        self.assertEqual(left, [])
+        return code
+
+    def codes(self, job):
+        return {rank: code for rank, (code, _) in sorted(job.noted("exit").items())}
+
+    def line_of(self, job, rank):
+        """What a process said, which must be one line."""
+        lines = [line for line in said(job.stderr()) if line.startswith(f"ringsched: process {rank}: ")]
+        self.assertEqual(len(lines), 1, job.stderr())
+        return lines[0]
+
+    def started(self, processes, workers, *more):
+        job = self.job(mpirun(processes, *self.wrapped(*self.command(workers, *more))))
+        ranks = job.ranks(processes)
+        job.until_running(ranks, workers // processes)
+        return job, ranks
+
+    def test_a_process_is_killed(self):
+        job, ranks = self.started(3, 6, *LONG, "--deadline", "60")
+        ranks[1].kill(signal.SIGKILL)
+        code = self.over(job, time.monotonic(), 0)  # nobody has to wait for the deadline
+        self.assertEqual(code, 128 + signal.SIGKILL, "of mpirun itself")
+        self.assertEqual(self.codes(job), {0: FAILED, 1: -signal.SIGKILL, 2: FAILED}, job.stderr())
+        for rank in (0, 2):
+            self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
+            self.assertRegex(self.line_of(job, rank), PENDING)
+
+    def test_a_process_is_killed_and_the_network_tells(self):
+        job = self.job(mpirun(2, *self.wrapped(*self.command(8, *LONG, "--deadline", "60")),
+                              options=["--mca", "btl", "self,tcp", "--mca", "pml", "ob1"]))
+        ranks = job.ranks(2)
+        job.until_running(ranks, 4)
+        ranks[0].kill(signal.SIGKILL)
+        self.assertEqual(self.over(job, time.monotonic(), 0), 128 + signal.SIGKILL)
+        self.assertEqual(self.codes(job), {0: -signal.SIGKILL, 1: FAILED})
+        self.assertRegex(self.line_of(job, 1), PENDING)
+
+    def test_a_process_is_stopped(self):
+        begun = time.monotonic()
+        steps = ["64K" if word == "256K" else word for word in LONG]  # short ones, which are soon all waiting
+        job, ranks = self.started(2, 16, *steps, "--deadline", "4")
+        ranks[1].kill(signal.SIGSTOP)
+        since = time.monotonic()
+        self.assertEqual(self.over(job, since, 4), FAILED)
+        self.assertEqual(self.codes(job)[0], FAILED)
+        line = self.line_of(job, 0)
+        self.assertIn("not finished after 4.00 s; pending: ", line)
+        # The first to wait for it is its neighbour in the ring.
+        self.assertRegex(line, r"\(worker 0, step \d+, receive of key_value chunk \d+ from worker 15\)")
+        self.assertGreater(time.monotonic() - begun, 4)
+
+    def test_a_process_never_comes(self):
+        job = self.job([*mpirun(1, *self.wrapped(*self.command(2, *SMALL, "--deadline", "1"))), ":", "-n", "1",
+                        "sleep", "600"])
+        job.ranks(1)
+        self.assertEqual(self.over(job, time.monotonic(), 1), FAILED)
+        self.assertEqual(self.codes(job), {0: FAILED})
+        self.assertIn("not done in time, still looking for the other processes", self.line_of(job, 0))
+
+    def test_mpirun_is_told_to_end(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number):
+                job, ranks = self.started(2, 4, *LONG, "--deadline", "60")
+                os.kill(job.process.pid, number)
+                self.assertNotEqual(self.over(job, time.monotonic(), 0), 0)
+                self.assertEqual(self.codes(job), {0: FAILED, 1: FAILED}, job.stderr())
+                for rank in (0, 1):
+                    self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
+                    self.assertRegex(self.line_of(job, rank), PENDING)
+                for file in self.folder.iterdir():
+                    file.unlink()
+
+    def test_one_process_is_told_to_end(self):
+        job, ranks = self.started(2, 4, *LONG, "--deadline", "60")
+        ranks[1].kill(signal.SIGTERM)
+        self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
+        self.assertEqual(self.codes(job), {0: FAILED, 1: FAILED})
+        for rank in (0, 1):
+            self.assertRegex(self.line_of(job, rank), PENDING)
+
+    def test_a_number_that_is_none(self):
+        for schedule in ("ring", "balanced"):
+            nan = self.command(4, *SMALL, "--schedule", schedule, "--inputs", "nan", "--check-finite", "--deadline", "60")
+            for processes in (1, 2, 4):
+                with self.subTest(schedule=schedule, processes=processes):
+                    since = time.monotonic()
+                    job = self.job(mpirun(processes, *self.wrapped(*nan)) if processes > 1 else nan)
+                    code = self.over(job, since, 0)
+                    self.assertEqual(code, FAILED)
+                    self.assertEqual(self.codes(job), {r: FAILED for r in range(processes)} if processes > 1 else {})
+                    told = [line for line in said(job.stderr()) if "made a number that is not finite" in line]
+                    self.assertTrue(told, job.stderr())
+                    self.assertRegex(told[0], r"task \d+ \(worker \d, step \d, [a-z_]+ of .*\): ")
+                    for file in self.folder.iterdir():
+                        file.unlink()
+
+    def test_numbers_that_are_none_go_through_unasked(self):
+        job = self.job([PROGRAM, "run", "-w", "4", *SMALL, "--repeat", "1", "--no-chart", "--inputs", "nan"])
+        self.assertEqual(job.wait(PATIENCE), 0)
+
+    def test_a_process_has_too_little_memory(self):
+        # Of the second process, KiB: too little for its workers, which take 2 x 300 MiB each.
+        script = self.folder / "limited"
+        script.write_text('#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && ulimit -v $1\nshift\nexec "$@"\n')
+        script.chmod(0o755)
+        big = ["--tokens", "16K", "--heads", "16", "--kv-heads", "16", "--head-dim", "128", "--dtype", "fp32"]
+        since = time.monotonic()
+        job = self.job(mpirun(2, *self.wrapped(script, "700000", *self.command(4, *big, "--deadline", "60"))))
+        self.assertEqual(self.over(job, since, 10), FAILED)
+        self.assertEqual(self.codes(job), {0: FAILED, 1: FAILED})
+        self.assertRegex(self.line_of(job, 1), r"worker [23]: no memory for its tensors, [\d.]+ MiB|out of memory")
+
+    def test_too_little_time(self):
+        for processes in (1, 2):
+            with self.subTest(processes=processes):
+                command = self.command(4, *LONG, "--deadline", "1")
+                since = time.monotonic()
+                job = self.job(mpirun(processes, *self.wrapped(*command)) if processes > 1 else command)
+                # Making the inputs is a phase of its own, with a deadline of its own.
+                self.assertEqual(self.over(job, since, 2), FAILED)
+                for rank in range(processes):
+                    line = self.line_of(job, rank) if processes > 1 else said(job.stderr())[0]
+                    if rank == 0:
+                        self.assertIn("not finished after 1.00 s; pending: ", line)
+                    self.assertRegex(line, PENDING)
+                for file in self.folder.iterdir():
+                    file.unlink()
+
+    def test_a_local_run_is_told_to_end(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                job = self.job(self.command(4, *LONG, "--deadline", "60"))
+                process = self.local(job)
+                job.until_running([process], 4)
+                process.kill(number)
+                self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
+                [line] = said(job.stderr())
+                self.assertIn(f"ended by signal {int(number)}; pending: ", line)
+                self.assertRegex(line, PENDING)
+
+    def test_what_is_to_be_ignored_is(self):
+        """As nohup has it: the hang-up does nothing, and the run ends as it would have."""
+        command = self.command(4, *LONG, "--deadline", "2")
+        job = self.job([sys.executable, "-c", "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+                        "os.execv(sys.argv[1], sys.argv[1:])", *command])
+        process = self.local(job)
+        job.until(lambda: still_there(self.folder), "the program was there")
+        job.until_running([process], 4)
+        process.kill(signal.SIGHUP)
+        self.assertEqual(self.over(job, time.monotonic(), 2), FAILED)
+        self.assertIn("not finished after 2.00 s", job.stderr())
+
+    def test_told_to_end_while_checking(self):
+        job = self.job([*self.command(2, "--tokens", "3000", "--heads", "8", "--head-dim", "64"), "--check", "--check-rows",
+                        "3000", "--deadline", "60"])
+        process = self.local(job)
+        # Workers are done and their threads are gone; what computes on is the check.
+        job.until(lambda: process.threads() > 3, "the run had begun")
+        job.until(lambda: process.threads() <= 2 and process.seconds(), "the check had begun")
+        process.kill(signal.SIGTERM)
+        self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
+        self.assertIn("ended by signal 15, still checking its numbers", job.stderr())
+
+    def local(self, job):
+        return Process(job.process.pid)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
