@@ -45,10 +45,11 @@ struct RunCommand {
 
 constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
 
-// How long a phase that is out of time may take to give up.
+// How long what is out of time may take to give up.
 constexpr auto kGivingUp = 4s;
-// The same of a process that was told to end: a launcher kills it a second later.
-constexpr auto kEnding = 500ms;
+// How long a process that was told to end leaves the others to say what they have to say. mpirun
+// kills them all a second after it has told them, and sooner if one has ended by then.
+constexpr auto kOthersSpeak = 400ms;
 
 std::atomic<Control*> running{nullptr};
 
@@ -77,15 +78,39 @@ class Interruptible {
   ~Interruptible() { running = nullptr; }
 };
 
-// Ends the process if a phase takes longer than it may, whatever it hangs in, or if a signal asks
-// for an end where nobody else looks for it. Peers that a launcher has started with it are ended
-// by that.
+// How a process of a run ends that cannot go on.
+class End {
+ public:
+  End(const Control& control, const Launch& launch)
+      : control_(control),
+        others_(launch.size > 1),
+        self_(others_ ? fmt::format("ringsched: process {}", launch.rank) : "ringsched") {}
+
+  // Says why, and leaves nothing half-done behind.
+  void say(std::string why) const {
+    std::replace(why.begin(), why.end(), '\n', ' ');
+    std::fprintf(stderr, "%s: %s\n", self_.c_str(), why.c_str());
+    remove_unfinished_files();
+  }
+  // The same, and ends whatever hangs. The launcher ends the others for that.
+  [[noreturn]] void now(const std::string& why, int code = kFailed) const {
+    say(why);
+    if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
+    std::_Exit(code);
+  }
+
+ private:
+  const Control& control_;
+  const bool others_;
+  const std::string self_;
+};
+
+// Ends the process if it waits for others for too long, whatever it hangs in, or if a signal asks
+// for an end where nobody else looks for it.
 class Watchdog {
  public:
-  // `self`: what messages begin with.
-  Watchdog(const Control& control, std::string self, std::chrono::nanoseconds deadline)
-      : control_(control), self_(std::move(self)), deadline_(deadline) {
-    phase("starting");
+  Watchdog(const Control& control, const End& end, std::chrono::nanoseconds deadline)
+      : control_(control), end_(end), deadline_(deadline) {
     thread_ = std::thread([this] { watch(); });
   }
   ~Watchdog() {
@@ -96,16 +121,19 @@ class Watchdog {
     news_.notify_all();
     thread_.join();
   }
-  void phase(const char* what) { enter(what, false); }
-  // As a phase, but time and signals are the execution's first, which knows what is pending.
-  void running() { enter("running", true); }
+  // What the process does from now on: something of its own, which has an end;
+  void works(const char* what) { enter(what, Clock::time_point::max(), 0s); }
+  // something that has one only if the others come to it;
+  void waits(const char* what) { enter(what, Clock::now() + deadline_ + kGivingUp, 0s); }
+  // or the execution, which looks at time and signals itself, and knows what is pending.
+  void runs() { enter("running", Clock::now() + deadline_ + kGivingUp + 500ms, 1s); }
 
  private:
-  void enter(const char* what, bool execution_looks_first) {
+  void enter(const char* what, Clock::time_point ends, std::chrono::seconds grace) {
     const std::lock_guard lock(guard_);
-    phase_ = what;
-    grace_ = execution_looks_first ? kEnding : 0ms;
-    ends_ = Clock::now() + deadline_ + kGivingUp + grace_;
+    what_ = what;
+    ends_ = ends;
+    grace_ = grace;
     interrupted_at_ = {};
   }
 
@@ -114,28 +142,22 @@ class Watchdog {
     std::unique_lock lock(guard_);
     while (!news_.wait_for(lock, look, [&] { return over_; })) {
       const Clock::time_point now = Clock::now();
-      if (now > ends_) end("not done in time");
+      if (now > ends_) end_.now(fmt::format("not done in time, still {}", what_));
       if (control_.interrupted() == 0) continue;
       if (interrupted_at_ == Clock::time_point{}) interrupted_at_ = now;
-      if (now - interrupted_at_ >= 2 * grace_)
-        end(fmt::format("ended by signal {}", control_.interrupted()));
+      if (now - interrupted_at_ >= grace_)
+        end_.now(fmt::format("ended by signal {}, still {}", control_.interrupted(), what_));
     }
   }
 
-  [[noreturn]] void end(const std::string& why) const {
-    std::fprintf(stderr, "%s: %s, still %s\n", self_.c_str(), why.c_str(), phase_);
-    remove_unfinished_files();
-    std::_Exit(kFailed);
-  }
-
   const Control& control_;
-  const std::string self_;
+  const End& end_;
   const std::chrono::nanoseconds deadline_;
   std::mutex guard_;
   std::condition_variable news_;
-  const char* phase_ = nullptr;
-  Clock::time_point ends_, interrupted_at_;
-  std::chrono::milliseconds grace_{};
+  const char* what_ = "starting";
+  Clock::time_point ends_ = Clock::time_point::max(), interrupted_at_;
+  std::chrono::seconds grace_{};
   bool over_ = false;
   std::thread thread_;
 };
@@ -181,9 +203,9 @@ std::unique_ptr<World> world_of(const std::string& transport, const Launch& laun
   return world;
 }
 
-// Says why this process cannot go on, and ends it and the others. It must not leave as from a good
-// run: MPI_Finalize waits for the others, who wait for it.
-[[noreturn]] void give_up(World& world, const Control& control, const std::string& self) {
+// Ends this process for the exception that is being handled, and the others. It must not leave as
+// from a good run: MPI_Finalize waits for the others, who wait for it.
+[[noreturn]] void give_up(World& world, const Control& control, const End& end) {
   int code = kFailed;
   std::string why;
   try {
@@ -196,10 +218,8 @@ std::unique_ptr<World> world_of(const std::string& transport, const Launch& laun
   } catch (const std::exception& failed) {
     why = failed.what();
   }
-  std::replace(why.begin(), why.end(), '\n', ' ');
-  std::fprintf(stderr, "%s: %s\n", self.c_str(), why.c_str());
-  remove_unfinished_files();
-  if (control.interrupted() != 0) std::_Exit(code);  // whoever does that sees to the others
+  if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
+  end.say(why);
   // Should the launcher not answer. A thread may not be had if memory is short.
   std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
   ::alarm(2);
@@ -256,12 +276,18 @@ void add_up(World& world, std::vector<double>& column) {
     }
 }
 
-std::vector<CheckedResults> checked(World& world, const Plan& plan, const Inputs& inputs,
-                                    const Execution& run, const CheckOptions& options) {
+std::vector<CheckedResults> checked(World& world, Watchdog& watchdog, const Plan& plan,
+                                    const Inputs& inputs, const Execution& run,
+                                    const CheckOptions& options) {
+  constexpr const char* checks = "checking its numbers";
+  constexpr const char* others = "waiting for others that check their numbers";
+  watchdog.works(checks);
   ForwardRows forward;
   if (needs_forward_rows(plan.problem, options)) {
     forward = forward_rows(plan, inputs, run.results());
+    watchdog.waits(others);
     for (auto* column : {&forward.lse, &forward.delta, &forward.size}) add_up(world, *column);
+    watchdog.works(checks);
   }
   std::vector<CheckedResults> own = check_results(plan, inputs, run.results(), options, forward);
   if (world.size() == 1) return own;
@@ -270,6 +296,7 @@ std::vector<CheckedResults> checked(World& world, const Plan& plan, const Inputs
     text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", c.name, c.rows, c.largest_error,
                         c.largest_value, c.of_bound, c.worst);
   std::vector<CheckedResults> out;
+  watchdog.waits(others);
   const std::vector<std::string> all = world.gather(text);
   for (const std::string& one : all) {
     std::size_t i = 0, at = 0;
@@ -321,10 +348,10 @@ Asked asked(const RunCommand& c) {
 
 void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
              const Prediction* prediction, World& world, Control& control, Watchdog& watchdog,
-             const std::string& self, ExitCode& code) {
+             const End& end, ExitCode& code) {
   const Plan& plan = proved.plan;
   const std::uint32_t workers = plan.problem.workers;
-  watchdog.phase("making its inputs");
+  watchdog.works("making its inputs");
   const Inputs inputs(plan.problem, a.seed, a.inputs);
   const std::unique_ptr<Transport> transport = world.transport(plan, control);
   std::vector<WorkerId> mine;
@@ -346,34 +373,29 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
         });
   }
   for (const Bytes b : execution->memory().size) memory = std::max(memory, b);
-  const auto hung = [&](const std::string& why) {
-    std::fprintf(stderr, "%s: %s\n", self.c_str(), why.c_str());
-    remove_unfinished_files();
-    std::_Exit(kFailed);
-  };
-  watchdog.phase("waiting for the other processes");
+  const auto hung = [&](const std::string& why) { end.now(why); };
+  watchdog.waits("waiting for the other processes");
   const std::chrono::nanoseconds offset = world.clock_offset();
   std::vector<Timeline> runs;
   for (std::int64_t r = 0; r < a.repeats; ++r) {
     const Stage stage(fmt::format("run {} of {}", r + 1, a.repeats), world.rank() == 0);
-    watchdog.phase("waiting for the other processes");
+    watchdog.waits("waiting for the other processes");
     // Rank 0 says when it begins, by its own clock.
     const std::int64_t begin =
         (Clock::now().time_since_epoch() + execution->lead() + 10ms * (world.size() > 1)).count();
     const std::string agreed = world.gather(std::to_string(begin))[0];
-    watchdog.running();
+    watchdog.runs();
     const Clock::time_point zero{Clock::duration(std::stoll(agreed)) - offset};
     execution->run(zero, a.deadline, hung);
     Timeline t = timeline_of(plan, TimelineSource::Measured, "this machine");
     execution->add_times(t);
-    watchdog.phase("waiting for the times of the other processes");
+    watchdog.waits("waiting for the times of the other processes");
     runs.push_back(joined(world, plan, t));
   }
   std::vector<CheckedResults> numbers;
   if (c.check) {
     const Stage stage("checking the numbers", world.rank() == 0);
-    watchdog.phase("checking its numbers, or waiting for others that do");
-    numbers = checked(world, plan, inputs, *execution, {a.rows, a.seed});
+    numbers = checked(world, watchdog, plan, inputs, *execution, {a.rows, a.seed});
   }
   Measurement m{
       proved,    where(world, workers, plan.problem.dtype), {}, {}, {}, memory, std::move(numbers),
@@ -385,7 +407,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   m.times = run_times(m.timeline);
   if (!m.holds()) code = 1;
   if (world.rank() != 0) return;
-  watchdog.phase("writing");
+  watchdog.works("writing");
   std::string written;
   if (c.outputs.any()) {
     std::vector<Timeline> shown;
@@ -416,12 +438,11 @@ void run(const RunCommand& c, ExitCode& code) {
         proved, {c.machine.machine(), c.machine.conditions(workers)}, c.machine.diagonal()));
 
   const Launch launch = launched_by();
-  const std::string self =
-      launch.size > 1 ? fmt::format("ringsched: process {}", launch.rank) : "ringsched";
   Control control;
   const Interruptible interruptible(control);
-  Watchdog watchdog(control, self, a.deadline);  // outlives the world, whose end may hang
-  watchdog.phase("looking for the other processes");
+  const End end(control, launch);
+  Watchdog watchdog(control, end, a.deadline);  // outlives the world, whose end may hang
+  watchdog.waits("looking for the other processes");
   const std::unique_ptr<World> world = world_of(c.transport, launch);
   if (world->size() > workers) {
     // Once for all, and before any of them ends: mpirun then ends the rest.
@@ -433,12 +454,12 @@ void run(const RunCommand& c, ExitCode& code) {
     return;
   }
   try {
-    measure(c, a, proved, prediction.get(), *world, control, watchdog, self, code);
+    measure(c, a, proved, prediction.get(), *world, control, watchdog, end, code);
   } catch (...) {
     if (world->size() == 1) throw;
-    give_up(*world, control, self);
+    give_up(*world, control, end);
   }
-  watchdog.phase("taking leave of the other processes");
+  watchdog.waits("taking leave of the other processes");
 }
 
 }  // namespace

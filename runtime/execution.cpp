@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,8 +22,6 @@ using namespace std::chrono_literals;
 
 // How long lanes may take to give up: a kernel that runs is not interrupted.
 constexpr auto kGivingUp = 4s;
-// The same when told to end: a launcher that does that kills a second later.
-constexpr auto kEnding = 500ms;
 
 }  // namespace
 
@@ -80,7 +79,11 @@ void Execution::fill_all(const FillTensor& fill) {
     }
   };
   std::vector<std::thread> threads;
-  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads.emplace_back(work);
+  threads.reserve(std::thread::hardware_concurrency());
+  try {
+    for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // those that are there do it
+  }
   work();
   for (std::thread& t : threads) t.join();
   if (wrong) std::rethrow_exception(wrong);
@@ -244,7 +247,7 @@ void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
                                 pending(now - zero)));
     if (control_.stopped()) {
       if (stopped_at == Clock::time_point{}) stopped_at = now;
-      if (now - stopped_at > (control_.interrupted() != 0 ? kEnding : kGivingUp)) hung(control_.why());
+      if (control_.interrupted() != 0 || now - stopped_at > kGivingUp) hung(control_.why());
     }
     std::this_thread::sleep_for(nap);
     nap = std::min<std::chrono::microseconds>(2 * nap, 2ms);

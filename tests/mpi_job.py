@@ -1,5 +1,6 @@
 """What the tests of runs over MPI share: how a job is started, and what its processes came to."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -152,8 +153,8 @@ class Job:
             for p in processes:
                 if p.threads() < max(7, 2 * workers_each + 2):
                     return False
-                before.setdefault(p.pid, p.seconds())
-            return any(p.seconds() > before[p.pid] + 0.2 for p in processes)
+                before.setdefault(p.pid, p.seconds() or 0)
+            return any((p.seconds() or 0) > before[p.pid] + 0.2 for p in processes)
 
         self.until(begun, "the run had begun")
 
@@ -188,6 +189,15 @@ class Case(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name).resolve()
+
+    @contextlib.contextmanager
+    def own_folder(self):
+        """For one of several jobs of a test."""
+        before, self.folder = self.folder, pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        try:
+            yield
+        finally:
+            self.folder = before
 
     def job(self, command, env=None):
         job = Job(self.folder, command, env)

@@ -18,7 +18,7 @@ FAILED = 3
 GRACE = 5  # seconds after the deadline, by which all must be over
 # Minutes of work that takes no time to set up, and little of which goes by between two looks at whether
 # to go on.
-LONG = "--tokens 256K --heads 1 --kv-heads 1 --head-dim 64 --dtype fp32 --mask full --schedule ring".split()
+LONG = "--tokens 128K --heads 1 --kv-heads 1 --head-dim 64 --dtype fp32 --mask full --schedule ring".split()
 SMALL = "--tokens 2000 --heads 4 --kv-heads 2 --head-dim 16".split()
 PENDING = re.compile(r"task \d+ \(worker \d+, step \d+, [a-z_]+ of .*\), for [\d.]+ (us|ms|s)")
 
@@ -78,7 +78,7 @@ class Failures(Case):
 
     def test_a_process_is_stopped(self):
         begun = time.monotonic()
-        steps = ["64K" if word == "256K" else word for word in LONG]  # short ones, which are soon all waiting
+        steps = ["64K" if word == "128K" else word for word in LONG]  # short ones, which are soon all waiting
         job, ranks = self.started(2, 16, *steps, "--deadline", "4")
         ranks[1].kill(signal.SIGSTOP)
         since = time.monotonic()
@@ -100,7 +100,7 @@ class Failures(Case):
 
     def test_mpirun_is_told_to_end(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            with self.subTest(number):
+            with self.subTest(number), self.own_folder():
                 job, ranks = self.started(2, 4, *LONG, "--deadline", "60")
                 os.kill(job.process.pid, number)
                 self.assertNotEqual(self.over(job, time.monotonic(), 0), 0)
@@ -108,8 +108,6 @@ class Failures(Case):
                 for rank in (0, 1):
                     self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
                     self.assertRegex(self.line_of(job, rank), PENDING)
-                for file in self.folder.iterdir():
-                    file.unlink()
 
     def test_one_process_is_told_to_end(self):
         job, ranks = self.started(2, 4, *LONG, "--deadline", "60")
@@ -123,7 +121,7 @@ class Failures(Case):
         for schedule in ("ring", "balanced"):
             nan = self.command(4, *SMALL, "--schedule", schedule, "--inputs", "nan", "--check-finite", "--deadline", "60")
             for processes in (1, 2, 4):
-                with self.subTest(schedule=schedule, processes=processes):
+                with self.subTest(schedule=schedule, processes=processes), self.own_folder():
                     since = time.monotonic()
                     job = self.job(mpirun(processes, *self.wrapped(*nan)) if processes > 1 else nan)
                     code = self.over(job, since, 0)
@@ -132,8 +130,6 @@ class Failures(Case):
                     told = [line for line in said(job.stderr()) if "made a number that is not finite" in line]
                     self.assertTrue(told, job.stderr())
                     self.assertRegex(told[0], r"task \d+ \(worker \d, step \d, [a-z_]+ of .*\): ")
-                    for file in self.folder.iterdir():
-                        file.unlink()
 
     def test_numbers_that_are_none_go_through_unasked(self):
         job = self.job([PROGRAM, "run", "-w", "4", *SMALL, "--repeat", "1", "--no-chart", "--inputs", "nan"])
@@ -153,7 +149,7 @@ class Failures(Case):
 
     def test_too_little_time(self):
         for processes in (1, 2):
-            with self.subTest(processes=processes):
+            with self.subTest(processes=processes), self.own_folder():
                 command = self.command(4, *LONG, "--deadline", "1")
                 since = time.monotonic()
                 job = self.job(mpirun(processes, *self.wrapped(*command)) if processes > 1 else command)
@@ -164,12 +160,10 @@ class Failures(Case):
                     if rank == 0:
                         self.assertIn("not finished after 1.00 s; pending: ", line)
                     self.assertRegex(line, PENDING)
-                for file in self.folder.iterdir():
-                    file.unlink()
 
     def test_a_local_run_is_told_to_end(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with self.subTest(number):
+            with self.subTest(number), self.own_folder():
                 job = self.job(self.command(4, *LONG, "--deadline", "60"))
                 process = self.local(job)
                 job.until_running([process], 4)
@@ -192,12 +186,11 @@ class Failures(Case):
         self.assertIn("not finished after 2.00 s", job.stderr())
 
     def test_told_to_end_while_checking(self):
-        job = self.job([*self.command(2, "--tokens", "3000", "--heads", "8", "--head-dim", "64"), "--check", "--check-rows",
-                        "3000", "--deadline", "60"])
+        job = self.job([*self.command(2, "--tokens", "6000", "--heads", "8", "--head-dim", "128"), "--check", "--check-rows",
+                        "6000", "--deadline", "60"])
         process = self.local(job)
-        # Workers are done and their threads are gone; what computes on is the check.
-        job.until(lambda: process.threads() > 3, "the run had begun")
-        job.until(lambda: process.threads() <= 2 and process.seconds(), "the check had begun")
+        # The run is short and has threads; what computes on without them is the check.
+        job.until(lambda: process.threads() <= 2 and (process.seconds() or 0) > 1.5, "the check had begun")
         process.kill(signal.SIGTERM)
         self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
         self.assertIn("ended by signal 15, still checking its numbers", job.stderr())

@@ -39,7 +39,8 @@ class Execution {
 
   // Runs all from the time `zero` on, again if called again. Throws RunFailed when the run is
   // stopped or has not ended `deadline` later, naming what was pending then. `hung` is called if
-  // even then some lane does not give up; it must not return.
+  // even then some lane does not give up, and at once if the control was interrupted, as whoever
+  // does that has no patience; it must not return.
   void run(Clock::time_point zero, std::chrono::nanoseconds deadline,
            const std::function<void(const std::string&)>& hung);
   // How long before `zero` to call run(), so that all lanes are there.
