@@ -34,7 +34,7 @@ command = sys.argv[2:]
 child = subprocess.Popen(command)
 def note(what, number):
     with open(f"{folder}/{rank}.{what}.new", "w") as file:
-        file.write(f"{number} {time.monotonic()}")
+        file.write(f"{number} {time.time()}")
     os.rename(file.name, f"{folder}/{rank}.{what}")
 note("pid", child.pid)
 code = child.wait()

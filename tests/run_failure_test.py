@@ -30,7 +30,7 @@ class Failures(Case):
     def over(self, job, since, deadline):
         """All processes end in time, and nothing is left of the run."""
         code = job.wait(PATIENCE)
-        ended = time.monotonic()
+        ended = time.time()
         # mpirun itself may take a little longer than the processes that it has started.
         last = max([at for _, at in job.noted("exit").values()], default=ended)
         self.assertLess(last - since, deadline + GRACE, job.stderr())
@@ -43,6 +43,16 @@ class Failures(Case):
 
     def codes(self, job):
         return {rank: code for rank, (code, _) in sorted(job.noted("exit").items())}
+
+    def ended_by_mpirun(self, job, ranks):
+        """What these ended with: mpirun kills all that are left when the first has ended, so perhaps not all."""
+        codes = self.codes(job)
+        ends = {codes[rank] for rank in ranks if rank in codes}
+        self.assertIn(FAILED, ends, job.stderr())
+        self.assertLessEqual(ends, {FAILED, -signal.SIGKILL}, job.stderr())
+        for rank in ranks:  # but all have said what was pending
+            self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
+            self.assertRegex(self.line_of(job, rank), PENDING)
 
     def line_of(self, job, rank):
         """What a process said, which must be one line."""
@@ -59,12 +69,9 @@ class Failures(Case):
     def test_a_process_is_killed(self):
         job, ranks = self.started(3, 6, *LONG, "--deadline", "60")
         ranks[1].kill(signal.SIGKILL)
-        code = self.over(job, time.monotonic(), 0)  # nobody has to wait for the deadline
+        code = self.over(job, time.time(), 0)  # nobody has to wait for the deadline
         self.assertEqual(code, 128 + signal.SIGKILL, "of mpirun itself")
-        self.assertEqual(self.codes(job), {0: FAILED, 1: -signal.SIGKILL, 2: FAILED}, job.stderr())
-        for rank in (0, 2):
-            self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
-            self.assertRegex(self.line_of(job, rank), PENDING)
+        self.ended_by_mpirun(job, (0, 2))
 
     def test_a_process_is_killed_and_the_network_tells(self):
         job = self.job(mpirun(2, *self.wrapped(*self.command(8, *LONG, "--deadline", "60")),
@@ -72,29 +79,28 @@ class Failures(Case):
         ranks = job.ranks(2)
         job.until_running(ranks, 4)
         ranks[0].kill(signal.SIGKILL)
-        self.assertEqual(self.over(job, time.monotonic(), 0), 128 + signal.SIGKILL)
-        self.assertEqual(self.codes(job), {0: -signal.SIGKILL, 1: FAILED})
-        self.assertRegex(self.line_of(job, 1), PENDING)
+        self.assertEqual(self.over(job, time.time(), 0), 128 + signal.SIGKILL)
+        self.ended_by_mpirun(job, (1,))
 
     def test_a_process_is_stopped(self):
-        begun = time.monotonic()
+        begun = time.time()
         steps = ["64K" if word == "128K" else word for word in LONG]  # short ones, which are soon all waiting
         job, ranks = self.started(2, 16, *steps, "--deadline", "4")
         ranks[1].kill(signal.SIGSTOP)
-        since = time.monotonic()
+        since = time.time()
         self.assertEqual(self.over(job, since, 4), FAILED)
         self.assertEqual(self.codes(job)[0], FAILED)
         line = self.line_of(job, 0)
         self.assertIn("not finished after 4.00 s; pending: ", line)
         # The first to wait for it is its neighbour in the ring.
         self.assertRegex(line, r"\(worker 0, step \d+, receive of key_value chunk \d+ from worker 15\)")
-        self.assertGreater(time.monotonic() - begun, 4)
+        self.assertGreater(time.time() - begun, 4)
 
     def test_a_process_never_comes(self):
         job = self.job([*mpirun(1, *self.wrapped(*self.command(2, *SMALL, "--deadline", "1"))), ":", "-n", "1",
                         "sleep", "600"])
         job.ranks(1)
-        self.assertEqual(self.over(job, time.monotonic(), 1), FAILED)
+        self.assertEqual(self.over(job, time.time(), 1), FAILED)
         self.assertEqual(self.codes(job), {0: FAILED})
         self.assertIn("not done in time, still looking for the other processes", self.line_of(job, 0))
 
@@ -103,30 +109,28 @@ class Failures(Case):
             with self.subTest(number), self.own_folder():
                 job, ranks = self.started(2, 4, *LONG, "--deadline", "60")
                 os.kill(job.process.pid, number)
-                self.assertNotEqual(self.over(job, time.monotonic(), 0), 0)
-                self.assertEqual(self.codes(job), {0: FAILED, 1: FAILED}, job.stderr())
-                for rank in (0, 1):
-                    self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
-                    self.assertRegex(self.line_of(job, rank), PENDING)
+                self.assertNotEqual(self.over(job, time.time(), 0), 0)
+                self.ended_by_mpirun(job, (0, 1))
 
     def test_one_process_is_told_to_end(self):
         job, ranks = self.started(2, 4, *LONG, "--deadline", "60")
         ranks[1].kill(signal.SIGTERM)
-        self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
-        self.assertEqual(self.codes(job), {0: FAILED, 1: FAILED})
-        for rank in (0, 1):
-            self.assertRegex(self.line_of(job, rank), PENDING)
+        self.assertEqual(self.over(job, time.time(), 0), FAILED)
+        self.assertEqual(self.codes(job)[1], FAILED)
+        self.ended_by_mpirun(job, (0, 1))
 
     def test_a_number_that_is_none(self):
         for schedule in ("ring", "balanced"):
             nan = self.command(4, *SMALL, "--schedule", schedule, "--inputs", "nan", "--check-finite", "--deadline", "60")
             for processes in (1, 2, 4):
                 with self.subTest(schedule=schedule, processes=processes), self.own_folder():
-                    since = time.monotonic()
+                    since = time.time()
                     job = self.job(mpirun(processes, *self.wrapped(*nan)) if processes > 1 else nan)
                     code = self.over(job, since, 0)
                     self.assertEqual(code, FAILED)
-                    self.assertEqual(self.codes(job), {r: FAILED for r in range(processes)} if processes > 1 else {})
+                    if processes > 1:
+                        self.assertIn(FAILED, self.codes(job).values())
+                        self.assertLessEqual(set(self.codes(job).values()), {FAILED, -signal.SIGKILL})
                     told = [line for line in said(job.stderr()) if "made a number that is not finite" in line]
                     self.assertTrue(told, job.stderr())
                     self.assertRegex(told[0], r"task \d+ \(worker \d, step \d, [a-z_]+ of .*\): ")
@@ -141,17 +145,17 @@ class Failures(Case):
         script.write_text('#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && ulimit -v $1\nshift\nexec "$@"\n')
         script.chmod(0o755)
         big = ["--tokens", "16K", "--heads", "16", "--kv-heads", "16", "--head-dim", "128", "--dtype", "fp32"]
-        since = time.monotonic()
+        since = time.time()
         job = self.job(mpirun(2, *self.wrapped(script, "700000", *self.command(4, *big, "--deadline", "60"))))
         self.assertEqual(self.over(job, since, 10), FAILED)
-        self.assertEqual(self.codes(job), {0: FAILED, 1: FAILED})
+        self.assertEqual(self.codes(job)[1], FAILED)
         self.assertRegex(self.line_of(job, 1), r"worker [23]: no memory for its tensors, [\d.]+ MiB|out of memory")
 
     def test_too_little_time(self):
         for processes in (1, 2):
             with self.subTest(processes=processes), self.own_folder():
                 command = self.command(4, *LONG, "--deadline", "1")
-                since = time.monotonic()
+                since = time.time()
                 job = self.job(mpirun(processes, *self.wrapped(*command)) if processes > 1 else command)
                 # Making the inputs is a phase of its own, with a deadline of its own.
                 self.assertEqual(self.over(job, since, 2), FAILED)
@@ -168,7 +172,7 @@ class Failures(Case):
                 process = self.local(job)
                 job.until_running([process], 4)
                 process.kill(number)
-                self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
+                self.assertEqual(self.over(job, time.time(), 0), FAILED)
                 [line] = said(job.stderr())
                 self.assertIn(f"ended by signal {int(number)}; pending: ", line)
                 self.assertRegex(line, PENDING)
@@ -182,7 +186,7 @@ class Failures(Case):
         job.until(lambda: still_there(self.folder), "the program was there")
         job.until_running([process], 4)
         process.kill(signal.SIGHUP)
-        self.assertEqual(self.over(job, time.monotonic(), 2), FAILED)
+        self.assertEqual(self.over(job, time.time(), 2), FAILED)
         self.assertIn("not finished after 2.00 s", job.stderr())
 
     def test_told_to_end_while_checking(self):
@@ -192,7 +196,7 @@ class Failures(Case):
         # The run is short and has threads; what computes on without them is the check.
         job.until(lambda: process.threads() <= 2 and (process.seconds() or 0) > 1.5, "the check had begun")
         process.kill(signal.SIGTERM)
-        self.assertEqual(self.over(job, time.monotonic(), 0), FAILED)
+        self.assertEqual(self.over(job, time.time(), 0), FAILED)
         self.assertIn("ended by signal 15, still checking its numbers", job.stderr())
 
     def local(self, job):
