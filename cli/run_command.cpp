@@ -45,8 +45,11 @@ struct RunCommand {
 
 constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
 
-// How long what is out of time may take to give up.
-constexpr auto kGivingUp = 4s;
+// How much longer than the deadline a process waits for others, so that they can say what they hang
+// in.
+constexpr auto kWaitsOn = 1s;
+// The same for an execution that is to give up.
+constexpr auto kGivesUp = 4500ms;
 // How long a process that was told to end leaves the others to say what they have to say. mpirun
 // kills them all a second after it has told them, and sooner if one has ended by then.
 constexpr auto kOthersSpeak = 400ms;
@@ -124,9 +127,9 @@ class Watchdog {
   // What the process does from now on: something of its own, which has an end;
   void works(const char* what) { enter(what, Clock::time_point::max(), 0s); }
   // something that has one only if the others come to it;
-  void waits(const char* what) { enter(what, Clock::now() + deadline_ + kGivingUp, 0s); }
+  void waits(const char* what) { enter(what, Clock::now() + deadline_ + kWaitsOn, 0s); }
   // or the execution, which looks at time and signals itself, and knows what is pending.
-  void runs() { enter("running", Clock::now() + deadline_ + kGivingUp + 500ms, 1s); }
+  void runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s); }
 
  private:
   void enter(const char* what, Clock::time_point ends, std::chrono::seconds grace) {

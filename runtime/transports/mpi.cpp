@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -187,6 +188,8 @@ class MpiTransport final : public Transport {
 class MpiWorld final : public World {
  public:
   MpiWorld() {
+    // Open MPI writes to sockets of processes that have died, and would have this one die of it.
+    std::signal(SIGPIPE, SIG_IGN);
     int level = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS ||
         level < MPI_THREAD_SERIALIZED)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
 #include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/words.hpp"
@@ -73,7 +74,13 @@ void CpuDevice::start(Clock::time_point zero) {
   for (LaneThread& l : lanes_) {
     if (l.steps.empty()) continue;
     l.finished = false;
-    l.thread = std::thread([this, &l] { run(l); });
+    try {
+      l.thread = std::thread([this, &l] { run(l); });
+    } catch (const std::system_error& wrong) {
+      l.finished = true;
+      throw RunFailed(
+          fmt::format("worker {}: cannot start a thread: {}", worker_.value, wrong.what()));
+    }
   }
 }
 
