@@ -144,6 +144,7 @@ TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
   // A tensor is there from the start of its task to the end of the last that reads it.
   struct Stay {
     std::int64_t low, high, from, until;
+    std::uint32_t tensor;
   };
   std::map<std::uint32_t, std::vector<Stay>> stays;
   std::vector<std::int64_t> until(plan.initial.size() + 2 * plan.tasks.size(), -1);
@@ -163,14 +164,16 @@ TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
                                          : r.timeline.tasks[tensor.producer.value].start_ps;
     const std::int64_t low = r.memory.offset[t];
     stays[tensor.worker.value].push_back(
-        {low, low + plan.bytes(tensor.kind, tensor.region).value, from, until[t]});
+        {low, low + plan.bytes(tensor.kind, tensor.region).value, from, until[t], t});
   }
   for (const auto& [worker, all] : stays)
     for (std::size_t i = 0; i < all.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) {
         const Stay &a = all[i], &b = all[j];
         const bool share = a.low < b.high && b.low < a.high;
-        EXPECT_TRUE(!share || a.from >= b.until || b.from >= a.until) << "worker " << worker;
+        EXPECT_TRUE(!share || a.from >= b.until || b.from >= a.until)
+            << "worker " << worker << ": tensors " << a.tensor << " from " << a.from << " to "
+            << a.until << " and " << b.tensor << " from " << b.from << " to " << b.until;
       }
 }
 

@@ -133,10 +133,11 @@ double task_us() {
   const Plan plan = plan_of(1, 64, 8, Dtype::Fp32, true, Pass::Forward);
   Control control;
   CpuDevice device(plan, {0}, control, false);
+  const std::array<TaskId, 1> task{TaskId{0}};
   for (int i = 0; i < tasks; ++i) {
-    device.begin(Lane::Compute, {0});
+    device.begin(Lane::Compute, task);
     device.call(Lane::Compute, [] {});
-    device.end(Lane::Compute, {0});
+    device.end(Lane::Compute, task);
   }
   const Clock::time_point zero = Clock::now();
   device.start(zero);

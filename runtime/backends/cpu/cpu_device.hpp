@@ -26,8 +26,8 @@ class CpuDevice final : public Device {
   void upload(std::byte* to, std::span<const std::byte> from) override;
   void download(std::span<std::byte> to, const std::byte* from) override;
   void wait_for(Lane, TaskId) override;
-  void begin(Lane, TaskId) override;
-  void end(Lane, TaskId) override;
+  void begin(Lane, std::span<const TaskId>) override;
+  void end(Lane, std::span<const TaskId>) override;
   void compute(TaskId, const Operands&) override;
   void call(Lane, std::function<void()>) override;
   void start(Clock::time_point zero) override;
@@ -37,10 +37,19 @@ class CpuDevice final : public Device {
   LaneState state(Lane) const override;
 
  private:
-  struct Wait { std::uint32_t task; };
-  struct Begin { std::uint32_t task; };
-  struct End { std::uint32_t task; };
-  struct Compute { TaskId task; Operands operands; };
+  struct Wait {
+    std::uint32_t task;
+  };
+  struct Begin {
+    std::vector<std::uint32_t> tasks;
+  };
+  struct End {
+    std::vector<std::uint32_t> tasks;
+  };
+  struct Compute {
+    TaskId task;
+    Operands operands;
+  };
   using Step = std::variant<Wait, Begin, End, Compute, std::function<void()>>;
   struct alignas(64) LaneThread {
     std::vector<Step> steps;
@@ -53,6 +62,7 @@ class CpuDevice final : public Device {
   LaneThread& lane(Lane l) { return lanes_[static_cast<std::size_t>(l)]; }
   const LaneThread& lane(Lane l) const { return lanes_[static_cast<std::size_t>(l)]; }
   std::uint32_t number(TaskId) const;  // of a task among those of this worker
+  std::vector<std::uint32_t> numbers(std::span<const TaskId>) const;
   std::int64_t now() const;
   void run(LaneThread&);
   void run_step(LaneThread&, const Step&);
