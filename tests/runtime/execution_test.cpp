@@ -46,11 +46,15 @@ Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = fals
   Control control;
   const Inputs inputs(plan.problem, 7, kind);
   const auto transport = make_local_transport(plan, control);
+  const auto gate = make_core_gate(2, control);
   std::vector<WorkerId> all;
   for (std::uint32_t w = 0; w < plan.problem.workers; ++w) all.push_back({w});
   Execution e(
-      plan, all, [&](WorkerId w) { return make_cpu_device(plan, w, control, finite); }, *transport,
-      control,
+      plan, all,
+      [&](WorkerId w) {
+        return make_cpu_device(plan, w, control, {finite, gate});
+      },
+      *transport, control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         if (t.kind == TensorKind::Partial)
           fill_forward_result(plan, inputs, t, out);
@@ -247,7 +251,7 @@ TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
-      plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, false); }, *transport,
+      plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); }, *transport,
       control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
@@ -270,7 +274,7 @@ TEST(Execution, RunsAgainWithTheSameNumbers) {
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
-      plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, false); },
+      plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); },
       *transport, control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);

@@ -18,13 +18,13 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
-CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, bool check_finite)
+CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const CpuOptions& options)
     : plan_(plan),
       worker_(worker),
       control_(control),
-      check_finite_(check_finite),
+      options_(options),
       memory_(nullptr, [](std::byte* p) { std::free(p); }),
-      operations_(plan, control.flag()) {
+      operations_(plan) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (plan.tasks[id].worker() == worker) tasks_.push_back({id});
   times_.resize(tasks_.size());
@@ -139,8 +139,13 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     for (const std::uint32_t task : ends->tasks) ended_[task] = true;
     news_.notify_all();
   } else if (const auto* work = std::get_if<Compute>(&step)) {
+    CoreGate::Turn turn(options_.gate.get());
+    operations_.on_pause([&] {
+      if (control_.stopped()) throw Stopped{};
+      turn.pass_on();
+    });
     operations_.perform(work->task, work->operands);
-    if (check_finite_) operations_.require_finite(work->task, work->operands);
+    if (options_.check_finite) operations_.require_finite(work->task, work->operands);
   } else {
     std::get<std::function<void()>>(step)();
   }

@@ -9,17 +9,18 @@
 #include <variant>
 #include <vector>
 
+#include "backends/cpu/core_gate.hpp"
 #include "backends/cpu/operations.hpp"
 #include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/device.hpp"
 
 namespace ringsched {
 
 class CpuDevice final : public Device {
  public:
-  // The plan and the control are kept by reference. `check_finite`: what a task makes must be
-  // finite, or the run is stopped.
-  CpuDevice(const Plan&, WorkerId, Control&, bool check_finite);
+  // The plan and the control are kept by reference.
+  CpuDevice(const Plan&, WorkerId, Control&, const CpuOptions&);
   ~CpuDevice() override;
 
   std::byte* allocate(Bytes) override;
@@ -70,7 +71,7 @@ class CpuDevice final : public Device {
   const Plan& plan_;
   const WorkerId worker_;
   Control& control_;
-  const bool check_finite_;
+  const CpuOptions options_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
   std::vector<TaskId> tasks_;  // of this worker, in order
   std::vector<TaskTime> times_;
