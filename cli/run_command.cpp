@@ -361,12 +361,18 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   Bytes memory;
   for (std::uint32_t w = 0; w < workers; ++w)
     if (world.rank_of({w}, workers) == world.rank()) mine.push_back({w});
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const std::shared_ptr<CoreGate> gate =
+      mine.size() > cores ? make_core_gate(cores, control) : nullptr;
   std::unique_ptr<Execution> execution;
   {
     const Stage stage("making the inputs",
                       plan.problem.tokens.value * plan.problem.heads > 100'000);
     execution = std::make_unique<Execution>(
-        plan, mine, [&](WorkerId w) { return make_cpu_device(plan, w, control, c.finite); },
+        plan, mine,
+        [&](WorkerId w) {
+          return make_cpu_device(plan, w, control, {c.finite, gate});
+        },
         *transport, control,
         [&](const InitialTensor& t, std::span<std::byte> out) {
           if (t.kind == TensorKind::Partial)

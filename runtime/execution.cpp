@@ -137,9 +137,9 @@ class Execution::Queue {
       return;
     }
     wait_for_needs({id}, task.lane);
-    device_.begin(task.lane, id);
+    device_.begin(task.lane, {&id, 1});
     if (task.kind != TaskKind::Output) device_.compute(id, run_.operands(id));
-    device_.end(task.lane, id);
+    device_.end(task.lane, {&id, 1});
   }
   void close_all() {
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) close(static_cast<Lane>(lane));
@@ -153,12 +153,10 @@ class Execution::Queue {
     if (members.empty()) return;
     wait_for_needs(members, lane);
     std::vector<Message> messages;
-    for (const TaskId id : members) {
-      device_.begin(lane, id);
-      messages.push_back(run_.message(id));
-    }
+    for (const TaskId id : members) messages.push_back(run_.message(id));
+    device_.begin(lane, members);
     run_.transport_.exchange(device_, worker_, lane, std::move(messages));
-    for (const TaskId id : members) device_.end(lane, id);
+    device_.end(lane, members);
   }
 
   // Of each other lane the last task that is needed: those before it have ended as well.

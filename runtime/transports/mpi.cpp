@@ -12,6 +12,7 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "ringsched/runtime/world.hpp"
@@ -47,7 +48,11 @@ class MpiTransport final : public Transport {
  public:
   MpiTransport(const Plan& plan, Control& control, const World& world)
       : plan_(plan), control_(control), world_(world), local_(plan, control) {
-    thread_ = std::thread([this] { progress(); });
+    try {
+      thread_ = std::thread([this] { progress(); });
+    } catch (const std::system_error& wrong) {
+      throw RunFailed(fmt::format("cannot start a thread for messages: {}", wrong.what()));
+    }
   }
   ~MpiTransport() override {
     {

@@ -46,11 +46,15 @@ Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = fals
   Control control;
   const Inputs inputs(plan.problem, 7, kind);
   const auto transport = make_local_transport(plan, control);
+  const auto gate = make_core_gate(2, control);
   std::vector<WorkerId> all;
   for (std::uint32_t w = 0; w < plan.problem.workers; ++w) all.push_back({w});
   Execution e(
-      plan, all, [&](WorkerId w) { return make_cpu_device(plan, w, control, finite); }, *transport,
-      control,
+      plan, all,
+      [&](WorkerId w) {
+        return make_cpu_device(plan, w, control, {finite, gate});
+      },
+      *transport, control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         if (t.kind == TensorKind::Partial)
           fill_forward_result(plan, inputs, t, out);
@@ -144,6 +148,7 @@ TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
   // A tensor is there from the start of its task to the end of the last that reads it.
   struct Stay {
     std::int64_t low, high, from, until;
+    std::uint32_t tensor;
   };
   std::map<std::uint32_t, std::vector<Stay>> stays;
   std::vector<std::int64_t> until(plan.initial.size() + 2 * plan.tasks.size(), -1);
@@ -163,14 +168,16 @@ TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
                                          : r.timeline.tasks[tensor.producer.value].start_ps;
     const std::int64_t low = r.memory.offset[t];
     stays[tensor.worker.value].push_back(
-        {low, low + plan.bytes(tensor.kind, tensor.region).value, from, until[t]});
+        {low, low + plan.bytes(tensor.kind, tensor.region).value, from, until[t], t});
   }
   for (const auto& [worker, all] : stays)
     for (std::size_t i = 0; i < all.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) {
         const Stay &a = all[i], &b = all[j];
         const bool share = a.low < b.high && b.low < a.high;
-        EXPECT_TRUE(!share || a.from >= b.until || b.from >= a.until) << "worker " << worker;
+        EXPECT_TRUE(!share || a.from >= b.until || b.from >= a.until)
+            << "worker " << worker << ": tensors " << a.tensor << " from " << a.from << " to "
+            << a.until << " and " << b.tensor << " from " << b.from << " to " << b.until;
       }
 }
 
@@ -244,7 +251,7 @@ TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
-      plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, false); }, *transport,
+      plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); }, *transport,
       control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
@@ -267,7 +274,7 @@ TEST(Execution, RunsAgainWithTheSameNumbers) {
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
-      plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, false); },
+      plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); },
       *transport, control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);

@@ -310,6 +310,7 @@ bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
     __builtin_memset(b.key_gradient, 0, of_keys * sizeof(float));
     __builtin_memset(b.value_gradient, 0, of_keys * sizeof(float));
     for (std::size_t first = 0; first < size.rows; first += kRows) {
+      memory.between_blocks();
       const std::size_t left = size.rows - first;
       fill_query_block(shape, call.tile, head, first,
                        left < kRows ? static_cast<std::int32_t>(left) : kRows, b.queries);

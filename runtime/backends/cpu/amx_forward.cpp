@@ -244,6 +244,7 @@ bool amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
     f.pack_keys(head);
     if (f.load.not_finite) return false;
     for (std::size_t first = 0; first < size.rows; first += kRows) {
+      memory.between_blocks();
       const std::size_t left = size.rows - first;
       fill_query_block(shape, call.tile, head, first,
                        left < kRows ? static_cast<std::int32_t>(left) : kRows, f.queries);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -46,6 +47,8 @@ class Scratch {
   ~Scratch();
   Scratch(Scratch&&) noexcept;
   Scratch& operator=(Scratch&&) noexcept;
+  // Called between the blocks of a tile, every millisecond or so; may throw, to give the tile up.
+  void on_pause(std::function<void()>);
   struct Memory;
   Memory& memory() { return *memory_; }
 

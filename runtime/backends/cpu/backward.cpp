@@ -266,6 +266,7 @@ void backward(const Kernels& kernels, const BackwardCall& call, Scratch::Memory&
     std::fill_n(b.key_gradient, panels * b.key_panel(), 0.0f);
     std::fill_n(b.value_gradient, panels * b.key_panel(), 0.0f);
     for (std::size_t first = 0; first < rows; first += kBlockRows) {
+      memory.between_blocks();
       fill_query_block(shape, call.tile, head, first,
                        static_cast<std::int32_t>(std::min<std::size_t>(kBlockRows, rows - first)),
                        b.queries);

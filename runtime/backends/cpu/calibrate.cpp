@@ -51,8 +51,7 @@ Plan plan_of(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtyp
 // Memory for the tasks of a worker, with ordinary numbers in it.
 class Bench {
  public:
-  explicit Bench(const Plan& plan)
-      : plan_(plan), memory_(plan_memory(plan)), operations_(plan, goes_on_) {
+  explicit Bench(const Plan& plan) : plan_(plan), memory_(plan_memory(plan)), operations_(plan) {
     for (const Bytes size : memory_.size) {
       blocks_.emplace_back(static_cast<std::size_t>(size.value) + 64);
       const std::int64_t bytes = plan.problem.dtype == Dtype::Fp32 ? 4 : 2;
@@ -77,7 +76,6 @@ class Bench {
   }
   const Plan& plan_;
   const MemoryPlan memory_;
-  const std::atomic<bool> goes_on_{false};
   CpuOperations operations_;
   std::vector<std::vector<std::byte>> blocks_;
 };
@@ -132,11 +130,12 @@ double task_us() {
   constexpr int tasks = 20'000;
   const Plan plan = plan_of(1, 64, 8, Dtype::Fp32, true, Pass::Forward);
   Control control;
-  CpuDevice device(plan, {0}, control, false);
+  CpuDevice device(plan, {0}, control, {});
+  const std::array<TaskId, 1> task{TaskId{0}};
   for (int i = 0; i < tasks; ++i) {
-    device.begin(Lane::Compute, {0});
+    device.begin(Lane::Compute, task);
     device.call(Lane::Compute, [] {});
-    device.end(Lane::Compute, {0});
+    device.end(Lane::Compute, task);
   }
   const Clock::time_point zero = Clock::now();
   device.start(zero);

@@ -12,9 +12,13 @@
 
 namespace ringsched {
 
+std::shared_ptr<CoreGate> make_core_gate(unsigned cores, const Control& control) {
+  return std::make_shared<CoreGate>(cores, control);
+}
+
 std::unique_ptr<Device> make_cpu_device(const Plan& plan, WorkerId worker, Control& control,
-                                        bool check_finite) {
-  return std::make_unique<CpuDevice>(plan, worker, control, check_finite);
+                                        const CpuOptions& options) {
+  return std::make_unique<CpuDevice>(plan, worker, control, options);
 }
 
 std::unique_ptr<Transport> make_local_transport(const Plan& plan, const Control& control) {

@@ -19,13 +19,13 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
-CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, bool check_finite)
+CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const CpuOptions& options)
     : plan_(plan),
       worker_(worker),
       control_(control),
-      check_finite_(check_finite),
+      options_(options),
       memory_(nullptr, [](std::byte* p) { std::free(p); }),
-      operations_(plan, control.flag()) {
+      operations_(plan) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (plan.tasks[id].worker() == worker) tasks_.push_back({id});
   times_.resize(tasks_.size());
@@ -38,8 +38,8 @@ std::byte* CpuDevice::allocate(Bytes bytes) {
   const auto size = (static_cast<std::size_t>(bytes.value) + kPage) / kPage * kPage;
   auto* block = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
   if (!block)
-    throw RunFailed(fmt::format("worker {}: no memory for its tensors, {}", worker_.value,
-                                human(bytes)));
+    throw RunFailed(
+        fmt::format("worker {}: no memory for its tensors, {}", worker_.value, human(bytes)));
   memory_.reset(block);
   std::memset(block, 0, size);  // pages are there before anything is timed
   return block;
@@ -57,9 +57,19 @@ std::uint32_t CpuDevice::number(TaskId id) const {
                                     tasks_.begin());
 }
 
+std::vector<std::uint32_t> CpuDevice::numbers(std::span<const TaskId> ids) const {
+  std::vector<std::uint32_t> out;
+  for (const TaskId id : ids) out.push_back(number(id));
+  return out;
+}
+
 void CpuDevice::wait_for(Lane l, TaskId id) { lane(l).steps.emplace_back(Wait{number(id)}); }
-void CpuDevice::begin(Lane l, TaskId id) { lane(l).steps.emplace_back(Begin{number(id)}); }
-void CpuDevice::end(Lane l, TaskId id) { lane(l).steps.emplace_back(End{number(id)}); }
+void CpuDevice::begin(Lane l, std::span<const TaskId> ids) {
+  lane(l).steps.emplace_back(Begin{numbers(ids)});
+}
+void CpuDevice::end(Lane l, std::span<const TaskId> ids) {
+  lane(l).steps.emplace_back(End{numbers(ids)});
+}
 void CpuDevice::compute(TaskId id, const Operands& operands) {
   lane(plan_.tasks[id.value].lane).steps.emplace_back(Compute{id, operands});
 }
@@ -124,18 +134,25 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     wait_until(control_, news_, lock, [&] { return ended_[wait->task]; });
   } else if (const auto* begins = std::get_if<Begin>(&step)) {
     if (control_.stopped()) throw Stopped{};
-    times_[begins->task].start = now();
-    l.since = times_[begins->task].start;
-    l.at.store(begins->task, std::memory_order_release);
+    const std::int64_t start = now();
+    for (const std::uint32_t task : begins->tasks) times_[task].start = start;
+    l.since = start;
+    l.at.store(begins->tasks.front(), std::memory_order_release);
   } else if (const auto* ends = std::get_if<End>(&step)) {
-    times_[ends->task].end = now();
+    const std::int64_t end = now();
+    for (const std::uint32_t task : ends->tasks) times_[task].end = end;
     l.at.store(kNone, std::memory_order_release);
     const std::lock_guard lock(guard_);
-    ended_[ends->task] = true;
+    for (const std::uint32_t task : ends->tasks) ended_[task] = true;
     news_.notify_all();
   } else if (const auto* work = std::get_if<Compute>(&step)) {
+    CoreGate::Turn turn(options_.gate.get());
+    operations_.on_pause([&] {
+      if (control_.stopped()) throw Stopped{};
+      turn.pass_on();
+    });
     operations_.perform(work->task, work->operands);
-    if (check_finite_) operations_.require_finite(work->task, work->operands);
+    if (options_.check_finite) operations_.require_finite(work->task, work->operands);
   } else {
     std::get<std::function<void()>>(step)();
   }

@@ -9,25 +9,26 @@
 #include <variant>
 #include <vector>
 
+#include "backends/cpu/core_gate.hpp"
 #include "backends/cpu/operations.hpp"
 #include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/device.hpp"
 
 namespace ringsched {
 
 class CpuDevice final : public Device {
  public:
-  // The plan and the control are kept by reference. `check_finite`: what a task makes must be
-  // finite, or the run is stopped.
-  CpuDevice(const Plan&, WorkerId, Control&, bool check_finite);
+  // The plan and the control are kept by reference.
+  CpuDevice(const Plan&, WorkerId, Control&, const CpuOptions&);
   ~CpuDevice() override;
 
   std::byte* allocate(Bytes) override;
   void upload(std::byte* to, std::span<const std::byte> from) override;
   void download(std::span<std::byte> to, const std::byte* from) override;
   void wait_for(Lane, TaskId) override;
-  void begin(Lane, TaskId) override;
-  void end(Lane, TaskId) override;
+  void begin(Lane, std::span<const TaskId>) override;
+  void end(Lane, std::span<const TaskId>) override;
   void compute(TaskId, const Operands&) override;
   void call(Lane, std::function<void()>) override;
   void start(Clock::time_point zero) override;
@@ -37,10 +38,19 @@ class CpuDevice final : public Device {
   LaneState state(Lane) const override;
 
  private:
-  struct Wait { std::uint32_t task; };
-  struct Begin { std::uint32_t task; };
-  struct End { std::uint32_t task; };
-  struct Compute { TaskId task; Operands operands; };
+  struct Wait {
+    std::uint32_t task;
+  };
+  struct Begin {
+    std::vector<std::uint32_t> tasks;
+  };
+  struct End {
+    std::vector<std::uint32_t> tasks;
+  };
+  struct Compute {
+    TaskId task;
+    Operands operands;
+  };
   using Step = std::variant<Wait, Begin, End, Compute, std::function<void()>>;
   struct alignas(64) LaneThread {
     std::vector<Step> steps;
@@ -53,6 +63,7 @@ class CpuDevice final : public Device {
   LaneThread& lane(Lane l) { return lanes_[static_cast<std::size_t>(l)]; }
   const LaneThread& lane(Lane l) const { return lanes_[static_cast<std::size_t>(l)]; }
   std::uint32_t number(TaskId) const;  // of a task among those of this worker
+  std::vector<std::uint32_t> numbers(std::span<const TaskId>) const;
   std::int64_t now() const;
   void run(LaneThread&);
   void run_step(LaneThread&, const Step&);
@@ -60,7 +71,7 @@ class CpuDevice final : public Device {
   const Plan& plan_;
   const WorkerId worker_;
   Control& control_;
-  const bool check_finite_;
+  const CpuOptions options_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
   std::vector<TaskId> tasks_;  // of this worker, in order
   std::vector<TaskTime> times_;

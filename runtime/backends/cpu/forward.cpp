@@ -206,6 +206,7 @@ void forward(const Kernels& kernels, const ForwardCall& call, Scratch::Memory& m
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     f.pack_keys(head);
     for (std::size_t first = 0; first < rows; first += kBlockRows) {
+      memory.between_blocks();
       fill_query_block(shape, call.tile, head, first,
                        static_cast<std::int32_t>(std::min<std::size_t>(kBlockRows, rows - first)),
                        f.queries);

@@ -18,9 +18,6 @@ namespace ringsched {
 
 namespace {
 
-// Rows of queries that are attended between two looks at whether the run goes on.
-constexpr std::size_t kRowsAtATime = 1024;
-
 template <class T>
 const T* as(const std::byte* p) {
   return reinterpret_cast<const T*>(p);
@@ -50,8 +47,7 @@ cpu::Shape cpu_shape(const Problem& p) {
   return s;
 }
 
-CpuOperations::CpuOperations(const Plan& plan, const std::atomic<bool>& stopped)
-    : plan_(plan), stopped_(stopped), shape_(cpu_shape(plan.problem)) {}
+CpuOperations::CpuOperations(const Plan& plan) : plan_(plan), shape_(cpu_shape(plan.problem)) {}
 
 std::int64_t CpuOperations::rows(RegionId r) const {
   return plan_.layout.rows(plan_.regions[r.value]).value;
@@ -113,16 +109,9 @@ void CpuOperations::attend(const Task& task, const Operands& operands) {
   const TensorForm kv = tensor_form(p, TensorKind::KeyValue, plan_.layout.rows(held));
   const TensorForm out = tensor_form(p, TensorKind::Partial, {rows(task.region)});
   const std::byte* key_value = operands.inputs[1];
-  for (std::size_t first = 0; first < query_rows.size(); first += kRowsAtATime) {
-    if (stopped_.load(std::memory_order_relaxed)) throw Stopped{};
-    const std::size_t count = std::min(kRowsAtATime, query_rows.size() - first);
-    const cpu::Tile tile{std::span(query_rows).subspan(first, count), seen.rows,
-                         std::span(visible).subspan(first, count)};
-    const auto row = static_cast<std::int64_t>(first);
-    cpu::attend(shape_, tile, operands.inputs[0], key_value, key_value + kv.at(1),
-                as<float>(operands.outputs[0] + out.at(0, row)),
-                as<float>(operands.outputs[0] + out.at(1, row)), scratch_);
-  }
+  cpu::attend(shape_, {query_rows, seen.rows, visible}, operands.inputs[0], key_value,
+              key_value + kv.at(1), as<float>(operands.outputs[0]),
+              as<float>(operands.outputs[0] + out.at(1)), scratch_);
 }
 
 void CpuOperations::attend_backward(const Task& task, const Operands& operands) {

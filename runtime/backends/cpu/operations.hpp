@@ -1,8 +1,9 @@
 // What the tasks of a plan do to memory, on the calling thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "attention.hpp"
@@ -14,10 +15,10 @@ cpu::Shape cpu_shape(const Problem&);
 
 class CpuOperations {
  public:
-  // `stopped`: kernels that take long look at it and give up.
-  CpuOperations(const Plan&, const std::atomic<bool>& stopped);
+  explicit CpuOperations(const Plan&);
 
-  // Throws Stopped.
+  // Called every millisecond or so of an attend; what it throws leaves perform().
+  void on_pause(std::function<void()> pause) { scratch_.on_pause(std::move(pause)); }
   void perform(TaskId, const Operands&);
   // Throws RunFailed where a number of what the task made is none: not finite, other than the
   // log-sum-exp of rows that see nothing.
@@ -39,7 +40,6 @@ class CpuOperations {
   std::int64_t rows(RegionId) const;
 
   const Plan& plan_;
-  const std::atomic<bool>& stopped_;
   const cpu::Shape shape_;
   cpu::Scratch scratch_;
   std::vector<float> spare_;

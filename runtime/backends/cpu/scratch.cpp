@@ -4,11 +4,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace ringsched::cpu {
 
 Scratch::Memory::~Memory() {
   for (const Buffer& buffer : buffers) std::free(buffer.data);
+}
+
+void Scratch::Memory::between_blocks() {
+  if (pause) pause();
 }
 
 void* Scratch::Memory::bytes(std::size_t count) {
@@ -29,6 +34,8 @@ void* Scratch::Memory::bytes(std::size_t count) {
 float* Scratch::Memory::floats(std::size_t count) {
   return static_cast<float*>(bytes(count * sizeof(float)));
 }
+
+void Scratch::on_pause(std::function<void()> pause) { memory_->pause = std::move(pause); }
 
 Scratch::Scratch() : memory_(std::make_unique<Memory>()) {}
 Scratch::~Scratch() = default;

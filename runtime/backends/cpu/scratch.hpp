@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "attention.hpp"
 
@@ -16,6 +17,7 @@ struct Scratch::Memory {
   };
   Buffer buffers[kBuffers];
   std::size_t used = 0;
+  std::function<void()> pause;
 
   Memory() = default;
   Memory(const Memory&) = delete;
@@ -24,6 +26,8 @@ struct Scratch::Memory {
 
   // The buffers are handed out again, in the same order: what is asked for first comes first.
   void restart() { used = 0; }
+  // Kernels call this now and then; not inline, for they are compiled with flags of their own.
+  void between_blocks();
   // At least so many bytes, aligned to 64.
   void* bytes(std::size_t count);
   float* floats(std::size_t count);

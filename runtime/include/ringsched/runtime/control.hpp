@@ -25,8 +25,6 @@ class Control {
   // For signal handlers: the run is stopped soon, with what was pending as the reason.
   void interrupt(int signal) { signal_.store(signal); }
   int interrupted() const { return signal_.load(); }
-  // For kernels that look for it between their blocks.
-  const std::atomic<bool>& flag() const { return stopped_; }
 
  private:
   std::atomic<bool> stopped_{false};

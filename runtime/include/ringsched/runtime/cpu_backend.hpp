@@ -13,9 +13,16 @@
 
 namespace ringsched {
 
-// The plan and the control are kept by reference. `check_finite`: what a task makes must be finite,
-// or the run is stopped.
-std::unique_ptr<Device> make_cpu_device(const Plan&, WorkerId, Control&, bool check_finite);
+class CoreGate;
+// For workers of this process that are more than the cores; `control` is kept by reference.
+std::shared_ptr<CoreGate> make_core_gate(unsigned cores, const Control&);
+
+struct CpuOptions {
+  bool check_finite = false;       // what a task makes must be finite, or the run is stopped
+  std::shared_ptr<CoreGate> gate;  // none: every worker has a core
+};
+// The plan and the control are kept by reference.
+std::unique_ptr<Device> make_cpu_device(const Plan&, WorkerId, Control&, const CpuOptions&);
 
 // Between workers of this process.
 std::unique_ptr<Transport> make_local_transport(const Plan&, const Control&);

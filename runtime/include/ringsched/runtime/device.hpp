@@ -26,7 +26,7 @@ struct TaskTime {
 
 // What a lane is at: for messages about runs that do not end.
 struct LaneState {
-  TaskId task;           // none: it has ended, or not begun
+  TaskId task;             // none: it has ended, or not begun
   std::int64_t since = 0;  // nanoseconds since the run began
 };
 
@@ -43,8 +43,9 @@ class Device {
 
   // What follows on the lane starts once that task of this worker has ended.
   virtual void wait_for(Lane, TaskId) = 0;
-  virtual void begin(Lane, TaskId) = 0;  // takes the time
-  virtual void end(Lane, TaskId) = 0;    // takes the time, and lets those go on who wait for it
+  // Take the time, of one task or of all members of a group; the end lets those go on who wait.
+  virtual void begin(Lane, std::span<const TaskId>) = 0;
+  virtual void end(Lane, std::span<const TaskId>) = 0;
   virtual void compute(TaskId, const Operands&) = 0;  // on the lane of its task
   // Something of the host's, in its turn; for transports that have no use for a stream.
   virtual void call(Lane, std::function<void()>) = 0;
