@@ -17,9 +17,8 @@ void LocalTransport::begin_run() {
 
 void LocalTransport::exchange(Device& device, WorkerId worker, Lane lane,
                               std::vector<Message> messages) {
-  device.call(lane, [this, worker, messages = std::move(messages)] {
-    exchange_now(worker, messages);
-  });
+  device.call(lane,
+              [this, worker, messages = std::move(messages)] { exchange_now(worker, messages); });
 }
 
 void LocalTransport::exchange_now(WorkerId worker, const std::vector<Message>& messages) {
@@ -63,7 +62,8 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<Message>& m
   }
   std::unique_lock lock(own.guard);
   for (const Message& m : messages)
-    if (m.sends) wait_until(control_, own.news, lock, [&] { return own.taken.erase(m.task.value) > 0; });
+    if (m.sends)
+      wait_until(control_, own.news, lock, [&] { return own.taken.erase(m.task.value) > 0; });
 }
 
 }  // namespace ringsched

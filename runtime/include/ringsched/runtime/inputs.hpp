@@ -13,9 +13,9 @@
 namespace ringsched {
 
 enum class InputKind : std::uint8_t {
-  Normal,  // of mean 0 and variance 1
-  Large,   // queries and keys a hundred times that: one key takes all
-  Equal,   // all keys alike: every score of a query is the same
+  Normal,      // of mean 0 and variance 1
+  Large,       // queries and keys a hundred times that: one key takes all
+  Equal,       // all keys alike: every score of a query is the same
   NotANumber,  // as Normal, but for one key of the last token
 };
 
