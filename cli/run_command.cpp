@@ -1,15 +1,9 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "commands.hpp"
@@ -23,6 +17,8 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
+#include "run_ending.hpp"
+#include "run_world.hpp"
 #include "stage.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
@@ -33,6 +29,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr int kBadInput = 2;  // as in main.cpp
+
 struct RunCommand {
   ProblemFlags problem;
   MachineFlags machine;
@@ -42,193 +40,6 @@ struct RunCommand {
   bool check = false, finite = false, no_chart = false;
   Format format = Format::Text;
 };
-
-constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
-
-// How much longer than the deadline a process waits for others, so that they can say what they hang
-// in.
-constexpr auto kWaitsOn = 1s;
-// The same for an execution that is to give up.
-constexpr auto kGivesUp = 4500ms;
-// How long a process that was told to end leaves the others to say what they have to say. mpirun
-// kills them all a second after it has told them, and sooner if one has ended by then.
-constexpr auto kOthersSpeak = 400ms;
-
-std::atomic<Control*> running{nullptr};
-
-void interrupt(int signal) {
-  if (Control* control = running.load()) {
-    control->interrupt(signal);
-    return;
-  }
-  remove_unfinished_files();
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
-// While it lives, signals that ask the process to end stop the run instead, which then says what
-// was pending.
-class Interruptible {
- public:
-  explicit Interruptible(Control& control) {
-    running = &control;
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction before {};  // what was to be ignored (nohup) still is
-      if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
-        std::signal(number, interrupt);
-    }
-  }
-  ~Interruptible() { running = nullptr; }
-};
-
-// How a process of a run ends that cannot go on.
-class End {
- public:
-  End(const Control& control, const Launch& launch)
-      : control_(control),
-        others_(launch.size > 1),
-        self_(others_ ? fmt::format("ringsched: process {}", launch.rank) : "ringsched") {}
-
-  // Says why, and leaves nothing half-done behind.
-  void say(std::string why) const {
-    std::replace(why.begin(), why.end(), '\n', ' ');
-    std::fprintf(stderr, "%s: %s\n", self_.c_str(), why.c_str());
-    remove_unfinished_files();
-  }
-  // The same, and ends whatever hangs. The launcher ends the others for that.
-  [[noreturn]] void now(const std::string& why, int code = kFailed) const {
-    say(why);
-    if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
-    std::_Exit(code);
-  }
-
- private:
-  const Control& control_;
-  const bool others_;
-  const std::string self_;
-};
-
-// Ends the process if it waits for others for too long, whatever it hangs in, or if a signal asks
-// for an end where nobody else looks for it.
-class Watchdog {
- public:
-  Watchdog(const Control& control, const End& end, std::chrono::nanoseconds deadline)
-      : control_(control), end_(end), deadline_(deadline) {
-    thread_ = std::thread([this] { watch(); });
-  }
-  ~Watchdog() {
-    {
-      const std::lock_guard lock(guard_);
-      over_ = true;
-    }
-    news_.notify_all();
-    thread_.join();
-  }
-  // What the process does from now on: something of its own, which has an end;
-  void works(const char* what) { enter(what, Clock::time_point::max(), 0s); }
-  // something that has one only if the others come to it;
-  void waits(const char* what) { enter(what, Clock::now() + deadline_ + kWaitsOn, 0s); }
-  // or the execution, which looks at time and signals itself, and knows what is pending.
-  void runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s); }
-
- private:
-  void enter(const char* what, Clock::time_point ends, std::chrono::seconds grace) {
-    const std::lock_guard lock(guard_);
-    what_ = what;
-    ends_ = ends;
-    grace_ = grace;
-    interrupted_at_ = {};
-  }
-
-  void watch() {
-    constexpr auto look = 20ms;  // a signal handler cannot wake anybody
-    std::unique_lock lock(guard_);
-    while (!news_.wait_for(lock, look, [&] { return over_; })) {
-      const Clock::time_point now = Clock::now();
-      if (now > ends_) end_.now(fmt::format("not done in time, still {}", what_));
-      if (control_.interrupted() == 0) continue;
-      if (interrupted_at_ == Clock::time_point{}) interrupted_at_ = now;
-      if (now - interrupted_at_ >= grace_)
-        end_.now(fmt::format("ended by signal {}, still {}", control_.interrupted(), what_));
-    }
-  }
-
-  const Control& control_;
-  const End& end_;
-  const std::chrono::nanoseconds deadline_;
-  std::mutex guard_;
-  std::condition_variable news_;
-  const char* what_ = "starting";
-  Clock::time_point ends_ = Clock::time_point::max(), interrupted_at_;
-  std::chrono::seconds grace_{};
-  bool over_ = false;
-  std::thread thread_;
-};
-
-std::unique_ptr<World> mpi_world() {
-  void* module = ::dlopen("libringsched_mpi.so", RTLD_NOW | RTLD_GLOBAL);
-  if (!module)
-    fail(
-        "the mpi transport is not there: {}; install libopenmpi-dev and openmpi-bin and build "
-        "again",
-        ::dlerror());
-  const auto make = reinterpret_cast<MakeWorld>(::dlsym(module, "ringsched_make_mpi_world"));
-  if (!make) fail("the mpi transport is not there: {}", ::dlerror());
-  return std::unique_ptr<World>(make());
-}
-
-// Whether whoever has started this process left something by which MPI finds the others. Open MPI
-// ends a process of srun at once if there is nothing, so this is asked before.
-bool mpi_can_connect() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"})
-    if (std::getenv(name)) return true;
-  return false;
-}
-
-std::unique_ptr<World> world_of(const std::string& transport, const Launch& launch) {
-  const std::string name = !transport.empty() ? transport : launch.size > 1 ? "mpi" : "local";
-  if (name == "local") {
-    if (launch.size > 1)
-      fail("{} has started {} processes, and --transport local runs in one; use --transport mpi",
-           launch.launcher, launch.size);
-    return make_local_world();
-  }
-  if (name != "mpi") fail("--transport is '{}', allowed are local and mpi", name);
-  const auto alone = [&] {
-    fail(
-        "{} has started {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
-        "srun --mpi=pmix",
-        launch.launcher, launch.size, launch.size);
-  };
-  if (launch.size > 1 && !mpi_can_connect()) alone();
-  std::unique_ptr<World> world = mpi_world();
-  if (world->size() == 1 && launch.size > 1) alone();
-  return world;
-}
-
-// Ends this process for the exception that is being handled, and the others. It must not leave as
-// from a good run: MPI_Finalize waits for the others, who wait for it.
-[[noreturn]] void give_up(World& world, const Control& control, const End& end) {
-  int code = kFailed;
-  std::string why;
-  try {
-    throw;
-  } catch (const Error& wrong) {
-    code = kBadInput;
-    why = wrong.what();
-  } catch (const std::bad_alloc&) {
-    why = "out of memory";
-  } catch (const std::exception& failed) {
-    why = failed.what();
-  }
-  if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
-  end.say(why);
-  // Should the launcher not answer. A thread may not be had if memory is short.
-  std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
-  ::alarm(2);
-  world.abort(code);
-  std::_Exit(code);
-}
 
 std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
                    std::int64_t most) {
@@ -243,89 +54,6 @@ std::string where(const World& world, std::uint32_t workers, Dtype dtype) {
       "this machine: {}, {}; {} {}", counted(cores, "core"), cpu_instructions(dtype),
       counted(workers, "worker"),
       world.size() == 1 ? "as threads" : fmt::format("in {} processes, through MPI", world.size()));
-}
-
-// Text of what the processes know, put together on each.
-Timeline joined(World& world, const Plan& plan, const Timeline& own) {
-  std::string text;
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (world.rank_of(plan.tasks[id].worker(), plan.problem.workers) == world.rank()) {
-      const std::int64_t times[2] = {own.tasks[id].start_ps, own.tasks[id].end_ps};
-      text.append(reinterpret_cast<const char*>(times), sizeof times);
-    }
-  const std::vector<std::string> all = world.gather(text);
-  std::vector<std::size_t> at(all.size(), 0);
-  Timeline out = own;
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-    const std::uint32_t rank = world.rank_of(plan.tasks[id].worker(), plan.problem.workers);
-    std::int64_t times[2];
-    std::copy_n(all[rank].data() + at[rank], sizeof times, reinterpret_cast<char*>(times));
-    at[rank] += sizeof times;
-    out.tasks[id].start_ps = times[0];
-    out.tasks[id].end_ps = times[1];
-  }
-  return out;
-}
-
-void add_up(World& world, std::vector<double>& column) {
-  const std::vector<std::string> all = world.gather(
-      std::string(reinterpret_cast<const char*>(column.data()), column.size() * sizeof(double)));
-  std::fill(column.begin(), column.end(), 0);
-  for (const std::string& text : all)
-    for (std::size_t i = 0; i < column.size(); ++i) {
-      double x;
-      std::copy_n(text.data() + i * sizeof x, sizeof x, reinterpret_cast<char*>(&x));
-      column[i] += x;
-    }
-}
-
-std::vector<CheckedResults> checked(World& world, Watchdog& watchdog, const Plan& plan,
-                                    const Inputs& inputs, const Execution& run,
-                                    const CheckOptions& options) {
-  constexpr const char* checks = "checking its numbers";
-  constexpr const char* others = "waiting for others that check their numbers";
-  watchdog.works(checks);
-  ForwardRows forward;
-  if (needs_forward_rows(plan.problem, options)) {
-    forward = forward_rows(plan, inputs, run.results());
-    watchdog.waits(others);
-    for (auto* column : {&forward.lse, &forward.delta, &forward.size}) add_up(world, *column);
-    watchdog.works(checks);
-  }
-  std::vector<CheckedResults> own = check_results(plan, inputs, run.results(), options, forward);
-  if (world.size() == 1) return own;
-  std::string text;
-  for (const CheckedResults& c : own)
-    text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", c.name, c.rows, c.largest_error,
-                        c.largest_value, c.of_bound, c.worst);
-  std::vector<CheckedResults> out;
-  watchdog.waits(others);
-  const std::vector<std::string> all = world.gather(text);
-  for (const std::string& one : all) {
-    std::size_t i = 0, at = 0;
-    for (; at < one.size(); ++i) {
-      const std::size_t end = one.find('\n', at);
-      std::vector<std::string> cells(1);
-      for (const char c : one.substr(at, end - at)) {
-        if (c == '\t')
-          cells.emplace_back();
-        else
-          cells.back() += c;
-      }
-      CheckedResults c{cells[0],
-                       std::stoll(cells[1]),
-                       std::strtod(cells[2].c_str(), nullptr),
-                       std::strtod(cells[3].c_str(), nullptr),
-                       std::strtod(cells[4].c_str(), nullptr),
-                       cells[5]};
-      if (i == out.size())
-        out.push_back(c);
-      else
-        out[i].add(c);
-      at = end + 1;
-    }
-  }
-  return out;
 }
 
 struct Asked {

@@ -1,0 +1,136 @@
+#include "run_ending.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
+
+// How much longer than the deadline a process waits for others, so that they can say what they hang
+// in.
+constexpr auto kWaitsOn = 1s;
+// The same for an execution that is to give up.
+constexpr auto kGivesUp = 4500ms;
+// How long a process that was told to end leaves the others to say what they have to say. mpirun
+// kills them all a second after it has told them, and sooner if one has ended by then.
+constexpr auto kOthersSpeak = 400ms;
+
+std::atomic<Control*> running{nullptr};
+
+void interrupt(int signal) {
+  if (Control* control = running.load()) {
+    control->interrupt(signal);
+    return;
+  }
+  remove_unfinished_files();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+Interruptible::Interruptible(Control& control) {
+  running = &control;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};  // what was to be ignored (nohup) still is
+    if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+      std::signal(number, interrupt);
+  }
+}
+
+Interruptible::~Interruptible() { running = nullptr; }
+
+End::End(const Control& control, const Launch& launch)
+    : control_(control),
+      others_(launch.size > 1),
+      self_(others_ ? fmt::format("ringsched: process {}", launch.rank) : "ringsched") {}
+
+void End::say(std::string why) const {
+  std::replace(why.begin(), why.end(), '\n', ' ');
+  std::fprintf(stderr, "%s: %s\n", self_.c_str(), why.c_str());
+  remove_unfinished_files();
+}
+
+void End::now(const std::string& why, int code) const {
+  say(why);
+  if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
+  std::_Exit(code);
+}
+
+Watchdog::Watchdog(const Control& control, const End& end, std::chrono::nanoseconds deadline)
+    : control_(control), end_(end), deadline_(deadline) {
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(guard_);
+    over_ = true;
+  }
+  news_.notify_all();
+  thread_.join();
+}
+
+void Watchdog::works(const char* what) { enter(what, Clock::time_point::max(), 0s); }
+void Watchdog::waits(const char* what) { enter(what, Clock::now() + deadline_ + kWaitsOn, 0s); }
+void Watchdog::runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s); }
+
+void Watchdog::enter(const char* what, Clock::time_point ends, std::chrono::seconds grace) {
+  const std::lock_guard lock(guard_);
+  what_ = what;
+  ends_ = ends;
+  grace_ = grace;
+  interrupted_at_ = {};
+}
+
+void Watchdog::watch() {
+  constexpr auto look = 20ms;  // a signal handler cannot wake anybody
+  std::unique_lock lock(guard_);
+  while (!news_.wait_for(lock, look, [&] { return over_; })) {
+    const Clock::time_point now = Clock::now();
+    if (now > ends_) end_.now(fmt::format("not done in time, still {}", what_));
+    if (control_.interrupted() == 0) continue;
+    if (interrupted_at_ == Clock::time_point{}) interrupted_at_ = now;
+    if (now - interrupted_at_ >= grace_)
+      end_.now(fmt::format("ended by signal {}, still {}", control_.interrupted(), what_));
+  }
+}
+
+void give_up(World& world, const Control& control, const End& end) {
+  int code = kFailed;
+  std::string why;
+  try {
+    throw;
+  } catch (const Error& wrong) {
+    code = kBadInput;
+    why = wrong.what();
+  } catch (const std::bad_alloc&) {
+    why = "out of memory";
+  } catch (const std::exception& failed) {
+    why = failed.what();
+  }
+  if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
+  end.say(why);
+  // Should the launcher not answer. A thread may not be had if memory is short.
+  std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
+  ::alarm(2);
+  world.abort(code);
+  std::_Exit(code);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,71 @@
+// How a run that cannot go on is ended, whatever it hangs in, with a word on what that was.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/world.hpp"
+
+namespace ringsched {
+
+// While it lives, signals that ask the process to end stop the run instead, which then says what
+// was pending.
+class Interruptible {
+ public:
+  explicit Interruptible(Control&);
+  ~Interruptible();
+};
+
+// How a process of a run ends that cannot go on.
+class End {
+ public:
+  End(const Control&, const Launch&);
+
+  // Says why, and leaves nothing half-done behind.
+  void say(std::string why) const;
+  // The same, and ends whatever hangs. The launcher ends the others for that.
+  [[noreturn]] void now(const std::string& why, int code = 3) const;
+
+ private:
+  const Control& control_;
+  const bool others_;
+  const std::string self_;
+};
+
+// Ends the process if it waits for others for too long, whatever it hangs in, or if a signal asks
+// for an end where nobody else looks for it.
+class Watchdog {
+ public:
+  Watchdog(const Control&, const End&, std::chrono::nanoseconds deadline);
+  ~Watchdog();
+  // What the process does from now on: something of its own, which has an end;
+  void works(const char* what);
+  // something that has one only if the others come to it;
+  void waits(const char* what);
+  // or the execution, which looks at time and signals itself, and knows what is pending.
+  void runs();
+
+ private:
+  void enter(const char* what, Clock::time_point ends, std::chrono::seconds grace);
+  void watch();
+
+  const Control& control_;
+  const End& end_;
+  const std::chrono::nanoseconds deadline_;
+  std::mutex guard_;
+  std::condition_variable news_;
+  const char* what_ = "starting";
+  Clock::time_point ends_ = Clock::time_point::max(), interrupted_at_;
+  std::chrono::seconds grace_{};
+  bool over_ = false;
+  std::thread thread_;
+};
+
+// Ends this process for the exception that is being handled, and the others. It must not leave as
+// from a good run: MPI_Finalize waits for the others, who wait for it.
+[[noreturn]] void give_up(World&, const Control&, const End&);
+
+}  // namespace ringsched
