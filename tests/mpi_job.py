@@ -61,7 +61,7 @@ def execute(command, **more):
     # Open MPI keeps files in TMPDIR, and jobs that start and end there together get in each other's way.
     with tempfile.TemporaryDirectory(prefix="rs", ignore_cleanup_errors=True) as own:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=PATIENCE,
-                              env={**ENVIRONMENT, "TMPDIR": own, **more.pop("env", {})}, **more)
+                              env={**ENVIRONMENT, "TMPDIR": own, **more.pop("env", {})}, start_new_session=True, **more)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -83,18 +83,16 @@ class Failures(Case):
         self.ended_by_mpirun(job, (1,))
 
     def test_a_process_is_stopped(self):
-        begun = time.time()
         steps = ["64K" if word == "128K" else word for word in LONG]  # short ones, which are soon all waiting
-        job, ranks = self.started(2, 16, *steps, "--deadline", "4")
+        job, ranks = self.started(2, 8, *steps, "--deadline", "8")
         ranks[1].kill(signal.SIGSTOP)
         since = time.time()
-        self.assertEqual(self.over(job, since, 4), FAILED)
+        self.assertEqual(self.over(job, since, 8), FAILED)
         self.assertEqual(self.codes(job)[0], FAILED)
         line = self.line_of(job, 0)
-        self.assertIn("not finished after 4.00 s; pending: ", line)
+        self.assertIn("not finished after 8.00 s; pending: ", line)
         # The first to wait for it is its neighbour in the ring, in the group in which it passes on what it has.
-        self.assertRegex(line, r"\(worker 0, step \d+, (receive of .* from worker 15|send of .* to worker 1)\)")
-        self.assertGreater(time.time() - begun, 4)
+        self.assertRegex(line, r"\(worker 0, step \d+, (receive of .* from worker 7|send of .* to worker 1)\)")
 
     def test_a_process_never_comes(self):
         job = self.job([*mpirun(1, *self.wrapped(*self.command(2, *SMALL, "--deadline", "1"))), ":", "-n", "1",
