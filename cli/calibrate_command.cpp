@@ -22,7 +22,7 @@ namespace ringsched {
 namespace {
 
 struct CalibrateCommand {
-  std::string backend = "cpu", output, name = "this-cpu", cores = "0", most = "2K";
+  std::string backend = "cpu", output, name = "this-cpu", cores = "0", most = "4K";
 };
 
 std::string cpu_model() {
@@ -133,7 +133,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_option("--backend", command->backend, "what to measure: cpu (cpu)")->type_name("NAME");
   app->add_option("--name", command->name, "of the profile (this-cpu)")->type_name("NAME");
   app->add_option("--cores", command->cores, "so many at work; 0: all (0)")->type_name("N");
-  app->add_option("--most-tokens", command->most, "of the largest tile (2K)")->type_name("N");
+  app->add_option("--most-tokens", command->most, "of the largest tile (4K)")->type_name("N");
   app->callback([command] { run(*command); });
 }
 

@@ -42,8 +42,7 @@ Launch launched_by() {
   constexpr Known known[] = {{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                              {"mpirun", "PMI_RANK", "PMI_SIZE"},
                              {"torchrun", "RANK", "WORLD_SIZE"},
-                             {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
-                             {"srun", "SLURM_PROCID", "SLURM_NTASKS"}};
+                             {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
   for (const Known& k : known) {
     Launch l{k.launcher, 0, 1};
     if (read_number(k.rank, l.rank) && read_number(k.size, l.size) && l.rank < l.size) return l;

@@ -4,64 +4,41 @@
 
 namespace ringsched {
 
-namespace {
+CoreGate::CoreGate(unsigned cores, const Control& control) : scratch_(cores), control_(control) {
+  for (unsigned slot = cores; slot-- > 0;) free_.push_back(slot);
+}
 
-using namespace std::chrono_literals;
+CoreGate::Turn::Turn(CoreGate& gate) : gate_(gate), slot_(gate.enter()) {}
 
-// Long against handing over a core (some ten us), short against an attend (some ten ms).
-constexpr auto kTurn = 500us;
-
-}  // namespace
-
-void CoreGate::enter() {
+unsigned CoreGate::enter() {
   std::unique_lock lock(guard_);
-  if (free_ > 0) {
-    --free_;
-    return;
+  if (!free_.empty()) {
+    const unsigned slot = free_.back();
+    free_.pop_back();
+    return slot;
   }
   Waiting self;
   queue_.push_back(&self);
-  crowded_ = true;
   try {
     wait_until(control_, self.news, lock, [&] { return self.called; });
   } catch (...) {
     std::erase(queue_, &self);
     throw;
   }
+  return self.slot;
 }
 
-void CoreGate::leave() {
+void CoreGate::leave(unsigned slot) {
   const std::lock_guard lock(guard_);
   if (queue_.empty()) {
-    ++free_;
+    free_.push_back(slot);
     return;
   }
   Waiting* const next = queue_.front();
   queue_.pop_front();
-  crowded_ = !queue_.empty();
   next->called = true;
+  next->slot = slot;
   next->news.notify_one();
-}
-
-CoreGate::Turn::Turn(CoreGate* gate) : gate_(gate) {
-  if (!gate_) return;
-  gate_->enter();
-  has_ = true;
-  since_ = Clock::now();
-}
-
-CoreGate::Turn::~Turn() {
-  if (has_) gate_->leave();
-}
-
-void CoreGate::Turn::pass_on() {
-  if (!gate_ || !gate_->crowded_.load(std::memory_order_relaxed)) return;
-  if (Clock::now() - since_ < kTurn) return;
-  gate_->leave();
-  has_ = false;
-  gate_->enter();
-  has_ = true;
-  since_ = Clock::now();
 }
 
 }  // namespace ringsched

@@ -1,50 +1,52 @@
-// More workers than cores take turns: a worker computes while it has a core, and passes it on after
-// a short while if others wait. The system would share the cores as well, but by slices of several
-// milliseconds and with an order of its own; so a worker would often wait for another that has done
-// half of its work and has no core now. Here all progress evenly, as the machine model has it.
+// More workers than cores take turns, a task each, first come first served. The system would share
+// the cores as well, but by slices of some milliseconds and with an order of its own: workers would
+// often wait for one that has done half of its work and has no core now, and find the caches full
+// of what others do. So all progress evenly, as the machine model has it.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <vector>
 
+#include "attention.hpp"
 #include "ringsched/runtime/control.hpp"
-#include "ringsched/runtime/device.hpp"
 
 namespace ringsched {
 
 class CoreGate {
  public:
-  CoreGate(unsigned cores, const Control& control) : free_(cores), control_(control) {}
+  CoreGate(unsigned cores, const Control&);
 
   // A core, held while this lives.
   class Turn {
    public:
-    explicit Turn(CoreGate*);  // waits; none: there is nothing to wait for. Throws Stopped.
-    ~Turn();
+    explicit Turn(CoreGate&);  // waits. Throws Stopped.
+    ~Turn() { gate_.leave(slot_); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    // Lets another have it for a while, if this has had it long enough. Throws Stopped.
-    void pass_on();
+    // Of the core, not of the worker: it is still in the cache from the task before.
+    cpu::Scratch& scratch() { return gate_.scratch_[slot_]; }
 
    private:
-    CoreGate* const gate_;
-    bool has_ = false;
-    Clock::time_point since_;
+    CoreGate& gate_;
+    const unsigned slot_;
   };
 
  private:
   struct Waiting {
     std::condition_variable news;
     bool called = false;
+    unsigned slot = 0;
   };
-  void enter();
-  void leave();
+  unsigned enter();
+  void leave(unsigned slot);
 
   std::mutex guard_;
-  unsigned free_;
+  std::vector<unsigned> free_;
   std::deque<Waiting*> queue_;
-  std::atomic<bool> crowded_{false};  // somebody waits
+  std::vector<cpu::Scratch> scratch_;
   const Control& control_;
 };
 

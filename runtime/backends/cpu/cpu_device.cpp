@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 #include "ringsched/scheduler/task_name.hpp"
@@ -146,12 +147,13 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     for (const std::uint32_t task : ends->tasks) ended_[task] = true;
     news_.notify_all();
   } else if (const auto* work = std::get_if<Compute>(&step)) {
-    CoreGate::Turn turn(options_.gate.get());
-    operations_.on_pause([&] {
+    std::optional<CoreGate::Turn> turn;
+    if (options_.gate) turn.emplace(*options_.gate);
+    cpu::Scratch& scratch = turn ? turn->scratch() : scratch_;
+    scratch.on_pause([this] {
       if (control_.stopped()) throw Stopped{};
-      turn.pass_on();
     });
-    operations_.perform(work->task, work->operands);
+    operations_.perform(work->task, work->operands, scratch);
     if (options_.check_finite) operations_.require_finite(work->task, work->operands);
   } else {
     std::get<std::function<void()>>(step)();

@@ -78,6 +78,7 @@ class CpuDevice final : public Device {
   Clock::time_point zero_;
   std::array<LaneThread, kLanes> lanes_;
   CpuOperations operations_;
+  cpu::Scratch scratch_;  // where no gate has one for each core
 
   std::mutex guard_;
   std::condition_variable news_;

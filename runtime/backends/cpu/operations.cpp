@@ -75,13 +75,13 @@ CpuOperations::Keys CpuOperations::keys(Region part, Region whole) const {
   return out;
 }
 
-void CpuOperations::perform(TaskId id, const Operands& operands) {
+void CpuOperations::perform(TaskId id, const Operands& operands, cpu::Scratch& scratch) {
   const Task& task = plan_.tasks[id.value];
   switch (task.kind) {
     case TaskKind::Attend:
-      return attend(task, operands);
+      return attend(task, operands, scratch);
     case TaskKind::AttendBackward:
-      return attend_backward(task, operands);
+      return attend_backward(task, operands, scratch);
     case TaskKind::Prepare:
       return prepare(task, operands);
     case TaskKind::Merge:
@@ -95,7 +95,7 @@ void CpuOperations::perform(TaskId id, const Operands& operands) {
   }
 }
 
-void CpuOperations::attend(const Task& task, const Operands& operands) {
+void CpuOperations::attend(const Task& task, const Operands& operands, cpu::Scratch& scratch) {
   const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).region.value]; };
   const Region query_part = plan_.regions[task.region.value];
   const Region held = whole(task.inputs[1]);
@@ -111,10 +111,11 @@ void CpuOperations::attend(const Task& task, const Operands& operands) {
   const std::byte* key_value = operands.inputs[1];
   cpu::attend(shape_, {query_rows, seen.rows, visible}, operands.inputs[0], key_value,
               key_value + kv.at(1), as<float>(operands.outputs[0]),
-              as<float>(operands.outputs[0] + out.at(1)), scratch_);
+              as<float>(operands.outputs[0] + out.at(1)), scratch);
 }
 
-void CpuOperations::attend_backward(const Task& task, const Operands& operands) {
+void CpuOperations::attend_backward(const Task& task, const Operands& operands,
+                                    cpu::Scratch& scratch) {
   const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).region.value]; };
   const Region query_part = plan_.regions[task.region.value];
   const Region held = whole(task.inputs[2]);
@@ -144,7 +145,7 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands) 
       shape_, {query_rows, seen.rows, visible}, operands.inputs[0] + q.at(0, q0),
       operands.inputs[2], operands.inputs[2] + kv.at(1), operands.inputs[1] + g.at(0, g0),
       as<float>(operands.inputs[1] + g.at(1, g0)), as<float>(operands.inputs[1] + g.at(2, g0)),
-      as<float>(operands.outputs[0]), key_gradient, value_gradient, scratch_);
+      as<float>(operands.outputs[0]), key_gradient, value_gradient, scratch);
   if (seen.in_order) return;
   // Back to where the keys stand in memory.
   const auto first = *std::min_element(seen.rows.begin(), seen.rows.end());

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <utility>
 #include <vector>
 
 #include "attention.hpp"
@@ -17,9 +15,7 @@ class CpuOperations {
  public:
   explicit CpuOperations(const Plan&);
 
-  // Called every millisecond or so of an attend; what it throws leaves perform().
-  void on_pause(std::function<void()> pause) { scratch_.on_pause(std::move(pause)); }
-  void perform(TaskId, const Operands&);
+  void perform(TaskId, const Operands&, cpu::Scratch&);
   // Throws RunFailed where a number of what the task made is none: not finite, other than the
   // log-sum-exp of rows that see nothing.
   void require_finite(TaskId, const Operands&) const;
@@ -32,8 +28,8 @@ class CpuOperations {
   };
   Keys keys(Region part, Region whole) const;
   std::vector<std::int64_t> positions(Region) const;
-  void attend(const Task&, const Operands&);
-  void attend_backward(const Task&, const Operands&);
+  void attend(const Task&, const Operands&, cpu::Scratch&);
+  void attend_backward(const Task&, const Operands&, cpu::Scratch&);
   void prepare(const Task&, const Operands&);
   void merge(const Task&, const Operands&);
   void reduce(const Task&, const Operands&);
@@ -41,7 +37,6 @@ class CpuOperations {
 
   const Plan& plan_;
   const cpu::Shape shape_;
-  cpu::Scratch scratch_;
   std::vector<float> spare_;
 };
 

@@ -38,7 +38,7 @@ struct CpuFigures {
 struct CalibrationOptions {
   unsigned cores = 0;  // 0: all
   std::vector<std::uint32_t> head_dims = {64, 128};
-  std::int64_t most_tokens = 2048;
+  std::int64_t most_tokens = 4096;
 };
 
 // `progress` is told what is being measured, and how much of all is done.
