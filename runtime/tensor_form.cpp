@@ -16,7 +16,7 @@ TensorForm tensor_form(const Problem& p, TensorKind kind, Tokens rows) {
     case TensorKind::Partial:
       return {{query * fp32, per_head, 0}, rows.value};
     case TensorKind::PreparedGradient:
-      return {{query * element, per_head, per_head}, rows.value};
+      return {{per_head, per_head, query * element}, rows.value};
     case TensorKind::QueryGradient:
       return {{query * fp32, 0, 0}, rows.value};
     case TensorKind::KeyValueGradient:

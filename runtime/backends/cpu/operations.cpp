@@ -143,8 +143,8 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
   }
   cpu::attend_backward(
       shape_, {query_rows, seen.rows, visible}, operands.inputs[0] + q.at(0, q0),
-      operands.inputs[2], operands.inputs[2] + kv.at(1), operands.inputs[1] + g.at(0, g0),
-      as<float>(operands.inputs[1] + g.at(1, g0)), as<float>(operands.inputs[1] + g.at(2, g0)),
+      operands.inputs[2], operands.inputs[2] + kv.at(1), operands.inputs[1] + g.at(2, g0),
+      as<float>(operands.inputs[1] + g.at(0, g0)), as<float>(operands.inputs[1] + g.at(1, g0)),
       as<float>(operands.outputs[0]), key_gradient, value_gradient, scratch);
   if (seen.in_order) return;
   // Back to where the keys stand in memory.
@@ -172,10 +172,10 @@ void CpuOperations::prepare(const Task& task, const Operands& operands) {
   const auto bytes = [&](std::size_t matrix) {
     return static_cast<std::size_t>(made.rows * made.row_bytes[matrix]);
   };
-  std::memcpy(operands.outputs[0], gradient, bytes(0));
-  std::memcpy(operands.outputs[0] + made.at(1), operands.inputs[0] + o.at(1, o0), bytes(1));
+  std::memcpy(operands.outputs[0], operands.inputs[0] + o.at(1, o0), bytes(0));
+  std::memcpy(operands.outputs[0] + made.at(2), gradient, bytes(2));
   row_products(as<float>(operands.inputs[0] + o.at(0, o0)), gradient, p.dtype, p.heads * made.rows,
-               p.head_dim, as<float>(operands.outputs[0] + made.at(2)));
+               p.head_dim, as<float>(operands.outputs[0] + made.at(1)));
 }
 
 void CpuOperations::merge(const Task& task, const Operands& operands) {

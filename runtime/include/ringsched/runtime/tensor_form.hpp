@@ -3,7 +3,9 @@
 //   Query, OutputGradient, QueryGradient   [rows][heads][head_dim]
 //   KeyValue, KeyValueGradient             keys, then values: [rows][kv_heads][head_dim] each
 //   Partial                                output, fp32; then its log-sum-exp: [rows][heads], fp32
-//   PreparedGradient                       output gradient; log-sum-exp; delta: [rows][heads], fp32
+//   PreparedGradient                       log-sum-exp; delta: [rows][heads], fp32; output gradient
+//
+// What is fp32 stands first, so that it is aligned whatever the dtype of the rest.
 //
 // A part of a tensor is some rows of each matrix.
 #pragma once
