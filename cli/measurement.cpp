@@ -117,18 +117,7 @@ std::string measurement_json(const Measurement& m) {
         checked.empty() ? "" : ",", c.name, c.rows, number(c.largest_error),
         number(c.relative_error()), number(c.of_bound), c.holds());
   if (!checked.empty()) field("check", "[" + checked + "\n  ]");
-  std::string workers;
-  for (std::size_t w = 0; w < t.workers.size(); ++w) {
-    const WorkerTimes& x = t.workers[w];
-    workers += fmt::format(
-        "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
-        "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "
-        "\"waiting_for_sender_us\": {}}}",
-        workers.empty() ? "" : ",", w, microseconds(x.attending), microseconds(x.overhead),
-        microseconds(x.waiting), microseconds(x.out_of_work), microseconds(x.transferring),
-        microseconds(x.hidden), microseconds(x.waiting_for_sender));
-  }
-  return out + "  \"by_worker\": [" + workers + "\n  ]\n}\n";
+  return out + "  \"by_worker\": " + workers_json(t) + "\n}\n";
 }
 
 }  // namespace ringsched

@@ -52,6 +52,7 @@ const char* to_text(Cause::Kind);
 
 // Where each worker's time went.
 std::string worker_table(const RunTimes&);
+std::string workers_json(const RunTimes&);
 
 std::string prediction_text(const Prediction&, const std::vector<Answer>& answers,
                             const std::vector<Answer>& improvements, const Spread&, bool path);

@@ -25,6 +25,20 @@ std::string answer_list(const std::vector<Answer>& answers) {
 
 }  // namespace
 
+std::string workers_json(const RunTimes& r) {
+  std::string list;
+  for (std::size_t i = 0; i < r.workers.size(); ++i) {
+    const WorkerTimes& w = r.workers[i];
+    list += fmt::format(
+        "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
+        "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "
+        "\"waiting_for_sender_us\": {}}}",
+        i == 0 ? "" : ",", i, us(w.attending), us(w.overhead), us(w.waiting), us(w.out_of_work),
+        us(w.transferring), us(w.hidden), us(w.waiting_for_sender));
+  }
+  return "[" + list + "\n  ]";
+}
+
 std::string prediction_json(const Prediction& p, const std::vector<Answer>& answers,
                             const std::vector<Answer>& better, const Spread& spread, bool path) {
   const Report& r = p.report;
@@ -79,16 +93,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
     key("slack_us", "[" + list + "]");
     list.clear();
   }
-  for (std::size_t i = 0; i < r.workers.size(); ++i) {
-    const WorkerTimes& w = r.workers[i];
-    list += fmt::format(
-        "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
-        "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "
-        "\"waiting_for_sender_us\": {}}}",
-        i == 0 ? "" : ",", i, us(w.attending), us(w.overhead), us(w.waiting), us(w.out_of_work),
-        us(w.transferring), us(w.hidden), us(w.waiting_for_sender));
-  }
-  key("by_worker", "[" + list + "\n  ]");
+  key("by_worker", workers_json(r));
   list.clear();
   for (const LinkReport& l : r.links)
     list += fmt::format(

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -147,9 +148,20 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal() {
-    if (file_ >= 0) ::close(file_);
+    if (file_ < 0) return;
+    if (!has_rows_) ::unlink(path_.c_str());
+    ::close(file_);
+  }
+  void add(const SweepRow& row) {
+    append(to_csv(row));
+    has_rows_ = true;
   }
   const std::string& path() const { return path_; }
+  void finish() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+ private:
   void append(std::string_view line) {
     const std::lock_guard lock(guard_);
     while (file_ >= 0 && !line.empty()) {
@@ -161,22 +173,19 @@ class Journal {
       line.remove_prefix(static_cast<std::size_t>(n));
     }
   }
-  void finish() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-
- private:
   // What an interruption left: whole lines after the header, and then perhaps half a line.
   void drop_half_a_line() {
     const std::string text = read_whole(path_, 1u << 30);
     const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
     if (whole < text.size() && ::ftruncate(file_, static_cast<off_t>(whole)) != 0)
       fail("cannot write {}: {}", path_, std::strerror(errno));
+    has_rows_ = text.find('\n') + 1 < whole;
     if (whole == 0) append(sweep_csv_header());
   }
 
   std::string path_;
   int file_ = -1;
+  std::atomic<bool> has_rows_{false};  // or there is nothing to keep
   std::mutex guard_;
 };
 
@@ -216,7 +225,7 @@ void run(const SweepCommand& c) {
         open.size(),
         [&](std::size_t i) {
           rows[open[i]] = answer(cells[open[i]], c);
-          journal.append(to_csv(rows[open[i]]));
+          journal.add(rows[open[i]]);
           bar.advance();
         },
         static_cast<unsigned>(jobs));

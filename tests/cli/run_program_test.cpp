@@ -81,6 +81,10 @@ TEST_F(RunProgram, ExitsWithOneWhereNumbersAreWrongAndWithThreeWhereTheRunFails)
                  "not finished after 1.00 s", 3);
 }
 
+TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
+  expect_refused("run -w 2 -t 1000M --heads 64 --dtype fp32", "of memory are available", 3);
+}
+
 TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --transport nccl", "local and mpi");
   expect_refused("run --repeat 0", "1 to 10000");

@@ -184,6 +184,7 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
   write("foreign.csv", "a,b\n1,2\n");
   EXPECT_EQ(run("sweep -o foreign.csv").code, 2);
   EXPECT_EQ(read_all(folder_ / "foreign.csv"), "a,b\n1,2\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "foreign.csv.partial"));
 }
 
 TEST_F(SimulateProgram, SweepsTheSameWhateverTheNumberOfThreads) {

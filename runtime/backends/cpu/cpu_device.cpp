@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <optional>
+#include <string>
 #include <system_error>
 
 #include "ringsched/scheduler/task_name.hpp"
@@ -17,6 +20,15 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kPage = 4096;
+
+// As Linux estimates it; elsewhere all there may be.
+Bytes available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (std::int64_t kib = 0; file >> name >> kib >> unit;)
+    if (name == "MemAvailable:") return {kib * 1024};
+  return {std::numeric_limits<std::int64_t>::max()};
+}
 
 }  // namespace
 
@@ -37,6 +49,10 @@ CpuDevice::~CpuDevice() { join(); }
 
 std::byte* CpuDevice::allocate(Bytes bytes) {
   const auto size = (static_cast<std::size_t>(bytes.value) + kPage) / kPage * kPage;
+  // Memory is handed out before it is there; who then touches too much of it is killed.
+  if (const Bytes there = available_memory(); there < bytes)
+    throw RunFailed(fmt::format("worker {}: its tensors take {}, and {} of memory are available",
+                                worker_.value, human(bytes), human(there)));
   auto* block = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
   if (!block)
     throw RunFailed(
