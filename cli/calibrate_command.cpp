@@ -59,6 +59,7 @@ std::string profile(const CpuFigures& f, const std::string& name) {
       "[launch]\nus = {}\nsource = \"from task to task, {}\"\n\n",
       escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions, f.cores,
       figure(f.memory_gb_per_s), source, figure(f.task_us), source);
+  out += fmt::format("[communication]\ncores = 1\nsource = \"the receiving thread copies\"\n\n");
   out += fmt::format(
       "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"
       "source = \"copies on all cores; messages between two threads, {}\"\n\n",
@@ -113,8 +114,8 @@ void run(const CalibrateCommand& c) {
   const bool watched = isatty(STDERR_FILENO) != 0;
   const CpuFigures figures = measure_cpu(options, [&](const std::string& what, double done) {
     if (watched) std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
-    if (watched && done >= 1) std::fprintf(stderr, "\r\033[K");
   });
+  if (watched) std::fprintf(stderr, "\r\033[K");
   const std::string text = profile(figures, c.name);
   read_machine(text, c.output);  // what is written can be read
   write_text(text, c.output);

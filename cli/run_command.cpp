@@ -49,9 +49,8 @@ std::int64_t count(const std::string& text, const char* flag, std::int64_t least
 }
 
 std::string where(const World& world, std::uint32_t workers, Dtype dtype) {
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return fmt::format(
-      "this machine: {}, {}; {} {}", counted(cores, "core"), cpu_instructions(dtype),
+      "this machine: {}, {}; {} {}", counted(usable_cores(), "core"), cpu_instructions(dtype),
       counted(workers, "worker"),
       world.size() == 1 ? "as threads" : fmt::format("in {} processes, through MPI", world.size()));
 }
@@ -89,9 +88,9 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   Bytes memory;
   for (std::uint32_t w = 0; w < workers; ++w)
     if (world.rank_of({w}, workers) == world.rank()) mine.push_back({w});
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned cores = usable_cores();
   const std::shared_ptr<CoreGate> gate =
-      mine.size() > cores ? make_core_gate(cores, control) : nullptr;
+      mine.size() >= cores ? make_core_gate(cores, control) : nullptr;
   std::unique_ptr<Execution> execution;
   {
     const Stage stage("making the inputs",

@@ -58,6 +58,7 @@ class Run {
         network_(w.network),
         lanes_(std::size_t{plan_.problem.workers} * kLanes),
         workers_(plan_.problem.workers),
+        devices_shared_(w.copy_cores > 0 || w.network.workers_per_device() > w.concurrency),
         active_(plan_.problem.workers),
         shuffle_(c.tie_seed) {}
 
@@ -277,22 +278,37 @@ class Run {
   // A kernel has started or ended on a worker: others on its device go at another speed.
   void changed(std::uint32_t worker, int kernels) {
     note(worker);
+    if (!devices_shared_) return set_speed(worker);
+    occupy(worker / network_of().workers_per_device(), kernels);
+  }
+
+  // So many more (fewer) of what a device runs side by side.
+  void occupy(std::uint32_t device, int more) {
+    active_[device] += static_cast<std::uint32_t>(more);
     const std::uint32_t per_device = network_of().workers_per_device();
-    if (per_device <= workload_.concurrency) return set_speed(worker);
-    const std::uint32_t device = worker / per_device;
-    active_[device] += static_cast<std::uint32_t>(kernels);
     const std::uint32_t last = std::min((device + 1) * per_device, plan_.problem.workers);
     for (std::uint32_t w = device * per_device; w < last; ++w) set_speed(w);
+  }
+
+  // A message begins, or has ended, which a processor copies at each of its ends.
+  void copying(std::uint32_t send, int begins) {
+    if (workload_.copy_cores == 0) return;
+    const Task& task = plan_.tasks[send];
+    const std::uint32_t per_device = network_of().workers_per_device();
+    const std::uint32_t from = task.worker_index / per_device;
+    const std::uint32_t to = plan_.tasks[task.peer.value].worker_index / per_device;
+    const int cores = begins * static_cast<int>(workload_.copy_cores);
+    occupy(from, cores);
+    if (to != from) occupy(to, cores);
   }
 
   void set_speed(std::uint32_t worker) {
     WorkerState& w = workers_[worker];
     if (w.kernel == kNone) return;
     double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
-    const std::uint32_t per_device = network_of().workers_per_device();
-    if (per_device > workload_.concurrency)
-      speed *=
-          std::min(1.0, static_cast<double>(workload_.concurrency) / active_[worker / per_device]);
+    if (devices_shared_)
+      speed *= std::min(1.0, static_cast<double>(workload_.concurrency) /
+                                 active_[worker / network_of().workers_per_device()]);
     if (speed == w.speed) return;
     w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
     w.since = now_;
@@ -350,6 +366,7 @@ class Run {
     const Task& task = plan_.tasks[send];
     const Distance d = network_of().distance(task.worker(), plan_.tasks[task.peer.value].worker());
     const std::int64_t startup = costs_.message(send, task, d).startup_ps;
+    copying(send, +1);
     if (startup > 0) {
       schedule(after(now_, startup), FlowStarts, send);
     } else {
@@ -362,7 +379,7 @@ class Run {
     const std::uint32_t to = plan_.tasks[task.peer.value].worker_index;
     const Route route = network_of().route(task.worker(), {to});
     const double bytes = costs_.message(send, task, route.distance).bytes;
-    if (route.count == 0 || bytes <= 0) return arrive(send);
+    if (route.count == 0 || bytes <= 0) return land(send);
     if (free_flows_.empty()) {
       free_flows_.push_back(static_cast<std::uint32_t>(flows_.size()));
       flows_.emplace_back();
@@ -390,6 +407,11 @@ class Run {
         std::erase(workers_[w].flows, f);
     }
     free_flows_.push_back(f);
+    land(send);
+  }
+
+  void land(std::uint32_t send) {
+    copying(send, -1);
     arrive(send);
   }
 
@@ -473,7 +495,8 @@ class Run {
   FairShare network_;
   std::vector<LaneState> lanes_;
   std::vector<WorkerState> workers_;
-  std::vector<std::uint32_t> active_;  // kernels, by device
+  const bool devices_shared_;
+  std::vector<std::uint32_t> active_;  // kernels and copies, by device
   TaskColumn<std::uint32_t> order_;    // tasks lane by lane
   TaskColumn<std::uint32_t> first_waiter_;
   std::vector<std::size_t> controls_from_;  // by page of tasks

@@ -93,6 +93,7 @@ void read_machine(Section& s, Machine& m) {
   });
   s.section("communication", [&](Section& d) {
     d.count("sms", m.comm_sms, 0, 1 << 20);
+    d.count("cores", m.comm_cores, 0, 1 << 10);
     d.number("slowdown", m.comm_slowdown, 1, 1000);
     d.flag("waits_for_kernel", m.comm_waits_for_kernel);
     d.text("source", m.comm_source);

@@ -211,7 +211,7 @@ class Sweep {
 }  // namespace
 
 bool sweep(const Workload& w, const Conditions& c, const Costs& costs, Simulation& out) {
-  const bool devices_shared = w.network.workers_per_device() > w.concurrency;
+  const bool devices_shared = w.network.workers_per_device() > w.concurrency || w.copy_cores > 0;
   if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty() ||
       c.progress == Progress::Polling)
     return false;

@@ -65,6 +65,12 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.workers_per_device = 3;
     m.concurrency = 2;
   });
+  add("copies_take_cores", Fabric::Memory, [&](Machine& m) {
+    m.devices_per_node = std::max(1u, (workers + 2) / 3);
+    m.workers_per_device = 3;
+    m.concurrency = 2;
+    m.comm_cores = 1;
+  });
   return all;
 }
 

@@ -198,6 +198,13 @@ class Naive {
       for (std::uint32_t other = 0; other < left_.size(); ++other)
         on_device += running(other) && w_.network.device(plan_.tasks[other].worker()) ==
                                            w_.network.device(t.worker());
+      for (const Message& m : messages_) {
+        if (m.state != Message::Starting && m.state != Message::Flowing) continue;
+        const std::uint32_t here = w_.network.device(t.worker());
+        if (w_.network.device(plan_.tasks[m.send].worker()) == here ||
+            w_.network.device(plan_.tasks[m.receive].worker()) == here)
+          on_device += w_.copy_cores;
+      }
       if (posted > 0 && !w_.slowed[0].empty())
         speed_[id] /= w_.slowed[posted > 1][static_cast<std::size_t>(t.kind) * plan_.works.size() +
                                             t.work.value];

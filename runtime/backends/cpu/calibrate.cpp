@@ -7,13 +7,12 @@
 #include <barrier>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 
 #include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/task_timer.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
-#include "ringsched/runtime/inputs.hpp"
-#include "ringsched/runtime/memory_plan.hpp"
-#include "ringsched/runtime/numbers.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "transports/local.hpp"
 
@@ -24,19 +23,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kHeads = 8;
-// A task of a run finds little of what it reads in the core's own cache: other tasks have been
-// there since. So as much memory is taken in turns.
-constexpr std::int64_t kInTurns = 64 << 20;
-constexpr std::int64_t kMostCopies = 32;
 
 double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
-// A quarter took less: whatever else the machine does only adds to a time.
-double typical(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 4), x.end());
-  return x[x.size() / 4];
 }
 
 Plan plan_of(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype dtype,
@@ -52,86 +41,31 @@ Plan plan_of(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtyp
   return build_plan(p, find_schedule("ring"));
 }
 
-// Memory for a task, several times over, with ordinary numbers in it.
-class Bench {
- public:
-  Bench(const Plan& plan, TaskId task) : plan_(plan), task_(task), operations_(plan) {
-    const MemoryPlan memory = plan_memory(plan);
-    const WorkerId worker = plan.tasks[task.value].worker();
-    const std::int64_t size = std::max<std::int64_t>(memory.size[worker.value].value, 64);
-    const std::int64_t copies = std::clamp<std::int64_t>(kInTurns / size, 1, kMostCopies);
-    const auto words = static_cast<std::size_t>(size + 7) / 8;
-    const std::int64_t numbers = size / (plan.problem.dtype == Dtype::Fp32 ? 4 : 2);
-    for (std::int64_t c = 0; c < copies; ++c) {
-      auto& block = blocks_.emplace_back(words);
-      auto* const data = reinterpret_cast<std::byte*>(block.data());
-      for (std::int64_t i = 0; i < numbers; ++i)
-        put_number(data, plan.problem.dtype, i,
-                   static_cast<float>((i * 2654435761 % 1000) - 500) / 500);
-      Operands operands;
-      const Task& t = plan.tasks[task.value];
-      for (std::size_t i = 0; i < 3; ++i)
-        if (t.inputs[i].valid()) operands.inputs[i] = data + memory.offset[t.inputs[i].value];
-      for (std::uint32_t n = 0; n < outputs_of(t.kind); ++n)
-        operands.outputs[n] = data + memory.offset[plan.output(task, n).value];
-      operands_.push_back(operands);
-    }
-  }
-  void perform() { operations_.perform(task_, operands_[next_++ % operands_.size()], scratch_); }
-
- private:
-  const Plan& plan_;
-  const TaskId task_;
-  CpuOperations operations_;
-  cpu::Scratch scratch_;
-  std::vector<std::vector<std::uint64_t>> blocks_;
-  std::vector<Operands> operands_;
-  std::size_t next_ = 0;
-};
-
-// The time of a task, while every core does the same; the mean over the cores.
-double seconds_of(const Plan& plan, TaskKind kind, TensorKind makes, unsigned cores) {
-  TaskId task;
-  for (std::uint32_t id = 0; id < plan.tasks.size() && !task.valid(); ++id)
-    if (plan.tasks[id].kind == kind && plan.tasks[id].makes == makes) task = {id};
-  std::barrier together(static_cast<std::ptrdiff_t>(cores));
-  std::vector<double> typicals(cores);
-  std::vector<std::thread> threads;
-  for (unsigned c = 0; c < cores; ++c)
-    threads.emplace_back([&, c] {
-      Bench bench(plan, task);
-      bench.perform();
-      together.arrive_and_wait();
-      std::vector<double> times;
-      const Clock::time_point began = Clock::now();
-      while (times.size() < 3 || (seconds_since(began) < 0.1 && times.size() < 1000)) {
-        const Clock::time_point start = Clock::now();
-        bench.perform();
-        times.push_back(seconds_since(start));
-      }
-      typicals[c] = typical(times);
-      together.arrive_and_wait();
-    });
-  double sum = 0;
-  for (unsigned c = 0; c < cores; ++c) {
-    threads[c].join();
-    sum += typicals[c];
-  }
-  return sum / cores;
+TaskId first_of(const Plan& plan, TaskKind kind, TensorKind makes) {
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == kind && plan.tasks[id].makes == makes) return {id};
+  throw std::logic_error("no task of the kind to be measured");
 }
 
-MeasuredKernel kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim,
-                      const CalibrationOptions& options, unsigned cores) {
-  MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
-  for (std::int64_t n = 64; n <= options.most_tokens; n *= 2) {
-    const Plan plan = plan_of(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward);
-    const double s = seconds_of(plan, backward ? TaskKind::AttendBackward : TaskKind::Attend,
-                                backward ? TensorKind::QueryGradient : TensorKind::Partial, cores);
-    const auto pairs = static_cast<double>(causal ? n * (n + 1) / 2 : n * n);
-    k.tokens.push_back(n);
-    k.tflops.push_back((backward ? 10 : 4) * pairs * dim * kHeads / s / 1e12);
-  }
-  return k;
+double median(std::vector<double> x) {
+  std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
+  return x[x.size() / 2];
+}
+
+// A task whose time is asked for. All are timed in turn, several times over: what else the machine
+// is at for a while is then no part of any.
+struct Timed {
+  std::string what;
+  Plan plan;
+  TaskId task;
+  std::vector<double> seconds;
+};
+
+constexpr int kRounds = 5;
+
+Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes) {
+  const TaskId task = first_of(plan, kind, makes);
+  return {std::move(what), std::move(plan), task, {}};
 }
 
 // Going from task to task: the clock read twice, and those told who wait.
@@ -152,54 +86,55 @@ double task_us() {
   return seconds_since(zero) / tasks * 1e6;
 }
 
-// All cores at attention, until it goes out of scope.
+// So many cores at attention, until it goes out of scope.
 class Busy {
  public:
-  explicit Busy(unsigned cores) : plan_(plan_of(1, 128, 64, Dtype::Fp32, true, Pass::Forward)) {
-    for (unsigned c = 0; c < cores; ++c)
-      threads_.emplace_back([this] {
-        Bench bench(plan_, {0});
-        while (!over_) bench.perform();
-      });
+  explicit Busy(unsigned cores) {
+    if (cores == 0) return;
+    thread_ = std::thread([this, cores] {
+      const Plan plan = plan_of(1, 128, 64, Dtype::Fp32, true, Pass::Forward);
+      const TaskId task = first_of(plan, TaskKind::Attend, TensorKind::Partial);
+      for (TaskTimer timer(cores); !over_;) timer.mean_seconds(plan, task);
+    });
   }
   ~Busy() {
     over_ = true;
-    for (std::thread& t : threads_) t.join();
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
-  const Plan plan_;
   std::atomic<bool> over_{false};
-  std::vector<std::thread> threads_;
+  std::thread thread_;
 };
 
 // From when both ends are posted, or a little before, to when both know that it has arrived.
-double message_seconds(std::int64_t bytes, int rounds) {
+double message_seconds(std::span<std::byte> memory, std::int64_t bytes, int rounds) {
   const Plan plan = plan_of(2, 2, 8, Dtype::Fp32, true, Pass::Forward);
   Control control;
   LocalTransport transport(plan, control);
-  std::vector<std::byte> from(static_cast<std::size_t>(bytes), std::byte{1}), to(from.size());
+  const std::int64_t room = (bytes + 63) / 64 * 64;
+  const std::int64_t places = static_cast<std::int64_t>(memory.size()) / room;
   std::vector<double> times;
-  const auto message = [&](bool sends, int i, std::vector<std::byte>& where) {
+  const auto message = [&](bool sends, int i) {
     Message m;
     m.sends = sends;
     m.task = {static_cast<std::uint32_t>(i)};
     m.peer = {sends ? 1u : 0u};
-    m.piece[0] = where.data();
+    m.piece[0] = memory.data() + (2 * i + (sends ? 0 : 1)) % places * room;
     m.bytes[0] = bytes;
     return std::vector<Message>{m};
   };
   std::thread receiver([&] {
-    for (int i = 0; i < rounds; ++i) transport.exchange_now({1}, message(false, i, to));
+    for (int i = 0; i < rounds; ++i) transport.exchange_now({1}, message(false, i));
   });
   for (int i = 0; i < rounds; ++i) {
-    const auto sent = message(true, i, from);
+    const auto sent = message(true, i);
     const Clock::time_point start = Clock::now();
     transport.exchange_now({0}, sent);
     times.push_back(seconds_since(start));
   }
   receiver.join();
-  return typical(times);
+  return median(times);
 }
 
 double copy_gb_per_s(unsigned cores) {
@@ -220,7 +155,7 @@ double copy_gb_per_s(unsigned cores) {
       }
     });
   for (std::thread& t : threads) t.join();
-  return static_cast<double>(bytes) * cores / typical(times) / 1e9;
+  return static_cast<double>(bytes) * cores / median(times) / 1e9;
 }
 
 }  // namespace
@@ -228,47 +163,69 @@ double copy_gb_per_s(unsigned cores) {
 CpuFigures measure_cpu(const CalibrationOptions& options,
                        const std::function<void(const std::string&, double)>& progress) {
   CpuFigures out;
-  out.cores = options.cores > 0 ? options.cores : std::max(1u, std::thread::hardware_concurrency());
+  out.cores = options.cores > 0 ? options.cores : usable_cores();
   out.instructions = cpu_instructions(Dtype::Bf16);
-  constexpr Dtype dtypes[] = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
-  const double all = static_cast<double>(options.head_dims.size() * std::size(dtypes) * 4) + 3;
-  double done = 0;
+  std::vector<Timed> tasks;
   for (const std::uint32_t dim : options.head_dims)
-    for (const Dtype dtype : dtypes)
+    for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16})
       for (const bool backward : {false, true})
         for (const bool causal : {false, true}) {
-          progress(fmt::format("{} attention, {}, {} x {}", backward ? "backward" : "forward",
-                               causal ? "causal" : "full", to_text(dtype), dim),
-                   done++ / all);
-          out.kernels.push_back(kernel(backward, causal, dtype, dim, options, out.cores));
+          MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
+          for (std::int64_t n = 64; n <= options.most_tokens; n *= 2) {
+            k.tokens.push_back(n);
+            tasks.push_back(
+                timed(fmt::format("{} attention, {}, {} x {}, {} tokens",
+                                  backward ? "backward" : "forward", causal ? "causal" : "full",
+                                  to_text(dtype), dim, n),
+                      plan_of(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward),
+                      backward ? TaskKind::AttendBackward : TaskKind::Attend,
+                      backward ? TensorKind::QueryGradient : TensorKind::Partial));
+          }
+          out.kernels.push_back(std::move(k));
         }
-  progress("merging and summing", done++ / all);
-  const std::int64_t rows = 1024;
-  const std::uint32_t dim = 128;
-  const Plan plan = plan_of(2, 2 * rows, dim, Dtype::Bf16, false, Pass::Both);
-  const auto elements = static_cast<double>(rows * kHeads * dim);
-  const auto bytes_of = [&](TaskKind kind, TensorKind makes) {
-    return seconds_of(plan, kind, makes, out.cores) / elements * out.memory_gb_per_s * 1e9;
+  const std::size_t others = tasks.size();
+  constexpr std::int64_t rows = 1024;
+  const Plan plan = plan_of(2, 2 * rows, 128, Dtype::Bf16, false, Pass::Both);
+  tasks.push_back(timed("merging", plan, TaskKind::Merge, TensorKind::Partial));
+  tasks.push_back(timed("summing", plan, TaskKind::Reduce, TensorKind::QueryGradient));
+  tasks.push_back(timed("preparing", plan, TaskKind::Prepare, TensorKind::PreparedGradient));
+
+  TaskTimer timer(out.cores);
+  double done = 0;
+  for (int round = 0; round < kRounds; ++round)
+    for (Timed& t : tasks) {
+      progress(t.what, done++ / static_cast<double>(kRounds * tasks.size()));
+      t.seconds.push_back(timer.mean_seconds(t.plan, t.task));
+    }
+  auto next = tasks.begin();
+  for (MeasuredKernel& k : out.kernels)
+    for (const std::int64_t n : k.tokens) {
+      const auto pairs = static_cast<double>(k.causal ? n * (n + 1) / 2 : n * n);
+      k.tflops.push_back((k.backward ? 10 : 4) * pairs * k.head_dim * kHeads /
+                         median((next++)->seconds) / 1e12);
+    }
+  const double elements = double{rows} * kHeads * 128;
+  const auto per_element = [&](std::size_t i) {
+    return median(tasks[others + i].seconds) / elements * out.memory_gb_per_s * 1e9;
   };
-  out.memory_gb_per_s = out.merge_bytes * elements /
-                        seconds_of(plan, TaskKind::Merge, TensorKind::Partial, out.cores) / 1e9;
-  out.reduce_bytes = bytes_of(TaskKind::Reduce, TensorKind::QueryGradient);
-  out.prepare_bytes = bytes_of(TaskKind::Prepare, TensorKind::PreparedGradient);
+  out.memory_gb_per_s = out.merge_bytes * elements / median(tasks[others].seconds) / 1e9;
+  out.reduce_bytes = per_element(1);
+  out.prepare_bytes = per_element(2);
   out.task_us = task_us();
-  progress("copying", done++ / all);
+  progress("copying and sending", 1);
   out.copy_gb_per_s = copy_gb_per_s(out.cores);
-  progress("messages", done++ / all);
-  const Busy busy(out.cores);
-  out.latency_us = message_seconds(1, 200) * 1e6;
+  // A message takes a core, so one is left to it; the others are at work.
+  const Busy busy(out.cores - 1);
+  const std::span<std::byte> memory = timer.memory(256 << 20);
+  out.latency_us = message_seconds(memory, 1, 200) * 1e6;
   double longest = 0;  // a longer message does not arrive sooner
   for (std::int64_t bytes = 16 << 10; bytes <= 16 << 20; bytes *= 4) {
-    longest = std::max(1.01 * longest, message_seconds(bytes, bytes > 4 << 20 ? 10 : 40));
+    longest = std::max(1.01 * longest, message_seconds(memory, bytes, bytes > 4 << 20 ? 20 : 100));
     out.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
   }
   // Two messages at once cannot be faster than one alone, and one alone is no limit.
   for (const MeasuredMessage& m : out.messages)
     out.copy_gb_per_s = std::max(out.copy_gb_per_s, 1.01 * m.gb_per_s);
-  progress("", 1);
   return out;
 }
 

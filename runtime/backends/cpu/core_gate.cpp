@@ -2,19 +2,31 @@
 
 #include <algorithm>
 
+#include "backends/cpu/cores.hpp"
+
 namespace ringsched {
 
-CoreGate::CoreGate(unsigned cores, const Control& control) : scratch_(cores), control_(control) {
+CoreGate::CoreGate(unsigned cores, const Control& control)
+    : scratch_(cores), cores_(core_numbers()), control_(control) {
   for (unsigned slot = cores; slot-- > 0;) free_.push_back(slot);
 }
 
-CoreGate::Turn::Turn(CoreGate& gate) : gate_(gate), slot_(gate.enter()) {}
+CoreGate::Turn::Turn(CoreGate& gate, unsigned& last) : gate_(gate), slot_(gate.enter(last)) {
+  last = slot_;
+}
 
-unsigned CoreGate::enter() {
+void CoreGate::move_to(unsigned slot, pthread_t thread) {
+  if (cores_.size() >= scratch_.size()) pin(thread, cores_[slot]);
+}
+
+unsigned CoreGate::enter(unsigned last) {
   std::unique_lock lock(guard_);
   if (!free_.empty()) {
-    const unsigned slot = free_.back();
-    free_.pop_back();
+    const auto same = std::find(free_.begin(), free_.end(), last);
+    const auto taken = same != free_.end() ? same : free_.end() - 1;
+    const unsigned slot = *taken;
+    free_.erase(taken);
+    if (slot != last) move_to(slot, pthread_self());
     return slot;
   }
   Waiting self;
@@ -38,6 +50,7 @@ void CoreGate::leave(unsigned slot) {
   queue_.pop_front();
   next->called = true;
   next->slot = slot;
+  move_to(slot, next->thread);  // while it sleeps: it wakes up there
   next->news.notify_one();
 }
 

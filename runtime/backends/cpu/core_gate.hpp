@@ -1,8 +1,11 @@
-// More workers than cores take turns, a task each, first come first served. The system would share
-// the cores as well, but by slices of some milliseconds and with an order of its own: workers would
-// often wait for one that has done half of its work and has no core now, and find the caches full
-// of what others do. So all progress evenly, as the machine model has it.
+// Workers that are as many as the cores or more take turns on them, a task each, first come first
+// served, and each turn is on a core of its own. The system would share the cores as well, but by
+// slices of some milliseconds and with an order of its own: workers would often wait for one that
+// has done half of its work and has no core now, find the caches full of what others do, or be two
+// on one core beside an idle one. So all progress evenly, as the machine model has it.
 #pragma once
+
+#include <pthread.h>
 
 #include <condition_variable>
 #include <deque>
@@ -17,12 +20,14 @@ namespace ringsched {
 
 class CoreGate {
  public:
+  // So many turns at a time.
   CoreGate(unsigned cores, const Control&);
 
   // A core, held while this lives.
   class Turn {
    public:
-    explicit Turn(CoreGate&);  // waits. Throws Stopped.
+    // Waits. It is the core it had the last time if that is free. Throws Stopped.
+    Turn(CoreGate&, unsigned& last);
     ~Turn() { gate_.leave(slot_); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -37,16 +42,19 @@ class CoreGate {
  private:
   struct Waiting {
     std::condition_variable news;
+    pthread_t thread = pthread_self();
     bool called = false;
     unsigned slot = 0;
   };
-  unsigned enter();
+  unsigned enter(unsigned last);
   void leave(unsigned slot);
+  void move_to(unsigned slot, pthread_t);
 
   std::mutex guard_;
   std::vector<unsigned> free_;
   std::deque<Waiting*> queue_;
   std::vector<cpu::Scratch> scratch_;
+  const std::vector<int> cores_;  // fewer than turns: those are not pinned
   const Control& control_;
 };
 

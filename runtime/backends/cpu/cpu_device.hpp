@@ -78,7 +78,8 @@ class CpuDevice final : public Device {
   Clock::time_point zero_;
   std::array<LaneThread, kLanes> lanes_;
   CpuOperations operations_;
-  cpu::Scratch scratch_;  // where no gate has one for each core
+  cpu::Scratch scratch_;      // where no gate has one for each core
+  unsigned last_core_ = ~0u;  // a gate's
 
   std::mutex guard_;
   std::condition_variable news_;

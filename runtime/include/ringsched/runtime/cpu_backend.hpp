@@ -13,8 +13,11 @@
 
 namespace ringsched {
 
+// That the system lets this process use.
+unsigned usable_cores();
+
 class CoreGate;
-// For workers of this process that are more than the cores; `control` is kept by reference.
+// For workers of this process that take all cores, or are more; `control` is kept by reference.
 std::shared_ptr<CoreGate> make_core_gate(unsigned cores, const Control&);
 
 struct CpuOptions {

@@ -99,7 +99,9 @@ struct Machine {
   // Communication that runs on SMs holds `comm_sms` of them from when it is posted until it is
   // complete, slows the kernel beside it by `comm_slowdown`, and may have to wait for a kernel that
   // is already running.
+  // Copies by the processor take `comm_cores` of what a device runs at full speed, while they move.
   std::uint32_t comm_sms = 0;
+  std::uint32_t comm_cores = 0;
   double comm_slowdown = 1;
   bool comm_waits_for_kernel = false;
   std::string comm_source;

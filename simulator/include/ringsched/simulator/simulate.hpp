@@ -25,6 +25,7 @@ struct Workload {
   std::vector<double> slowed[2];
   bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
   std::uint32_t concurrency = 1;  // kernels side by side at full speed on one device
+  std::uint32_t copy_cores = 0;   // of those, what a message takes at both its ends
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
 
   // In place of the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.

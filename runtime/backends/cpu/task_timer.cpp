@@ -1,0 +1,114 @@
+#include "backends/cpu/task_timer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "backends/cpu/cores.hpp"
+#include "backends/cpu/operations.hpp"
+#include "ringsched/runtime/device.hpp"
+#include "ringsched/runtime/memory_plan.hpp"
+#include "ringsched/runtime/numbers.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr double kLong = 0.15, kEnough = 0.03;   // seconds
+constexpr std::int64_t kInTurns = 64 << 20;      // bytes, for each core
+constexpr std::int64_t kMostBlocks = 32;         // likewise
+constexpr std::size_t kPattern = (1 << 19) - 1;  // numbers, of no period that a tile has
+constexpr std::size_t kPage = 4096;
+
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+Operands operands_of(const Plan& plan, const MemoryPlan& memory, TaskId id, std::byte* block) {
+  const Task& task = plan.tasks[id.value];
+  Operands out;
+  for (std::size_t i = 0; i < task.inputs.size(); ++i)
+    if (task.inputs[i].valid()) out.inputs[i] = block + memory.offset[task.inputs[i].value];
+  for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n)
+    out.outputs[n] = block + memory.offset[plan.output(id, n).value];
+  return out;
+}
+
+}  // namespace
+
+TaskTimer::TaskTimer(unsigned cores) : cores_(cores), scratch_(cores) {
+  std::mt19937 random;
+  std::normal_distribution<float> normal;
+  for (std::size_t d = 0; d < std::size(numbers_); ++d) {
+    const auto dtype = static_cast<Dtype>(d);
+    numbers_[d].resize(kPattern * static_cast<std::size_t>(size_of(dtype)));
+    for (std::size_t i = 0; i < kPattern; ++i)
+      put_number(numbers_[d].data(), dtype, static_cast<std::int64_t>(i), normal(random));
+  }
+}
+
+std::span<std::byte> TaskTimer::memory(std::size_t bytes) {
+  if (bytes > size_) {
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes + kPage);
+    size_ = bytes;
+  }
+  // Tensors are aligned, in a run.
+  void* start = memory_.get();
+  std::size_t space = size_ + kPage;
+  return {static_cast<std::byte*>(std::align(kPage, bytes, start, space)), bytes};
+}
+
+double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
+  const MemoryPlan places = plan_memory(plan);
+  const std::int64_t needed = places.size[plan.tasks[task.value].worker_index].value;
+  const auto size = static_cast<std::size_t>(needed) / kPage * kPage + kPage;
+  const auto blocks = cores_ * static_cast<std::size_t>(
+                                   std::clamp<std::int64_t>(kInTurns / needed, 1, kMostBlocks));
+  const std::span<std::byte> all = memory(blocks * size);
+  const std::vector<std::byte>& numbers = numbers_[static_cast<std::size_t>(plan.problem.dtype)];
+
+  std::atomic<std::size_t> next{0}, measuring{cores_};
+  std::barrier together(static_cast<std::ptrdiff_t>(cores_));
+  std::vector<double> means(cores_);
+  const std::vector<int> cores = core_numbers();
+  const auto measure = [&](unsigned core) {
+    if (core < cores.size() && cores.size() >= cores_) pin(pthread_self(), cores[core]);
+    for (std::size_t b = core; b < blocks; b += cores_)
+      for (std::size_t at = 0; at < size; at += numbers.size())
+        std::memcpy(all.data() + b * size + at, numbers.data(),
+                    std::min(numbers.size(), size - at));
+    CpuOperations operations(plan);
+    const auto perform = [&] {
+      std::byte* const block = all.data() + next++ % blocks * size;
+      operations.perform(task, operands_of(plan, places, task, block), scratch_[core]);
+    };
+    together.arrive_and_wait();
+    Clock::time_point began = Clock::now();
+    perform();
+    means[core] = seconds_since(began);
+    if (means[core] < kLong) {  // that was to warm up
+      began = Clock::now();
+      int times = 0;
+      for (double passed = 0; passed < kEnough; passed = seconds_since(began)) {
+        perform();
+        ++times;
+      }
+      means[core] = seconds_since(began) / times;
+    }
+    // The others are not left alone.
+    for (--measuring; measuring > 0 && means[core] < kLong;) perform();
+  };
+  std::vector<std::thread> threads;
+  for (unsigned core = 0; core < cores_; ++core) threads.emplace_back(measure, core);
+  double sum = 0;
+  for (unsigned core = 0; core < cores_; ++core) {
+    threads[core].join();
+    sum += means[core];
+  }
+  return sum / cores_;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,33 @@
+// Times single tasks, with all cores at it, as they are in a run: on memory that is not in the
+// core's own cache, because other tasks have been there since, and maybe on another core.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "attention.hpp"
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+class TaskTimer {
+ public:
+  explicit TaskTimer(unsigned cores);
+
+  // Seconds that the task takes, the mean over the cores and over as many times as fit into some
+  // hundredths of a second.
+  double mean_seconds(const Plan&, TaskId);
+  // Memory with ordinary numbers in it, of at least so many bytes.
+  std::span<std::byte> memory(std::size_t bytes);
+
+ private:
+  const unsigned cores_;
+  std::vector<cpu::Scratch> scratch_;
+  std::vector<std::byte> numbers_[3];  // by dtype
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ringsched
