@@ -40,6 +40,11 @@ struct WorkerState {
   bool changed = false;
 };
 
+// What runs on a device at one time.
+struct DeviceState {
+  std::uint32_t kernels = 0, copies = 0;
+};
+
 struct Flow {
   std::uint32_t send = kNone;
   bool moving = false;
@@ -59,7 +64,7 @@ class Run {
         lanes_(std::size_t{plan_.problem.workers} * kLanes),
         workers_(plan_.problem.workers),
         devices_shared_(w.copy_cores > 0 || w.network.workers_per_device() > w.concurrency),
-        active_(plan_.problem.workers),
+        devices_(plan_.problem.workers),
         shuffle_(c.tie_seed) {}
 
   void run() {
@@ -279,12 +284,12 @@ class Run {
   void changed(std::uint32_t worker, int kernels) {
     note(worker);
     if (!devices_shared_) return set_speed(worker);
-    occupy(worker / network_of().workers_per_device(), kernels);
+    const std::uint32_t device = worker / network_of().workers_per_device();
+    devices_[device].kernels += static_cast<std::uint32_t>(kernels);
+    set_speeds(device);
   }
 
-  // So many more (fewer) of what a device runs side by side.
-  void occupy(std::uint32_t device, int more) {
-    active_[device] += static_cast<std::uint32_t>(more);
+  void set_speeds(std::uint32_t device) {
     const std::uint32_t per_device = network_of().workers_per_device();
     const std::uint32_t last = std::min((device + 1) * per_device, plan_.problem.workers);
     for (std::uint32_t w = device * per_device; w < last; ++w) set_speed(w);
@@ -297,18 +302,21 @@ class Run {
     const std::uint32_t per_device = network_of().workers_per_device();
     const std::uint32_t from = task.worker_index / per_device;
     const std::uint32_t to = plan_.tasks[task.peer.value].worker_index / per_device;
-    const int cores = begins * static_cast<int>(workload_.copy_cores);
-    occupy(from, cores);
-    if (to != from) occupy(to, cores);
+    devices_[from].copies += static_cast<std::uint32_t>(begins);
+    set_speeds(from);
+    if (to == from) return;
+    devices_[to].copies += static_cast<std::uint32_t>(begins);
+    set_speeds(to);
   }
 
   void set_speed(std::uint32_t worker) {
     WorkerState& w = workers_[worker];
     if (w.kernel == kNone) return;
     double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
-    if (devices_shared_)
-      speed *= std::min(1.0, static_cast<double>(workload_.concurrency) /
-                                 active_[worker / network_of().workers_per_device()]);
+    if (devices_shared_) {
+      const DeviceState& d = devices_[worker / network_of().workers_per_device()];
+      speed *= std::min(1.0, workload_.for_kernels(d.copies) / d.kernels);
+    }
     if (speed == w.speed) return;
     w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
     w.since = now_;
@@ -496,8 +504,8 @@ class Run {
   std::vector<LaneState> lanes_;
   std::vector<WorkerState> workers_;
   const bool devices_shared_;
-  std::vector<std::uint32_t> active_;  // kernels and copies, by device
-  TaskColumn<std::uint32_t> order_;    // tasks lane by lane
+  std::vector<DeviceState> devices_;
+  TaskColumn<std::uint32_t> order_;  // tasks lane by lane
   TaskColumn<std::uint32_t> first_waiter_;
   std::vector<std::size_t> controls_from_;  // by page of tasks
   std::vector<Flow> flows_;

@@ -102,7 +102,8 @@ TEST(Simulate, SweepsARing) {
 void expect_naive(const Workload& w, const Conditions& c, const std::string& what) {
   const Simulation fast = simulate(w, c);
   const NaiveRun slow = naive_simulation(w, c);
-  const double tolerance = 1e-9 * slow.makespan + 3 * std::sqrt(double(w.plan->tasks.size()));
+  // Whenever a speed changes, an end is rounded to a picosecond, and those add up.
+  const double tolerance = 1e-9 * slow.makespan + 2.0 * static_cast<double>(w.plan->tasks.size());
   ASSERT_NEAR(static_cast<double>(fast.makespan.value), slow.makespan, tolerance) << what;
   for (std::size_t id = 0; id < slow.end.size(); ++id) {
     ASSERT_NEAR(static_cast<double>(fast.start[id]), slow.start[id], tolerance)

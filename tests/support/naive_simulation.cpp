@@ -190,7 +190,7 @@ class Naive {
     for (std::uint32_t id = 0; id < left_.size(); ++id) {
       if (!running(id)) continue;
       const Task& t = plan_.tasks[id];
-      unsigned posted = 0, on_device = 0;
+      unsigned posted = 0, on_device = 0, copies = 0;
       for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
         const Group* g = head(std::size_t{t.worker_index} * kLanes + lane);
         posted += g != nullptr && g->posted >= 0 && is_transfer(plan_.tasks[g->tasks[0]].kind);
@@ -203,12 +203,14 @@ class Naive {
         const std::uint32_t here = w_.network.device(t.worker());
         if (w_.network.device(plan_.tasks[m.send].worker()) == here ||
             w_.network.device(plan_.tasks[m.receive].worker()) == here)
-          on_device += w_.copy_cores;
+          ++copies;
       }
       if (posted > 0 && !w_.slowed[0].empty())
         speed_[id] /= w_.slowed[posted > 1][static_cast<std::size_t>(t.kind) * plan_.works.size() +
                                             t.work.value];
-      speed_[id] *= std::min(1.0, static_cast<double>(w_.concurrency) / on_device);
+      const double cores = w_.concurrency, taken = copies * w_.copy_cores;
+      const double left = taken + 1 < cores ? cores - taken : cores / (1 + taken);
+      speed_[id] *= std::min(1.0, left / on_device);
     }
     share_links();
   }

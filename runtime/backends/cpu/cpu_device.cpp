@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -33,29 +32,6 @@ Bytes available_memory() {
 
 }  // namespace
 
-struct HackStats {
-  std::mutex m;
-  std::map<std::string, std::vector<double>> t;
-  ~HackStats() {
-    for (auto& [k, v] : t) {
-      std::sort(v.begin(), v.end());
-      double s = 0;
-      for (double x : v) s += x;
-      fprintf(stderr, "%s n=%zu mean=%.3f p25=%.3f med=%.3f p90=%.3f max=%.3f ms total=%.1f\n",
-              k.c_str(), v.size(), 1e3 * s / double(v.size()), 1e3 * v[v.size() / 4],
-              1e3 * v[v.size() / 2], 1e3 * v[v.size() * 9 / 10], 1e3 * v.back(), 1e3 * s);
-    }
-  }
-} hack_stats;
-static inline void hack_add(const Plan& p, TaskId id, double s) {
-  const Task& t = p.tasks[id.value];
-  std::lock_guard l(hack_stats.m);
-  hack_stats
-      .t[fmt::format("{} q{} pairs{}", to_text(t.kind),
-                     p.layout.rows(p.regions[t.region.value]).value,
-                     t.work.valid() ? p.works[t.work.value].pairs.value : 0)]
-      .push_back(s);
-}
 CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const CpuOptions& options)
     : plan_(plan),
       worker_(worker),
@@ -194,9 +170,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     scratch.on_pause([this] {
       if (control_.stopped()) throw Stopped{};
     });
-    const auto t0 = Clock::now();
     operations_.perform(work->task, work->operands, scratch);
-    hack_add(plan_, work->task, std::chrono::duration<double>(Clock::now() - t0).count());
     if (options_.check_finite) operations_.require_finite(work->task, work->operands);
   } else {
     std::get<std::function<void()>>(step)();
