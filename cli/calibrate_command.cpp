@@ -53,7 +53,7 @@ std::string profile(const CpuFigures& f, const std::string& name) {
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"
       "summary = \"{} of {}, {}; workers are threads\"\n\n"
-      "[devices]\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\n"
+      "[devices]\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = true\n"
       "source = \"the cores that the system gives\"\n\n"
       "[memory]\ngb_per_s = {}\nsource = \"a merge on each core, {}\"\n\n"
       "[launch]\nus = {}\nsource = \"from task to task, {}\"\n\n",

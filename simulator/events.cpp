@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
 #include <stdexcept>
+#include <utility>
 
 #include "engines.hpp"
 #include "event_queue.hpp"
@@ -38,11 +39,13 @@ struct WorkerState {
   std::vector<std::uint32_t> held;   // lanes that wait for the kernel to end
   std::vector<std::uint32_t> flows;  // messages to or from here; only if ends must poll
   bool changed = false;
+  bool in_line = false;  // its kernel waits for its turn on the device
 };
 
 // What runs on a device at one time.
 struct DeviceState {
   std::uint32_t kernels = 0, copies = 0;
+  std::vector<std::uint32_t> line;  // workers whose kernels wait for their turn
 };
 
 struct Flow {
@@ -63,7 +66,8 @@ class Run {
         network_(w.network),
         lanes_(std::size_t{plan_.problem.workers} * kLanes),
         workers_(plan_.problem.workers),
-        devices_shared_(w.copy_cores > 0 || w.network.workers_per_device() > w.concurrency),
+        devices_shared_(w.copy_cores > 0 || w.turns ||
+                        w.network.workers_per_device() > w.concurrency),
         devices_(plan_.problem.workers),
         shuffle_(c.tie_seed) {}
 
@@ -139,6 +143,7 @@ class Run {
         from.pop_back();
         advance(lane);
       }
+      give_turns();
       if (conditions_.progress == Progress::Polling) pause_and_resume();
       network_.solve(now_);
       for (const FairShare::Due& d : network_.due()) schedule(d.at, FlowsEnd, d.group, d.version);
@@ -262,8 +267,34 @@ class Run {
     w.started = w.since = now_;
     w.left = static_cast<double>(duration);
     w.speed = 0;
-    changed(task.worker_index, +1);
+    if (workload_.turns) {
+      w.in_line = true;
+      devices_[device_of(task.worker_index)].line.push_back(task.worker_index);
+      to_give_.push_back(device_of(task.worker_index));
+      note(task.worker_index);
+    } else {
+      changed(task.worker_index, +1);
+    }
     return true;
+  }
+
+  // First come, first served; of several at one instant, in the order of workers.
+  void give_turns() {
+    for (const std::uint32_t device : to_give_) {
+      DeviceState& d = devices_[device];
+      while (d.kernels < workload_.concurrency && !d.line.empty()) {
+        const auto first =
+            std::min_element(d.line.begin(), d.line.end(), [&](std::uint32_t x, std::uint32_t y) {
+              return std::pair(workers_[x].started, x) < std::pair(workers_[y].started, y);
+            });
+        const std::uint32_t worker = *first;
+        d.line.erase(first);
+        workers_[worker].in_line = false;
+        workers_[worker].since = now_;
+        changed(worker, +1);
+      }
+    }
+    to_give_.clear();
   }
 
   void end_kernel(std::uint32_t id) {
@@ -273,6 +304,7 @@ class Run {
     complete(lane_of(task), lanes_[lane_of(task)].at + 1);
     wake(lane_of(task));
     changed(task.worker_index, -1);
+    if (workload_.turns) to_give_.push_back(device_of(task.worker_index));
     for (const std::uint32_t lane : w.held) {
       lanes_[lane].waiting = false;
       wake(lane);
@@ -284,7 +316,7 @@ class Run {
   void changed(std::uint32_t worker, int kernels) {
     note(worker);
     if (!devices_shared_) return set_speed(worker);
-    const std::uint32_t device = worker / network_of().workers_per_device();
+    const std::uint32_t device = device_of(worker);
     devices_[device].kernels += static_cast<std::uint32_t>(kernels);
     set_speeds(device);
   }
@@ -299,9 +331,8 @@ class Run {
   void copying(std::uint32_t send, int begins) {
     if (workload_.copy_cores == 0) return;
     const Task& task = plan_.tasks[send];
-    const std::uint32_t per_device = network_of().workers_per_device();
-    const std::uint32_t from = task.worker_index / per_device;
-    const std::uint32_t to = plan_.tasks[task.peer.value].worker_index / per_device;
+    const std::uint32_t from = device_of(task.worker_index);
+    const std::uint32_t to = device_of(plan_.tasks[task.peer.value].worker_index);
     devices_[from].copies += static_cast<std::uint32_t>(begins);
     set_speeds(from);
     if (to == from) return;
@@ -311,10 +342,10 @@ class Run {
 
   void set_speed(std::uint32_t worker) {
     WorkerState& w = workers_[worker];
-    if (w.kernel == kNone) return;
+    if (w.kernel == kNone || w.in_line) return;
     double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
     if (devices_shared_) {
-      const DeviceState& d = devices_[worker / network_of().workers_per_device()];
+      const DeviceState& d = devices_[device_of(worker)];
       speed *= std::min(1.0, workload_.for_kernels(d.copies) / d.kernels);
     }
     if (speed == w.speed) return;
@@ -479,6 +510,9 @@ class Run {
   }
 
   const Network& network_of() const { return workload_.network; }
+  std::uint32_t device_of(std::uint32_t worker) const {
+    return worker / network_of().workers_per_device();
+  }
 
   [[noreturn]] void report_stuck() const {
     for (const LaneState& l : lanes_) {
@@ -511,6 +545,7 @@ class Run {
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> free_flows_, ended_;
   std::vector<std::uint32_t> computing_, moving_;  // lanes to look at
+  std::vector<std::uint32_t> to_give_;             // devices that may have a turn to give
   std::vector<std::uint32_t> changed_;             // workers whose messages may pause or go on
   EventQueue queue_;
   std::int64_t now_ = 0;

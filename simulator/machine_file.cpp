@@ -79,6 +79,7 @@ void read_machine(Section& s, Machine& m) {
     d.count("per_node", m.devices_per_node, 1, kMaxWorkers);
     d.count("workers_each", m.workers_per_device, 1, kMaxWorkers);
     d.count("concurrency", m.concurrency, 1, 1 << 20);
+    d.flag("turns", m.turns);
     d.count("sms", m.sms, 0, 1 << 20);
     d.count("block_rows", m.block_rows, 1, 1 << 20);
     d.text("source", m.devices_source);

@@ -116,7 +116,7 @@ void price_slices(Workload& out, const Machine& m) {
 }  // namespace
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
-  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, 0, {}, {}};
+  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 0, {}, {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -137,6 +137,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
   out.concurrency = machine.concurrency;
+  out.turns = machine.turns;
   out.copy_cores = machine.comm_cores;
   if (interferes)
     for (auto& slowed : out.slowed) slowed.assign(kTaskKinds * works, 1);

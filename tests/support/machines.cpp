@@ -71,6 +71,13 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.concurrency = 2;
     m.comm_cores = 1;
   });
+  add("turns", Fabric::Memory, [&](Machine& m) {
+    m.workers_per_device = workers;
+    m.devices_per_node = 1;
+    m.concurrency = 2;
+    m.turns = true;
+    m.comm_cores = 1;
+  });
   return all;
 }
 

@@ -50,6 +50,7 @@ class Naive {
       messages_.push_back(m);
     }
     left_.assign(n, -1);
+    has_turn_.assign(n, false);
   }
 
   NaiveRun run() {
@@ -59,7 +60,7 @@ class Naive {
       double step = kNever;
       set_speeds();
       for (std::uint32_t id = 0; id < left_.size(); ++id)
-        if (running(id)) step = std::min(step, left_[id] / speed_[id]);
+        if (running(id) && speed_[id] > 0) step = std::min(step, left_[id] / speed_[id]);
       for (const Message& m : messages_) {
         if (m.state == Message::Starting) step = std::min(step, m.startup);
         if (m.state == Message::Flowing && m.rate > 0) step = std::min(step, m.bytes / m.rate);
@@ -147,7 +148,31 @@ class Naive {
       for (const std::uint32_t id : g->tasks)
         if (!c_.detached_sends || plan_.tasks[id].kind != TaskKind::Send) run_.end[id] = now_;
     }
-    return any;
+    return any || give_turn();
+  }
+
+  std::uint32_t device(std::uint32_t id) const {
+    return w_.network.device(plan_.tasks[id].worker());
+  }
+  // Kernels that have a turn, on the device of a task.
+  unsigned with_turns(std::uint32_t id) const {
+    unsigned count = 0;
+    for (std::uint32_t other = 0; other < left_.size(); ++other)
+      count += running(other) && has_turn_[other] && device(other) == device(id);
+    return count;
+  }
+  // To the kernel that has waited for longest.
+  bool give_turn() {
+    std::uint32_t next = ~0u;
+    const auto key = [&](std::uint32_t id) {
+      return std::pair(run_.start[id], plan_.tasks[id].worker_index);
+    };
+    for (std::uint32_t id = 0; id < left_.size(); ++id)
+      if (running(id) && !has_turn_[id] && (!w_.turns || with_turns(id) < w_.concurrency) &&
+          (next == ~0u || key(id) < key(next)))
+        next = id;
+    if (next == ~0u) return false;
+    return has_turn_[next] = true;
   }
 
   bool blocked_by_kernel(std::uint32_t worker) const {
@@ -190,14 +215,15 @@ class Naive {
     for (std::uint32_t id = 0; id < left_.size(); ++id) {
       if (!running(id)) continue;
       const Task& t = plan_.tasks[id];
-      unsigned posted = 0, on_device = 0, copies = 0;
+      if (!has_turn_[id]) {
+        speed_[id] = 0;
+        continue;
+      }
+      unsigned posted = 0, copies = 0;
       for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
         const Group* g = head(std::size_t{t.worker_index} * kLanes + lane);
         posted += g != nullptr && g->posted >= 0 && is_transfer(plan_.tasks[g->tasks[0]].kind);
       }
-      for (std::uint32_t other = 0; other < left_.size(); ++other)
-        on_device += running(other) && w_.network.device(plan_.tasks[other].worker()) ==
-                                           w_.network.device(t.worker());
       for (const Message& m : messages_) {
         if (m.state != Message::Starting && m.state != Message::Flowing) continue;
         const std::uint32_t here = w_.network.device(t.worker());
@@ -210,7 +236,7 @@ class Naive {
                                             t.work.value];
       const double cores = w_.concurrency, taken = copies * w_.copy_cores;
       const double left = taken + 1 < cores ? cores - taken : cores / (1 + taken);
-      speed_[id] *= std::min(1.0, left / on_device);
+      speed_[id] *= std::min(1.0, left / with_turns(id));
     }
     share_links();
   }
@@ -275,6 +301,7 @@ class Naive {
   std::vector<Message> messages_;
   std::vector<std::size_t> message_of_;  // by task
   std::vector<double> left_, speed_;     // of computing tasks
+  std::vector<bool> has_turn_;           // likewise
 };
 
 }  // namespace

@@ -52,8 +52,8 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-// A task whose time is asked for. All are timed in turn, several times over: what else the machine
-// is at for a while is then no part of any.
+// A task whose time is asked for. All are timed in turn, several times over, and the second
+// fastest time counts: what else the machine does for a while only adds to some of them.
 struct Timed {
   std::string what;
   Plan plan;
@@ -62,6 +62,11 @@ struct Timed {
 };
 
 constexpr int kRounds = 5;
+
+double typical(std::vector<double> rounds) {
+  std::nth_element(rounds.begin(), rounds.begin() + 1, rounds.end());
+  return rounds[1];
+}
 
 Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes) {
   const TaskId task = first_of(plan, kind, makes);
@@ -202,13 +207,13 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
     for (const std::int64_t n : k.tokens) {
       const auto pairs = static_cast<double>(k.causal ? n * (n + 1) / 2 : n * n);
       k.tflops.push_back((k.backward ? 10 : 4) * pairs * k.head_dim * kHeads /
-                         median((next++)->seconds) / 1e12);
+                         typical((next++)->seconds) / 1e12);
     }
   const double elements = double{rows} * kHeads * 128;
   const auto per_element = [&](std::size_t i) {
-    return median(tasks[others + i].seconds) / elements * out.memory_gb_per_s * 1e9;
+    return typical(tasks[others + i].seconds) / elements * out.memory_gb_per_s * 1e9;
   };
-  out.memory_gb_per_s = out.merge_bytes * elements / median(tasks[others].seconds) / 1e9;
+  out.memory_gb_per_s = out.merge_bytes * elements / typical(tasks[others].seconds) / 1e9;
   out.reduce_bytes = per_element(1);
   out.prepare_bytes = per_element(2);
   out.task_us = task_us();

@@ -89,6 +89,7 @@ struct Machine {
   std::uint32_t block_rows = 128;        // of queries that one SM works on
   std::uint32_t workers_per_device = 1;  // at most; they share its time
   std::uint32_t concurrency = 1;         // kernels that one device runs at full speed side by side
+  bool turns = false;                    // those beyond it wait for their turn, or all share it
   std::string devices_source;
 
   double memory_gb_per_s = 0;  // what a pass over device memory achieves

@@ -26,6 +26,7 @@ struct Workload {
   std::vector<double> slowed[2];
   bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
   std::uint32_t concurrency = 1;  // kernels side by side at full speed on one device
+  bool turns = false;             // those beyond wait for their turn
   std::uint32_t copy_cores = 0;   // of those, what a message takes at both its ends
   // What is left of `concurrency` beside so many messages: they come first, but do not take all.
   double for_kernels(std::uint32_t messages) const {
