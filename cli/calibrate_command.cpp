@@ -23,6 +23,7 @@ namespace {
 
 struct CalibrateCommand {
   std::string backend = "cpu", output, name = "this-cpu", cores = "0", most = "4K";
+  std::string dtypes = "fp32,bf16,fp16", head_dims = "64,128";
 };
 
 std::string cpu_model() {
@@ -111,6 +112,15 @@ void run(const CalibrateCommand& c) {
   options.most_tokens = parse_count(c.most, "--most-tokens");
   if (options.most_tokens < 64 || options.most_tokens > 65536)
     fail("--most-tokens is {}, allowed are 64 to 64K", c.most);
+  options.dtypes.clear();
+  for (const std::string& name : list_of(c.dtypes, "--dtypes"))
+    options.dtypes.push_back(parse_dtype(name));
+  options.head_dims.clear();
+  for (const std::string& text : list_of(c.head_dims, "--head-dims")) {
+    const std::int64_t dim = parse_count(text, "--head-dims");
+    if (dim < 1 || dim > 256) fail("--head-dims has {}, allowed are 1 to 256", text);
+    options.head_dims.push_back(static_cast<std::uint32_t>(dim));
+  }
   const bool watched = isatty(STDERR_FILENO) != 0;
   const CpuFigures figures = measure_cpu(options, [&](const std::string& what, double done) {
     if (watched) std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
@@ -134,6 +144,10 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_option("--backend", command->backend, "what to measure: cpu (cpu)")->type_name("NAME");
   app->add_option("--name", command->name, "of the profile (this-cpu)")->type_name("NAME");
   app->add_option("--cores", command->cores, "so many at work; 0: all (0)")->type_name("N");
+  app->add_option("--dtypes", command->dtypes, "which to measure (fp32,bf16,fp16)")
+      ->type_name("LIST");
+  app->add_option("--head-dims", command->head_dims, "which to measure (64,128)")
+      ->type_name("LIST");
   app->add_option("--most-tokens", command->most, "of the largest tile (4K)")->type_name("N");
   app->callback([command] { run(*command); });
 }

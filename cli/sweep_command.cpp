@@ -43,18 +43,6 @@ struct Cell {
   SweepRow row;  // what is asked
 };
 
-std::vector<std::string> list_of(const std::string& text, const char* flag) {
-  std::vector<std::string> out;
-  std::size_t at = 0;
-  for (;;) {
-    const std::size_t comma = text.find(',', at);
-    out.push_back(text.substr(at, comma - at));
-    if (out.back().empty()) fail("{} is '{}': there is nothing between two commas", flag, text);
-    if (comma == std::string::npos) return out;
-    at = comma + 1;
-  }
-}
-
 // What stands for the figures of a machine: its name, or of a profile of one's own, which may
 // change, a number made of its text.
 std::string figures_of(const std::string& machine, std::string others) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 
 namespace ringsched {
@@ -30,6 +31,18 @@ void add_format_flag(CLI::App& command, Format& format) {
           "text (default) or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->type_name("FORMAT");
+}
+
+std::vector<std::string> list_of(const std::string& text, const char* flag) {
+  std::vector<std::string> out;
+  std::size_t at = 0;
+  for (;;) {
+    const std::size_t comma = text.find(',', at);
+    out.push_back(text.substr(at, comma - at));
+    if (out.back().empty()) fail("{} is '{}': there is nothing between two commas", flag, text);
+    if (comma == std::string::npos) return out;
+    at = comma + 1;
+  }
 }
 
 std::string escaped(std::string_view text) {

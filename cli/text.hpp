@@ -14,6 +14,9 @@ namespace ringsched {
 enum class Format { Text, Json };
 void add_format_flag(CLI::App& command, Format& format);
 
+// What stands between commas; `flag` is for the complaint if that is nothing.
+std::vector<std::string> list_of(const std::string& text, const char* flag);
+
 // For inside a JSON string.
 std::string escaped(std::string_view);
 

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <deque>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "engines.hpp"
 #include "event_queue.hpp"
 #include "fair_share.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/work_left.hpp"
 
 namespace ringsched {
 
@@ -69,7 +71,9 @@ class Run {
         devices_shared_(w.copy_cores > 0 || w.turns ||
                         w.network.workers_per_device() > w.concurrency),
         devices_(plan_.problem.workers),
-        shuffle_(c.tie_seed) {}
+        shuffle_(c.tie_seed) {
+    if (w.turns) work_left_ = work_left(plan_);
+  }
 
   void run() {
     set_up();
@@ -278,14 +282,17 @@ class Run {
     return true;
   }
 
-  // First come, first served; of several at one instant, in the order of workers.
+  // Most work left comes first, and of those equal in that who came first.
   void give_turns() {
     for (const std::uint32_t device : to_give_) {
       DeviceState& d = devices_[device];
       while (d.kernels < workload_.concurrency && !d.line.empty()) {
         const auto first =
             std::min_element(d.line.begin(), d.line.end(), [&](std::uint32_t x, std::uint32_t y) {
-              return std::pair(workers_[x].started, x) < std::pair(workers_[y].started, y);
+              const auto key = [&](std::uint32_t w) {
+                return std::tuple(-work_left_[workers_[w].kernel], workers_[w].started, w);
+              };
+              return key(x) < key(y);
             });
         const std::uint32_t worker = *first;
         d.line.erase(first);
@@ -539,7 +546,8 @@ class Run {
   std::vector<WorkerState> workers_;
   const bool devices_shared_;
   std::vector<DeviceState> devices_;
-  TaskColumn<std::uint32_t> order_;  // tasks lane by lane
+  std::vector<std::int64_t> work_left_;  // by task; only if there are turns
+  TaskColumn<std::uint32_t> order_;      // tasks lane by lane
   TaskColumn<std::uint32_t> first_waiter_;
   std::vector<std::size_t> controls_from_;  // by page of tasks
   std::vector<Flow> flows_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 
 namespace ringsched {
 
@@ -161,11 +162,21 @@ class Naive {
       count += running(other) && has_turn_[other] && device(other) == device(id);
     return count;
   }
-  // To the kernel that has waited for longest.
+  // Pairs that the worker of a task still has to attend.
+  std::int64_t left_to_attend(std::uint32_t id) const {
+    std::int64_t pairs = 0;
+    for (std::uint32_t other = id; other < left_.size(); ++other)
+      if (plan_.tasks[other].worker_index == plan_.tasks[id].worker_index)
+        pairs += is_attend(plan_.tasks[other].kind)
+                     ? plan_.works[plan_.tasks[other].work.value].pairs.value
+                     : 0;
+    return pairs;
+  }
+  // To the kernel of the worker with most left to do; among equals, that has waited for longest.
   bool give_turn() {
     std::uint32_t next = ~0u;
     const auto key = [&](std::uint32_t id) {
-      return std::pair(run_.start[id], plan_.tasks[id].worker_index);
+      return std::tuple(-left_to_attend(id), run_.start[id], plan_.tasks[id].worker_index);
     };
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       if (running(id) && !has_turn_[id] && (!w_.turns || with_turns(id) < w_.concurrency) &&

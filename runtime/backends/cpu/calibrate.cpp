@@ -172,7 +172,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
   out.instructions = cpu_instructions(Dtype::Bf16);
   std::vector<Timed> tasks;
   for (const std::uint32_t dim : options.head_dims)
-    for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16})
+    for (const Dtype dtype : options.dtypes)
       for (const bool backward : {false, true})
         for (const bool causal : {false, true}) {
           MeasuredKernel k{backward, causal, dtype, dim, {}, {}};

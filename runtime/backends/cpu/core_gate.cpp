@@ -11,7 +11,8 @@ CoreGate::CoreGate(unsigned cores, const Control& control)
   for (unsigned slot = cores; slot-- > 0;) free_.push_back(slot);
 }
 
-CoreGate::Turn::Turn(CoreGate& gate, unsigned& last) : gate_(gate), slot_(gate.enter(last)) {
+CoreGate::Turn::Turn(CoreGate& gate, std::int64_t work_left, unsigned& last)
+    : gate_(gate), slot_(gate.enter(work_left, last)) {
   last = slot_;
 }
 
@@ -19,7 +20,7 @@ void CoreGate::move_to(unsigned slot, pthread_t thread) {
   if (cores_.size() >= scratch_.size()) pin(thread, cores_[slot]);
 }
 
-unsigned CoreGate::enter(unsigned last) {
+unsigned CoreGate::enter(std::int64_t work_left, unsigned last) {
   std::unique_lock lock(guard_);
   if (!free_.empty()) {
     const auto same = std::find(free_.begin(), free_.end(), last);
@@ -30,6 +31,7 @@ unsigned CoreGate::enter(unsigned last) {
     return slot;
   }
   Waiting self;
+  self.work_left = work_left;
   queue_.push_back(&self);
   try {
     wait_until(control_, self.news, lock, [&] { return self.called; });
@@ -46,8 +48,11 @@ void CoreGate::leave(unsigned slot) {
     free_.push_back(slot);
     return;
   }
-  Waiting* const next = queue_.front();
-  queue_.pop_front();
+  const auto first = std::max_element(
+      queue_.begin(), queue_.end(),
+      [](const Waiting* x, const Waiting* y) { return x->work_left < y->work_left; });
+  Waiting* const next = *first;
+  queue_.erase(first);
   next->called = true;
   next->slot = slot;
   move_to(slot, next->thread);  // while it sleeps: it wakes up there

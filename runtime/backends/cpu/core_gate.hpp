@@ -1,14 +1,15 @@
-// Workers that are as many as the cores or more take turns on them, a task each, first come first
-// served, and each turn is on a core of its own. The system would share the cores as well, but by
-// slices of some milliseconds and with an order of its own: workers would often wait for one that
-// has done half of its work and has no core now, find the caches full of what others do, or be two
-// on one core beside an idle one. So all progress evenly, as the machine model has it.
+// Workers that are as many as the cores or more take turns on them, a task each, and each turn is
+// on a core of its own. Who has most left to do goes first; among equals, who came first. The
+// system would share the cores as well, but by slices of some milliseconds and with an order of its
+// own: workers would often wait for one that has done half of its work and has no core now, find
+// the caches full of what others do, or be two on one core beside an idle one. So all progress
+// evenly, as the machine model has it.
 #pragma once
 
 #include <pthread.h>
 
 #include <condition_variable>
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -27,7 +28,7 @@ class CoreGate {
   class Turn {
    public:
     // Waits. It is the core it had the last time if that is free. Throws Stopped.
-    Turn(CoreGate&, unsigned& last);
+    Turn(CoreGate&, std::int64_t work_left, unsigned& last);
     ~Turn() { gate_.leave(slot_); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -41,18 +42,19 @@ class CoreGate {
 
  private:
   struct Waiting {
+    std::int64_t work_left = 0;
     std::condition_variable news;
     pthread_t thread = pthread_self();
     bool called = false;
     unsigned slot = 0;
   };
-  unsigned enter(unsigned last);
+  unsigned enter(std::int64_t work_left, unsigned last);
   void leave(unsigned slot);
   void move_to(unsigned slot, pthread_t);
 
   std::mutex guard_;
   std::vector<unsigned> free_;
-  std::deque<Waiting*> queue_;
+  std::vector<Waiting*> queue_;
   std::vector<cpu::Scratch> scratch_;
   const std::vector<int> cores_;  // fewer than turns: those are not pinned
   const Control& control_;

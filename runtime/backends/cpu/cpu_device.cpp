@@ -13,6 +13,7 @@
 
 #include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/words.hpp"
+#include "ringsched/scheduler/work_left.hpp"
 
 namespace ringsched {
 
@@ -41,6 +42,9 @@ CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const 
       operations_(plan) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (plan.tasks[id].worker() == worker) tasks_.push_back({id});
+  if (options.gate)
+    for (const std::vector<std::int64_t> all = work_left(plan); const TaskId id : tasks_)
+      work_left_.push_back(all[id.value]);
   times_.resize(tasks_.size());
   ended_.resize(tasks_.size());
 }
@@ -165,7 +169,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     news_.notify_all();
   } else if (const auto* work = std::get_if<Compute>(&step)) {
     std::optional<CoreGate::Turn> turn;
-    if (options_.gate) turn.emplace(*options_.gate, last_core_);
+    if (options_.gate) turn.emplace(*options_.gate, work_left_[number(work->task)], last_core_);
     cpu::Scratch& scratch = turn ? turn->scratch() : scratch_;
     scratch.on_pause([this] {
       if (control_.stopped()) throw Stopped{};

@@ -73,7 +73,8 @@ class CpuDevice final : public Device {
   Control& control_;
   const CpuOptions options_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
-  std::vector<TaskId> tasks_;  // of this worker, in order
+  std::vector<TaskId> tasks_;            // of this worker, in order
+  std::vector<std::int64_t> work_left_;  // by task; only if cores are shared
   std::vector<TaskTime> times_;
   Clock::time_point zero_;
   std::array<LaneThread, kLanes> lanes_;
