@@ -11,28 +11,26 @@ CoreGate::CoreGate(unsigned cores, const Control& control)
   for (unsigned slot = cores; slot-- > 0;) free_.push_back(slot);
 }
 
-CoreGate::Turn::Turn(CoreGate& gate, std::int64_t work_left, unsigned& last)
-    : gate_(gate), slot_(gate.enter(work_left, last)) {
-  last = slot_;
+CoreGate::Turn::Turn(CoreGate& gate, std::int64_t work_left, Place& place)
+    : gate_(gate), slot_(gate.enter(work_left, place)) {
+  place.last = slot_;
 }
 
-void CoreGate::move_to(unsigned slot, pthread_t thread) {
-  if (cores_.size() >= scratch_.size()) pin(thread, cores_[slot]);
+void CoreGate::expect(Place& place) {
+  const std::lock_guard lock(guard_);
+  if (!place.expected) ++expected_;
+  place.expected = true;
 }
 
-unsigned CoreGate::enter(std::int64_t work_left, unsigned last) {
+unsigned CoreGate::enter(std::int64_t work_left, Place& place) {
   std::unique_lock lock(guard_);
-  if (!free_.empty()) {
-    const auto same = std::find(free_.begin(), free_.end(), last);
-    const auto taken = same != free_.end() ? same : free_.end() - 1;
-    const unsigned slot = *taken;
-    free_.erase(taken);
-    if (slot != last) move_to(slot, pthread_self());
-    return slot;
-  }
+  if (place.expected) --expected_;
+  place.expected = false;
   Waiting self;
   self.work_left = work_left;
+  self.last = place.last;
   queue_.push_back(&self);
+  hand_out();
   try {
     wait_until(control_, self.news, lock, [&] { return self.called; });
   } catch (...) {
@@ -44,19 +42,27 @@ unsigned CoreGate::enter(std::int64_t work_left, unsigned last) {
 
 void CoreGate::leave(unsigned slot) {
   const std::lock_guard lock(guard_);
-  if (queue_.empty()) {
-    free_.push_back(slot);
-    return;
+  free_.push_back(slot);
+  hand_out();
+}
+
+void CoreGate::hand_out() {
+  while (expected_ == 0 && !free_.empty() && !queue_.empty()) {
+    const auto first = std::max_element(
+        queue_.begin(), queue_.end(),
+        [](const Waiting* x, const Waiting* y) { return x->work_left < y->work_left; });
+    Waiting& next = **first;
+    queue_.erase(first);
+    const auto same = std::find(free_.begin(), free_.end(), next.last);
+    const auto taken = same != free_.end() ? same : free_.end() - 1;
+    next.slot = *taken;
+    free_.erase(taken);
+    // If it sleeps, it wakes up there.
+    if (next.slot != next.last && cores_.size() >= scratch_.size())
+      pin(next.thread, cores_[next.slot]);
+    next.called = true;
+    next.news.notify_one();
   }
-  const auto first = std::max_element(
-      queue_.begin(), queue_.end(),
-      [](const Waiting* x, const Waiting* y) { return x->work_left < y->work_left; });
-  Waiting* const next = *first;
-  queue_.erase(first);
-  next->called = true;
-  next->slot = slot;
-  move_to(slot, next->thread);  // while it sleeps: it wakes up there
-  next->news.notify_one();
 }
 
 }  // namespace ringsched

@@ -24,11 +24,20 @@ class CoreGate {
   // So many turns at a time.
   CoreGate(unsigned cores, const Control&);
 
+  // What a worker has of a gate between its turns.
+  struct Place {
+    unsigned last = ~0u;    // the core it had
+    bool expected = false;  // it has said that it comes
+  };
+  // Before a run, for who asks for a turn as soon as that begins: nobody has one until all are
+  // there, so that not chance says who is first.
+  void expect(Place&);
+
   // A core, held while this lives.
   class Turn {
    public:
-    // Waits. It is the core it had the last time if that is free. Throws Stopped.
-    Turn(CoreGate&, std::int64_t work_left, unsigned& last);
+    // Waits. It is the core of `place` if that is free. Throws Stopped.
+    Turn(CoreGate&, std::int64_t work_left, Place& place);
     ~Turn() { gate_.leave(slot_); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -43,18 +52,20 @@ class CoreGate {
  private:
   struct Waiting {
     std::int64_t work_left = 0;
+    unsigned last = ~0u;
     std::condition_variable news;
     pthread_t thread = pthread_self();
     bool called = false;
     unsigned slot = 0;
   };
-  unsigned enter(std::int64_t work_left, unsigned last);
+  unsigned enter(std::int64_t work_left, Place&);
+  void hand_out();
   void leave(unsigned slot);
-  void move_to(unsigned slot, pthread_t);
 
   std::mutex guard_;
   std::vector<unsigned> free_;
   std::vector<Waiting*> queue_;
+  unsigned expected_ = 0;
   std::vector<cpu::Scratch> scratch_;
   const std::vector<int> cores_;  // fewer than turns: those are not pinned
   const Control& control_;

@@ -102,7 +102,8 @@ void CpuDevice::start(Clock::time_point zero) {
   join();
   zero_ = zero;
   ended_.assign(ended_.size(), false);
-  last_core_ = ~0u;  // of threads that are no more
+  place_.last = ~0u;  // the core of a thread that is no more
+  if (options_.gate && asks_at_once()) options_.gate->expect(place_);
   for (LaneThread& l : lanes_) {
     if (l.steps.empty()) continue;
     l.finished = false;
@@ -114,6 +115,13 @@ void CpuDevice::start(Clock::time_point zero) {
           fmt::format("worker {}: cannot start a thread: {}", worker_.value, wrong.what()));
     }
   }
+}
+
+// Nothing has to happen before its first computing task.
+bool CpuDevice::asks_at_once() const {
+  const std::vector<Step>& steps = lane(Lane::Compute).steps;
+  return steps.size() > 1 && std::holds_alternative<Begin>(steps[0]) &&
+         std::holds_alternative<Compute>(steps[1]);
 }
 
 bool CpuDevice::finished() const {
@@ -169,7 +177,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     news_.notify_all();
   } else if (const auto* work = std::get_if<Compute>(&step)) {
     std::optional<CoreGate::Turn> turn;
-    if (options_.gate) turn.emplace(*options_.gate, work_left_[number(work->task)], last_core_);
+    if (options_.gate) turn.emplace(*options_.gate, work_left_[number(work->task)], place_);
     cpu::Scratch& scratch = turn ? turn->scratch() : scratch_;
     scratch.on_pause([this] {
       if (control_.stopped()) throw Stopped{};

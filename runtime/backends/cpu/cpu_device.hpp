@@ -64,6 +64,7 @@ class CpuDevice final : public Device {
   const LaneThread& lane(Lane l) const { return lanes_[static_cast<std::size_t>(l)]; }
   std::uint32_t number(TaskId) const;  // of a task among those of this worker
   std::vector<std::uint32_t> numbers(std::span<const TaskId>) const;
+  bool asks_at_once() const;
   std::int64_t now() const;
   void run(LaneThread&);
   void run_step(LaneThread&, const Step&);
@@ -79,8 +80,8 @@ class CpuDevice final : public Device {
   Clock::time_point zero_;
   std::array<LaneThread, kLanes> lanes_;
   CpuOperations operations_;
-  cpu::Scratch scratch_;      // where no gate has one for each core
-  unsigned last_core_ = ~0u;  // a gate's
+  cpu::Scratch scratch_;   // where no gate has one for each core
+  CoreGate::Place place_;  // a gate's
 
   std::mutex guard_;
   std::condition_variable news_;
