@@ -9,7 +9,7 @@ namespace ringsched::cuda {
 
 std::int64_t memory_needed(const Plan& plan, const MemoryPlan& memory, const Lowering& lowering,
                            const std::vector<WorkerId>& there, std::int64_t workspace) {
-  std::int64_t bytes = 4 * plan.problem.tokens.value;
+  std::int64_t bytes = 8 * plan.problem.tokens.value;  // positions, of shares and of their chunks
   for (const WorkerId w : there)
     bytes += memory.size[w.value].value + lowering.scratch_bytes(w) + workspace;
   return bytes;
