@@ -230,11 +230,10 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
   CpuFigures out;
   out.cores = options.cores > 0 ? options.cores : std::max(1u, std::thread::hardware_concurrency());
   out.instructions = cpu_instructions(Dtype::Bf16);
-  constexpr Dtype dtypes[] = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
-  const double all = static_cast<double>(options.head_dims.size() * std::size(dtypes) * 4) + 3;
+  const double all = static_cast<double>(options.head_dims.size() * options.dtypes.size() * 4) + 3;
   double done = 0;
   for (const std::uint32_t dim : options.head_dims)
-    for (const Dtype dtype : dtypes)
+    for (const Dtype dtype : options.dtypes)
       for (const bool backward : {false, true})
         for (const bool causal : {false, true}) {
           progress(fmt::format("{} attention, {}, {} x {}", backward ? "backward" : "forward",

@@ -40,7 +40,8 @@ Function driver_function(const char* name, unsigned version) {
 
 class Event {
  public:
-  explicit Event(unsigned flags = cudaEventDefault) {
+  Event() : Event(cudaEventDefault) {}
+  explicit Event(unsigned flags) {
     require(cudaEventCreateWithFlags(&event_, flags), "making an event");
   }
   ~Event() {

@@ -12,7 +12,11 @@ constexpr int kLeastCapability = 8;
 
 std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 
+std::string refused;  // why there are no copies by engines; empty: there are
+
 }  // namespace
+
+const std::string& engines_refused() { return refused; }
 
 int require_gpus() {
   // Streams that share a hardware queue wait for each other. Read when CUDA starts; one that is set
@@ -97,7 +101,7 @@ void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::i
     require(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, size, stream), "copying between GPUs");
     return;
   }
-  if (!by_engine) {
+  if (!by_engine || !refused.empty()) {
     require(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "copying");
     return;
   }
@@ -107,7 +111,13 @@ void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::i
   void* const target[] = {to};
   const void* const source[] = {from};
   std::size_t first[] = {0};
-  require(cudaMemcpyBatchAsync(target, source, &size, 1, &how, first, 1, stream), "copying");
+  const cudaError_t status = cudaMemcpyBatchAsync(target, source, &size, 1, &how, first, 1, stream);
+  if (status == cudaSuccess) return;
+  if (status != cudaErrorNotSupported && status != cudaErrorInvalidValue)
+    require(status, "copying");
+  cudaGetLastError();
+  refused = cudaGetErrorString(status);
+  copy(to, to_gpu, from, from_gpu, bytes, false, stream);
 }
 
 void allow_peers(const std::vector<int>& gpus) {

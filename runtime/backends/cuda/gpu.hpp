@@ -43,6 +43,7 @@ class Gpu {
     return streams_[worker][static_cast<std::size_t>(lane)];
   }
   Library& library() { return *library_; }
+  const Library& library() const { return *library_; }
   std::int64_t free_bytes() const;
 
  private:
@@ -55,9 +56,11 @@ class Gpu {
 };
 
 // Copies between the memory of two GPUs, or of one. `by_engine` asks for a copy engine where the
-// memory is the same GPU's: it is slower, and takes no multiprocessors. A graph cannot have it.
+// memory is the same GPU's: it is slower, and takes no multiprocessors. A graph cannot have it, and
+// a driver may not: engines_refused() then says so.
 void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
           bool by_engine, cudaStream_t);
+const std::string& engines_refused();
 void allow_peers(const std::vector<int>& gpus);
 
 // Holds streams back until the host lets them go, all at once.

@@ -141,7 +141,8 @@ struct Lowering::Attend {
   }
 };
 
-Lowering::Lowering(const Plan& plan, const std::vector<WorkerId>& mine, const Refusal& refuses)
+Lowering::Lowering(const Plan& plan, const std::vector<WorkerId>& mine, const Refusal& refuses,
+                   bool all_narrow)
     : plan_(plan), library_(plan.tasks.size(), false) {
   std::vector<bool> own(plan.problem.workers, false);
   for (const WorkerId w : mine) own[w.value] = true;
@@ -165,6 +166,8 @@ Lowering::Lowering(const Plan& plan, const std::vector<WorkerId>& mine, const Re
       ++by_own_[why];
   }
   narrow_ = narrow_outputs(plan, library_);
+  if (all_narrow)
+    for (std::size_t i = 0; i < narrow_.size(); ++i) narrow_[i] = library_[i / 2];
 }
 
 std::string Lowering::summary() const {

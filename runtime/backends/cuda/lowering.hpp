@@ -48,8 +48,9 @@ class Lowering {
   // Says why the library refuses a shape, or nothing if it takes it. Asked once for each.
   using Refusal = std::function<std::string(const Shape&)>;
 
-  // Of the tasks of these workers. The plan is kept by reference.
-  Lowering(const Plan&, const std::vector<WorkerId>& mine, const Refusal&);
+  // Of the tasks of these workers. The plan is kept by reference. `all_narrow`: as if all that the
+  // library makes was merged where it is made, for measurements.
+  Lowering(const Plan&, const std::vector<WorkerId>& mine, const Refusal&, bool all_narrow = false);
 
   std::vector<Step> steps(TaskId, const Operands&, const Surroundings&) const;
   std::int64_t scratch_bytes(WorkerId) const;

@@ -21,6 +21,9 @@ namespace {
 // full, and then nobody would open it.
 constexpr std::uint32_t kMostBehindGate = 400;
 
+// What CUDA and cuDNN take when kernels are first used.
+constexpr std::int64_t kForOthers = 256 << 20;
+
 struct Domain {  // of profilers
   static constexpr const char* name{"ringsched"};
 };
@@ -42,6 +45,8 @@ class Run::WorkerDevice final : public StreamDevice {
   }
   void download(std::span<std::byte> to, const std::byte* from) override {
     own().gpu->make_current();
+    require(cudaStreamSynchronize(run_.stream(StreamPlan::lane_of(worker_, Lane::Compute))),
+            "reading results");
     require(cudaMemcpy(to.data(), from, to.size(), cudaMemcpyDeviceToHost), "reading results");
   }
   bool fill(std::byte* to, const InitialTensor& tensor) override {
@@ -102,8 +107,8 @@ Run::~Run() {
 }
 
 void Run::choose_gpus() {
-  const int there = require_gpus();
   check_for_gpu(plan_.problem);
+  const int there = require_gpus();
   if (options_.gpu >= there)
     throw RunFailed(fmt::format("GPU {} is not there: there {} {}", options_.gpu,
                                 there == 1 ? "is" : "are", there));
@@ -133,7 +138,7 @@ void Run::require_room() {
       if (workers_[w.value].gpu == &gpu) there.push_back(w);
     require_memory(plan_.problem, static_cast<std::uint32_t>(gpu.index()),
                    memory_needed(plan_, memory, *lowering_, there, gpu.library().workspace_bytes()),
-                   gpu.free_bytes());
+                   gpu.free_bytes() - kForOthers);
   }
 }
 
@@ -152,7 +157,7 @@ std::unique_ptr<Transport> Run::transport() { return std::make_unique<StreamTran
 std::string Run::where() const {
   std::string out = gpu_name(gpus_[0].index());
   if (gpus_.size() > 1) out = fmt::format("{} GPUs: {}", gpus_.size(), out);
-  out += fmt::format(", {}, {}", driver_version(), const_cast<Gpu&>(gpus_[0]).library().version());
+  out += fmt::format(", {}, {}", driver_version(), gpus_[0].library().version());
   const std::size_t each = (mine_.size() + gpus_.size() - 1) / gpus_.size();
   if (each == 1) return out + (mine_.size() == 1 ? "; one worker" : "; one worker on each");
   const Gpu& first = gpus_[0];
@@ -160,6 +165,14 @@ std::string Run::where() const {
     return out + fmt::format("; {} workers on each, with {} multiprocessors of their own", each,
                              first.multiprocessors(0));
   return out + fmt::format("; {} workers on each, which share all of it: {}", each, first.shared());
+}
+
+std::string Run::kernels() const {
+  std::string out = lowering_->summary();
+  if (!engines_refused().empty())
+    out += fmt::format("; copies take multiprocessors, as the driver gives no copy engine ({})",
+                       engines_refused());
+  return out;
 }
 
 const std::int32_t* Run::positions(const Gpu& gpu, Region region) {
@@ -236,8 +249,21 @@ void Run::prepare() {
     gpu.make_current();
     require(cudaDeviceSynchronize(), "making inputs");
   }
+  warm_up();
   if (options_.graph) capture();
   prepared_ = true;
+}
+
+// Kernels are loaded when they are first launched, which may wait for all streams: not what should
+// happen behind the gate, or in a capture. So the run is made once without either.
+void Run::warm_up() {
+  for (const Submitted s : order_) submit_op(s.lane, s.op);
+  const auto all_finished = [&] {
+    return std::all_of(mine_.begin(), mine_.end(), [&](WorkerId w) { return finished(w); });
+  };
+  while (!control_.stopped() && !all_finished())
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (control_.stopped()) throw RunFailed(control_.why());
 }
 
 void Run::start(Clock::time_point zero) {
@@ -309,6 +335,7 @@ void Run::capture() {
   cudaGraph_t graph = nullptr;
   gpus_[0].make_current();
   require(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal), "capturing");
+  capturing_ = true;
   std::string failed;
   try {
     require(cudaEventRecordWithFlags(zeros_[0].get(), origin, cudaEventRecordExternal),
@@ -338,6 +365,7 @@ void Run::capture() {
   } catch (const RunFailed& e) {
     failed = e.what();
   }
+  capturing_ = false;
   const cudaError_t ended = cudaStreamEndCapture(origin, &graph);
   if (failed.empty() && ended != cudaSuccess) failed = cudaGetErrorString(ended);
   if (failed.empty()) {
@@ -358,8 +386,8 @@ void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
   const cudaStream_t on = stream(lane);
   own.gpu->make_current();
   const auto record_time = [&](const Event& event) {
-    require(options_.graph ? cudaEventRecordWithFlags(event.get(), on, cudaEventRecordExternal)
-                           : cudaEventRecord(event.get(), on),
+    require(capturing_ ? cudaEventRecordWithFlags(event.get(), on, cudaEventRecordExternal)
+                       : cudaEventRecord(event.get(), on),
             "recording an event");
   };
   switch (op.kind) {
@@ -403,7 +431,7 @@ void Run::copy_message(const Op& op, cudaStream_t on) {
       fmt::format("{} to worker {}", name_of(plan_, op.task), d.receiver.value).c_str());
   for (const CopiedPiece& piece : pieces(d))
     copy(piece.to, workers_[d.receiver.value].gpu->index(), piece.from,
-         workers_[d.sender.value].gpu->index(), piece.bytes, !options_.graph, on);
+         workers_[d.sender.value].gpu->index(), piece.bytes, !capturing_, on);
 }
 
 bool Run::finished(WorkerId w) {

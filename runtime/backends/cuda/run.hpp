@@ -24,7 +24,7 @@ class Run final : public CudaBackend {
   std::unique_ptr<Device> device(WorkerId) override;
   std::unique_ptr<Transport> transport() override;
   std::string where() const override;
-  std::string kernels() const override { return lowering_->summary(); }
+  std::string kernels() const override;
 
  private:
   class WorkerDevice;
@@ -45,6 +45,7 @@ class Run final : public CudaBackend {
   void start(Clock::time_point zero);  // of one worker; the last one starts all
   void prepare();
   void submit(Clock::time_point zero);
+  void warm_up();
   void capture();
   void open_gate(Clock::time_point zero);
   void submit_op(std::uint32_t lane, std::uint32_t number);
@@ -79,7 +80,7 @@ class Run final : public CudaBackend {
   std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, DeviceMemory> positions_;
   std::mutex guard_;  // of the above
   std::size_t started_ = 0;
-  bool prepared_ = false, failed_ = false, looked_ = false;
+  bool prepared_ = false, failed_ = false, looked_ = false, capturing_ = false;
   std::vector<Submitted> order_;
   std::vector<std::vector<Step>> steps_;             // by TaskId
   std::vector<std::optional<Event>> begins_, ends_;  // with times, by the first task of a group

@@ -38,6 +38,7 @@ struct CpuFigures {
 struct CalibrationOptions {
   unsigned cores = 0;  // 0: all
   std::vector<std::uint32_t> head_dims = {64, 128};
+  std::vector<Dtype> dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
   std::int64_t most_tokens = 4096;
 };
 

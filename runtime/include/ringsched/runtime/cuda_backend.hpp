@@ -41,4 +41,8 @@ class CudaBackend {
 using MakeCudaBackend = CudaBackend* (*)(const Plan&, const std::vector<WorkerId>& mine, Control&,
                                          const CudaOptions&);
 
+// The multiprocessors on which kernels of each of so many workers were seen to run, when all share
+// the first GPU. Under the name "ringsched_probe_cuda"; throws RunFailed.
+using ProbeCuda = void (*)(std::uint32_t workers, std::vector<std::vector<std::uint32_t>>& seen);
+
 }  // namespace ringsched
