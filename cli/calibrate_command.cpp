@@ -22,7 +22,8 @@ namespace ringsched {
 namespace {
 
 struct CalibrateCommand {
-  std::string backend = "cpu", output, name, cores = "0", workers = "1", most, head_dims, dtypes;
+  std::string backend = "cpu", output, name, cores = "0", workers = "1", heads, kv_heads, most,
+              head_dims, dtypes;
 };
 
 void summary(const CpuFigures& f) {
@@ -112,6 +113,8 @@ void run(const CalibrateCommand& c) {
   const std::int64_t workers = count(c.workers, "--workers", 1, 64);
   if (cuda && cores > 0) fail("--cores is for --backend cpu");
   if (!cuda && workers > 1) fail("--workers is for --backend cuda");
+  if (!cuda && !(c.heads.empty() && c.kv_heads.empty()))
+    fail("--heads and --kv-heads are for --backend cuda");
   const bool watched = isatty(STDERR_FILENO) != 0;
   const auto progress = [&](const std::string& what, double done) {
     if (watched) std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
@@ -122,6 +125,12 @@ void run(const CalibrateCommand& c) {
     CudaCalibration options;
     options.workers = static_cast<std::uint32_t>(workers);
     apply(c, options.most_tokens, options);
+    if (!c.heads.empty())
+      options.heads = static_cast<std::uint32_t>(count(c.heads, "--heads", 1, kMaxHeads));
+    if (!c.kv_heads.empty())
+      options.kv_heads = static_cast<std::uint32_t>(count(c.kv_heads, "--kv-heads", 1, kMaxHeads));
+    if (options.heads % options.kv_heads != 0)
+      fail("--heads {} is no multiple of --kv-heads {}", options.heads, options.kv_heads);
     for (const std::uint32_t dim : options.head_dims)
       if (dim > 256) fail("--head-dim is {}, allowed on a GPU are 1 to 256", dim);
     const auto measure = reinterpret_cast<MeasureCuda>(cuda_function("ringsched_measure_cuda"));
@@ -156,6 +165,8 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_option("--workers", command->workers,
                   "cuda: so many share the GPU, each with a part of\nit if it can be parted (1)")
       ->type_name("N");
+  app->add_option("--heads", command->heads, "cuda: query heads (32)")->type_name("N");
+  app->add_option("--kv-heads", command->kv_heads, "cuda: key and value heads (8)")->type_name("N");
   app->add_option("--head-dim", command->head_dims, "separated by commas (64,128)")
       ->type_name("LIST");
   app->add_option("--dtype", command->dtypes,

@@ -42,6 +42,18 @@ std::string measured_on(const char* how) {
                      fmt::gmtime(std::chrono::system_clock::now()), how);
 }
 
+// For comparison; predictions are made from whole tasks.
+std::string bare_kernels(const CudaFigures& f) {
+  std::string out;
+  for (const MeasuredKernel& k : f.bare)
+    out += fmt::format("# cuDNN alone: {} {} {} x {}: tokens {}, TFLOP/s {}\n",
+                       k.backward ? "backward" : "forward", k.causal ? "causal" : "full",
+                       to_text(k.dtype), k.head_dim,
+                       list(k.tokens, [](std::int64_t n) { return std::to_string(n); }),
+                       list(k.tflops, figure));
+  return out;
+}
+
 std::string kernels(const std::vector<MeasuredKernel>& measured, const std::string& source) {
   std::string out;
   for (const MeasuredKernel& k : measured)
@@ -120,8 +132,9 @@ std::string profile(const CudaFigures& f, const std::string& name) {
       "[software]\nmerge_bytes = {}\nreduce_bytes = {}\nprepare_bytes = {}\noutput_bytes = 0\n"
       "source = \"times of those tasks at the rate above, {}\"\n",
       figure(f.merge_bytes), figure(f.reduce_bytes), figure(f.prepare_bytes), source);
-  out += kernels(f.kernels, source);
-  return out;
+  out +=
+      kernels(f.kernels, source + fmt::format(", {} query and {} key heads", f.heads, f.kv_heads));
+  return out + (f.bare.empty() ? "" : "\n") + bare_kernels(f);
 }
 
 }  // namespace ringsched

@@ -10,19 +10,7 @@
 
 namespace ringsched::cuda {
 
-Plan bench_plan(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype dtype,
-                bool causal, Pass pass) {
-  Problem p;
-  p.workers = workers;
-  p.tokens = {tokens};
-  p.heads = 32;
-  p.kv_heads = 8;
-  p.head_dim = dim;
-  p.dtype = dtype;
-  p.mask = causal ? Mask::causal() : Mask::full();
-  p.pass = pass;
-  return build_plan(p, find_schedule("ring"));
-}
+Plan bench_plan(const Problem& p) { return build_plan(p, find_schedule("ring")); }
 
 TaskId first_task(const Plan& plan, TaskKind kind, TensorKind makes) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -73,14 +61,23 @@ const std::vector<Step>& Bench::steps(TaskId id) {
   return at->second = lowering_.steps(id, operands, around);
 }
 
+bool Bench::call_library(const Step& step) {
+  if (const auto* forward = std::get_if<LibraryForward>(&step))
+    library_->call(*forward);
+  else if (const auto* backward = std::get_if<LibraryBackward>(&step))
+    library_->call(*backward);
+  else
+    return false;
+  return true;
+}
+
 void Bench::perform(TaskId id) {
   for (const Step& step : steps(id))
-    if (const auto* forward = std::get_if<LibraryForward>(&step))
-      library_->call(*forward);
-    else if (const auto* backward = std::get_if<LibraryBackward>(&step))
-      library_->call(*backward);
-    else
-      launch(step, stream(), gpu_.multiprocessors(place_));
+    if (!call_library(step)) launch(step, stream(), gpu_.multiprocessors(place_));
+}
+
+void Bench::perform_library(TaskId id) {
+  for (const Step& step : steps(id)) call_library(step);
 }
 
 void Bench::come_to(TaskId task) {

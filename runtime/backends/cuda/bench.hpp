@@ -12,9 +12,8 @@
 
 namespace ringsched::cuda {
 
-// A plan of one schedule over `workers`, of 32 query heads and 8 of keys.
-Plan bench_plan(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype, bool causal,
-                Pass);
+// A ring of as many workers as the problem has.
+Plan bench_plan(const Problem&);
 TaskId first_task(const Plan&, TaskKind, TensorKind makes);
 
 // One worker of a GPU with the memory of worker 0 of a plan.
@@ -28,11 +27,13 @@ class Bench {
   // Ordinary numbers everywhere, for tasks that only pass over memory.
   void fill_all();
   void perform(TaskId);
+  void perform_library(TaskId);  // that part of it alone
   cudaStream_t stream() const { return gpu_.stream(place_, Lane::Compute); }
   const Lowering& lowering() const { return lowering_; }
 
  private:
   const std::vector<Step>& steps(TaskId);
+  bool call_library(const Step&);
   const std::int32_t* positions(Region);
 
   Gpu& gpu_;

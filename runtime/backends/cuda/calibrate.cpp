@@ -53,6 +53,8 @@ class Calibration {
     out_.driver = driver_version();
     out_.library = gpu_.library().version();
     out_.workers = options_.workers;
+    out_.heads = options_.heads;
+    out_.kv_heads = options_.kv_heads;
     out_.multiprocessors = gpu_.multiprocessors(0);
     out_.shared = gpu_.shared();
     measure_launches();
@@ -72,6 +74,20 @@ class Calibration {
     const double all =
         static_cast<double>(4 * options_.head_dims.size() * options_.dtypes.size()) + 3;
     progress_(what, std::min(1.0, done_++ / all));
+  }
+
+  Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype dtype,
+                  bool causal, Pass pass) const {
+    Problem p;
+    p.workers = workers;
+    p.tokens = {tokens};
+    p.heads = options_.heads;
+    p.kv_heads = options_.kv_heads;
+    p.head_dim = dim;
+    p.dtype = dtype;
+    p.mask = causal ? Mask::causal() : Mask::full();
+    p.pass = pass;
+    return p;
   }
 
   std::vector<std::unique_ptr<Bench>> benches(const Plan& plan, bool narrow) {
@@ -96,25 +112,32 @@ class Calibration {
 
   // Tiles in the middle of a run are merged where they are made, those on the diagonal are what is
   // merged into: so full ones stay narrow, and causal ones do not.
-  MeasuredKernel kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim) {
-    MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
+  void measure_kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim) {
+    MeasuredKernel k{backward, causal, dtype, dim, {}, {}}, bare = k;
     for (std::int64_t n = 256; n <= options_.most_tokens; n *= 2) {
-      const Plan plan = bench_plan(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward);
+      const Plan plan =
+          bench_plan(problem(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward));
       const auto all = benches(plan, !causal);
       const TaskId task =
           backward ? first_task(plan, TaskKind::AttendBackward, TensorKind::QueryGradient)
                    : first_task(plan, TaskKind::Attend, TensorKind::Partial);
       for (const auto& bench : all) bench->come_to(task);
+      const auto pairs = static_cast<double>(causal ? n * (n + 1) / 2 : n * n);
+      const double flops = (backward ? 10 : 4) * pairs * dim * options_.heads;
       const double s =
           mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
-      (all[0]->lowering().by_own().empty() ? by_library_ : by_own_) += 1;
-      const auto pairs = static_cast<double>(causal ? n * (n + 1) / 2 : n * n);
-      const double without_launch = std::max(s - 1e-6 * out_.launch_us, 0.2 * s);
       k.tokens.push_back(n);
-      k.tflops.push_back((backward ? 10 : 4) * pairs * dim * plan.problem.heads / without_launch /
-                         1e12);
+      k.tflops.push_back(flops / std::max(s - 1e-6 * out_.launch_us, 0.2 * s) / 1e12);
+      const bool library = all[0]->lowering().by_own().empty();
+      (library ? by_library_ : by_own_) += 1;
+      if (!library) continue;
+      bare.tokens.push_back(n);
+      bare.tflops.push_back(flops / 1e12 / mean(seconds_together(computes_, [&](std::size_t i) {
+                              all[i]->perform_library(task);
+                            })));
     }
-    return k;
+    out_.kernels.push_back(k);
+    if (!bare.tokens.empty()) out_.bare.push_back(bare);
   }
 
   void measure_attention() {
@@ -124,7 +147,7 @@ class Calibration {
           for (const bool causal : {false, true}) {
             report(fmt::format("{} attention, {}, {} x {}", backward ? "backward" : "forward",
                                causal ? "causal" : "full", to_text(dtype), dim));
-            out_.kernels.push_back(kernel(backward, causal, dtype, dim));
+            measure_kernel(backward, causal, dtype, dim);
           }
     out_.clocks = clocks_now(0);
   }
@@ -133,7 +156,7 @@ class Calibration {
     report("merging and summing");
     constexpr std::int64_t rows = 4096;
     constexpr std::uint32_t dim = 128;
-    const Plan plan = bench_plan(2, 2 * rows, dim, Dtype::Bf16, false, Pass::Both);
+    const Plan plan = bench_plan(problem(2, 2 * rows, dim, Dtype::Bf16, false, Pass::Both));
     const auto elements = static_cast<double>(rows * plan.problem.heads * dim);
     {
       const auto all = benches(plan, false);
@@ -187,7 +210,7 @@ class Calibration {
     out_.idle_messages = table(true);
     out_.kernel_messages = table(false);
     // Beside attention, and attention beside them.
-    const Plan plan = bench_plan(1, 4096, 128, Dtype::Bf16, false, Pass::Forward);
+    const Plan plan = bench_plan(problem(1, 4096, 128, Dtype::Bf16, false, Pass::Forward));
     const TaskId task = first_task(plan, TaskKind::Attend, TensorKind::Partial);
     const auto all = benches(plan, true);
     for (const auto& bench : all) bench->come_to(task);

@@ -27,11 +27,13 @@ struct CudaFigures {
   std::vector<MeasuredMessage> idle_messages;    // one alone, and nothing else
   std::vector<MeasuredMessage> kernel_messages;  // likewise, but not by a copy engine
   std::vector<MeasuredKernel> kernels;           // of one worker, all at work
+  std::uint32_t heads = 0, kv_heads = 0;         // of those
+  std::vector<MeasuredKernel> bare;              // cuDNN's part of them alone
   std::string remarks;                           // "48 shapes by cuDNN"
 };
 
 struct CudaCalibration {
-  std::uint32_t workers = 1;
+  std::uint32_t workers = 1, heads = 32, kv_heads = 8;
   std::vector<std::uint32_t> head_dims = {64, 128};
   std::vector<Dtype> dtypes = {Dtype::Bf16, Dtype::Fp16};
   std::int64_t most_tokens = 16384;
