@@ -84,8 +84,18 @@ struct Made {
   std::int64_t workspace = 0;
 };
 
-std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s) {
+// A GPU that is not there.
+struct Described {
+  std::shared_ptr<fe::DeviceProperties> properties;
+  int capability = 0;
+};
+
+std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s, const Described& described) {
   auto graph = std::make_shared<fe::graph::Graph>();
+  if (described.properties) {
+    graph->set_device_properties(described.properties);
+    graph->set_sm_version(described.capability);
+  }
   graph->set_io_data_type(s.dtype == Dtype::Bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -125,7 +135,8 @@ std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s) {
   return graph;
 }
 
-Made made(const Shape& s, cudnnHandle_t handle) {
+// With a handle, or for a GPU that is described: then it cannot come to a plan that runs.
+Made made(const Shape& s, cudnnHandle_t handle, const Described& described) {
   Made out;
   const auto refused = [&](fe::error_t status) {
     if (status.is_good()) return false;
@@ -134,7 +145,13 @@ Made made(const Shape& s, cudnnHandle_t handle) {
     return true;
   };
   try {
-    out.graph = graph_of(s);
+    out.graph = graph_of(s, described);
+    if (described.properties) {
+      if (!refused(out.graph->validate()) && !refused(out.graph->build_operation_graph()) &&
+          !refused(out.graph->create_execution_plans({fe::HeurMode_t::A})))
+        refused(out.graph->check_support());
+      return out;
+    }
     if (refused(out.graph->validate()) || refused(out.graph->build_operation_graph(handle)) ||
         refused(out.graph->create_execution_plans({fe::HeurMode_t::A})) ||
         refused(out.graph->check_support(handle)) || refused(out.graph->build_plans(handle)))
@@ -150,6 +167,7 @@ Made made(const Shape& s, cudnnHandle_t handle) {
 
 struct Library::Plans {
   cudnnHandle_t handle = nullptr;
+  Described described;
   std::map<Shape, Made> by_shape;
 
   std::int64_t workspace() const {
@@ -172,6 +190,16 @@ Library::Library() : plans_(std::make_unique<Plans>()) {
     plans_->handle = nullptr;
 }
 
+Library::Library(const std::string& description, int capability)
+    : plans_(std::make_unique<Plans>()) {
+  if (!absence().empty()) return;
+  plans_->described = {std::make_shared<fe::DeviceProperties>(), capability};
+  fe::error_t status =
+      plans_->described.properties->deserialize({description.begin(), description.end()});
+  if (status.is_bad())
+    throw RunFailed(fmt::format("cuDNN refuses the description: {}", status.get_message()));
+}
+
 Library::~Library() {
   plans_->by_shape.clear();
   if (plans_->handle) fe::detail::destroy_handle(plans_->handle);
@@ -185,9 +213,9 @@ std::string Library::version() const {
 }
 
 std::string Library::refusal(const Shape& shape) {
-  if (!plans_->handle) return version();
+  if (!plans_->handle && !plans_->described.properties) return version();
   const auto [at, is_new] = plans_->by_shape.try_emplace(shape);
-  if (is_new) at->second = made(shape, plans_->handle);
+  if (is_new) at->second = made(shape, plans_->handle, plans_->described);
   return at->second.refusal;
 }
 

@@ -15,6 +15,9 @@ class Library {
  public:
   // On the GPU that is current.
   Library();
+  // On none: it only says what it would refuse on a GPU of this description, which is JSON of
+  // cuDNN's own (tests/runtime/cuda_library_test.cpp has one), and of this compute capability.
+  Library(const std::string& description, int capability);
   ~Library();
 
   // Why it does not take a shape; empty: it does, and its plan has been made.

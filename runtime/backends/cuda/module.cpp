@@ -20,3 +20,10 @@ extern "C" __attribute__((visibility("default"))) void ringsched_probe_cuda(
     std::uint32_t workers, std::vector<std::vector<std::uint32_t>>& seen) {
   seen = ringsched::cuda::probe(workers);
 }
+
+// For tests: why cuDNN would refuse a shape on a GPU of this description. Empty: it would not.
+extern "C" __attribute__((visibility("default"))) void ringsched_cudnn_refusal(
+    const ringsched::cuda::Shape& shape, const std::string& description, int capability,
+    std::string& why) {
+  why = ringsched::cuda::Library(description, capability).refusal(shape);
+}
