@@ -80,7 +80,8 @@ TEST_F(CudnnOffline, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(refusal(s), "");
   s.head_dim = 100;
   EXPECT_NE(refusal(s), "");
-  s.head_dim = 512;
+  s.head_dim = 128;
+  s.kv_heads = 3;
   EXPECT_NE(refusal(s), "");
 }
 
