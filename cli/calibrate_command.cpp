@@ -1,18 +1,18 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "calibrate_profile.hpp"
 #include "commands.hpp"
+#include "cuda_module.hpp"
 #include "pictures.hpp"
 #include "ringsched/runtime/calibrate.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "ringsched/simulator/machine.hpp"
 #include "text.hpp"
@@ -22,68 +22,9 @@ namespace ringsched {
 namespace {
 
 struct CalibrateCommand {
-  std::string backend = "cpu", output, name = "this-cpu", cores = "0", most = "4K";
-  std::string dtypes = "fp32,bf16,fp16", head_dims = "64,128";
+  std::string backend = "cpu", output, name, cores = "0", workers = "1", heads, kv_heads, most,
+              head_dims, dtypes;
 };
-
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) {
-      const std::size_t at = line.find(':');
-      if (at != line.npos && at + 2 < line.size()) return printable(line.substr(at + 2), 60);
-    }
-  return "CPU";
-}
-
-// As short as it may be without losing more than measuring loses anyway.
-std::string figure(double x) { return fmt::format("{:.4g}", x); }
-
-template <class T, class F>
-std::string list(const std::vector<T>& all, F text) {
-  std::string out;
-  for (const T& x : all) out += (out.empty() ? "" : ", ") + text(x);
-  return "[" + out + "]";
-}
-
-std::string profile(const CpuFigures& f, const std::string& name) {
-  const std::string source =
-      fmt::format("measured by ringsched calibrate on {:%Y-%m-%d}, all cores at work",
-                  fmt::gmtime(std::chrono::system_clock::now()));
-  std::string out = fmt::format(
-      "# Made by ringsched calibrate; measured anew by the same command.\n"
-      "name = \"{}\"\n"
-      "summary = \"{} of {}, {}; workers are threads\"\n\n"
-      "[devices]\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = true\n"
-      "source = \"the cores that the system gives\"\n\n"
-      "[memory]\ngb_per_s = {}\nsource = \"a merge on each core, {}\"\n\n"
-      "[launch]\nus = {}\nsource = \"from task to task, {}\"\n\n",
-      escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions, f.cores,
-      figure(f.memory_gb_per_s), source, figure(f.task_us), source);
-  out += fmt::format("[communication]\ncores = 1\nsource = \"the receiving thread copies\"\n\n");
-  out += fmt::format(
-      "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"
-      "source = \"copies on all cores; messages between two threads, {}\"\n\n",
-      figure(f.copy_gb_per_s), figure(f.latency_us),
-      list(f.messages,
-           [](const MeasuredMessage& m) {
-             return fmt::format("[{}, {}]", m.bytes, figure(m.gb_per_s));
-           }),
-      source);
-  out += fmt::format(
-      "[software]\nmerge_bytes = {}\nreduce_bytes = {}\nprepare_bytes = {}\noutput_bytes = 0\n"
-      "source = \"times of those tasks at the rate above, {}\"\n",
-      figure(f.merge_bytes), figure(f.reduce_bytes), figure(f.prepare_bytes), source);
-  for (const MeasuredKernel& k : f.kernels)
-    out += fmt::format(
-        "\n[[kernel]]\npass = \"{}\"\nmask = \"{}\"\ndtypes = [\"{}\"]\nhead_dim = {}\ntokens = "
-        "{}\n"
-        "tflops = {}\nsource = \"{}\"\n",
-        k.backward ? "backward" : "forward", k.causal ? "causal" : "full", to_text(k.dtype),
-        k.head_dim, list(k.tokens, [](std::int64_t n) { return std::to_string(n); }),
-        list(k.tflops, figure), source);
-  return out;
-}
 
 void summary(const CpuFigures& f) {
   fmt::print("{}, {}: merging {} GB/s a core, copying {} GB/s, a message {} us and more\n",
@@ -100,36 +41,103 @@ void summary(const CpuFigures& f) {
   fmt::print("{}", table(rows));
 }
 
+void summary(const CudaFigures& f) {
+  fmt::print("{}, {}, {}; {} on {} multiprocessors{}\n", f.name, f.driver, f.library,
+             counted(f.workers, "worker"), f.multiprocessors,
+             f.workers > 1 && f.shared.empty() ? " each" : "");
+  if (!f.shared.empty()) fmt::print("they share them: {}\n", f.shared);
+  fmt::print("{}\n", f.remarks);
+  fmt::print(
+      "merging {} GB/s a worker; a copy kernel {} GB/s; messages {} GB/s together, {} us and more; "
+      "attention beside them takes {} times as long\n"
+      "a task {} us, {} us without its times\n",
+      figure(f.memory_gb_per_s), figure(f.copy_roof_gb_per_s), figure(f.copy_gb_per_s),
+      figure(f.latency_us), figure(f.slowdown), figure(f.launch_us),
+      figure(f.launch_without_times_us));
+  std::vector<std::vector<std::string>> rows = {
+      {"TFLOP/s of a worker", "mask", "dtype", "head dim", "least", "1K tokens", "most"}};
+  for (const MeasuredKernel& k : f.kernels)
+    rows.push_back({k.backward ? "backward" : "forward", k.causal ? "causal" : "full",
+                    std::string(to_text(k.dtype)), std::to_string(k.head_dim),
+                    fmt::format("{:.1f}", k.tflops.front()),
+                    fmt::format("{:.1f}", k.tflops[std::min<std::size_t>(2, k.tflops.size() - 1)]),
+                    fmt::format("{:.1f}", k.tflops.back())});
+  fmt::print("{}", table(rows));
+}
+
+std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
+                   std::int64_t most) {
+  const std::int64_t n = parse_count(text, flag);
+  if (n < least || n > most) fail("{} is {}, allowed are {} to {}", flag, text, least, most);
+  return n;
+}
+
+// Flags that both kinds of machine have.
+template <class Options>
+void apply(const CalibrateCommand& c, std::int64_t most, Options& options) {
+  options.most_tokens = c.most.empty() ? most : count(c.most, "--most-tokens", 64, 65536);
+  if (!c.head_dims.empty()) {
+    options.head_dims.clear();
+    for (const std::string& one : list_of(c.head_dims, "--head-dim"))
+      options.head_dims.push_back(
+          static_cast<std::uint32_t>(count(one, "--head-dim", 1, kMaxHeadDim)));
+  }
+  if (!c.dtypes.empty()) {
+    options.dtypes.clear();
+    for (const std::string& one : list_of(c.dtypes, "--dtype"))
+      options.dtypes.push_back(parse_dtype(one));
+  }
+}
+
+void write(const CalibrateCommand& c, const std::string& text) {
+  read_machine(text, c.output);  // what is written can be read
+  write_text(text, c.output);
+}
+
 void run(const CalibrateCommand& c) {
-  if (c.backend != "cpu") fail("--backend is '{}', allowed is cpu", c.backend);
+  const bool cuda = c.backend == "cuda";
+  if (c.backend != "cpu" && !cuda) fail("--backend is '{}', allowed are cpu and cuda", c.backend);
   if (!c.output.ends_with(".toml"))
     fail("--output {}: a profile is a file that ends in .toml", c.output);
   check_output(c.output, "--output");
-  CalibrationOptions options;
-  const std::int64_t cores = parse_count(c.cores, "--cores");
-  if (cores < 0 || cores > 4096) fail("--cores is {}, allowed are 0 (all) to 4096", c.cores);
-  options.cores = static_cast<unsigned>(cores);
-  options.most_tokens = parse_count(c.most, "--most-tokens");
-  if (options.most_tokens < 64 || options.most_tokens > 65536)
-    fail("--most-tokens is {}, allowed are 64 to 64K", c.most);
-  options.dtypes.clear();
-  for (const std::string& name : list_of(c.dtypes, "--dtypes"))
-    options.dtypes.push_back(parse_dtype(name));
-  options.head_dims.clear();
-  for (const std::string& text : list_of(c.head_dims, "--head-dims")) {
-    const std::int64_t dim = parse_count(text, "--head-dims");
-    if (dim < 1 || dim > 256) fail("--head-dims has {}, allowed are 1 to 256", text);
-    options.head_dims.push_back(static_cast<std::uint32_t>(dim));
-  }
+  const std::int64_t cores = count(c.cores, "--cores", 0, 4096);
+  const std::int64_t workers = count(c.workers, "--workers", 1, 64);
+  if (cuda && cores > 0) fail("--cores is for --backend cpu");
+  if (!cuda && workers > 1) fail("--workers is for --backend cuda");
+  if (!cuda && !(c.heads.empty() && c.kv_heads.empty()))
+    fail("--heads and --kv-heads are for --backend cuda");
   const bool watched = isatty(STDERR_FILENO) != 0;
-  const CpuFigures figures = measure_cpu(options, [&](const std::string& what, double done) {
+  const auto progress = [&](const std::string& what, double done) {
     if (watched) std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
-  });
-  if (watched) std::fprintf(stderr, "\r\033[K");
-  const std::string text = profile(figures, c.name);
-  read_machine(text, c.output);  // what is written can be read
-  write_text(text, c.output);
-  summary(figures);
+  };
+  const std::string name = !c.name.empty() ? c.name : cuda ? "this-gpu" : "this-cpu";
+  if (cuda) {
+    CudaCalibration options;
+    options.workers = static_cast<std::uint32_t>(workers);
+    apply(c, options.most_tokens, options);
+    if (!c.heads.empty())
+      options.heads = static_cast<std::uint32_t>(count(c.heads, "--heads", 1, kMaxHeads));
+    if (!c.kv_heads.empty())
+      options.kv_heads = static_cast<std::uint32_t>(count(c.kv_heads, "--kv-heads", 1, kMaxHeads));
+    if (options.heads % options.kv_heads != 0)
+      fail("--heads {} is no multiple of --kv-heads {}", options.heads, options.kv_heads);
+    for (const std::uint32_t dim : options.head_dims)
+      if (dim > 256) fail("--head-dim is {}, allowed on a GPU are 1 to 256", dim);
+    const auto measure = reinterpret_cast<MeasureCuda>(cuda_function("ringsched_measure_cuda"));
+    CudaFigures figures;
+    measure(options, progress, figures);
+    if (watched) std::fprintf(stderr, "\r\033[K");
+    write(c, profile(figures, name));
+    summary(figures);
+  } else {
+    CalibrationOptions options;
+    options.cores = static_cast<unsigned>(cores);
+    apply(c, options.most_tokens, options);
+    const CpuFigures figures = measure_cpu(options, progress);
+    if (watched) std::fprintf(stderr, "\r\033[K");
+    write(c, profile(figures, name));
+    summary(figures);
+  }
   fmt::print("\nprofile    {}\n", c.output);
 }
 
@@ -141,14 +149,23 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_option("-o,--output", command->output, "write the profile here: .toml")
       ->required()
       ->type_name("FILE");
-  app->add_option("--backend", command->backend, "what to measure: cpu (cpu)")->type_name("NAME");
-  app->add_option("--name", command->name, "of the profile (this-cpu)")->type_name("NAME");
-  app->add_option("--cores", command->cores, "so many at work; 0: all (0)")->type_name("N");
-  app->add_option("--dtypes", command->dtypes, "which to measure (fp32,bf16,fp16)")
+  app->add_option("--backend", command->backend, "what to measure: cpu, or cuda: a GPU (cpu)")
+      ->type_name("NAME");
+  app->add_option("--name", command->name, "of the profile (this-cpu, this-gpu)")
+      ->type_name("NAME");
+  app->add_option("--cores", command->cores, "cpu: so many at work; 0: all (0)")->type_name("N");
+  app->add_option("--workers", command->workers,
+                  "cuda: so many share the GPU, each with a part of\nit if it can be parted (1)")
+      ->type_name("N");
+  app->add_option("--heads", command->heads, "cuda: query heads (32)")->type_name("N");
+  app->add_option("--kv-heads", command->kv_heads, "cuda: key and value heads (8)")->type_name("N");
+  app->add_option("--head-dim", command->head_dims, "separated by commas (64,128)")
       ->type_name("LIST");
-  app->add_option("--head-dims", command->head_dims, "which to measure (64,128)")
+  app->add_option("--dtype", command->dtypes,
+                  "separated by commas (fp32,bf16,fp16; cuda:\nbf16,fp16)")
       ->type_name("LIST");
-  app->add_option("--most-tokens", command->most, "of the largest tile (4K)")->type_name("N");
+  app->add_option("--most-tokens", command->most, "of the largest tile (4K; cuda: 16K)")
+      ->type_name("N");
   app->callback([command] { run(*command); });
 }
 

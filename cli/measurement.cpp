@@ -40,7 +40,8 @@ bool Measurement::holds() const {
 
 std::string measurement_text(const Measurement& m) {
   const RunTimes& t = m.times;
-  std::string out = fmt::format("{}\non {}\n\n", headline(m.proved.plan), m.where);
+  std::string out = fmt::format("{}\non {}\n{}\n", headline(m.proved.plan), m.where,
+                                m.kernels.empty() ? "" : m.kernels + "\n");
   std::vector<std::vector<std::string>> rows = {{"", "measured"}};
   const bool beside = m.prediction != nullptr;
   if (beside) {
@@ -89,6 +90,8 @@ std::string measurement_json(const Measurement& m) {
   const auto field = [&](const char* name, const std::string& value) {
     out += fmt::format("  \"{}\": {},\n", name, value);
   };
+  field("where", fmt::format("\"{}\"", escaped(m.where)));
+  if (!m.kernels.empty()) field("kernels", fmt::format("\"{}\"", escaped(m.kernels)));
   field("makespan_us", microseconds(t.makespan));
   field("idle_fraction", number(t.idle_fraction));
   field("hta_idle_fraction", number(t.hta_idle_fraction));

@@ -20,6 +20,7 @@ struct Measurement {
   Bytes memory;                         // on the fullest worker
   std::vector<CheckedResults> checked;  // empty: not asked for
   const Prediction* prediction = nullptr;
+  std::string kernels = {};  // "36 attends by cuDNN"; empty: there is but one kind
 
   bool holds() const;
 };

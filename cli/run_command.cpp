@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
@@ -17,6 +16,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
+#include "run_backend.hpp"
 #include "run_ending.hpp"
 #include "run_world.hpp"
 #include "stage.hpp"
@@ -34,6 +34,7 @@ constexpr int kBadInput = 2;  // as in main.cpp
 struct RunCommand {
   ProblemFlags problem;
   MachineFlags machine;
+  BackendFlags backend;
   std::string plan_file, transport, repeat = "3", deadline = "600", inputs = "normal", seed = "1";
   std::string check_rows = "0";
   OutputFlags outputs;
@@ -46,13 +47,6 @@ std::int64_t count(const std::string& text, const char* flag, std::int64_t least
   const std::int64_t n = parse_count(text, flag);
   if (n < least || n > most) fail("{} is {}, allowed are {} to {}", flag, text, least, most);
   return n;
-}
-
-std::string where(const World& world, std::uint32_t workers, Dtype dtype) {
-  return fmt::format(
-      "this machine: {}, {}; {} {}", counted(usable_cores(), "core"), cpu_instructions(dtype),
-      counted(workers, "worker"),
-      world.size() == 1 ? "as threads" : fmt::format("in {} processes, through MPI", world.size()));
 }
 
 struct Asked {
@@ -70,6 +64,7 @@ Asked asked(const RunCommand& c) {
   a.rows = count(c.check_rows, "--check-rows", 0, 1'000'000'000);
   a.inputs = parse_input_kind(c.inputs);
   a.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
+  c.backend.check();
   a.kinds = c.outputs.check({c.plan_file});
   if (a.rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
@@ -83,24 +78,23 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   const std::uint32_t workers = plan.problem.workers;
   watchdog.works("making its inputs");
   const Inputs inputs(plan.problem, a.seed, a.inputs);
-  const std::unique_ptr<Transport> transport = world.transport(plan, control);
   std::vector<WorkerId> mine;
   Bytes memory;
   for (std::uint32_t w = 0; w < workers; ++w)
     if (world.rank_of({w}, workers) == world.rank()) mine.push_back({w});
-  const unsigned cores = usable_cores();
-  const std::shared_ptr<CoreGate> gate =
-      mine.size() >= cores ? make_core_gate(cores, control) : nullptr;
+  CudaOptions options;
+  options.check_finite = c.finite;
+  options.graph = c.backend.graph;
+  options.seed = a.seed;
+  options.inputs = a.inputs;
+  RunBackend backend(c.backend, plan, mine, control, world, options);
+  const std::unique_ptr<Transport> transport = backend.transport(world);
   std::unique_ptr<Execution> execution;
   {
     const Stage stage("making the inputs",
                       plan.problem.tokens.value * plan.problem.heads > 100'000);
     execution = std::make_unique<Execution>(
-        plan, mine,
-        [&](WorkerId w) {
-          return make_cpu_device(plan, w, control, {c.finite, gate});
-        },
-        *transport, control,
+        plan, mine, [&](WorkerId w) { return backend.device(w); }, *transport, control,
         [&](const InitialTensor& t, std::span<std::byte> out) {
           if (t.kind == TensorKind::Partial)
             fill_forward_result(plan, inputs, t, out);
@@ -131,11 +125,11 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   std::vector<CheckedResults> numbers;
   if (c.check) {
     const Stage stage("checking the numbers", world.rank() == 0);
+    execution->fetch_results();
     numbers = checked(world, watchdog, plan, inputs, *execution, {a.rows, a.seed});
   }
-  Measurement m{
-      proved,    where(world, workers, plan.problem.dtype), {}, {}, {}, memory, std::move(numbers),
-      prediction};
+  Measurement m{proved, backend.where(world), {}, {}, {}, memory, std::move(numbers), prediction};
+  m.kernels = backend.kernels();
   for (const Timeline& t : runs) m.makespans.push_back(t.makespan());
   std::sort(runs.begin(), runs.end(),
             [](const Timeline& x, const Timeline& y) { return x.makespan() < y.makespan(); });
@@ -208,6 +202,7 @@ void add_run_command(CLI::App& program, ExitCode& code) {
                   "a plan file, in place of the flags that describe one")
       ->type_name("");
   command->problem.add_to(*app);
+  command->backend.add_to(*app);
   app->add_option("--transport", command->transport,
                   "local: workers are threads of this process; mpi:\nthey are spread over the "
                   "processes that mpirun or\nsrun has started (mpi if there are any)")

@@ -1,8 +1,8 @@
 # ringsched_warnings(target): what every target of this project is compiled with.
 # GCC 12 sees overlapping copies in std::string where there are none (GCC bug 105651).
 function(ringsched_warnings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-    -Wnon-virtual-dtor -Woverloaded-virtual
+  set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
     $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op -Wno-restrict>
     $<$<BOOL:${RINGSCHED_WERROR}>:-Werror>)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 endfunction()

@@ -69,6 +69,7 @@ void Execution::fill_all(const FillTensor& fill) {
         const InitialTensor& tensor = plan_.initial[t];
         Device* const device = devices_[tensor.worker.value].get();
         if (!device) continue;
+        if (device->fill(place({t}), tensor)) continue;
         host.resize(static_cast<std::size_t>(plan_.bytes(tensor.kind, tensor.region).value));
         fill(tensor, host);
         device->upload(place({t}), host);
@@ -252,6 +253,22 @@ void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
   }
   for (const WorkerId w : mine_) devices_[w.value]->join();
   if (control_.stopped()) throw RunFailed(control_.why());
+}
+
+void Execution::fetch_results() {
+  fetched_.resize(results_.size());
+  result_places_.resize(results_.size());
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    Result& r = results_[i];
+    Device& device = *devices_[r.worker.value];
+    if (device.is_host_memory()) continue;
+    if (fetched_[i].empty()) {
+      const TensorForm form = tensor_form(plan_.problem, r.kind, plan_.layout.rows(r.region));
+      fetched_[i].resize(static_cast<std::size_t>(form.at(2) / 4));  // a result has two at the most
+      result_places_[i] = std::exchange(r.data, reinterpret_cast<std::byte*>(fetched_[i].data()));
+    }
+    device.download(std::as_writable_bytes(std::span(fetched_[i])), result_places_[i]);
+  }
 }
 
 void Execution::add_times(Timeline& timeline) const {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "input_numbers.hpp"
 #include "ringsched/runtime/numbers.hpp"
 #include "ringsched/runtime/tensor_form.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -15,21 +16,6 @@ namespace {
 
 constexpr std::string_view kNames[] = {"normal", "large", "equal", "nan"};
 
-// The finaliser of splitmix64: every bit of the result depends on every bit of x.
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// The sum of four even ones, of variance 1: close to normal, within 3.5.
-float normal(std::uint64_t bits) {
-  const auto sum = static_cast<float>((bits & 0xffff) + (bits >> 16 & 0xffff) +
-                                      (bits >> 32 & 0xffff) + (bits >> 48));
-  constexpr float mean = 2 * 65535.0f, deviation = 37836.6f;  // 65536 / sqrt(3)
-  return (sum - mean) / deviation;
-}
-
 float rounded(float x, Dtype dtype) {
   return dtype == Dtype::Fp32   ? x
          : dtype == Dtype::Bf16 ? from_bf16(to_bf16(x))
@@ -39,7 +25,7 @@ float rounded(float x, Dtype dtype) {
 }  // namespace
 
 Inputs::Inputs(const Problem& problem, std::uint64_t seed, InputKind kind)
-    : problem_(problem), seed_(mixed(seed + 0x9e3779b97f4a7c15)), kind_(kind) {}
+    : problem_(problem), seed_(mixed_seed(seed)), kind_(kind) {}
 
 void Inputs::row(Matrix matrix, std::int64_t token, std::uint32_t head,
                  std::span<float> out) const {
@@ -47,12 +33,10 @@ void Inputs::row(Matrix matrix, std::int64_t token, std::uint32_t head,
   const bool hole =
       kind_ == InputKind::NotANumber && key && head == 0 && token == problem_.tokens.value - 1;
   if (kind_ == InputKind::Equal && key) token = 0;
-  const std::uint64_t row =
-      mixed(seed_ + (static_cast<std::uint64_t>(token) << 17 | std::uint64_t{head} << 2 |
-                     static_cast<std::uint64_t>(matrix)));
-  const float times = kind_ == InputKind::Large && (key || matrix == Matrix::Query) ? 100.0f : 1.0f;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = times * normal(mixed(row + 0x9e3779b97f4a7c15 * (i + 1)));
+  const std::uint64_t row = row_of_numbers(seed_, token, head, static_cast<std::uint32_t>(matrix));
+  const float times =
+      kind_ == InputKind::Large && (key || matrix == Matrix::Query) ? kLargeInputs : 1.0f;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = times * number_of_row(row, i);
   for (float& x : out) x = rounded(x, problem_.dtype);
   if (hole) out[0] = std::numeric_limits<float>::quiet_NaN();
 }

@@ -95,7 +95,27 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("calibrate -o my.json", ".toml");
   expect_refused("calibrate -o gone/my.toml", "no folder gone");
   expect_refused("calibrate", "--output is required");
-  expect_refused("calibrate --backend tpu -o my.toml", "allowed is cpu");
+  expect_refused("calibrate --backend tpu -o my.toml", "allowed are cpu and cuda");
+  expect_refused("calibrate --workers 2 -o my.toml", "--backend cuda");
+  expect_refused("calibrate --backend cuda --cores 2 -o my.toml", "--backend cpu");
+  expect_refused("calibrate --head-dim 0 -o my.toml", "1 to 4096");
+  expect_refused("run --backend gpu", "cpu and cuda");
+  expect_refused("run --graph", "--backend cuda");
+}
+
+// Without a GPU, or without what it takes to use one, that is all there is to say.
+TEST_F(RunProgram, SaysInOneLineThatThereIsNoGpu) {
+  const Outcome o = run("run --backend cuda -w 1 -t 64 --heads 1 --no-chart");
+  if (o.code == 0) GTEST_SKIP() << "there is one";
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  EXPECT_EQ(o.out, "");
+  const bool absent = o.err.find("the cuda backend is not there") != o.err.npos;
+  EXPECT_EQ(o.code, absent ? 2 : 3) << o.err;
+  EXPECT_TRUE(absent || o.err.find("GPU") != o.err.npos || o.err.find("driver") != o.err.npos)
+      << o.err;
+  if (!absent) expect_refused("run --backend cuda --head-dim 512", "up to 256");
+  const Outcome c = run("calibrate --backend cuda -o my.toml");
+  EXPECT_EQ(c.code, absent ? 2 : 3) << c.err;
 }
 
 TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {

@@ -40,6 +40,9 @@ class Device {
   virtual std::byte* allocate(Bytes) = 0;
   virtual void upload(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void download(std::span<std::byte> to, const std::byte* from) = 0;
+  // Makes an initial tensor where it is to be; false: it is to be uploaded.
+  virtual bool fill(std::byte* /*to*/, const InitialTensor&) { return false; }
+  virtual bool is_host_memory() const { return true; }  // the block can be read without download()
 
   // What follows on the lane starts once that task of this worker has ended.
   virtual void wait_for(Lane, TaskId) = 0;
@@ -47,7 +50,8 @@ class Device {
   virtual void begin(Lane, std::span<const TaskId>) = 0;
   virtual void end(Lane, std::span<const TaskId>) = 0;
   virtual void compute(TaskId, const Operands&) = 0;  // on the lane of its task
-  // Something of the host's, in its turn; for transports that have no use for a stream.
+  // Something of the host's, in its turn: on the lane's thread, or, where lanes are streams, when
+  // the lane is submitted, so that it can put work on stream(lane).
   virtual void call(Lane, std::function<void()>) = 0;
   virtual void* stream(Lane) { return nullptr; }  // for those that have
 

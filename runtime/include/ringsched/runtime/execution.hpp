@@ -21,7 +21,7 @@ struct Result {
   TensorKind kind = TensorKind::Partial;
   WorkerId worker;
   Region region;
-  const std::byte* data = nullptr;  // in memory of the worker's device
+  const std::byte* data = nullptr;  // in memory of the worker's device, until it is fetched
 };
 
 // Writes an initial tensor, as tensor_form() has it. Called for several at a time.
@@ -49,6 +49,8 @@ class Execution {
   // Times of the last run, of the tasks of this process; the others have none.
   void add_times(Timeline&) const;
   const std::vector<Result>& results() const { return results_; }
+  // Copies results to where the host can read them, if they are not; results() then has those.
+  void fetch_results();
   const MemoryPlan& memory() const { return memory_; }
   Device& device(WorkerId w) { return *devices_[w.value]; }
 
@@ -69,6 +71,8 @@ class Execution {
   std::vector<std::unique_ptr<Device>> devices_;  // by worker; none where another process has it
   std::vector<std::byte*> blocks_;                // likewise
   std::vector<Result> results_;
+  std::vector<const std::byte*> result_places_;  // in memory of the device
+  std::vector<std::vector<float>> fetched_;
 };
 
 }  // namespace ringsched

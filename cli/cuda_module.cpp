@@ -1,0 +1,19 @@
+#include "cuda_module.hpp"
+
+#include <dlfcn.h>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+void* cuda_function(const char* name) {
+  void* const module = ::dlopen("libringsched_cuda.so", RTLD_NOW);
+  if (!module)
+    fail("the cuda backend is not there: {}; build again where nvcc and cuDNN are (docs/gpu.md)",
+         ::dlerror());
+  void* const function = ::dlsym(module, name);
+  if (!function) fail("the cuda backend is not there: {}", ::dlerror());
+  return function;
+}
+
+}  // namespace ringsched

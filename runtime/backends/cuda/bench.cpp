@@ -1,0 +1,166 @@
+#include "backends/cuda/bench.hpp"
+
+#include <algorithm>
+
+#include "backends/cuda/fill.hpp"
+#include "backends/cuda/kernels.hpp"
+#include "ringsched/runtime/tensor_form.hpp"
+#include "ringsched/scheduler/builder.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+
+namespace ringsched::cuda {
+
+Plan bench_plan(const Problem& p) { return build_plan(p, find_schedule("ring")); }
+
+TaskId first_task(const Plan& plan, TaskKind kind, TensorKind makes) {
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (t.kind == kind && t.makes == makes && t.worker_index == 0) return {id};
+  }
+  throw RunFailed("a plan to be measured lacks its task");
+}
+
+Bench::Bench(Gpu& gpu, std::uint32_t place, const Plan& plan, bool narrow)
+    : gpu_(gpu),
+      place_(place),
+      plan_(plan),
+      lowering_(
+          plan, {{0}}, [&gpu](const Shape& s) { return gpu.library().refusal(s); }, narrow),
+      memory_(plan_memory(plan)),
+      block_(memory_.size[0].value),
+      scratch_(lowering_.scratch_bytes({0})),
+      workspace_(gpu.library().workspace_bytes()),
+      library_(std::make_unique<Library::Caller>(gpu.library(), stream(), workspace_.get())) {}
+
+const std::int32_t* Bench::positions(Region region) {
+  std::vector<std::int32_t> all;
+  for (const TokenRange& range : plan_.layout.ranges(region))
+    for (std::int64_t i = 0; i < range.count; ++i)
+      all.push_back(static_cast<std::int32_t>(range.position(i)));
+  const std::size_t bytes = all.size() * sizeof(std::int32_t);
+  positions_.emplace_back(static_cast<std::int64_t>(bytes));
+  require(cudaMemcpy(positions_.back().get(), all.data(), bytes, cudaMemcpyHostToDevice),
+          "writing positions");
+  return positions_.back().get<std::int32_t>();
+}
+
+const std::vector<Step>& Bench::steps(TaskId id) {
+  const auto [at, is_new] = steps_.try_emplace(id.value);
+  if (!is_new) return at->second;
+  const Task& task = plan_.tasks[id.value];
+  const auto place = [&](TensorId t) { return block_.get() + memory_.offset[t.value]; };
+  Operands operands;
+  for (std::size_t i = 0; i < task.inputs.size(); ++i)
+    if (task.inputs[i].valid()) operands.inputs[i] = place(task.inputs[i]);
+  for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n)
+    operands.outputs[n] = place(plan_.output(id, n));
+  Surroundings around;
+  around.scratch = scratch_.get();
+  around.positions = [this](Region r) { return positions(r); };
+  around.mask = mask_view(plan_.problem.mask);
+  return at->second = lowering_.steps(id, operands, around);
+}
+
+bool Bench::call_library(const Step& step) {
+  if (const auto* forward = std::get_if<LibraryForward>(&step))
+    library_->call(*forward);
+  else if (const auto* backward = std::get_if<LibraryBackward>(&step))
+    library_->call(*backward);
+  else
+    return false;
+  return true;
+}
+
+void Bench::perform(TaskId id) {
+  for (const Step& step : steps(id))
+    if (!call_library(step)) launch(step, stream(), gpu_.multiprocessors(place_));
+}
+
+void Bench::perform_library(TaskId id) {
+  for (const Step& step : steps(id)) call_library(step);
+}
+
+void Bench::come_to(TaskId task) {
+  const Problem& p = plan_.problem;
+  for (std::uint32_t t = 0; t < plan_.initial.size(); ++t) {
+    const InitialTensor& tensor = plan_.initial[t];
+    const Region region = plan_.regions[tensor.region.value];
+    const Tokens rows = plan_.layout.rows(region);
+    const TensorForm form = tensor_form(p, tensor.kind, rows);
+    const auto fill = [&](Matrix matrix, std::size_t m) {
+      launch(fill_inputs(p, 1, InputKind::Normal, matrix, positions(region), rows.value,
+                         block_.get() + memory_.offset[t] + form.at(m)),
+             stream(), gpu_.multiprocessors(place_));
+    };
+    if (tensor.kind == TensorKind::Query) fill(Matrix::Query, 0);
+    if (tensor.kind == TensorKind::OutputGradient) fill(Matrix::OutputGradient, 0);
+    if (tensor.kind == TensorKind::KeyValue) {
+      fill(Matrix::Key, 0);
+      fill(Matrix::Value, 1);
+    }
+  }
+  for (std::uint32_t id = 0; id < task.value; ++id) perform({id});
+  require(cudaStreamSynchronize(stream()), "coming to a task");
+}
+
+void Bench::fill_all() {
+  Problem p = plan_.problem;
+  p.dtype = Dtype::Fp32;
+  p.heads = 1;
+  p.head_dim = 64;
+  const std::int64_t rows = memory_.size[0].value / (64 * 4);
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i);
+  DeviceMemory on_gpu(4 * rows);
+  require(cudaMemcpy(on_gpu.get(), numbers.data(), numbers.size() * 4, cudaMemcpyHostToDevice),
+          "writing positions");
+  launch(fill_inputs(p, 1, InputKind::Normal, Matrix::Query, on_gpu.get<std::int32_t>(), rows,
+                     block_.get()),
+         stream(), gpu_.multiprocessors(place_));
+  require(cudaStreamSynchronize(stream()), "filling memory");
+}
+
+namespace {
+
+// Of each stream for one call, when it makes so many.
+std::vector<double> measured(const std::vector<cudaStream_t>& streams,
+                             const std::function<void(std::size_t)>& work, int times) {
+  Gate gate;
+  std::vector<Event> begins(streams.size()), ends(streams.size());
+  gate.close();
+  try {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      gate.hold(streams[i]);
+      require(cudaEventRecord(begins[i].get(), streams[i]), "recording an event");
+    }
+    for (int t = 0; t < times; ++t)
+      for (std::size_t i = 0; i < streams.size(); ++i) work(i);
+    for (std::size_t i = 0; i < streams.size(); ++i)
+      require(cudaEventRecord(ends[i].get(), streams[i]), "recording an event");
+  } catch (...) {
+    gate.open();
+    cudaDeviceSynchronize();
+    throw;
+  }
+  gate.open();
+  require(cudaDeviceSynchronize(), "measuring");
+  std::vector<double> out;
+  for (std::size_t i = 0; i < streams.size(); ++i)
+    out.push_back(1e-3 * static_cast<double>(milliseconds(begins[i], ends[i])) / times);
+  return out;
+}
+
+}  // namespace
+
+std::vector<double> seconds_together(const std::vector<cudaStream_t>& streams,
+                                     const std::function<void(std::size_t)>& work) {
+  constexpr double enough = 0.015;
+  for (std::size_t i = 0; i < streams.size(); ++i) work(i);  // loads what it needs
+  require(cudaDeviceSynchronize(), "measuring");
+  const std::vector<double> first = measured(streams, work, 1);
+  const double longest = *std::max_element(first.begin(), first.end());
+  const int times = std::clamp(static_cast<int>(enough / std::max(longest, 1e-6)), 2, 60);
+  return measured(streams, work, times);
+}
+
+}  // namespace ringsched::cuda

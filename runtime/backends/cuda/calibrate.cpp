@@ -1,0 +1,293 @@
+#include "backends/cuda/calibrate.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "backends/cuda/bench.hpp"
+#include "backends/cuda/kernels.hpp"
+
+namespace ringsched::cuda {
+
+namespace {
+
+double mean(const std::vector<double>& x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+}
+
+// What the driver's management library says of the clocks at this moment.
+std::string clocks_now(int gpu) {
+  constexpr int of_multiprocessors = 1, of_memory = 2;
+  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (!library) return "";
+  const auto init = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
+  const auto find = reinterpret_cast<int (*)(const char*, void**)>(
+      ::dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+  const auto clock =
+      reinterpret_cast<int (*)(void*, int, unsigned*)>(::dlsym(library, "nvmlDeviceGetClockInfo"));
+  char bus[32] = {};
+  void* device = nullptr;
+  unsigned processors = 0, memory = 0;
+  if (!init || !find || !clock || init() != 0 ||
+      cudaDeviceGetPCIBusId(bus, sizeof bus, gpu) != cudaSuccess || find(bus, &device) != 0 ||
+      clock(device, of_multiprocessors, &processors) != 0 || clock(device, of_memory, &memory) != 0)
+    return "";
+  return fmt::format("{} MHz, memory {} MHz", processors, memory);
+}
+
+class Calibration {
+ public:
+  Calibration(const CudaCalibration& options,
+              const std::function<void(const std::string&, double)>& progress)
+      : options_(options), progress_(progress), gpu_(0, options.workers) {
+    for (std::uint32_t w = 0; w < options.workers; ++w) {
+      computes_.push_back(gpu_.stream(w, Lane::Compute));
+      fetches_.push_back(gpu_.stream(w, Lane::Fetch));
+    }
+  }
+
+  CudaFigures measure() {
+    out_.name = gpu_name(0);
+    out_.driver = driver_version();
+    out_.library = gpu_.library().version();
+    out_.workers = options_.workers;
+    out_.heads = options_.heads;
+    out_.kv_heads = options_.kv_heads;
+    out_.multiprocessors = gpu_.multiprocessors(0);
+    out_.shared = gpu_.shared();
+    measure_launches();
+    measure_attention();
+    measure_passes();
+    measure_messages();
+    out_.remarks =
+        fmt::format("{} shapes by cuDNN, {} by the kernel for any tile", by_library_, by_own_);
+    if (!engines_refused().empty())
+      out_.remarks += fmt::format("; no copies by engines: {}", engines_refused());
+    progress_("", 1);
+    return std::move(out_);
+  }
+
+ private:
+  void report(const std::string& what) {
+    const double all =
+        static_cast<double>(4 * options_.head_dims.size() * options_.dtypes.size()) + 3;
+    progress_(what, std::min(1.0, done_++ / all));
+  }
+
+  Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype dtype,
+                  bool causal, Pass pass) const {
+    Problem p;
+    p.workers = workers;
+    p.tokens = {tokens};
+    p.heads = options_.heads;
+    p.kv_heads = options_.kv_heads;
+    p.head_dim = dim;
+    p.dtype = dtype;
+    p.mask = causal ? Mask::causal() : Mask::full();
+    p.pass = pass;
+    return p;
+  }
+
+  std::vector<std::unique_ptr<Bench>> benches(const Plan& plan, bool narrow) {
+    std::vector<std::unique_ptr<Bench>> out;
+    for (std::uint32_t w = 0; w < options_.workers; ++w)
+      out.push_back(std::make_unique<Bench>(gpu_, w, plan, narrow));
+    return out;
+  }
+
+  void measure_launches() {
+    report("launches");
+    const Event before, after;
+    const std::vector<cudaStream_t> one{computes_[0]};
+    out_.launch_without_times_us =
+        1e6 * seconds_together(one, [&](std::size_t) { launch_nothing(one[0]); })[0];
+    out_.launch_us = 1e6 * seconds_together(one, [&](std::size_t) {
+                       require(cudaEventRecord(before.get(), one[0]), "recording an event");
+                       launch_nothing(one[0]);
+                       require(cudaEventRecord(after.get(), one[0]), "recording an event");
+                     })[0];
+  }
+
+  // Tiles in the middle of a run are merged where they are made, those on the diagonal are what is
+  // merged into: so full ones stay narrow, and causal ones do not.
+  void measure_kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim) {
+    MeasuredKernel k{backward, causal, dtype, dim, {}, {}}, bare = k;
+    for (std::int64_t n = 256; n <= options_.most_tokens; n *= 2) {
+      const Plan plan =
+          bench_plan(problem(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward));
+      const auto all = benches(plan, !causal);
+      const TaskId task =
+          backward ? first_task(plan, TaskKind::AttendBackward, TensorKind::QueryGradient)
+                   : first_task(plan, TaskKind::Attend, TensorKind::Partial);
+      for (const auto& bench : all) bench->come_to(task);
+      const auto pairs = static_cast<double>(causal ? n * (n + 1) / 2 : n * n);
+      const double flops = (backward ? 10 : 4) * pairs * dim * options_.heads;
+      const double s =
+          mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
+      k.tokens.push_back(n);
+      k.tflops.push_back(flops / std::max(s - 1e-6 * out_.launch_us, 0.2 * s) / 1e12);
+      const bool library = all[0]->lowering().by_own().empty();
+      (library ? by_library_ : by_own_) += 1;
+      if (!library) continue;
+      bare.tokens.push_back(n);
+      bare.tflops.push_back(flops / 1e12 / mean(seconds_together(computes_, [&](std::size_t i) {
+                              all[i]->perform_library(task);
+                            })));
+    }
+    out_.kernels.push_back(k);
+    if (!bare.tokens.empty()) out_.bare.push_back(bare);
+  }
+
+  void measure_attention() {
+    for (const std::uint32_t dim : options_.head_dims)
+      for (const Dtype dtype : options_.dtypes)
+        for (const bool backward : {false, true})
+          for (const bool causal : {false, true}) {
+            report(fmt::format("{} attention, {}, {} x {}", backward ? "backward" : "forward",
+                               causal ? "causal" : "full", to_text(dtype), dim));
+            measure_kernel(backward, causal, dtype, dim);
+          }
+    out_.clocks = clocks_now(0);
+  }
+
+  void measure_passes() {
+    report("merging and summing");
+    constexpr std::int64_t rows = 4096;
+    constexpr std::uint32_t dim = 128;
+    const Plan plan = bench_plan(problem(2, 2 * rows, dim, Dtype::Bf16, false, Pass::Both));
+    const auto elements = static_cast<double>(rows * plan.problem.heads * dim);
+    {
+      const auto all = benches(plan, false);
+      for (const auto& bench : all) bench->fill_all();
+      const auto seconds = [&](TaskKind kind, TensorKind makes) {
+        const TaskId task = first_task(plan, kind, makes);
+        const double s =
+            mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
+        return std::max(s - 1e-6 * out_.launch_us, 0.2 * s);
+      };
+      out_.memory_gb_per_s =
+          out_.merge_bytes * elements / seconds(TaskKind::Merge, TensorKind::Partial) / 1e9;
+      const double per_byte = out_.memory_gb_per_s * 1e9 / elements;
+      out_.reduce_bytes = per_byte * seconds(TaskKind::Reduce, TensorKind::QueryGradient);
+      out_.prepare_bytes = per_byte * seconds(TaskKind::Prepare, TensorKind::PreparedGradient);
+    }
+    constexpr std::int64_t words = 32 << 20;
+    const DeviceMemory from(16 * words), to(16 * words);
+    require(cudaMemset(from.get(), 0x5a, 16 * words), "filling memory");
+    std::uint32_t sms = 0;
+    for (std::uint32_t w = 0; w < options_.workers; ++w)
+      sms += gpu_.parted() || w == 0 ? gpu_.multiprocessors(w) : 0;
+    const Gpu whole(0, 1);
+    const std::vector<cudaStream_t> one{whole.stream(0, Lane::Compute)};
+    out_.copy_roof_gb_per_s = 32.0 * words / 1e9 / seconds_together(one, [&](std::size_t) {
+                                launch_copy(to.get(), from.get(), words, one[0], sms);
+                              })[0];
+  }
+
+  void measure_messages() {
+    report("messages");
+    constexpr std::int64_t least = 64 << 10, most = 64 << 20;
+    std::vector<DeviceMemory> blocks;
+    for (std::uint32_t w = 0; w < options_.workers + 1; ++w) blocks.emplace_back(most);
+    const auto move = [&](std::size_t i, std::int64_t bytes, bool engine) {
+      copy(blocks[i].get(), 0, blocks[i + 1].get(), 0, bytes, engine, fetches_[i]);
+    };
+    const std::vector<cudaStream_t> one{fetches_[0]};
+    const auto alone = [&](std::int64_t bytes, bool engine) {
+      return seconds_together(one, [&](std::size_t) { move(0, bytes, engine); })[0];
+    };
+    const auto table = [&](bool engine) {
+      std::vector<MeasuredMessage> out;
+      double longest = 0;  // a longer message does not arrive sooner
+      for (std::int64_t bytes = least; bytes <= most; bytes *= 4) {
+        longest = std::max(1.01 * longest, alone(bytes, engine));
+        out.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
+      }
+      return out;
+    };
+    out_.idle_messages = table(true);
+    out_.kernel_messages = table(false);
+    // Beside attention, and attention beside them.
+    const Plan plan = bench_plan(problem(1, 4096, 128, Dtype::Bf16, false, Pass::Forward));
+    const TaskId task = first_task(plan, TaskKind::Attend, TensorKind::Partial);
+    const auto all = benches(plan, true);
+    for (const auto& bench : all) bench->come_to(task);
+    const double undisturbed =
+        mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
+    std::vector<cudaStream_t> both = computes_;
+    both.insert(both.end(), fetches_.begin(), fetches_.end());
+    // So many messages that they last about as long as the attend.
+    constexpr std::int64_t one_message = 16 << 20;
+    const double all_messages = alone(one_message, true) * static_cast<double>(options_.workers);
+    const int messages = std::clamp(static_cast<int>(undisturbed / all_messages), 1, 20);
+    const auto beside = seconds_together(both, [&](std::size_t i) {
+      if (i < computes_.size()) return all[i]->perform(task);
+      for (int m = 0; m < messages; ++m) move(i - computes_.size(), one_message, true);
+    });
+    const auto count = static_cast<std::ptrdiff_t>(computes_.size());
+    const double disturbed = mean({beside.begin(), beside.begin() + count});
+    out_.slowdown = std::max(1.0, disturbed / undisturbed);
+    double longest = 0;
+    for (std::int64_t bytes = least; bytes <= most; bytes *= 4) {
+      std::vector<cudaStream_t> streams = computes_;
+      streams.push_back(fetches_[0]);
+      longest = std::max(1.01 * longest, seconds_together(streams, [&](std::size_t i) {
+                                           if (i < computes_.size())
+                                             all[i]->perform(task);
+                                           else
+                                             move(0, bytes, true);
+                                         }).back());
+      out_.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
+    }
+    out_.latency_us = 1e6 * alone(1, true);
+    const auto together = seconds_together(fetches_, [&](std::size_t i) { move(i, most, true); });
+    out_.copy_gb_per_s = static_cast<double>(most) * static_cast<double>(fetches_.size()) /
+                         *std::max_element(together.begin(), together.end()) / 1e9;
+    for (const MeasuredMessage& m : out_.messages)  // one alone is no limit of all
+      out_.copy_gb_per_s = std::max(out_.copy_gb_per_s, 1.01 * m.gb_per_s);
+  }
+
+  const CudaCalibration& options_;
+  const std::function<void(const std::string&, double)>& progress_;
+  Gpu gpu_;
+  std::vector<cudaStream_t> computes_, fetches_;
+  CudaFigures out_;
+  double done_ = 0;
+  int by_library_ = 0, by_own_ = 0;
+};
+
+}  // namespace
+
+CudaFigures measure(const CudaCalibration& options,
+                    const std::function<void(const std::string&, double)>& progress) {
+  require_gpus();
+  return Calibration(options, progress).measure();
+}
+
+std::vector<std::vector<std::uint32_t>> probe(std::uint32_t workers) {
+  constexpr std::size_t most = 1024;  // multiprocessors
+  require_gpus();
+  const Gpu gpu(0, workers);
+  std::vector<DeviceMemory> seen;
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    seen.emplace_back(4 * most);
+    require(cudaMemset(seen.back().get(), 0, 4 * most), "probing");
+  }
+  require(cudaDeviceSynchronize(), "probing");
+  for (std::uint32_t w = 0; w < workers; ++w)
+    launch_probe(seen[w].get<std::uint32_t>(), 8 * gpu.multiprocessors(w),
+                 gpu.stream(w, Lane::Compute));
+  require(cudaDeviceSynchronize(), "probing");
+  std::vector<std::vector<std::uint32_t>> out(workers);
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    std::vector<std::uint32_t> all(most);
+    require(cudaMemcpy(all.data(), seen[w].get(), 4 * most, cudaMemcpyDeviceToHost), "probing");
+    for (std::uint32_t i = 0; i < most; ++i)
+      if (all[i] != 0) out[w].push_back(i);
+  }
+  return out;
+}
+
+}  // namespace ringsched::cuda

@@ -1,0 +1,156 @@
+#include "backends/cuda/gpu.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+namespace ringsched::cuda {
+
+namespace {
+
+constexpr int kLeastCapability = 8;
+
+std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+std::string refused;  // why there are no copies by engines; empty: there are
+
+}  // namespace
+
+const std::string& engines_refused() { return refused; }
+
+int require_gpus() {
+  // Streams that share a hardware queue wait for each other. Read when CUDA starts; one that is set
+  // is left.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  int driver = 0, runtime = 0, count = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) throw RunFailed("no GPU: there is no NVIDIA driver");
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver)
+    throw RunFailed(
+        fmt::format("the NVIDIA driver is too old: it is for CUDA {}, and this needs {}",
+                    version(driver), version(runtime)));
+  if (status != cudaSuccess) throw RunFailed(fmt::format("no GPU: {}", cudaGetErrorString(status)));
+  if (count == 0) throw RunFailed("no GPU: the driver sees none");
+  for (int gpu = 0; gpu < count; ++gpu) {
+    int major = 0, minor = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
+    if (major < kLeastCapability)
+      throw RunFailed(
+          fmt::format("GPU {} ({}) has compute capability {}.{}, and this needs {}.0 or more", gpu,
+                      gpu_name(gpu), major, minor, kLeastCapability));
+  }
+  return count;
+}
+
+std::string gpu_name(int gpu) {
+  cudaDeviceProp properties{};
+  require(cudaGetDeviceProperties(&properties, gpu), "asking for a GPU's name");
+  return properties.name;
+}
+
+std::string driver_version() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  return fmt::format("driver for CUDA {}", version(driver));
+}
+
+Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
+  make_current();
+  require(cudaFree(nullptr), "starting CUDA");
+  int all = 0;
+  require(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, index),
+          "asking for a GPU's multiprocessors");
+  all_ = static_cast<std::uint32_t>(all);
+  if (workers > 1) parts_ = GreenContexts::make(index, workers, shared_);
+  int low = 0, high = 0;
+  require(cudaDeviceGetStreamPriorityRange(&low, &high), "asking for priorities");
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    auto& own = streams_.emplace_back();
+    for (std::uint32_t l = 0; l < kLanes; ++l) {
+      const int priority = static_cast<Lane>(l) == Lane::Compute ? low : high;
+      if (parts_)
+        own[l] = parts_->make_stream(w, priority);
+      else
+        require(cudaStreamCreateWithPriority(&own[l], cudaStreamNonBlocking, priority),
+                "making a stream");
+    }
+  }
+  library_ = std::make_unique<Library>();
+}
+
+Gpu::~Gpu() {
+  library_.reset();
+  for (const auto& own : streams_)
+    for (const cudaStream_t stream : own) cudaStreamDestroy(stream);
+}
+
+std::int64_t Gpu::free_bytes() const {
+  make_current();
+  std::size_t there = 0, all = 0;
+  require(cudaMemGetInfo(&there, &all), "asking for free memory");
+  return static_cast<std::int64_t>(there);
+}
+
+void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
+          bool by_engine, cudaStream_t stream) {
+  const auto size = static_cast<std::size_t>(bytes);
+  if (to_gpu != from_gpu) {
+    require(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, size, stream), "copying between GPUs");
+    return;
+  }
+  if (!by_engine || !refused.empty()) {
+    require(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "copying");
+    return;
+  }
+  cudaMemcpyAttributes how{};
+  how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  how.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+  void* const target[] = {to};
+  const void* const source[] = {from};
+  std::size_t first[] = {0};
+  const cudaError_t status = cudaMemcpyBatchAsync(target, source, &size, 1, &how, first, 1, stream);
+  if (status == cudaSuccess) return;
+  if (status != cudaErrorNotSupported && status != cudaErrorInvalidValue)
+    require(status, "copying");
+  cudaGetLastError();
+  refused = cudaGetErrorString(status);
+  copy(to, to_gpu, from, from_gpu, bytes, false, stream);
+}
+
+void allow_peers(const std::vector<int>& gpus) {
+  for (const int from : gpus)
+    for (const int to : gpus) {
+      int can = 0;
+      if (from == to || cudaDeviceCanAccessPeer(&can, from, to) != cudaSuccess || can == 0)
+        continue;
+      cudaSetDevice(from);
+      if (cudaDeviceEnablePeerAccess(to, 0) != cudaSuccess) cudaGetLastError();  // it was already
+    }
+}
+
+Gate::Gate() {
+  wait_ = driver_function<decltype(wait_)>("cuStreamWaitValue32", 12000);
+  if (!wait_) throw RunFailed("the NVIDIA driver is too old: its streams cannot wait for memory");
+  void* flag = nullptr;
+  require(cudaHostAlloc(&flag, sizeof *flag_, cudaHostAllocPortable | cudaHostAllocMapped),
+          "asking for pinned memory");
+  flag_ = static_cast<std::uint32_t*>(flag);
+  *flag_ = 0;
+}
+
+Gate::~Gate() {
+  open();
+  cudaFreeHost(flag_);
+}
+
+void Gate::hold(cudaStream_t stream) const {
+  require(wait_(stream, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
+          "holding a stream");
+}
+
+void Gate::open() { std::atomic_ref(*flag_).store(round_, std::memory_order_release); }
+
+}  // namespace ringsched::cuda

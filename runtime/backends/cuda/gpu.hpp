@@ -1,0 +1,83 @@
+// The GPUs of this process, and what its workers have of them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/api.hpp"
+#include "backends/cuda/green_contexts.hpp"
+#include "backends/cuda/library.hpp"
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched::cuda {
+
+// How many there are. Throws RunFailed where there is none, or none that can be used, in one line.
+int require_gpus();
+// "NVIDIA H200"
+std::string gpu_name(int gpu);
+std::string driver_version();  // "driver for CUDA 13.0"
+
+// A GPU, and its parts for workers.
+class Gpu {
+ public:
+  // Makes it current. One worker has the whole of it. Workers that cannot have a part each share
+  // all of it, and shared() says why.
+  Gpu(int index, std::uint32_t workers);
+  ~Gpu();
+  Gpu(Gpu&&) noexcept = default;
+
+  int index() const { return index_; }
+  void make_current() const { require(cudaSetDevice(index_), "choosing a GPU"); }
+  std::uint32_t multiprocessors(std::uint32_t worker) const {
+    return parts_ ? parts_->multiprocessors(worker) : all_;
+  }
+  bool parted() const { return parts_ != nullptr; }
+  const std::string& shared() const { return shared_; }
+  // Of a worker's lane; what moves goes before what computes, where both could go.
+  cudaStream_t stream(std::uint32_t worker, Lane lane) const {
+    return streams_[worker][static_cast<std::size_t>(lane)];
+  }
+  Library& library() { return *library_; }
+  const Library& library() const { return *library_; }
+  std::int64_t free_bytes() const;
+
+ private:
+  int index_;
+  std::uint32_t all_ = 0;
+  std::string shared_;
+  std::unique_ptr<GreenContexts> parts_;
+  std::vector<std::array<cudaStream_t, kLanes>> streams_;
+  std::unique_ptr<Library> library_;
+};
+
+// Copies between the memory of two GPUs, or of one. `by_engine` asks for a copy engine where the
+// memory is the same GPU's: it is slower, and takes no multiprocessors. A graph cannot have it, and
+// a driver may not: engines_refused() then says so.
+void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
+          bool by_engine, cudaStream_t);
+const std::string& engines_refused();
+void allow_peers(const std::vector<int>& gpus);
+
+// Holds streams back until the host lets them go, all at once.
+class Gate {
+ public:
+  Gate();
+  ~Gate();
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void close() { ++round_; }
+  void hold(cudaStream_t) const;
+  void open();
+
+ private:
+  std::uint32_t* flag_ = nullptr;
+  std::uint32_t round_ = 0;
+  decltype(&cuStreamWaitValue32) wait_ = nullptr;
+};
+
+}  // namespace ringsched::cuda

@@ -1,0 +1,262 @@
+#include "backends/cuda/library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+#include <cudnn_frontend.h>
+
+#include "ringsched/runtime/control.hpp"
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;
+}
+
+namespace ringsched::cuda {
+
+namespace {
+
+namespace fe = cudnn_frontend;
+
+enum Name : std::int64_t {  // of tensors
+  kQuery = 1,
+  kKey,
+  kValue,
+  kOutput,
+  kStats,
+  kOutputGradient,
+  kQueryGradient,
+  kKeyGradient,
+  kValueGradient,
+};
+
+// Why cuDNN is not there; empty: it is.
+const std::string& absence() {
+  static const std::string why = [] {
+    fe::cudnn_dlhandle = ::dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+    if (!fe::cudnn_dlhandle) return fmt::format("cuDNN is not there: {}", ::dlerror());
+    try {  // which looks for CUDA's own libraries
+      int version = 0;
+      fe::detail::cuda_runtime_get_version(&version);
+      return std::string();
+    } catch (const std::exception& e) {
+      return fmt::format("cuDNN cannot be used: {}", e.what());
+    }
+  }();
+  return why;
+}
+
+cudnnStatus_t set_stream(cudnnHandle_t handle, cudaStream_t stream) {
+  const auto function =
+      reinterpret_cast<decltype(&cudnnSetStream)>(fe::detail::get_symbol("cudnnSetStream"));
+  return function ? function(handle, stream) : CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+// [1][heads][rows][dim] of a matrix that lies as [rows][heads][dim].
+fe::graph::Tensor_attributes matrix(Name name, std::int64_t rows, std::int64_t heads,
+                                    std::int64_t dim) {
+  return fe::graph::Tensor_attributes()
+      .set_uid(name)
+      .set_dim({1, heads, rows, dim})
+      .set_stride({rows * heads * dim, dim, heads * dim, 1});
+}
+
+void as_matrix(const Tensor& t, Name name, std::int64_t rows, std::int64_t heads,
+               std::int64_t dim) {
+  t->set_output(true)
+      .set_uid(name)
+      .set_dim({1, heads, rows, dim})
+      .set_stride({rows * heads * dim, dim, heads * dim, 1});
+}
+
+struct Made {
+  std::string refusal;
+  std::shared_ptr<fe::graph::Graph> graph;
+  std::int64_t workspace = 0;
+};
+
+// A GPU that is not there.
+struct Described {
+  std::shared_ptr<fe::DeviceProperties> properties;
+  int capability = 0;
+};
+
+std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s, const Described& described) {
+  auto graph = std::make_shared<fe::graph::Graph>();
+  if (described.properties) {
+    graph->set_device_properties(described.properties);
+    graph->set_sm_version(described.capability);
+  }
+  graph->set_io_data_type(s.dtype == Dtype::Bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const std::int64_t heads = s.heads, kv_heads = s.kv_heads, dim = s.head_dim;
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(dim)));
+  const Tensor q = graph->tensor(matrix(kQuery, s.rows, heads, dim).set_name("query"));
+  const Tensor k = graph->tensor(matrix(kKey, s.keys, kv_heads, dim).set_name("key"));
+  const Tensor v = graph->tensor(matrix(kValue, s.keys, kv_heads, dim).set_name("value"));
+  const auto stats = [&](fe::graph::Tensor_attributes& t) {
+    t.set_uid(kStats)
+        .set_dim({1, heads, s.rows, 1})
+        .set_stride({heads * s.rows, s.rows, 1, 1})
+        .set_data_type(fe::DataType_t::FLOAT);
+  };
+  if (!s.backward) {
+    auto how = fe::graph::SDPA_attributes().set_name("attend").set_generate_stats(true);
+    how.set_attn_scale(scale);
+    if (s.causal) how.set_causal_mask(true);
+    auto [output, lse] = graph->sdpa(q, k, v, how);
+    as_matrix(output, kOutput, s.rows, heads, dim);
+    lse->set_output(true);
+    stats(*lse);
+    return graph;
+  }
+  const Tensor o = graph->tensor(matrix(kOutput, s.rows, heads, dim).set_name("output"));
+  const Tensor g = graph->tensor(matrix(kOutputGradient, s.rows, heads, dim).set_name("gradient"));
+  fe::graph::Tensor_attributes given;
+  stats(given);
+  const Tensor lse = graph->tensor(given.set_name("stats"));
+  auto how = fe::graph::SDPA_backward_attributes().set_name("attend backward");
+  how.set_attn_scale(scale);
+  if (s.causal) how.set_causal_mask(true);
+  auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, o, g, lse, how);
+  as_matrix(dq, kQueryGradient, s.rows, heads, dim);
+  as_matrix(dk, kKeyGradient, s.keys, kv_heads, dim);
+  as_matrix(dv, kValueGradient, s.keys, kv_heads, dim);
+  return graph;
+}
+
+// With a handle, or for a GPU that is described: then it cannot come to a plan that runs.
+Made made(const Shape& s, cudnnHandle_t handle, const Described& described) {
+  Made out;
+  const auto refused = [&](fe::error_t status) {
+    if (status.is_good()) return false;
+    out.refusal = fmt::format("cuDNN refuses: {}", first_line(status.get_message()));
+    out.graph.reset();
+    return true;
+  };
+  try {
+    out.graph = graph_of(s, described);
+    if (described.properties) {
+      if (!refused(out.graph->validate()) && !refused(out.graph->build_operation_graph()) &&
+          !refused(out.graph->create_execution_plans({fe::HeurMode_t::A})))
+        refused(out.graph->check_support());
+      return out;
+    }
+    if (refused(out.graph->validate()) || refused(out.graph->build_operation_graph(handle)) ||
+        refused(out.graph->create_execution_plans({fe::HeurMode_t::A})) ||
+        refused(out.graph->check_support(handle)) || refused(out.graph->build_plans(handle)))
+      return out;
+    refused(out.graph->get_workspace_size(out.workspace));
+  } catch (const std::exception& e) {
+    refused({fe::error_code_t::GRAPH_NOT_SUPPORTED, e.what()});
+  }
+  return out;
+}
+
+}  // namespace
+
+struct Library::Plans {
+  cudnnHandle_t handle = nullptr;
+  Described described;
+  std::map<Shape, Made> by_shape;
+
+  std::int64_t workspace() const {
+    std::int64_t most = 0;
+    for (const auto& [shape, plan] : by_shape)
+      if (plan.graph) most = std::max(most, plan.workspace);
+    return most;
+  }
+  // Of a shape that was asked about before the run.
+  void execute(const Shape& s, cudnnHandle_t with, std::unordered_map<std::int64_t, void*>& tensors,
+               std::byte* workspace) {
+    fe::error_t status = by_shape.at(s).graph->execute(with, tensors, workspace);
+    if (status.is_bad())
+      throw RunFailed(fmt::format("cuDNN: {}", first_line(status.get_message())));
+  }
+};
+
+Library::Library() : plans_(std::make_unique<Plans>()) {
+  if (absence().empty() && fe::detail::create_handle(&plans_->handle) != CUDNN_STATUS_SUCCESS)
+    plans_->handle = nullptr;
+}
+
+Library::Library(const std::string& description, int capability)
+    : plans_(std::make_unique<Plans>()) {
+  if (!absence().empty()) return;
+  plans_->described = {std::make_shared<fe::DeviceProperties>(), capability};
+  fe::error_t status =
+      plans_->described.properties->deserialize({description.begin(), description.end()});
+  if (status.is_bad())
+    throw RunFailed(fmt::format("cuDNN refuses the description: {}", status.get_message()));
+}
+
+Library::~Library() {
+  plans_->by_shape.clear();
+  if (plans_->handle) fe::detail::destroy_handle(plans_->handle);
+}
+
+std::string Library::version() const {
+  if (!absence().empty()) return absence();
+  if (!plans_->handle) return "cuDNN does not start on this GPU";
+  const auto v = fe::detail::get_backend_version();
+  return fmt::format("cuDNN {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
+}
+
+std::string Library::refusal(const Shape& shape) {
+  if (!plans_->handle && !plans_->described.properties) return version();
+  const auto [at, is_new] = plans_->by_shape.try_emplace(shape);
+  if (is_new) at->second = made(shape, plans_->handle, plans_->described);
+  return at->second.refusal;
+}
+
+std::int64_t Library::workspace_bytes() const { return plans_->workspace(); }
+
+Library::Caller::Caller(Library& library, cudaStream_t stream, std::byte* workspace)
+    : library_(library), workspace_(workspace) {
+  if (!library.plans_->handle) return;
+  cudnnHandle_t handle = nullptr;
+  if (fe::detail::create_handle(&handle) != CUDNN_STATUS_SUCCESS ||
+      set_stream(handle, stream) != CUDNN_STATUS_SUCCESS)
+    throw RunFailed("cuDNN gives no handle");
+  handle_ = handle;
+}
+
+Library::Caller::~Caller() {
+  if (handle_) fe::detail::destroy_handle(static_cast<cudnnHandle_t>(handle_));
+}
+
+void Library::Caller::call(const LibraryForward& f) {
+  const auto writable = [](const std::byte* p) { return const_cast<std::byte*>(p); };
+  std::unordered_map<std::int64_t, void*> tensors = {{kQuery, writable(f.query)},
+                                                     {kKey, writable(f.key)},
+                                                     {kValue, writable(f.value)},
+                                                     {kOutput, f.output},
+                                                     {kStats, f.stats}};
+  library_.plans_->execute(f.shape, static_cast<cudnnHandle_t>(handle_), tensors, workspace_);
+}
+
+void Library::Caller::call(const LibraryBackward& f) {
+  const auto writable = [](const std::byte* p) { return const_cast<std::byte*>(p); };
+  std::unordered_map<std::int64_t, void*> tensors = {{kQuery, writable(f.query)},
+                                                     {kKey, writable(f.key)},
+                                                     {kValue, writable(f.value)},
+                                                     {kOutput, writable(f.output)},
+                                                     {kOutputGradient, writable(f.output_gradient)},
+                                                     {kStats, const_cast<float*>(f.stats)},
+                                                     {kQueryGradient, f.query_gradient},
+                                                     {kKeyGradient, f.key_gradient},
+                                                     {kValueGradient, f.value_gradient}};
+  library_.plans_->execute(f.shape, static_cast<cudnnHandle_t>(handle_), tensors, workspace_);
+}
+
+}  // namespace ringsched::cuda

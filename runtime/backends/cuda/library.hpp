@@ -1,0 +1,49 @@
+// Attention by cuDNN. The library is loaded when it is first asked for, and does without it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <string>
+
+#include "backends/cuda/steps.hpp"
+
+namespace ringsched::cuda {
+
+// cuDNN on one GPU: its plans, by shape.
+class Library {
+ public:
+  // On the GPU that is current.
+  Library();
+  // On none: it only says what it would refuse on a GPU of this description, which is JSON of
+  // cuDNN's own (tests/runtime/cuda_library_test.cpp has one), and of this compute capability.
+  Library(const std::string& description, int capability);
+  ~Library();
+
+  // Why it does not take a shape; empty: it does, and its plan has been made.
+  std::string refusal(const Shape&);
+  // The workspace that the plans made so far need at the most.
+  std::int64_t workspace_bytes() const;
+  // "9.19.0", or why it is not there.
+  std::string version() const;
+
+  // What one worker calls it with.
+  class Caller {
+   public:
+    Caller(Library&, cudaStream_t, std::byte* workspace);
+    ~Caller();
+    void call(const LibraryForward&);
+    void call(const LibraryBackward&);
+
+   private:
+    Library& library_;
+    void* handle_ = nullptr;
+    std::byte* const workspace_;
+  };
+
+ private:
+  struct Plans;
+  std::unique_ptr<Plans> plans_;
+};
+
+}  // namespace ringsched::cuda

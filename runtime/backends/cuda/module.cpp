@@ -1,0 +1,29 @@
+// What libringsched_cuda.so is asked for by name.
+#include "backends/cuda/calibrate.hpp"
+#include "backends/cuda/run.hpp"
+
+extern "C" __attribute__((visibility("default"))) ringsched::CudaBackend*
+ringsched_make_cuda_backend(const ringsched::Plan& plan,
+                            const std::vector<ringsched::WorkerId>& mine,
+                            ringsched::Control& control, const ringsched::CudaOptions& options) {
+  return std::make_unique<ringsched::cuda::Run>(plan, mine, control, options).release();
+}
+
+extern "C" __attribute__((visibility("default"))) void ringsched_measure_cuda(
+    const ringsched::CudaCalibration& options,
+    const std::function<void(const std::string&, double)>& progress,
+    ringsched::CudaFigures& figures) {
+  figures = ringsched::cuda::measure(options, progress);
+}
+
+extern "C" __attribute__((visibility("default"))) void ringsched_probe_cuda(
+    std::uint32_t workers, std::vector<std::vector<std::uint32_t>>& seen) {
+  seen = ringsched::cuda::probe(workers);
+}
+
+// For tests: why cuDNN would refuse a shape on a GPU of this description. Empty: it would not.
+extern "C" __attribute__((visibility("default"))) void ringsched_cudnn_refusal(
+    const ringsched::cuda::Shape& shape, const std::string& description, int capability,
+    std::string& why) {
+  why = ringsched::cuda::Library(description, capability).refusal(shape);
+}

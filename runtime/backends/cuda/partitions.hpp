@@ -1,0 +1,26 @@
+// How the multiprocessors of one GPU are dealt to workers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ringsched::cuda {
+
+// What the driver says of a GPU: partitions have at least `least` multiprocessors, and a multiple
+// of `step`.
+struct Multiprocessors {
+  std::uint32_t all = 0, least = 1, step = 1;
+};
+
+struct Partition {
+  std::uint32_t each = 0;  // multiprocessors of one worker; 0: they cannot be parted so
+  std::uint32_t left = 0;  // in nobody's partition
+};
+
+// As large as they can be with `workers` of one size.
+Partition part(const Multiprocessors&, std::uint32_t workers);
+
+// Which GPU of `gpus` each of `workers` is on: evenly and in order, as the simulator has it.
+std::vector<std::uint32_t> gpu_of_each(std::uint32_t workers, std::uint32_t gpus);
+
+}  // namespace ringsched::cuda

@@ -1,0 +1,94 @@
+// A plan on the GPUs of this process: its streams, what is submitted to them, and the times that
+// came of it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "backends/cuda/gpu.hpp"
+#include "backends/cuda/lowering.hpp"
+#include "backends/cuda/stream_plan.hpp"
+#include "ringsched/runtime/cuda_backend.hpp"
+
+namespace ringsched::cuda {
+
+class Run final : public CudaBackend {
+ public:
+  Run(const Plan&, std::vector<WorkerId> mine, Control&, const CudaOptions&);
+  ~Run() override;
+
+  std::unique_ptr<Device> device(WorkerId) override;
+  std::unique_ptr<Transport> transport() override;
+  std::string where() const override;
+  std::string kernels() const override;
+
+ private:
+  class WorkerDevice;
+  // What a worker has.
+  struct Worker {
+    Gpu* gpu = nullptr;
+    std::uint32_t place = 0;  // among those of its GPU
+    DeviceMemory block, scratch, workspace;
+    std::unique_ptr<Library::Caller> library;
+  };
+
+  void choose_gpus();
+  void require_room();
+  bool fill(WorkerId, const InitialTensor&, std::byte* to);
+  const std::int32_t* positions(const Gpu&, Region);
+  Surroundings surroundings(const Worker&);
+
+  void start(Clock::time_point zero);  // of one worker; the last one starts all
+  void prepare();
+  void submit(Clock::time_point zero);
+  void warm_up();
+  void capture();
+  void open_gate(Clock::time_point zero);
+  void submit_op(std::uint32_t lane, std::uint32_t number);
+  void compute(const Worker&, cudaStream_t, const std::vector<Step>&);
+  void copy_message(const Op&, cudaStream_t);
+  bool finished(WorkerId);
+  void look_for_what_is_not_finite();
+  std::int64_t since_zero(WorkerId, const Event&) const;
+  TaskTime time_of(TaskId) const;
+  LaneState state(WorkerId, Lane) const;
+
+  cudaStream_t stream(std::size_t lane) const {
+    const Worker& w = workers_[lane / kLanes];
+    return w.gpu->stream(w.place, static_cast<Lane>(lane % kLanes));
+  }
+  std::size_t index_of(const Gpu& gpu) const {
+    return static_cast<std::size_t>(&gpu - gpus_.data());
+  }
+
+  const Plan& plan_;
+  const std::vector<WorkerId> mine_;
+  Control& control_;
+  const CudaOptions options_;
+  std::vector<Gpu> gpus_;
+  std::vector<Worker> workers_;  // by WorkerId
+  std::unique_ptr<Lowering> lowering_;
+  StreamPlan streams_;
+  std::unique_ptr<Gate> gate_;
+  std::vector<Event> zeros_;              // by GPU: the run has begun
+  std::vector<DeviceMemory> bounds_;      // by GPU: of documents
+  std::vector<DeviceMemory> not_finite_;  // by GPU
+  std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, DeviceMemory> positions_;
+  std::mutex guard_;  // of the above
+  std::size_t started_ = 0;
+  bool prepared_ = false, failed_ = false, looked_ = false, capturing_ = false;
+  std::vector<Submitted> order_;
+  std::vector<std::vector<Step>> steps_;             // by TaskId
+  std::vector<std::optional<Event>> begins_, ends_;  // with times, by the first task of a group
+  std::vector<std::optional<Event>> events_;  // for waiting, where those with times do not do
+  std::vector<TaskId> front_;                 // the first task of the group of each
+  std::vector<std::string> names_;
+  std::chrono::nanoseconds late_{0};  // from when it was to begin to when it did
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+}  // namespace ringsched::cuda

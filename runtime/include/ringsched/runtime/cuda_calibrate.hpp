@@ -1,0 +1,47 @@
+// Measures a GPU as a run uses it: how long tasks take on it, or on each of its parts with all
+// parts at work, and messages between them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ringsched/runtime/calibrate.hpp"
+
+namespace ringsched {
+
+struct CudaFigures {
+  std::string name, driver, library;
+  std::string clocks;                              // seen while it worked; empty: not known
+  std::uint32_t workers = 1, multiprocessors = 0;  // of each worker
+  std::string shared;          // why they have no parts of their own; empty: they have
+  double memory_gb_per_s = 0;  // of a merge of one worker, at merge_bytes for each element
+  double merge_bytes = 10, reduce_bytes = 10, prepare_bytes = 8;
+  double copy_roof_gb_per_s = 0;  // of a kernel that copies on the whole GPU, read and written
+  double launch_us = 0;           // a task of one kernel that does nothing, with its times taken
+  double launch_without_times_us = 0;
+  double copy_gb_per_s = 0;  // messages of all workers at once, together
+  double latency_us = 0;
+  double slowdown = 1;                           // of attention beside messages
+  std::vector<MeasuredMessage> messages;         // one alone, beside attention
+  std::vector<MeasuredMessage> idle_messages;    // one alone, and nothing else
+  std::vector<MeasuredMessage> kernel_messages;  // likewise, but not by a copy engine
+  std::vector<MeasuredKernel> kernels;           // of one worker, all at work
+  std::uint32_t heads = 0, kv_heads = 0;         // of those
+  std::vector<MeasuredKernel> bare;              // cuDNN's part of them alone
+  std::string remarks;                           // "48 shapes by cuDNN"
+};
+
+struct CudaCalibration {
+  std::uint32_t workers = 1, heads = 32, kv_heads = 8;
+  std::vector<std::uint32_t> head_dims = {64, 128};
+  std::vector<Dtype> dtypes = {Dtype::Bf16, Dtype::Fp16};
+  std::int64_t most_tokens = 16384;
+};
+
+// What the module has under the name "ringsched_measure_cuda". Throws RunFailed.
+using MeasureCuda = void (*)(const CudaCalibration&,
+                             const std::function<void(const std::string&, double)>& progress,
+                             CudaFigures&);
+
+}  // namespace ringsched

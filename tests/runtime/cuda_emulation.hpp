@@ -1,0 +1,52 @@
+// A GPU made of loops: it does what streams, events and kernels would do, in an order drawn at
+// random among those that streams allow. The arithmetic is that of the kernels, row by row; the
+// library's attention is computed as its definition says.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/lowering.hpp"
+#include "backends/cuda/stream_device.hpp"
+#include "ringsched/runtime/execution.hpp"
+
+namespace ringsched::cuda {
+
+void emulate(const Step&);
+
+class Emulation {
+ public:
+  Emulation(const Plan&, const Lowering::Refusal&, std::uint64_t seed, bool check_finite = false);
+  ~Emulation();
+
+  std::unique_ptr<Device> device(WorkerId);
+  Transport& transport() { return transport_; }
+  StreamPlan& streams() { return streams_; }
+  const Lowering& lowering() const { return lowering_; }
+  // The lowest task that made a number that is none.
+  std::uint32_t not_finite() const { return not_finite_; }
+
+ private:
+  class Worker;
+  void start(WorkerId);
+  void play();
+  void perform(std::uint32_t lane, const Op&);
+  const std::int32_t* positions(Region);
+
+  const Plan& plan_;
+  StreamPlan streams_;
+  StreamTransport transport_;
+  Lowering lowering_;
+  std::mt19937_64 random_;
+  const bool check_finite_;
+  std::vector<std::vector<std::uint64_t>> blocks_, scratch_;
+  std::vector<std::vector<std::int32_t>> positions_;  // by the region's first and last chunk
+  std::vector<std::int64_t> bounds_;
+  std::uint32_t not_finite_ = ~0u;
+  std::uint32_t created_ = 0, started_ = 0;
+};
+
+}  // namespace ringsched::cuda

@@ -1,0 +1,293 @@
+// The cuda backend on a GPU. Skipped, with the reason, where there is none.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "ringsched/runtime/check.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/runtime/cuda_backend.hpp"
+#include "ringsched/runtime/execution.hpp"
+#include "ringsched/runtime/numbers.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/scheduler/timeline.hpp"
+
+namespace ringsched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t heads,
+                std::uint32_t kv_heads, std::uint32_t dim, Dtype dtype, Pass pass,
+                const Mask& mask = Mask::causal()) {
+  Problem p;
+  p.workers = workers;
+  p.tokens = {tokens};
+  p.heads = heads;
+  p.kv_heads = kv_heads;
+  p.head_dim = dim;
+  p.dtype = dtype;
+  p.pass = pass;
+  p.mask = mask;
+  return p;
+}
+
+Plan plan_of(const Problem& p, std::string_view schedule) {
+  return limit_communication(build_plan(p, find_schedule(std::string(schedule))), {});
+}
+
+std::vector<WorkerId> all_workers(const Plan& plan) {
+  std::vector<WorkerId> out;
+  for (std::uint32_t w = 0; w < plan.problem.workers; ++w) out.push_back({w});
+  return out;
+}
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    module_ = ::dlopen("libringsched_cuda.so", RTLD_NOW);
+    if (!module_) GTEST_SKIP() << ::dlerror();
+    const Plan plan = plan_of(problem(1, 8, 1, 1, 8, Dtype::Bf16, Pass::Forward), "ring");
+    try {
+      Control control;
+      make(plan, control, {});
+    } catch (const RunFailed& e) {
+      GTEST_SKIP() << e.what();
+    }
+  }
+
+  template <class Function>
+  Function function(const char* name) {
+    return reinterpret_cast<Function>(::dlsym(module_, name));
+  }
+  std::unique_ptr<CudaBackend> make(const Plan& plan, Control& control,
+                                    const CudaOptions& options) {
+    const auto f = function<MakeCudaBackend>("ringsched_make_cuda_backend");
+    return std::unique_ptr<CudaBackend>(f(plan, all_workers(plan), control, options));
+  }
+
+  // A plan on the GPU, and what came of it.
+  struct Ran {
+    std::vector<CheckedResults> checked;
+    std::vector<std::vector<float>> results;
+    Timeline timeline;
+    std::string kernels;
+  };
+  Ran run(const Plan& plan, CudaOptions options = {}, int repeats = 1) {
+    Control control;
+    options.seed = 7;
+    const Inputs inputs(plan.problem, options.seed, options.inputs);
+    const auto backend = make(plan, control, options);
+    const auto transport = backend->transport();
+    Execution e(
+        plan, all_workers(plan), [&](WorkerId w) { return backend->device(w); }, *transport,
+        control,
+        [&](const InitialTensor& t, std::span<std::byte> out) {
+          if (t.kind == TensorKind::Partial)
+            fill_forward_result(plan, inputs, t, out);
+          else
+            inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
+        });
+    for (int i = 0; i < repeats; ++i)
+      e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });
+    e.fetch_results();
+    Ran out;
+    out.checked = check_results(plan, inputs, e.results(), {0, 3}, {});
+    for (const Result& r : e.results()) {
+      const auto bytes = static_cast<std::size_t>(
+          tensor_bytes(plan.problem, r.kind, plan.layout.rows(r.region)).value);
+      out.results.emplace_back(bytes / 4);
+      std::memcpy(out.results.back().data(), r.data, bytes);
+    }
+    out.timeline = timeline_of(plan, TimelineSource::Measured, "here");
+    e.add_times(out.timeline);
+    out.kernels = backend->kernels();
+    return out;
+  }
+
+  static void expect_right(const Plan& plan, const Ran& r) {
+    const Problem& p = plan.problem;
+    ASSERT_FALSE(r.checked.empty());
+    for (const CheckedResults& c : r.checked)
+      EXPECT_TRUE(c.holds() && c.rows > 0)
+          << plan.schedule << " W=" << p.workers << " tokens " << p.tokens.value << " heads "
+          << p.heads << "/" << p.kv_heads << " x " << p.head_dim << " " << to_text(p.dtype) << " "
+          << to_text(p.mask) << " " << to_text(p.pass) << " (" << r.kernels << "): " << c.name
+          << " is off by " << c.largest_error << ", " << c.of_bound << " of what is allowed, at "
+          << c.worst;
+  }
+
+  void* module_ = nullptr;
+};
+
+class EveryScheduleOnAGpu : public Gpu, public testing::WithParamInterface<std::string> {};
+
+TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheLibrary) {
+  for (std::uint32_t w = 1; w <= 8; ++w)
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      const Dtype dtype = w % 2 == 0 ? Dtype::Bf16 : Dtype::Fp16;
+      const Plan plan =
+          plan_of(problem(w, 64 * w, 8, 2, w % 3 == 0 ? 64 : 128, dtype, pass), GetParam());
+      expect_right(plan, run(plan, {}, 2));
+    }
+}
+
+TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheKernelForAnyTile) {
+  const std::int64_t tokens = 203;
+  const Mask masks[] = {Mask::causal(), Mask::window({31}), Mask::prefix_window({5}, {40}),
+                        Mask::documents({{50}, {100}, {53}})};
+  std::uint32_t turn = 0;
+  for (const std::uint32_t w : {1u, 3u, 4u, 7u})
+    for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward}) {
+      ++turn;
+      constexpr std::uint32_t dims[] = {5, 64, 100, 256};
+      const Plan plan =
+          plan_of(problem(w, tokens, 6, 3, dims[turn % 4],
+                          turn % 3 == 0 ? Dtype::Bf16 : Dtype::Fp32, pass, masks[turn % 4]),
+                  GetParam());
+      CudaOptions options;
+      options.check_finite = true;
+      expect_right(plan, run(plan, options));
+    }
+}
+
+TEST_P(EveryScheduleOnAGpu, UnevenSharesAndOddLengthsAreRight) {
+  for (const std::uint32_t w : {2u, 3u, 8u})
+    for (const std::int64_t tokens : {std::int64_t{w} * 33 + 1, std::int64_t{777}}) {
+      const Plan plan = plan_of(problem(w, tokens, 3, 1, 128, Dtype::Bf16, Pass::Both), GetParam());
+      expect_right(plan, run(plan));
+    }
+}
+
+TEST_P(EveryScheduleOnAGpu, IsTheSameAsAGraph) {
+  const Plan plan = plan_of(problem(4, 512, 4, 2, 128, Dtype::Bf16, Pass::Both), GetParam());
+  CudaOptions graph;
+  graph.graph = true;
+  expect_right(plan, run(plan, graph, 3));
+}
+
+// What needs something begins after it has ended, by the times of the events.
+TEST_P(EveryScheduleOnAGpu, TimesAreInTheOrderOfThePlan) {
+  const Plan plan = plan_of(problem(8, 4096, 8, 2, 128, Dtype::Bf16, Pass::Both), GetParam());
+  const Timeline t = run(plan, {}, 2).timeline;
+  constexpr std::int64_t tick = 2'000'000;  // events resolve half a microsecond
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    EXPECT_LE(t.tasks[id].start_ps, t.tasks[id].end_ps);
+    for (const TensorId input : plan.tasks[id].inputs) {
+      if (!input.valid() || !plan.producer(input).valid()) continue;
+      EXPECT_LE(t.tasks[plan.producer(input).value].end_ps, t.tasks[id].start_ps + tick);
+    }
+  }
+  EXPECT_GT(t.makespan().value, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, EveryScheduleOnAGpu, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const Schedule& s : schedules()) names.emplace_back(s.name);
+                           return names;
+                         }()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_F(Gpu, MakesTheInputsOfTheCpuBitForBit) {
+  const Plan plan = plan_of(problem(3, 100, 4, 2, 24, Dtype::Bf16, Pass::Both), "zigzag");
+  for (const InputKind kind :
+       {InputKind::Normal, InputKind::Large, InputKind::Equal, InputKind::NotANumber}) {
+    Control control;
+    CudaOptions options;
+    options.inputs = kind;
+    const Inputs inputs(plan.problem, options.seed, kind);
+    const auto backend = make(plan, control, options);
+    for (const WorkerId w : all_workers(plan)) {
+      const auto device = backend->device(w);
+      std::byte* const block = device->allocate({1 << 20});
+      for (const InitialTensor& t : plan.initial) {
+        if (t.worker != w) continue;
+        ASSERT_TRUE(device->fill(block, t));
+        std::vector<std::byte> made(static_cast<std::size_t>(plan.bytes(t.kind, t.region).value));
+        std::vector<std::byte> expected(made.size());
+        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], expected);
+        device->download(made, block);
+        for (std::size_t i = 0; i < made.size(); i += 2) {
+          const float a = number_at(made.data(), Dtype::Bf16, static_cast<std::int64_t>(i / 2));
+          const float b = number_at(expected.data(), Dtype::Bf16, static_cast<std::int64_t>(i / 2));
+          ASSERT_TRUE(a == b || (a != a && b != b)) << a << " " << b;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Gpu, ALibraryTakesWhatItIsSaidToTake) {
+  const Plan plan = plan_of(problem(4, 4096, 8, 2, 128, Dtype::Bf16, Pass::Both), "striped");
+  Control control;
+  EXPECT_THAT(make(plan, control, {})->kernels(), testing::EndsWith("attends by cuDNN"));
+}
+
+TEST_F(Gpu, WorkersRunOnMultiprocessorsOfTheirOwn) {
+  std::vector<std::vector<std::uint32_t>> seen;
+  function<ProbeCuda>("ringsched_probe_cuda")(4, seen);
+  const Plan plan = plan_of(problem(4, 64, 1, 1, 8, Dtype::Bf16, Pass::Forward), "ring");
+  Control control;
+  const auto backend = make(plan, control, {});
+  if (backend->where().find("of their own") == std::string::npos) GTEST_SKIP() << backend->where();
+  std::set<std::uint32_t> all;
+  std::size_t count = 0;
+  for (const auto& one : seen) {
+    EXPECT_FALSE(one.empty());
+    all.insert(one.begin(), one.end());
+    count += one.size();
+  }
+  EXPECT_EQ(all.size(), count) << "some multiprocessors are in two partitions";
+}
+
+TEST_F(Gpu, ANumberThatIsNoneEndsTheRunAndIsNamed) {
+  const Plan plan = plan_of(problem(4, 64, 2, 1, 8, Dtype::Bf16, Pass::Forward), "ring");
+  CudaOptions options;
+  options.check_finite = true;
+  options.inputs = InputKind::NotANumber;
+  try {
+    run(plan, options);
+    FAIL();
+  } catch (const RunFailed& e) {
+    EXPECT_THAT(e.what(), HasSubstr("worker 3"));
+    EXPECT_THAT(e.what(), HasSubstr("not finite"));
+  }
+}
+
+TEST_F(Gpu, LargeAndEqualScoresStayRight) {
+  for (const InputKind kind : {InputKind::Large, InputKind::Equal}) {
+    const Plan plan = plan_of(problem(4, 256, 4, 2, 128, Dtype::Bf16, Pass::Both), "balanced");
+    CudaOptions options;
+    options.inputs = kind;
+    expect_right(plan, run(plan, options));
+  }
+}
+
+TEST_F(Gpu, TheForwardPassIsTheSameEveryTime) {
+  const Plan plan = plan_of(problem(8, 2048, 8, 2, 128, Dtype::Bf16, Pass::Forward), "balanced");
+  EXPECT_EQ(run(plan).results, run(plan, {}, 3).results);
+}
+
+TEST_F(Gpu, TooLittleMemoryIsSaidWithWhatWouldFit) {
+  const Plan plan = plan_of(problem(8, 64 << 20, 32, 8, 128, Dtype::Bf16, Pass::Both), "ring");
+  Control control;
+  try {
+    make(plan, control, {});
+    FAIL();
+  } catch (const RunFailed& e) {
+    EXPECT_THAT(e.what(), HasSubstr("tokens would fit"));
+  }
+}
+
+}  // namespace
+}  // namespace ringsched

@@ -1,0 +1,75 @@
+// The profile that calibrate writes of a GPU: the simulator reads it, and predicts from its
+// figures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "calibrate_profile.hpp"
+#include "ringsched/scheduler/builder.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/simulator/machine.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+namespace {
+
+CudaFigures figures(std::uint32_t workers) {
+  CudaFigures f;
+  f.name = "NVIDIA \"H200\"";
+  f.driver = "driver for CUDA 13.0";
+  f.library = "cuDNN 9.19.0";
+  f.clocks = "1980 MHz\nmemory";
+  f.workers = workers;
+  f.multiprocessors = 16;
+  f.memory_gb_per_s = 500;
+  f.copy_roof_gb_per_s = 4000;
+  f.launch_us = 4;
+  f.launch_without_times_us = 2.4;
+  f.copy_gb_per_s = 90;
+  f.latency_us = 5;
+  f.slowdown = 1.062;
+  f.messages = {{65536, 9}, {1048576, 60}, {67108864, 80}};
+  for (const bool backward : {false, true})
+    for (const bool causal : {false, true})
+      f.kernels.push_back({backward, causal, Dtype::Bf16, 128, {1024, 4096}, {40, 60}});
+  return f;
+}
+
+TEST(CudaProfile, IsReadByTheSimulator) {
+  const Machine m = read_machine(profile(figures(8), "mine"), "mine.toml");
+  EXPECT_EQ(m.name, "mine");
+  EXPECT_EQ(m.workers_per_device, 8u);
+  EXPECT_EQ(m.concurrency, 8u);
+  EXPECT_EQ(m.kernels.size(), 4u);
+  EXPECT_DOUBLE_EQ(m.launch_us, 4);
+  EXPECT_DOUBLE_EQ(m.comm_slowdown, 1.062);
+  EXPECT_EQ(m.fabric.kind, Fabric::Memory);
+  EXPECT_THAT(m.summary, testing::HasSubstr("8 workers on 16 multiprocessors each"));
+  CudaFigures shared = figures(2);
+  shared.shared = "the \"driver\" has no green contexts";
+  EXPECT_THAT(read_machine(profile(shared, "mine"), "mine.toml").devices_source,
+              testing::HasSubstr("no green contexts"));
+}
+
+TEST(CudaProfile, SaysWhatAFullTileOfAWorkerTakes) {
+  const Machine m = read_machine(profile(figures(8), "mine"), "mine.toml");
+  Problem p;
+  p.workers = 8;
+  p.tokens = {8 * 4096};
+  p.heads = 32;
+  p.kv_heads = 8;
+  p.head_dim = 128;
+  p.mask = Mask::full();
+  const Plan plan = build_plan(p, find_schedule("ring"));
+  const Workload w = price(plan, m, 0.5);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (t.kind != TaskKind::Attend) continue;
+    const double us = 4 + 4.0 * 4096 * 4096 * 128 * 32 / 60e12 * 1e6;
+    EXPECT_NEAR(static_cast<double>(
+                    w.compute[static_cast<std::size_t>(t.kind) * plan.works.size() + t.work.value]),
+                us * 1e6, 1e6);
+  }
+}
+
+}  // namespace
+}  // namespace ringsched
