@@ -127,8 +127,8 @@ std::vector<double> measured(const std::vector<cudaStream_t>& streams,
                              const std::function<void(std::size_t)>& work, int times) {
   Gate gate;
   std::vector<Event> begins(streams.size()), ends(streams.size());
-  gate.close();
   try {
+    gate.close();
     for (std::size_t i = 0; i < streams.size(); ++i) {
       gate.hold(streams[i]);
       require(cudaEventRecord(begins[i].get(), streams[i]), "recording an event");

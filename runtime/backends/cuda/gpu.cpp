@@ -134,6 +134,7 @@ void allow_peers(const std::vector<int>& gpus) {
 Gate::Gate() {
   wait_ = driver_function<decltype(wait_)>("cuStreamWaitValue32", 12000);
   if (!wait_) throw RunFailed("the NVIDIA driver is too old: its streams cannot wait for memory");
+  require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   void* flag = nullptr;
   require(cudaHostAlloc(&flag, sizeof *flag_, cudaHostAllocPortable | cudaHostAllocMapped),
           "asking for pinned memory");
@@ -142,13 +143,22 @@ Gate::Gate() {
 }
 
 Gate::~Gate() {
+  if (!flag_) return;
   open();
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
   cudaFreeHost(flag_);
 }
 
-void Gate::hold(cudaStream_t stream) const {
-  require(wait_(stream, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
+void Gate::close() {
+  ++round_;
+  require(wait_(stream_, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
           "holding a stream");
+  require(cudaEventRecord(opened_.get(), stream_), "recording an event");
+}
+
+void Gate::hold(cudaStream_t stream) const {
+  require(cudaStreamWaitEvent(stream, opened_.get()), "waiting for an event");
 }
 
 void Gate::open() { std::atomic_ref(*flag_).store(round_, std::memory_order_release); }
