@@ -159,7 +159,8 @@ std::vector<double> seconds_together(const std::vector<cudaStream_t>& streams,
   require(cudaDeviceSynchronize(), "measuring");
   const std::vector<double> first = measured(streams, work, 1);
   const double longest = *std::max_element(first.begin(), first.end());
-  const int times = std::clamp(static_cast<int>(enough / std::max(longest, 1e-6)), 2, 60);
+  // No more than a stream's queue holds behind a gate.
+  const int times = std::clamp(static_cast<int>(enough / std::max(longest, 1e-6)), 2, 25);
   return measured(streams, work, times);
 }
 

@@ -64,9 +64,16 @@ Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
   require(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, index),
           "asking for a GPU's multiprocessors");
   all_ = static_cast<std::uint32_t>(all);
-  if (workers > 1) parts_ = GreenContexts::make(index, workers, shared_);
+  library_ = std::make_unique<Library>();
   int low = 0, high = 0;
   require(cudaDeviceGetStreamPriorityRange(&low, &high), "asking for priorities");
+  if (workers > 1) parts_ = GreenContexts::make(index, workers, shared_);
+  if (parts_) {
+    const cudaStream_t stream = parts_->make_stream(0, low);
+    if (!library_->takes(stream)) shared_ = "cuDNN takes no stream of a part";
+    cudaStreamDestroy(stream);
+    if (!shared_.empty()) parts_.reset();
+  }
   for (std::uint32_t w = 0; w < workers; ++w) {
     auto& own = streams_.emplace_back();
     for (std::uint32_t l = 0; l < kLanes; ++l) {
@@ -78,7 +85,6 @@ Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
                 "making a stream");
     }
   }
-  library_ = std::make_unique<Library>();
 }
 
 Gpu::~Gpu() {

@@ -17,9 +17,11 @@ namespace ringsched::cuda {
 
 namespace {
 
-// So many ops of one stream may stand behind the gate: submitting blocks when a stream's queue is
-// full, and then nobody would open it.
-constexpr std::uint32_t kMostBehindGate = 400;
+// So many launches and events of one stream may stand behind the gate, of a thousand or so: when
+// its queue is full submitting blocks, and then nobody would open it.
+constexpr std::size_t kMostBehindGate = 700;
+// What a step comes to, at the most: cuDNN's backward pass is several kernels.
+constexpr std::size_t kLaunchesOfStep = 3;
 
 // What CUDA and cuDNN take when kernels are first used.
 constexpr std::int64_t kForOthers = 256 << 20;
@@ -300,10 +302,13 @@ void Run::submit(Clock::time_point zero) {
     for (std::uint32_t l = 0; l < kLanes; ++l)
       gates_[index_of(gpu)]->hold(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))));
   }
-  std::vector<std::uint32_t> behind(streams_.lanes().size(), 0);
+  std::vector<std::size_t> behind(streams_.lanes().size(), 0);
   bool open = false;
   for (const Submitted s : order_) {
-    if (!open && ++behind[s.lane] > kMostBehindGate) {
+    const Op& op = streams_.lanes()[s.lane][s.op];
+    behind[s.lane] +=
+        op.kind == Op::Kind::Compute ? kLaunchesOfStep * steps_[op.task.value].size() : 1;
+    if (!open && behind[s.lane] > kMostBehindGate) {
       open_gates(zero);
       open = true;
     }
