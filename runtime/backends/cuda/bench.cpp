@@ -127,8 +127,8 @@ std::vector<double> measured(const std::vector<cudaStream_t>& streams,
                              const std::function<void(std::size_t)>& work, int times) {
   Gate gate;
   std::vector<Event> begins(streams.size()), ends(streams.size());
-  gate.close();
   try {
+    gate.close();
     for (std::size_t i = 0; i < streams.size(); ++i) {
       gate.hold(streams[i]);
       require(cudaEventRecord(begins[i].get(), streams[i]), "recording an event");
@@ -159,7 +159,8 @@ std::vector<double> seconds_together(const std::vector<cudaStream_t>& streams,
   require(cudaDeviceSynchronize(), "measuring");
   const std::vector<double> first = measured(streams, work, 1);
   const double longest = *std::max_element(first.begin(), first.end());
-  const int times = std::clamp(static_cast<int>(enough / std::max(longest, 1e-6)), 2, 60);
+  // No more than a stream's queue holds behind a gate.
+  const int times = std::clamp(static_cast<int>(enough / std::max(longest, 1e-6)), 2, 25);
   return measured(streams, work, times);
 }
 

@@ -64,9 +64,16 @@ Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
   require(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, index),
           "asking for a GPU's multiprocessors");
   all_ = static_cast<std::uint32_t>(all);
-  if (workers > 1) parts_ = GreenContexts::make(index, workers, shared_);
+  library_ = std::make_unique<Library>();
   int low = 0, high = 0;
   require(cudaDeviceGetStreamPriorityRange(&low, &high), "asking for priorities");
+  if (workers > 1) parts_ = GreenContexts::make(index, workers, shared_);
+  if (parts_) {
+    const cudaStream_t stream = parts_->make_stream(0, low);
+    if (!library_->takes(stream)) shared_ = "cuDNN takes no stream of a part";
+    cudaStreamDestroy(stream);
+    if (!shared_.empty()) parts_.reset();
+  }
   for (std::uint32_t w = 0; w < workers; ++w) {
     auto& own = streams_.emplace_back();
     for (std::uint32_t l = 0; l < kLanes; ++l) {
@@ -78,7 +85,6 @@ Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
                 "making a stream");
     }
   }
-  library_ = std::make_unique<Library>();
 }
 
 Gpu::~Gpu() {
@@ -134,6 +140,7 @@ void allow_peers(const std::vector<int>& gpus) {
 Gate::Gate() {
   wait_ = driver_function<decltype(wait_)>("cuStreamWaitValue32", 12000);
   if (!wait_) throw RunFailed("the NVIDIA driver is too old: its streams cannot wait for memory");
+  require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   void* flag = nullptr;
   require(cudaHostAlloc(&flag, sizeof *flag_, cudaHostAllocPortable | cudaHostAllocMapped),
           "asking for pinned memory");
@@ -142,13 +149,22 @@ Gate::Gate() {
 }
 
 Gate::~Gate() {
+  if (!flag_) return;
   open();
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
   cudaFreeHost(flag_);
 }
 
-void Gate::hold(cudaStream_t stream) const {
-  require(wait_(stream, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
+void Gate::close() {
+  ++round_;
+  require(wait_(stream_, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
           "holding a stream");
+  require(cudaEventRecord(opened_.get(), stream_), "recording an event");
+}
+
+void Gate::hold(cudaStream_t stream) const {
+  require(cudaStreamWaitEvent(stream, opened_.get()), "waiting for an event");
 }
 
 void Gate::open() { std::atomic_ref(*flag_).store(round_, std::memory_order_release); }

@@ -63,21 +63,28 @@ void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::i
 const std::string& engines_refused();
 void allow_peers(const std::vector<int>& gpus);
 
-// Holds streams back until the host lets them go, all at once.
+// Holds streams of one GPU back until the host lets them go, all at once. What waits for the host
+// is an ordinary stream; others wait for that.
 class Gate {
  public:
+  // Of the GPU that is current.
   Gate();
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
-  void close() { ++round_; }
-  void hold(cudaStream_t) const;
+
+  void close();
+  void hold(cudaStream_t) const;  // what follows on that stream, until it is opened
   void open();
+  const Event& opened() const { return opened_; }  // with its time
+  cudaStream_t stream() const { return stream_; }  // which stands behind it, too
 
  private:
   std::uint32_t* flag_ = nullptr;
   std::uint32_t round_ = 0;
   decltype(&cuStreamWaitValue32) wait_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  Event opened_;
 };
 
 }  // namespace ringsched::cuda

@@ -170,12 +170,6 @@ struct Library::Plans {
   Described described;
   std::map<Shape, Made> by_shape;
 
-  std::int64_t workspace() const {
-    std::int64_t most = 0;
-    for (const auto& [shape, plan] : by_shape)
-      if (plan.graph) most = std::max(most, plan.workspace);
-    return most;
-  }
   // Of a shape that was asked about before the run.
   void execute(const Shape& s, cudnnHandle_t with, std::unordered_map<std::int64_t, void*>& tensors,
                std::byte* workspace) {
@@ -185,13 +179,22 @@ struct Library::Plans {
   }
 };
 
-Library::Library() : plans_(std::make_unique<Plans>()) {
-  if (absence().empty() && fe::detail::create_handle(&plans_->handle) != CUDNN_STATUS_SUCCESS)
-    plans_->handle = nullptr;
+Library::Library() {
+  // Never given back: cuDNN may be gone before what is destroyed at the end of a process.
+  static auto& of_gpus = *new std::map<int, std::shared_ptr<Plans>>;
+  int gpu = 0;
+  cudaGetDevice(&gpu);
+  std::shared_ptr<Plans>& known = of_gpus[gpu];
+  if (!known) {
+    known = std::make_shared<Plans>();
+    if (absence().empty() && fe::detail::create_handle(&known->handle) != CUDNN_STATUS_SUCCESS)
+      known->handle = nullptr;
+  }
+  plans_ = known;
 }
 
 Library::Library(const std::string& description, int capability)
-    : plans_(std::make_unique<Plans>()) {
+    : plans_(std::make_shared<Plans>()) {
   if (!absence().empty()) return;
   plans_->described = {std::make_shared<fe::DeviceProperties>(), capability};
   fe::error_t status =
@@ -200,10 +203,7 @@ Library::Library(const std::string& description, int capability)
     throw RunFailed(fmt::format("cuDNN refuses the description: {}", status.get_message()));
 }
 
-Library::~Library() {
-  plans_->by_shape.clear();
-  if (plans_->handle) fe::detail::destroy_handle(plans_->handle);
-}
+Library::~Library() = default;
 
 std::string Library::version() const {
   if (!absence().empty()) return absence();
@@ -214,12 +214,25 @@ std::string Library::version() const {
 
 std::string Library::refusal(const Shape& shape) {
   if (!plans_->handle && !plans_->described.properties) return version();
+  asked_.insert(shape);
   const auto [at, is_new] = plans_->by_shape.try_emplace(shape);
   if (is_new) at->second = made(shape, plans_->handle, plans_->described);
   return at->second.refusal;
 }
 
-std::int64_t Library::workspace_bytes() const { return plans_->workspace(); }
+bool Library::takes(cudaStream_t stream) const {
+  if (!plans_->handle) return true;
+  const bool good = set_stream(plans_->handle, stream) == CUDNN_STATUS_SUCCESS;
+  set_stream(plans_->handle, nullptr);
+  return good;
+}
+
+std::int64_t Library::workspace_bytes() const {
+  std::int64_t most = 0;
+  for (const Shape& shape : asked_)
+    if (const Made& m = plans_->by_shape.at(shape); m.graph) most = std::max(most, m.workspace);
+  return most;
+}
 
 Library::Caller::Caller(Library& library, cudaStream_t stream, std::byte* workspace)
     : library_(library), workspace_(workspace) {

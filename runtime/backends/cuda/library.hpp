@@ -4,13 +4,14 @@
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "backends/cuda/steps.hpp"
 
 namespace ringsched::cuda {
 
-// cuDNN on one GPU: its plans, by shape.
+// cuDNN on one GPU. Its plans, by shape, are made once in the life of the process.
 class Library {
  public:
   // On the GPU that is current.
@@ -22,7 +23,9 @@ class Library {
 
   // Why it does not take a shape; empty: it does, and its plan has been made.
   std::string refusal(const Shape&);
-  // The workspace that the plans made so far need at the most.
+  // Whether it can be called on a stream.
+  bool takes(cudaStream_t) const;
+  // The workspace that the shapes this was asked about need at the most.
   std::int64_t workspace_bytes() const;
   // "9.19.0", or why it is not there.
   std::string version() const;
@@ -43,7 +46,8 @@ class Library {
 
  private:
   struct Plans;
-  std::unique_ptr<Plans> plans_;
+  std::shared_ptr<Plans> plans_;
+  std::set<Shape> asked_;
 };
 
 }  // namespace ringsched::cuda

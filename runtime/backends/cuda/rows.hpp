@@ -76,23 +76,32 @@ RINGSCHED_BOTH inline std::int64_t rows_of(const PrepareBackward& s) { return s.
 template <class Group>
 RINGSCHED_BOTH void row(const PrepareBackward& s, std::int64_t r, const Group& group) {
   const std::int64_t token = r / s.heads, head = r % s.heads, at = r * s.dim;
-  float largest = 0;
-  for (std::uint32_t i = group.rank(); i < s.dim; i += group.size())
-    largest = fmaxf(largest, fabsf(load(s.output_gradient, s.dtype, at + i)));
+  const auto each = [&](auto f) {
+    for_share(
+        s.dim, group,
+        [&](std::uint32_t i) {
+          const Eight g = load_eight(s.output_gradient, s.dtype, at + i);
+          for (int k = 0; k < 8; ++k) f(g.x[k]);
+        },
+        [&](std::uint32_t i) { f(load(s.output_gradient, s.dtype, at + i)); });
+  };
+  float largest = 0, square = 0;
+  each([&](float x) { largest = fmaxf(largest, fabsf(x)); });
   largest = group.max(largest);
-  float square = 0;
-  if (largest > 0)
-    for (std::uint32_t i = group.rank(); i < s.dim; i += group.size()) {
-      const float x = load(s.output_gradient, s.dtype, at + i) / largest;
-      square += x * x;
-    }
+  if (largest > 0) each([&](float x) { square += x / largest * (x / largest); });
   square = group.sum(square);
-  const float delta = s.delta[r];
-  const float times = largest > 0 ? delta / largest / square : 0;
-  for (std::uint32_t i = group.rank(); i < s.dim; i += group.size()) {
-    const float x = load(s.output_gradient, s.dtype, at + i);
-    store(s.output, s.dtype, at + i, largest > 0 ? times * (x / largest) : 0);
-  }
+  const float times = largest > 0 ? s.delta[r] / largest / square : 0;
+  const auto projected = [&](float x) { return largest > 0 ? times * (x / largest) : 0; };
+  for_share(
+      s.dim, group,
+      [&](std::uint32_t i) {
+        Eight g = load_eight(s.output_gradient, s.dtype, at + i);
+        for (float& x : g.x) x = projected(x);
+        store_eight(s.output, s.dtype, at + i, g);
+      },
+      [&](std::uint32_t i) {
+        store(s.output, s.dtype, at + i, projected(load(s.output_gradient, s.dtype, at + i)));
+      });
   if (group.rank() == 0) s.stats[head * s.rows + token] = s.lse[r];
 }
 

@@ -17,9 +17,11 @@ namespace ringsched::cuda {
 
 namespace {
 
-// So many ops of one stream may stand behind the gate: submitting blocks when a stream's queue is
-// full, and then nobody would open it.
-constexpr std::uint32_t kMostBehindGate = 400;
+// So many launches and events of one stream may stand behind the gate, of a thousand or so: when
+// its queue is full submitting blocks, and then nobody would open it.
+constexpr std::size_t kMostBehindGate = 700;
+// What a step comes to, at the most: cuDNN's backward pass is several kernels.
+constexpr std::size_t kLaunchesOfStep = 3;
 
 // What CUDA and cuDNN take when kernels are first used.
 constexpr std::int64_t kForOthers = 256 << 20;
@@ -82,11 +84,10 @@ Run::Run(const Plan& plan, std::vector<WorkerId> mine, Control& control, const C
     return std::string();
   });
   require_room();
-  gate_ = std::make_unique<Gate>();
   const auto documents = plan_.problem.mask.document_bounds();
   for (const Gpu& gpu : gpus_) {
     gpu.make_current();
-    zeros_.emplace_back();
+    gates_.push_back(std::make_unique<Gate>());
     not_finite_.emplace_back(4);
     bounds_.emplace_back(static_cast<std::int64_t>(documents.size_bytes()));
     if (!documents.empty())
@@ -97,7 +98,7 @@ Run::Run(const Plan& plan, std::vector<WorkerId> mine, Control& control, const C
 }
 
 Run::~Run() {
-  if (gate_) gate_->open();
+  open_gates();
   for (const Gpu& gpu : gpus_) {
     cudaSetDevice(gpu.index());
     cudaDeviceSynchronize();
@@ -279,57 +280,59 @@ void Run::start(Clock::time_point zero) {
     }
     submit(zero);
   } catch (...) {
-    gate_->open();  // what was submitted comes to an end
+    open_gates();  // what was submitted comes to an end
     throw;
   }
 }
 
 // Streams stand behind a gate until all is submitted, so that the run does not wait for the host.
 void Run::submit(Clock::time_point zero) {
-  gate_->close();
+  for (std::size_t g = 0; g < gpus_.size(); ++g) {
+    gpus_[g].make_current();
+    gates_[g]->close();
+  }
   if (graph_) {
     gpus_[0].make_current();
-    const cudaStream_t origin = stream(StreamPlan::lane_of(mine_[0], Lane::Compute));
-    gate_->hold(origin);
-    require(cudaGraphLaunch(graph_, origin), "launching the graph");
-    return open_gate(zero);
+    require(cudaGraphLaunch(graph_, gates_[0]->stream()), "launching the graph");
+    return open_gates(zero);
   }
-  for (std::size_t g = 0; g < gpus_.size(); ++g) {
-    const Gpu& gpu = gpus_[g];
+  for (const WorkerId w : mine_) {
+    const Gpu& gpu = *workers_[w.value].gpu;
     gpu.make_current();
-    const cudaStream_t first = gpu.stream(0, Lane::Compute);
-    gate_->hold(first);
-    require(cudaEventRecord(zeros_[g].get(), first), "recording an event");
-    for (const WorkerId w : mine_)
-      for (std::uint32_t l = 0; l < kLanes && workers_[w.value].gpu == &gpu; ++l)
-        require(cudaStreamWaitEvent(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))),
-                                    zeros_[g].get()),
-                "waiting for an event");
+    for (std::uint32_t l = 0; l < kLanes; ++l)
+      gates_[index_of(gpu)]->hold(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))));
   }
-  std::vector<std::uint32_t> behind(streams_.lanes().size(), 0);
+  std::vector<std::size_t> behind(streams_.lanes().size(), 0);
   bool open = false;
   for (const Submitted s : order_) {
-    if (!open && ++behind[s.lane] > kMostBehindGate) {
-      open_gate(zero);
+    const Op& op = streams_.lanes()[s.lane][s.op];
+    behind[s.lane] +=
+        op.kind == Op::Kind::Compute ? kLaunchesOfStep * steps_[op.task.value].size() : 1;
+    if (!open && behind[s.lane] > kMostBehindGate) {
+      open_gates(zero);
       open = true;
     }
     submit_op(s.lane, s.op);
   }
-  if (!open) open_gate(zero);
+  if (!open) open_gates(zero);
 }
 
-void Run::open_gate(Clock::time_point zero) {
+void Run::open_gates() {
+  for (const auto& gate : gates_) gate->open();
+}
+
+void Run::open_gates(Clock::time_point zero) {
   std::this_thread::sleep_until(zero - std::chrono::microseconds(200));
   while (Clock::now() < zero) {
   }
-  gate_->open();
+  open_gates();
   late_ = options_.shared_clock ? Clock::now() - zero : std::chrono::nanoseconds(0);
 }
 
 // Graphs know events of two kinds: those that order what is captured, and those that are recorded
 // when the graph runs, which have times.
 void Run::capture() {
-  const cudaStream_t origin = stream(StreamPlan::lane_of(mine_[0], Lane::Compute));
+  const cudaStream_t origin = gates_[0]->stream();
   const Event fork(cudaEventDisableTiming);
   std::vector<Event> joins;
   cudaGraph_t graph = nullptr;
@@ -338,25 +341,16 @@ void Run::capture() {
   capturing_ = true;
   std::string failed;
   try {
-    require(cudaEventRecordWithFlags(zeros_[0].get(), origin, cudaEventRecordExternal),
-            "recording an event");
     require(cudaEventRecord(fork.get(), origin), "recording an event");
     for (const WorkerId w : mine_)
       for (std::uint32_t l = 0; l < kLanes; ++l)
-        if (const cudaStream_t s = stream(StreamPlan::lane_of(w, static_cast<Lane>(l)));
-            s != origin)
-          require(cudaStreamWaitEvent(s, fork.get()), "waiting for an event");
-    for (std::size_t g = 1; g < gpus_.size(); ++g) {
-      gpus_[g].make_current();
-      require(cudaEventRecordWithFlags(zeros_[g].get(), gpus_[g].stream(0, Lane::Compute),
-                                       cudaEventRecordExternal),
-              "recording an event");
-    }
+        require(
+            cudaStreamWaitEvent(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))), fork.get()),
+            "waiting for an event");
     for (const Submitted s : order_) submit_op(s.lane, s.op);
     for (const WorkerId w : mine_)
       for (std::uint32_t l = 0; l < kLanes; ++l) {
         const cudaStream_t s = stream(StreamPlan::lane_of(w, static_cast<Lane>(l)));
-        if (s == origin) continue;
         workers_[w.value].gpu->make_current();
         joins.emplace_back(cudaEventDisableTiming);
         require(cudaEventRecord(joins.back().get(), s), "recording an event");
@@ -437,9 +431,8 @@ void Run::copy_message(const Op& op, cudaStream_t on) {
 bool Run::finished(WorkerId w) {
   if (failed_) return true;
   for (std::uint32_t l = 0; l < kLanes; ++l) {
-    const std::size_t lane = graph_ ? StreamPlan::lane_of(mine_[0], Lane::Compute)
-                                    : StreamPlan::lane_of(w, static_cast<Lane>(l));
-    const cudaError_t status = cudaStreamQuery(stream(lane));
+    const std::size_t lane = StreamPlan::lane_of(w, static_cast<Lane>(l));
+    const cudaError_t status = cudaStreamQuery(graph_ ? gates_[0]->stream() : stream(lane));
     if (status == cudaErrorNotReady) return false;
     if (status == cudaSuccess) continue;
     failed_ = true;
@@ -465,7 +458,7 @@ void Run::look_for_what_is_not_finite() {
 }
 
 std::int64_t Run::since_zero(WorkerId w, const Event& event) const {
-  const Event& zero = zeros_[index_of(*workers_[w.value].gpu)];
+  const Event& zero = gates_[index_of(*workers_[w.value].gpu)]->opened();
   float ms = 0;
   if (cudaEventElapsedTime(&ms, zero.get(), event.get()) != cudaSuccess) {
     cudaGetLastError();
@@ -476,6 +469,7 @@ std::int64_t Run::since_zero(WorkerId w, const Event& event) const {
 
 TaskTime Run::time_of(TaskId task) const {
   const TaskId front = front_[task.value];
+  if (!prepared_) return {-1, -1};
   const WorkerId w = plan_.tasks[task.value].worker();
   return {since_zero(w, *begins_[front.value]), since_zero(w, *ends_[streams_.end_event(front)])};
 }

@@ -47,7 +47,8 @@ class Run final : public CudaBackend {
   void submit(Clock::time_point zero);
   void warm_up();
   void capture();
-  void open_gate(Clock::time_point zero);
+  void open_gates();
+  void open_gates(Clock::time_point zero);
   void submit_op(std::uint32_t lane, std::uint32_t number);
   void compute(const Worker&, cudaStream_t, const std::vector<Step>&);
   void copy_message(const Op&, cudaStream_t);
@@ -73,10 +74,9 @@ class Run final : public CudaBackend {
   std::vector<Worker> workers_;  // by WorkerId
   std::unique_ptr<Lowering> lowering_;
   StreamPlan streams_;
-  std::unique_ptr<Gate> gate_;
-  std::vector<Event> zeros_;              // by GPU: the run has begun
-  std::vector<DeviceMemory> bounds_;      // by GPU: of documents
-  std::vector<DeviceMemory> not_finite_;  // by GPU
+  std::vector<std::unique_ptr<Gate>> gates_;  // by GPU; a run begins when they open
+  std::vector<DeviceMemory> bounds_;          // by GPU: of documents
+  std::vector<DeviceMemory> not_finite_;      // by GPU
   std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, DeviceMemory> positions_;
   std::mutex guard_;  // of the above
   std::size_t started_ = 0;
