@@ -7,6 +7,7 @@
 
 #include "prediction.hpp"
 #include "ringsched/runtime/check.hpp"
+#include "ringsched/runtime/world.hpp"
 #include "ringsched/scheduler/timeline.hpp"
 
 namespace ringsched {
@@ -20,6 +21,10 @@ struct Measurement {
   Bytes memory;                         // on the fullest worker
   std::vector<CheckedResults> checked;  // empty: not asked for
   const Prediction* prediction = nullptr;
+  Launch launch{};
+  std::string transport{};
+  std::chrono::nanoseconds clock_error = {};  // between processes; 0: they share a clock
+  double clock_drift = 0;                     // that was taken out, per second
 
   bool holds() const;
 };

@@ -41,7 +41,7 @@ CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const 
       operations_(plan) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (plan.tasks[id].worker() == worker) tasks_.push_back({id});
-  times_.resize(tasks_.size());
+  times_ = std::vector<Times>(tasks_.size());
   ended_.resize(tasks_.size());
 }
 
@@ -98,6 +98,7 @@ void CpuDevice::start(Clock::time_point zero) {
   join();
   zero_ = zero;
   ended_.assign(ended_.size(), false);
+  times_ = std::vector<Times>(tasks_.size());
   for (LaneThread& l : lanes_) {
     if (l.steps.empty()) continue;
     l.finished = false;
@@ -125,7 +126,10 @@ std::int64_t CpuDevice::now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - zero_).count();
 }
 
-TaskTime CpuDevice::time_of(TaskId id) const { return times_[number(id)]; }
+TaskTime CpuDevice::time_of(TaskId id) const {
+  const Times& t = times_[number(id)];
+  return {t.start.load(), t.end.load()};
+}
 
 LaneState CpuDevice::state(Lane l) const {
   const std::uint32_t at = lane(l).at.load(std::memory_order_acquire);

@@ -74,7 +74,10 @@ class CpuDevice final : public Device {
   const CpuOptions options_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
   std::vector<TaskId> tasks_;  // of this worker, in order
-  std::vector<TaskTime> times_;
+  struct Times {
+    std::atomic<std::int64_t> start{TaskTime::kNotYet}, end{TaskTime::kNotYet};
+  };
+  std::vector<Times> times_;
   Clock::time_point zero_;
   std::array<LaneThread, kLanes> lanes_;
   CpuOperations operations_;

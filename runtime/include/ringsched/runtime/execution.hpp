@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringsched/runtime/control.hpp"
@@ -48,6 +49,11 @@ class Execution {
 
   // Times of the last run, of the tasks of this process; the others have none.
   void add_times(Timeline&) const;
+  // The same of a run that is going on or was given up: of each task of this process, in order,
+  // those that are known.
+  std::vector<TaskTime> times() const;
+  // So that who waits for a worker of another process says for which.
+  void name_processes(std::function<std::uint32_t(WorkerId)> of) { process_of_ = std::move(of); }
   const std::vector<Result>& results() const { return results_; }
   const MemoryPlan& memory() const { return memory_; }
   Device& device(WorkerId w) { return *devices_[w.value]; }
@@ -60,6 +66,8 @@ class Execution {
   Message message(TaskId) const;
   std::byte* place(TensorId) const;
   std::string pending(std::chrono::nanoseconds after) const;
+  std::string name(TaskId) const;
+  void look(Clock::time_point zero, std::chrono::nanoseconds deadline);
 
   const Plan& plan_;
   const std::vector<WorkerId> mine_;
@@ -69,6 +77,7 @@ class Execution {
   std::vector<std::unique_ptr<Device>> devices_;  // by worker; none where another process has it
   std::vector<std::byte*> blocks_;                // likewise
   std::vector<Result> results_;
+  std::function<std::uint32_t(WorkerId)> process_of_;
 };
 
 }  // namespace ringsched
