@@ -53,7 +53,14 @@ std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds 
         "process 0, or set MASTER_ADDR and MASTER_PORT",
         launch.launcher, launch.size);
   const char* secret = std::getenv("RINGSCHED_SECRET");
-  return make_tcp_world(launch, {secret ? secret : "", patience}, control);
+  const std::string self = fmt::format("process {}: ", launch.rank);
+  try {
+    return make_tcp_world(launch, {secret ? secret : "", patience}, control);
+  } catch (const Error& wrong) {
+    throw Error(self + wrong.what());
+  } catch (const RunFailed& failed) {
+    throw RunFailed(self + failed.what());
+  }
 }
 
 }  // namespace

@@ -237,10 +237,8 @@ void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& lau
     measure(c, a, proved, prediction.get(), world, launch, control, watchdog, end, job, code);
     watchdog.waits("taking leave of the other processes");
     world.leave();
-  } catch (const std::exception& failed) {
-    if (world.size() > 1) give_up(world, control, end);
-    end.do_last(failed.what());
-    throw;
+  } catch (...) {
+    give_up(world, control, end);  // while the job is there to say what is left of it
   }
   end.finally({});
 }

@@ -226,8 +226,9 @@ std::string Execution::name(TaskId id) const {
   const Task& t = plan_.tasks[id.value];
   std::string out = name_of(plan_, id);
   if (!process_of_ || !is_transfer(t.kind)) return out;
-  out.insert(out.size() - 1,
-             fmt::format(" in process {}", process_of_(plan_.tasks[t.peer.value].worker())));
+  const std::uint32_t there = process_of_(plan_.tasks[t.peer.value].worker());
+  if (there != process_of_(t.worker()))
+    out.insert(out.size() - 1, fmt::format(" of process {}", there));
   return out;
 }
 

@@ -43,7 +43,11 @@ std::optional<Frame> next_frame(const Socket& s, std::string& bytes, Steady::tim
   // Whatever is no frame is refused by its first bytes, and not waited for.
   for (std::size_t have = 1; have <= kFrameHeader; ++have) {
     const ParsedFrame p = parse_frame(std::string_view(bytes).substr(0, have), kMostGreeting);
-    if (p.outcome == ParsedFrame::Outcome::Bad) throw RunFailed(p.why);
+    if (p.outcome == ParsedFrame::Outcome::Bad) {
+      const std::ptrdiff_t more = receive_some(s, bytes.data() + have, kFrameHeader - have);
+      bytes.resize(have + static_cast<std::size_t>(std::max<std::ptrdiff_t>(more, 0)));
+      throw RunFailed(parse_frame(bytes, kMostGreeting).why);
+    }
     if (p.outcome == ParsedFrame::Outcome::Good) return p.frame;
     if (have < kFrameHeader && !receive_all(s, bytes.data() + have, 1, until)) return {};
   }
@@ -165,7 +169,9 @@ bool Member::receive(std::string& in) {
   const std::ptrdiff_t got = receive_some(socket_, in.data() + before, kAtOnce);
   in.resize(before + static_cast<std::size_t>(std::max<std::ptrdiff_t>(got, 0)));
   if (got < 0) {
-    const std::string how = errno == 0 ? "its connection closed" : std::strerror(errno);
+    const std::string how = errno == 0
+                                ? "its connection closed"
+                                : fmt::format("its connection broke: {}", std::strerror(errno));
     bool well = false;
     {
       const std::lock_guard lock(guard_);

@@ -65,9 +65,7 @@ bool wait_for(const Socket& s, short events, std::chrono::steady_clock::time_poi
   }
 }
 
-bool gone(std::ptrdiff_t done) {
-  return done < 0 && errno != EAGAIN && errno != EINTR;
-}
+bool gone(std::ptrdiff_t done) { return done < 0 && errno != EAGAIN && errno != EINTR; }
 
 }  // namespace
 

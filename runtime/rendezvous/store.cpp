@@ -228,7 +228,7 @@ void Store::handle(Visitor& v, const Frame& f) {
       note(*v.rank, {LastWord::State::Said, std::string(f.body)});
       // What was pending is for its own words.
       const std::string& why = texts->front();
-      end(*v.rank, fmt::format("process {} ended: {}", *v.rank,
+      end(*v.rank, fmt::format("process {} gave up: {}", *v.rank,
                                printable(why.substr(0, why.find("; pending")), 200)));
       return;
     }
@@ -269,18 +269,18 @@ void Store::greet(Visitor& v, const Frame& f) {
 void Store::admit(Visitor& v, const Greeting& g) {
   const std::string name = fmt::format("{}, {}", g.host, v.name);
   if (ended_) {
-    refuse(v, why_);
+    refuse(v, why_, false);
   } else if (complete_) {
     refuse(v, fmt::format("all {} processes are there; does another run use {}?", options_.size,
                           address_.text()));
   } else if (g.size != options_.size) {
     end(g.rank, fmt::format("process {} ({}) is one of {}, and process 0 one of {}", g.rank, name,
                             g.size, options_.size));
-    refuse(v, why_);
+    refuse(v, why_, false);
   } else if (members_[g.rank]) {
     end(g.rank, fmt::format("two processes say that they are process {}: {} and {}", g.rank,
                             members_[g.rank]->name, name));
-    refuse(v, why_);
+    refuse(v, why_, false);
   } else {
     v.rank = g.rank;
     v.name = name;
@@ -334,8 +334,8 @@ void Store::lose(Visitor& v, const std::string& how) {
   end(*v.rank, fmt::format("process {} ({}) is gone: {}", *v.rank, v.name, how));
 }
 
-void Store::refuse(Visitor& v, const std::string& why) {
-  log(fmt::format("refused {}: {}", v.name, why));
+void Store::refuse(Visitor& v, const std::string& why, bool logged) {
+  if (logged) log(fmt::format("refused {}: {}", v.name, why));
   send(v, frame(FrameKind::Refused, 0, std::string_view(why).substr(0, kMostGreeting)));
   v.closes = true;
   if (!v.rank) return;

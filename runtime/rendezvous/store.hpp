@@ -76,7 +76,7 @@ class Store {
   void put(Visitor&, const Frame&);
   void leave(Visitor&);
   void lose(Visitor&, const std::string& how);
-  void refuse(Visitor&, const std::string& why);
+  void refuse(Visitor&, const std::string& why, bool logged = true);
   void end(std::uint32_t rank, const std::string& why);
   void send(Visitor&, std::string);
   void send_all(const std::string&);
