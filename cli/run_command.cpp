@@ -32,8 +32,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kBadInput = 2;  // as in main.cpp
-
 struct RunCommand {
   ProblemFlags problem;
   MachineFlags machine;
@@ -76,14 +74,6 @@ Facts facts_of(const RunCommand& c, const Plan& plan, const World& world) {
           {"--seed", c.seed},
           {"--repeat", c.repeat},
           {"--check", c.check ? c.check_rows + " rows" : "no"}};
-}
-
-// Says once on each process what makes a run of them all impossible.
-void refuse_together(World& world, const End& end, const std::string& why, ExitCode& code) {
-  end.say(why);
-  world.gather("");  // mpirun ends the rest when the first one ends
-  world.leave();
-  code = kBadInput;
 }
 
 struct Asked {

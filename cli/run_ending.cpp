@@ -107,12 +107,14 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::works(const char* what) { enter(what, Clock::time_point::max(), 0s, 0s); }
-void Watchdog::waits(const char* what) { enter(what, Clock::now() + deadline_ + kWaitsOn, 0s, 1s); }
+void Watchdog::works(const std::string& what) { enter(what, Clock::time_point::max(), 0s, 0s); }
+void Watchdog::waits(const std::string& what) {
+  enter(what, Clock::now() + deadline_ + kWaitsOn, 0s, 1s);
+}
 void Watchdog::runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s, 5s); }
 
-void Watchdog::enter(const char* what, Clock::time_point ends, std::chrono::seconds signalled,
-                     std::chrono::seconds abandoned) {
+void Watchdog::enter(const std::string& what, Clock::time_point ends,
+                     std::chrono::seconds signalled, std::chrono::seconds abandoned) {
   const std::lock_guard lock(guard_);
   what_ = what;
   ends_ = ends;
@@ -136,6 +138,13 @@ void Watchdog::watch() {
                                    : control_.abandoned_why(),
                          what_));
   }
+}
+
+void refuse_together(World& world, const End& end, const std::string& why, int& code) {
+  end.say(why);
+  world.gather("");  // mpirun ends the rest when the first one ends
+  world.leave();
+  code = kBadInput;
 }
 
 void give_up(World& world, const Control& control, End& end) {

@@ -49,15 +49,15 @@ class Watchdog {
   Watchdog(const Control&, End&, std::chrono::nanoseconds deadline);
   ~Watchdog();
   // What the process does from now on: something of its own, which has an end;
-  void works(const char* what);
+  void works(const std::string& what);
   // something that has one only if the others come to it;
-  void waits(const char* what);
+  void waits(const std::string& what);
   // or the execution, which looks at time and signals itself, and knows what is pending.
   void runs();
 
  private:
   // `grace`: how long those who are told to end may take to do it themselves.
-  void enter(const char* what, Clock::time_point ends, std::chrono::seconds signalled,
+  void enter(const std::string& what, Clock::time_point ends, std::chrono::seconds signalled,
              std::chrono::seconds abandoned);
   void watch();
 
@@ -66,12 +66,15 @@ class Watchdog {
   const std::chrono::nanoseconds deadline_;
   std::mutex guard_;
   std::condition_variable news_;
-  const char* what_ = "starting";
+  std::string what_ = "starting";
   Clock::time_point ends_ = Clock::time_point::max(), told_at_;
   std::chrono::seconds signalled_{}, abandoned_{};
   bool over_ = false;
   std::thread thread_;
 };
+
+// Says on each process what makes a run of them all impossible, which all know.
+void refuse_together(World&, const End&, const std::string& why, int& code);
 
 // Ends this process for the exception that is being handled, and the others. It must not leave as
 // from a good run: MPI_Finalize waits for the others, who wait for it.
