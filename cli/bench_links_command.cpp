@@ -24,9 +24,14 @@ struct BenchLinksCommand {
 };
 
 struct Table {
-  const char *name, *what;
+  std::string name, what;
+  double bus_factor = 1;  // of what the busiest link carries
   std::vector<LinkPoint> points;
 };
+
+std::string transport_name(const BenchLinksCommand& c, const World& world) {
+  return c.join.transport == "nccl" ? "nccl" : world.name();
+}
 
 LinkBenchOptions options_of(const BenchLinksCommand& c) {
   const auto count = [](const std::string& text, const char* flag, std::int64_t from,
@@ -48,27 +53,28 @@ LinkBenchOptions options_of(const BenchLinksCommand& c) {
 
 // As nccl-tests prints it: what a message takes, and how fast that is. Of messages between two, the
 // rate of the algorithm and that of the link are one.
-std::string text_of(const World& world, const std::vector<Table>& tables) {
+std::string text_of(const std::string& transport, const World& world,
+                    const std::vector<Table>& tables) {
   std::string out;
   for (const Table& t : tables) {
-    out += fmt::format("{}# {}, {} {}: {}\n", out.empty() ? "" : "\n", world.name(), world.size(),
+    out += fmt::format("{}# {}, {} {}: {}\n", out.empty() ? "" : "\n", transport, world.size(),
                        world.size() == 1 ? "process, workers as threads" : "processes", t.what);
     out += fmt::format("#{:>12}{:>12}{:>10}{:>10}{:>10}\n", "size", "time", "algbw", "busbw",
                        "#wrong");
     out += fmt::format("#{:>12}{:>12}{:>10}{:>10}{:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
     for (const LinkPoint& p : t.points)
       out += fmt::format("{:>13}{:>12.2f}{:>10.3f}{:>10.3f}{:>10}\n", p.bytes, p.us, p.gb_per_s(),
-                         p.gb_per_s(), p.wrong);
+                         t.bus_factor * p.gb_per_s(), p.wrong);
   }
   return out;
 }
 
-std::string json_of(const World& world, const Launch& launch, const LinkBenchOptions& o,
-                    const std::vector<Table>& tables) {
+std::string json_of(const std::string& transport, const World& world, const Launch& launch,
+                    const LinkBenchOptions& o, const std::vector<Table>& tables) {
   std::string out = fmt::format(
       "{{\n  \"transport\": \"{}\",\n  \"processes\": {},\n  \"launcher\": \"{}\",\n  "
       "\"launched_by\": \"{}\",\n  \"iters\": {},\n  \"warmup_iters\": {}",
-      world.name(), world.size(), escaped(launch.launcher), escaped(launch.found), o.rounds,
+      transport, world.size(), escaped(launch.launcher), escaped(launch.found), o.rounds,
       o.warm_up);
   for (const Table& t : tables) {
     out += fmt::format(",\n  \"{}\": [", t.name);
@@ -77,7 +83,7 @@ std::string json_of(const World& world, const Launch& launch, const LinkBenchOpt
       out += fmt::format(
           "{}\n    {{\"bytes\": {}, \"time_us\": {:.3f}, \"algbw_gb_per_s\": {:.6f}, "
           "\"busbw_gb_per_s\": {:.6f}, \"wrong\": {}}}",
-          before, p.bytes, p.us, p.gb_per_s(), p.gb_per_s(), p.wrong);
+          before, p.bytes, p.us, p.gb_per_s(), t.bus_factor * p.gb_per_s(), p.wrong);
       before = ",";
     }
     out += "\n  ]";
@@ -87,12 +93,32 @@ std::string json_of(const World& world, const Launch& launch, const LinkBenchOpt
 
 Facts facts_of(const BenchLinksCommand& c, const World& world) {
   return {{"the version", RINGSCHED_VERSION},
-          {"the transport", world.name()},
+          {"the transport", transport_name(c, world)},
           {"--minbytes", c.least},
           {"--maxbytes", c.most},
           {"--stepfactor", c.factor},
           {"--iters", c.rounds},
           {"--warmup_iters", c.warm_up}};
+}
+
+std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, World& world,
+                            Control& control, const LinkBenchOptions& options,
+                            std::chrono::nanoseconds deadline,
+                            const std::function<void(std::int64_t)>& begins) {
+  const char* const next = "each sends to the next and receives from the one before, at once";
+  if (c.join.transport != "nccl")
+    return {
+        {"sendrecv", next, 1, measure_links(world, control, LinkPattern::Next, options, begins)},
+        {"alone", "the first and the last send to each other in turn; time of one message", 1,
+         measure_links(world, control, LinkPattern::Alone, options, begins)}};
+  std::vector<NcclTable> by_kind;
+  reinterpret_cast<BenchNccl>(nccl_function("ringsched_bench_nccl"))(
+      world, control, nccl_options(c.join, launch, deadline), options, begins, by_kind);
+  std::vector<Table> out;
+  for (NcclTable& t : by_kind)
+    out.push_back(
+        {t.name, t.name == "sendrecv" ? next : t.name, t.bus_factor, std::move(t.points)});
+  return out;
 }
 
 void run(const BenchLinksCommand& c, ExitCode& code) {
@@ -111,21 +137,17 @@ void run(const BenchLinksCommand& c, ExitCode& code) {
   try {
     if (const std::string differs = disagreement(*world, facts_of(c, *world)); !differs.empty())
       return refuse_together(*world, end, differs, code);
-    std::vector<Table> tables = {
-        {"sendrecv", "each sends to the next and receives from the one before, at once", {}},
-        {"alone", "the first and the last send to each other in turn; time of one message", {}}};
-    for (Table& t : tables)
-      t.points = measure_links(
-          *world, control, &t == tables.data() ? LinkPattern::Next : LinkPattern::Alone, options,
-          [&](std::int64_t bytes) {
-            watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
-          });
+    const std::vector<Table> tables =
+        measured(c, launch, *world, control, options, deadline, [&](std::int64_t bytes) {
+          watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
+        });
     for (const Table& t : tables)
       for (const LinkPoint& p : t.points)
         if (p.wrong > 0) code = 1;
     if (world->rank() == 0)
-      fmt::print("{}", c.format == Format::Json ? json_of(*world, launch, options, tables)
-                                                : text_of(*world, tables));
+      fmt::print("{}", c.format == Format::Json
+                           ? json_of(transport_name(c, *world), *world, launch, options, tables)
+                           : text_of(transport_name(c, *world), *world, tables));
     watchdog.waits("taking leave of the other processes");
     world->leave();
   } catch (...) {
@@ -140,7 +162,7 @@ void add_bench_links_command(CLI::App& program, ExitCode& code) {
   CLI::App* app =
       program.add_subcommand("bench-links", "Measure messages between workers, by size");
   auto command = std::make_shared<BenchLinksCommand>();
-  command->join.add_to(*app);
+  command->join.add_to(*app, true);
   app->add_option("-b,--minbytes", command->least, "the smallest message (8)")->type_name("N");
   app->add_option("-e,--maxbytes", command->most, "the largest (64M)")->type_name("N");
   app->add_option("-f,--stepfactor", command->factor, "from one to the next (4)")->type_name("N");

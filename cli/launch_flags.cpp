@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {
 
@@ -65,11 +66,47 @@ std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds 
 
 }  // namespace
 
-void JoinFlags::add_to(CLI::App& app) {
+void* nccl_function(const char* name) {
+  void* module = ::dlopen("libringsched_nccl.so", RTLD_NOW);
+  if (!module)
+    fail("the nccl transport is not there: {}; install CUDA and NCCL and build again", ::dlerror());
+  void* function = ::dlsym(module, name);
+  if (!function) fail("the nccl transport is not there: {}", ::dlerror());
+  return function;
+}
+
+NcclOptions nccl_options(const JoinFlags& flags, const Launch& launch,
+                         std::chrono::nanoseconds patience) {
+  NcclOptions o;
+  o.place = launch.local_rank;
+  o.ctas = static_cast<int>(parse_count(flags.ctas, "--nccl-ctas"));
+  o.patience = patience;
+  return o;
+}
+
+std::unique_ptr<Transport> transport_of(const JoinFlags& flags, const Launch& launch, World& world,
+                                        const Plan& plan, Control& control,
+                                        std::chrono::nanoseconds patience) {
+  if (flags.transport != "nccl") return world.transport(plan, control);
+  const auto make =
+      reinterpret_cast<MakeNcclTransport>(nccl_function("ringsched_make_nccl_transport"));
+  return std::unique_ptr<Transport>(
+      make(plan, control, world, nccl_options(flags, launch, patience)));
+}
+
+void JoinFlags::add_to(CLI::App& app, bool nccl) {
+  has_nccl = nccl;
+  if (nccl)
+    app.add_option("--nccl-ctas", ctas,
+                   "thread blocks that NCCL may take of a GPU at the most;\n0: as many as it likes "
+                   "(0)")
+        ->type_name("N");
+
   app.add_option("--transport", transport,
                  "what carries messages. local: workers are threads of\nthis process; tcp and mpi: "
                  "they are spread over\nseveral (mpi where mpirun or srun --mpi has started\nthem, "
-                 "tcp where torchrun or flags say so)")
+                 "tcp where torchrun or flags say so)" +
+                     std::string(nccl ? "; nccl: GPUs, one for\neach process" : ""))
       ->type_name("NAME");
   app.add_option("--rank", launch.rank, "the number of this process, where no launcher says it")
       ->type_name("N");
@@ -80,9 +117,14 @@ void JoinFlags::add_to(CLI::App& app) {
 }
 
 void JoinFlags::check() const {
+  const std::int64_t blocks = parse_count(ctas, "--nccl-ctas");
+  if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}, allowed are 0 to 64", ctas);
+  if (blocks > 0 && transport != "nccl") fail("--nccl-ctas goes with --transport nccl");
   for (const char* known : {"", "local", "tcp", "mpi"})
     if (transport == known) return;
-  fail("--transport is '{}', allowed are local, tcp and mpi", transport);
+  if (has_nccl && transport == "nccl") return;
+  fail("--transport is '{}', allowed are local, tcp{} mpi{}", transport, has_nccl ? "," : " and",
+       has_nccl ? " and nccl" : "");
 }
 
 std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,

@@ -5,15 +5,18 @@
 #include <memory>
 #include <string>
 
+#include "ringsched/runtime/nccl_transport.hpp"
 #include "ringsched/runtime/world.hpp"
 
 namespace ringsched {
 
 struct JoinFlags {
   LaunchFlags launch;
-  std::string transport;
+  std::string transport, ctas = "0";
+  bool has_nccl = false;
 
-  void add_to(CLI::App&);
+  // `nccl`: whether that is a transport, too.
+  void add_to(CLI::App&, bool nccl);
   // Empty: what is taken depends on who has started the processes. Throws Error where the name is
   // unknown.
   void check() const;
@@ -22,6 +25,14 @@ struct JoinFlags {
 // Throws Error where that cannot be, RunFailed where the others are not found within `patience`.
 std::unique_ptr<World> world_of(const JoinFlags&, const Launch&, std::chrono::nanoseconds patience,
                                 Control&);
+
+// What carries the messages of a plan between the processes of the world. Throws as world_of().
+std::unique_ptr<Transport> transport_of(const JoinFlags&, const Launch&, World&, const Plan&,
+                                        Control&, std::chrono::nanoseconds patience);
+
+// What is in the module of NCCL under that name. Throws Error where there is none.
+void* nccl_function(const char* name);
+NcclOptions nccl_options(const JoinFlags&, const Launch&, std::chrono::nanoseconds patience);
 
 // For people: "torchrun's RANK and WORLD_SIZE".
 std::string found_by(const Launch&);

@@ -112,7 +112,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   const std::uint32_t workers = plan.problem.workers;
   watchdog.works("making its inputs");
   const Inputs inputs(plan.problem, a.seed, a.inputs);
-  job.transport = world.transport(plan, control);
+  job.transport = transport_of(c.join, launch, world, plan, control, a.deadline);
   std::vector<WorkerId> mine;
   Bytes memory;
   for (std::uint32_t w = 0; w < workers; ++w)
@@ -263,7 +263,7 @@ void add_run_command(CLI::App& program, ExitCode& code) {
                   "a plan file, in place of the flags that describe one")
       ->type_name("");
   command->problem.add_to(*app);
-  command->join.add_to(*app);
+  command->join.add_to(*app, false);
   app->add_flag("--check", command->check, "check the numbers against double precision");
   app->add_option("--check-rows", command->check_rows,
                   "so many rows of each result, at random (all of a\nsmall problem, else 64)")

@@ -66,10 +66,11 @@ class Started:
 
 
 class Processes:
-    """All processes of a run."""
+    """All processes of a run. `stalled`: the longest that a nap while waiting for them took, which is short
+    unless the whole machine stood still."""
 
     def __init__(self, folder):
-        self.folder, self.all = pathlib.Path(folder), []
+        self.folder, self.all, self.stalled = pathlib.Path(folder), [], 0
 
     def start(self, command, env, before=()):
         self.all.append(Started(self.folder, [*before, PROGRAM, *command], env))
@@ -87,9 +88,11 @@ class Processes:
         which = self.all if which is None else which
         ends = time.monotonic() + seconds
         while not all([p.over() for p in which]):
-            if time.monotonic() > ends:
+            before = time.monotonic()
+            if before > ends:
                 return False
             time.sleep(0.005)
+            self.stalled = max(self.stalled, time.monotonic() - before)
         return True
 
     def computing(self, seconds=0.2):

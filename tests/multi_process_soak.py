@@ -67,7 +67,7 @@ class Hosts:
 
 
 def one_run(folder, hosts, chance):
-    """What was wrong; empty if nothing was. And what was done."""
+    """What was wrong; empty if nothing was. What was done. And whether the machine stood still meanwhile."""
     from multi_process_job import Processes, free_port, torchrun_variables
     ranks = chance.choice((2, 3, 4))
     what = chance.choice(("kill", "stop", "cut") if hosts.there else ("kill", "stop"))
@@ -117,7 +117,7 @@ def one_run(folder, hosts, chance):
             hosts.join()
         for file in pathlib.Path(folder).glob(f"t{port}.json"):
             file.unlink()
-    return wrong, told
+    return wrong, told, p.stalled > 1
 
 
 def soak(folder, runs, seed, say):
@@ -125,7 +125,10 @@ def soak(folder, runs, seed, say):
     chance, hosts, failed = random.Random(seed), Hosts(), []
     try:
         for n in range(runs):
-            wrong, told = one_run(folder, hosts, chance)
+            wrong, told, still = one_run(folder, hosts, chance)
+            while wrong and still:
+                say(f"again, as the machine stood still: {told}: {'; '.join(wrong)}")
+                wrong, told, still = one_run(folder, hosts, chance)
             if wrong:
                 failed.append(f"{told}: {'; '.join(wrong)}")
             say(f"{n + 1 - len(failed)} of {n + 1} well; {told}" + (f"\n  WRONG: {'; '.join(wrong)}" if wrong else ""))
