@@ -98,7 +98,7 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
   has_nccl = nccl;
   if (nccl)
     app.add_option("--nccl-ctas", ctas,
-                   "thread blocks that NCCL may take of a GPU at the most;\n0: as many as it likes "
+                   "thread blocks that NCCL may take of a GPU; 0: as\nmany as it likes "
                    "(0)")
         ->type_name("N");
 
@@ -106,7 +106,7 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
                  "what carries messages. local: workers are threads of\nthis process; tcp and mpi: "
                  "they are spread over\nseveral (mpi where mpirun or srun --mpi has started\nthem, "
                  "tcp where torchrun or flags say so)" +
-                     std::string(nccl ? "; nccl: GPUs, one for\neach process" : ""))
+                     std::string(nccl ? ";\nnccl: GPUs, one for each process" : ""))
       ->type_name("NAME");
   app.add_option("--rank", launch.rank, "the number of this process, where no launcher says it")
       ->type_name("N");

@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "clock_fit.hpp"
 #include "ringsched/runtime/device.hpp"
 #include "ringsched/scheduler/builder.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -201,6 +202,11 @@ std::vector<std::int64_t> sizes_of(const LinkBenchOptions& o) {
     if (out.empty() || whole > out.back()) out.push_back(whole);
   }
   return out;
+}
+
+std::uint32_t processes_here(World& world) {
+  const std::vector<std::string> all = world.gather(name_of_clock());
+  return static_cast<std::uint32_t>(std::count(all.begin(), all.end(), all[world.rank()]));
 }
 
 std::vector<LinkPoint> measure_links(World& world, Control& control, LinkPattern kind,

@@ -182,6 +182,7 @@ class TcpTransport final : public Transport {
         continue;
       }
       Peer& peer = peers_.at(rank_of(m.peer));
+      if (!peer.socket) lose(peer, "its connection for messages has closed");
       if (!m.sends)
         peer.out += header(kReady, m.task, 0);
       else if (ready_.erase(m.task.value) > 0)
@@ -198,6 +199,18 @@ class TcpTransport final : public Transport {
     transfers_.erase(key(t.message->task, t.message->sends));
     const std::lock_guard lock(guard_);
     if (--group.open == 0) group.complete.notify_all();
+  }
+
+  // Whoever has all its messages may go. Whether that is so for the others, too, they know.
+  void end(Peer& p) {
+    const bool awaited = errno != 0 || p.into || !p.in.empty() ||
+                         std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& one) {
+                           return rank_of(one.second.message->peer) == p.rank;
+                         });
+    if (awaited) return lose(p, how_lost());
+    p.socket.close();
+    p.out.clear();
+    p.head.clear();
   }
 
   void lose(Peer& p, const std::string& how) {
@@ -218,7 +231,7 @@ class TcpTransport final : public Transport {
         const std::int64_t most = std::min(p.expected, t.contiguous());
         const std::ptrdiff_t got = receive_some(p.socket, reinterpret_cast<char*>(t.place()),
                                                 static_cast<std::size_t>(most));
-        if (got < 0) return lose(p, how_lost());
+        if (got < 0) return end(p);
         if (got == 0) return;
         t.advance(got);
         if ((p.expected -= got) > 0) continue;
@@ -228,7 +241,7 @@ class TcpTransport final : public Transport {
       }
       char part[kHeader];
       const std::ptrdiff_t got = receive_some(p.socket, part, kHeader - p.in.size());
-      if (got < 0) return lose(p, how_lost());
+      if (got < 0) return end(p);
       if (got == 0) return;
       p.in.append(part, static_cast<std::size_t>(got));
       if (p.in.size() == kHeader && !begin(p)) return lose(p, "it sends what cannot be read");

@@ -31,6 +31,9 @@ struct LinkPoint {
 
 std::vector<std::int64_t> sizes_of(const LinkBenchOptions&);
 
+// How many processes of the world are on this machine. Together with all of them.
+std::uint32_t processes_here(World&);
+
 // Together with all processes of the world, a worker each; two threads where there is one process.
 // `begins` is told of each size before it is measured. Throws RunFailed.
 std::vector<LinkPoint> measure_links(World&, Control&, LinkPattern, const LinkBenchOptions&,
