@@ -108,7 +108,7 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
                  "tcp where torchrun or flags say so)" +
                      std::string(nccl ? ";\nnccl: GPUs, one for each process" : ""))
       ->type_name("NAME");
-  app.add_option("--rank", launch.rank, "the number of this process, where no launcher says it")
+  app.add_option("--rank", launch.rank, "the number of this process, if no launcher says it")
       ->type_name("N");
   app.add_option("--ranks", launch.ranks, "how many processes there are")->type_name("N");
   app.add_option("--master", launch.master,

@@ -134,7 +134,7 @@ class Refusals(Runs):
     def test_too_few_come(self):
         p = self.processes()
         p.ranks([0, 2], *problem("-w 4 --tokens 60 --deadline 1"), size=4)
-        self.ends(p, 1, "process 1, 3 did not come to 127.0.0.1:", "within 1.00 s", codes=(FAILED,))
+        self.ends(p, 1, "processes 1, 3 did not come to 127.0.0.1:", "within 1.00 s", codes=(FAILED,))
 
     def test_two_have_one_number(self):
         p, port = self.processes(), free_port()

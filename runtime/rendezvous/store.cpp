@@ -122,7 +122,8 @@ void Store::tick() {
   const std::size_t more = late.size() - std::min(named, late.size());
   const std::uint32_t first = late.front();
   late.resize(late.size() - more);
-  end(first, fmt::format("process {}{} did not come {} within {}", fmt::join(late, ", "),
+  end(first, fmt::format("process{} {}{} did not come {} within {}", late.size() > 1 ? "es" : "",
+                         fmt::join(late, ", "),
                          more > 0 ? fmt::format(" and {} more", more) : "",
                          complete_ ? "to meet the others" : "to " + address_.text(),
                          text_of(options_.patience)));

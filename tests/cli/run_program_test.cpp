@@ -28,6 +28,7 @@ class RunProgram : public ProgramTest {
 TEST_F(RunProgram, SaysAtLengthWhatItAlwaysSaid) {
   expect_golden("run_help.txt", run("run --help").out);
   expect_golden("calibrate_help.txt", run("calibrate --help").out);
+  expect_golden("bench_links_help.txt", run("bench-links --help").out);
 }
 
 TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
@@ -101,6 +102,26 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("calibrate -o gone/my.toml", "no folder gone");
   expect_refused("calibrate", "--output is required");
   expect_refused("calibrate --backend tpu -o my.toml", "allowed is cpu");
+}
+
+TEST_F(RunProgram, MeasuresMessagesBySize) {
+  const Outcome text = run("bench-links -b 1 -e 64K -f 16 -n 3 -w 1");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out,
+              HasSubstr("# local, 1 process, workers as threads: each sends to the next"));
+  EXPECT_THAT(text.out, HasSubstr("#        size        time     algbw     busbw    #wrong\n"));
+  EXPECT_THAT(text.out, HasSubstr("\n        65536"));
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 2 * (3 + 5) + 1);
+  const Outcome json = run("bench-links -b 100 -e 100 -n 2 --format json");
+  EXPECT_EQ(json.code, 0) << json.err;
+  for (const char* key : {"\"transport\": \"local\"", "\"sendrecv\": [", "\"alone\": [",
+                          "\"bytes\": 100", "\"time_us\"", "\"wrong\": 0"})
+    EXPECT_THAT(json.out, HasSubstr(key));
+  expect_refused("bench-links -b 8 -e 4", "less than --minbytes");
+  expect_refused("bench-links -f 1", "allowed are 2");
+  expect_refused("bench-links -n 0", "allowed are 1");
+  expect_refused("bench-links --nccl-ctas 2", "goes with --transport nccl");
+  expect_refused("bench-links --transport pigeon", "allowed are local, tcp, mpi and nccl");
 }
 
 TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {

@@ -186,9 +186,9 @@ TEST_F(Meeting, WhoComesLaterIsRefusedAndTheRunGoesOn) {
 TEST_F(Meeting, WhoDoesNotComeIsNamed) {
   open(4, "", 700ms);
   auto zero = joins(options(0, 4)), two = joins(options(2, 4));
-  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: process 1, 3 did not come to 127.0.0.1:"),
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: processes 1, 3 did not come to 127.0.0.1:"),
                                 HasSubstr("within 700 ms")));
-  EXPECT_THAT(two.get(), HasSubstr("process 1, 3"));
+  EXPECT_THAT(two.get(), HasSubstr("processes 1, 3"));
 }
 
 TEST_F(Meeting, WhoDoesNotComeToARoundIsNamed) {
