@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <sstream>
 
 namespace ringsched {
 namespace {
@@ -103,6 +106,23 @@ TEST(Frame, NoSpoiledBytesTakeMoreThanTheyAre) {
       ASSERT_EQ(sum, p.frame.body.size());
     }
   }
+}
+
+// What tests/fuzz/store_frame_fuzz.cpp began with and what it found.
+TEST(Frame, OfTheFuzzCorpusIsReadOrRefusedInOneLine) {
+  std::size_t files = 0, good = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(RINGSCHED_FUZZ_CORPUS "/store_frame")) {
+    std::ostringstream text;
+    text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    ++files;
+    const std::string bytes = text.str();
+    const ParsedFrame p = parse_frame(bytes, 4096);
+    EXPECT_EQ(p.why.find('\n'), p.why.npos) << entry.path();
+    good += p.outcome == Outcome::Good ? 1 : 0;
+  }
+  EXPECT_GE(files, 6u);
+  EXPECT_GE(good, 4u);
 }
 
 }  // namespace
