@@ -92,13 +92,15 @@ std::string json_of(const std::string& transport, const World& world, const Laun
 }
 
 Facts facts_of(const BenchLinksCommand& c, const World& world) {
-  return {{"the version", RINGSCHED_VERSION},
-          {"the transport", transport_name(c, world)},
-          {"--minbytes", c.least},
-          {"--maxbytes", c.most},
-          {"--stepfactor", c.factor},
-          {"--iters", c.rounds},
-          {"--warmup_iters", c.warm_up}};
+  Facts facts = {{"the version", RINGSCHED_VERSION},
+                 {"the transport", transport_name(c, world)},
+                 {"--minbytes", c.least},
+                 {"--maxbytes", c.most},
+                 {"--stepfactor", c.factor},
+                 {"--iters", c.rounds},
+                 {"--warmup_iters", c.warm_up}};
+  if (c.join.transport == "nccl") facts.emplace_back("the version of NCCL", nccl_version());
+  return facts;
 }
 
 std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, World& world,

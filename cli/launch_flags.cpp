@@ -75,6 +75,12 @@ void* nccl_function(const char* name) {
   return function;
 }
 
+std::string nccl_version() {
+  std::string text;
+  reinterpret_cast<NcclVersion>(nccl_function("ringsched_nccl_version"))(text);
+  return text;
+}
+
 NcclOptions nccl_options(const JoinFlags& flags, const Launch& launch,
                          std::chrono::nanoseconds patience) {
   NcclOptions o;

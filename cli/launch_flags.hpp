@@ -32,6 +32,7 @@ std::unique_ptr<Transport> transport_of(const JoinFlags&, const Launch&, World&,
 
 // What is in the module of NCCL under that name. Throws Error where there is none.
 void* nccl_function(const char* name);
+std::string nccl_version();  // throws RunFailed where it is older than what this was built against
 NcclOptions nccl_options(const JoinFlags&, const Launch&, std::chrono::nanoseconds patience);
 
 // For people: "torchrun's RANK and WORLD_SIZE".

@@ -15,7 +15,7 @@ import unittest
 
 from mpi_job import PROGRAM, Case, execute, flags
 from multi_process_job import Processes, free_port, torchrun_variables
-from multi_process_soak import soak
+from multi_process_soak import Hosts, soak
 
 SCHEDULES = ("ring", "striped", "zigzag", "balanced", "balanced-split")
 FAILED, BAD = 3, 2
@@ -92,6 +92,24 @@ class Numbers(Runs):
                                                              f"127.0.0.1:{free_port()}")))
         self.assertEqual(code, 0, err)
         self.assertEqual([json.loads(out)[key] for key in ("transport", "processes", "launcher")], ["tcp", 3, "mpirun"])
+
+    def test_across_hosts(self):
+        hosts = Hosts()
+        if not hosts.there:
+            self.skipTest("network namespaces need root and ip (Debian: iproute2)")
+        self.addCleanup(hosts.close)
+        for schedule in ("zigzag", "balanced"):
+            p, port = self.processes(), free_port()
+            for rank in range(4):
+                p.start(problem(f"-s {schedule} -w 6 --tokens 200 --pass both --check --format json"),
+                        {**torchrun_variables(rank, 4, port, "10.78.0.1"), "RINGSCHED_SECRET": "s"}, hosts.inside(rank // 2))
+            got = json.loads(self.good(p))
+            self.assertEqual(len(got["check"]), 5)
+            self.assertTrue(all(one["holds"] for one in got["check"]), got["check"])
+        code, _, err = execute([*hosts.inside(1), PROGRAM, *problem("-w 2 --tokens 60 --deadline 1 --rank 1 --ranks 2 --master "
+                                                                    "10.78.0.9:29500")])  # nobody has that address
+        self.assertEqual(code, FAILED)
+        self.assertIn("process 0 was not found at 10.78.0.9:29500 within 1.00 s", err)
 
     def test_clocks_that_differ(self):
         apart = [shutil.which("unshare") or "unshare", "--time", "--monotonic", "3600", "--fork", "--kill-child"]
