@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,11 +12,15 @@
 #include "calibrate_profile.hpp"
 #include "commands.hpp"
 #include "cuda_module.hpp"
+#include "launch_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/runtime/calibrate.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "ringsched/simulator/machine.hpp"
+#include "run_ending.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -22,6 +28,8 @@ namespace ringsched {
 namespace {
 
 struct CalibrateCommand {
+  JoinFlags join;
+  std::string deadline = "600";
   std::string backend = "cpu", output, name, cores = "0", workers = "1", heads, kv_heads, most,
               head_dims, dtypes;
 };
@@ -94,49 +102,122 @@ void write(const CalibrateCommand& c, const std::string& text) {
   write_text(text, c.output);
 }
 
+MeasuredLinks measured_links(World& world, Control& control, Watchdog& watchdog) {
+  const auto measured = [&](LinkPattern pattern, const LinkBenchOptions& o) {
+    return measure_links(world, control, pattern, o, [&](std::int64_t bytes) {
+      watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
+    });
+  };
+  MeasuredLinks out;
+  out.processes = world.size();
+  out.transport = world.name();
+  out.latency_us = measured(LinkPattern::Alone, {1, 1, 2, 200, 20})[0].us;
+  double longest = out.latency_us;  // a longer message does not arrive sooner
+  for (const LinkPoint& p : measured(LinkPattern::Alone, {16 << 10, 16 << 20, 4, 20, 3})) {
+    longest = std::max(1.01 * longest, p.us);
+    out.messages.push_back({p.bytes, static_cast<double>(p.bytes) / longest / 1e3});
+    out.gb_per_s = std::max(out.gb_per_s, 1.01 * out.messages.back().gb_per_s);
+  }
+  return out;
+}
+
+// Called with what is measured and how much of all is done.
+using MeasureProgress = std::function<void(const std::string&, double)>;
+
+CpuFigures measured_cpu(const CalibrationOptions& options, const MeasureProgress& progress) {
+  const CpuFigures figures = measure_cpu(options, progress);
+  progress("", 1);
+  return figures;
+}
+
+void write(const CalibrateCommand& c, const CpuFigures& figures, const MeasuredLinks& links) {
+  write(c, profile(figures, links, c.name.empty() ? "this-cpu" : c.name));
+  summary(figures);
+  if (links.processes > 1)
+    fmt::print("between processes, by {}: {} GB/s, a message {} us and more\n", links.transport,
+               figure(links.gb_per_s), figure(links.latency_us));
+}
+
+// In several processes: each measures its share of the cores, and then all their links.
+void run_together(const CalibrateCommand& c, const Launch& launch, CalibrationOptions options,
+                  std::chrono::seconds deadline, const MeasureProgress& progress) {
+  Control control;
+  const Interruptible interruptible(control);
+  End end(control, launch);
+  Watchdog watchdog(control, end, deadline);
+  watchdog.waits("looking for the other processes");
+  const std::unique_ptr<World> world = world_of(c.join, launch, deadline, control);
+  end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
+  try {
+    // At the same time, as in a run.
+    if (options.cores == 0) options.cores = std::max(1u, usable_cores() / processes_here(*world));
+    watchdog.works("measuring its cores");
+    const MeasureProgress silent = [](const std::string&, double) {};
+    const CpuFigures figures = measured_cpu(options, world->rank() == 0 ? progress : silent);
+    const MeasuredLinks links = measured_links(*world, control, watchdog);
+    if (world->rank() == 0) {
+      write(c, figures, links);
+      fmt::print("\nprofile    {}\n", c.output);
+    }
+    watchdog.waits("taking leave of the other processes");
+    world->leave();
+  } catch (...) {
+    give_up(*world, control, end);
+  }
+  end.finally({});
+}
+
+void run_cuda(const CalibrateCommand& c, const MeasureProgress& progress) {
+  CudaCalibration options;
+  options.workers = static_cast<std::uint32_t>(count(c.workers, "--workers", 1, 64));
+  apply(c, options.most_tokens, options);
+  if (!c.heads.empty())
+    options.heads = static_cast<std::uint32_t>(count(c.heads, "--heads", 1, kMaxHeads));
+  if (!c.kv_heads.empty())
+    options.kv_heads = static_cast<std::uint32_t>(count(c.kv_heads, "--kv-heads", 1, kMaxHeads));
+  if (options.heads % options.kv_heads != 0)
+    fail("--heads {} is no multiple of --kv-heads {}", options.heads, options.kv_heads);
+  for (const std::uint32_t dim : options.head_dims)
+    if (dim > 256) fail("--head-dim is {}, allowed on a GPU are 1 to 256", dim);
+  const auto measure = reinterpret_cast<MeasureCuda>(cuda_function("ringsched_measure_cuda"));
+  CudaFigures figures;
+  measure(options, progress, figures);
+  progress("", 1);
+  write(c, profile(figures, c.name.empty() ? "this-gpu" : c.name));
+  summary(figures);
+}
+
 void run(const CalibrateCommand& c) {
   const bool cuda = c.backend == "cuda";
   if (c.backend != "cpu" && !cuda) fail("--backend is '{}', allowed are cpu and cuda", c.backend);
   if (!c.output.ends_with(".toml"))
     fail("--output {}: a profile is a file that ends in .toml", c.output);
   check_output(c.output, "--output");
-  const std::int64_t cores = count(c.cores, "--cores", 0, 4096);
-  const std::int64_t workers = count(c.workers, "--workers", 1, 64);
-  if (cuda && cores > 0) fail("--cores is for --backend cpu");
-  if (!cuda && workers > 1) fail("--workers is for --backend cuda");
+  CalibrationOptions options;
+  options.cores = static_cast<unsigned>(count(c.cores, "--cores", 0, 4096));
+  if (cuda && options.cores > 0) fail("--cores is for --backend cpu");
+  if (!cuda && c.workers != "1") fail("--workers is for --backend cuda");
   if (!cuda && !(c.heads.empty() && c.kv_heads.empty()))
     fail("--heads and --kv-heads are for --backend cuda");
+  c.join.check();
+  const std::chrono::seconds deadline{count(c.deadline, "--deadline", 1, 1'000'000)};
+  const Launch launch = launched_by(c.join.launch);
+  if (cuda && launch.size > 1)
+    fail("--backend cuda is calibrated by one process, and {} were started", launch.size);
   const bool watched = isatty(STDERR_FILENO) != 0;
-  const auto progress = [&](const std::string& what, double done) {
-    if (watched) std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
+  const MeasureProgress progress = [&](const std::string& what, double done) {
+    if (!watched) return;
+    if (done < 1)
+      std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
+    else
+      std::fprintf(stderr, "\r\033[K");
   };
-  const std::string name = !c.name.empty() ? c.name : cuda ? "this-gpu" : "this-cpu";
-  if (cuda) {
-    CudaCalibration options;
-    options.workers = static_cast<std::uint32_t>(workers);
+  if (!cuda) {
     apply(c, options.most_tokens, options);
-    if (!c.heads.empty())
-      options.heads = static_cast<std::uint32_t>(count(c.heads, "--heads", 1, kMaxHeads));
-    if (!c.kv_heads.empty())
-      options.kv_heads = static_cast<std::uint32_t>(count(c.kv_heads, "--kv-heads", 1, kMaxHeads));
-    if (options.heads % options.kv_heads != 0)
-      fail("--heads {} is no multiple of --kv-heads {}", options.heads, options.kv_heads);
-    for (const std::uint32_t dim : options.head_dims)
-      if (dim > 256) fail("--head-dim is {}, allowed on a GPU are 1 to 256", dim);
-    const auto measure = reinterpret_cast<MeasureCuda>(cuda_function("ringsched_measure_cuda"));
-    CudaFigures figures;
-    measure(options, progress, figures);
-    if (watched) std::fprintf(stderr, "\r\033[K");
-    write(c, profile(figures, name));
-    summary(figures);
+    if (launch.size > 1) return run_together(c, launch, options, deadline, progress);
+    write(c, measured_cpu(options, progress), {});
   } else {
-    CalibrationOptions options;
-    options.cores = static_cast<unsigned>(cores);
-    apply(c, options.most_tokens, options);
-    const CpuFigures figures = measure_cpu(options, progress);
-    if (watched) std::fprintf(stderr, "\r\033[K");
-    write(c, profile(figures, name));
-    summary(figures);
+    run_cuda(c, progress);
   }
   fmt::print("\nprofile    {}\n", c.output);
 }
@@ -166,6 +247,9 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
       ->type_name("LIST");
   app->add_option("--most-tokens", command->most, "of the largest tile (4K; cuda: 16K)")
       ->type_name("N");
+  command->join.add_to(*app, false);
+  app->add_option("--deadline", command->deadline, "seconds to wait for other processes (600)")
+      ->type_name("SECONDS");
   app->callback([command] { run(*command); });
 }
 

@@ -71,23 +71,30 @@ std::string kernels(const std::vector<MeasuredKernel>& measured, const std::stri
 
 std::string figure(double x) { return fmt::format("{:.4g}", x); }
 
-std::string profile(const CpuFigures& f, const std::string& name) {
+std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
   const std::string source = measured_on("all cores at work");
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"
-      "summary = \"{} of {}, {}; workers are threads\"\n\n"
-      "[devices]\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = true\n"
+      "summary = \"{} of {}, {}; workers are threads{}\"\n\n"
+      "[devices]\nnodes = {}\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = true\n"
       "source = \"the cores that the system gives\"\n\n"
       "[memory]\ngb_per_s = {}\nsource = \"a merge on each core, {}\"\n\n"
       "[launch]\nus = {}\nsource = \"from task to task, {}\"\n\n",
-      escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions, f.cores,
-      figure(f.memory_gb_per_s), source, figure(f.task_us), source);
+      escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions,
+      links.processes > 1 ? fmt::format(" of {} processes", links.processes) : "", links.processes,
+      f.cores, figure(f.memory_gb_per_s), source, figure(f.task_us), source);
   out += "[communication]\ncores = 1\nsource = \"the receiving thread copies\"\n\n";
   out += fmt::format(
       "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"
       "source = \"copies on all cores; messages between two threads, {}\"\n\n",
       figure(f.copy_gb_per_s), figure(f.latency_us), messages(f.messages), source);
+  if (links.processes > 1)
+    out += fmt::format(
+        "[network]\nnics = 1\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"
+        "source = \"one message between the first and the last process, by {}, {}\"\n\n",
+        figure(links.gb_per_s), figure(links.latency_us), messages(links.messages), links.transport,
+        source);
   out += fmt::format(
       "[software]\nmerge_bytes = {}\nreduce_bytes = {}\nprepare_bytes = {}\noutput_bytes = 0\n"
       "source = \"times of those tasks at the rate above, {}\"\n",

@@ -8,7 +8,15 @@
 
 namespace ringsched {
 
-std::string profile(const CpuFigures&, const std::string& name);
+// Between processes: each is a node of the profile, with the cores that it has for itself.
+struct MeasuredLinks {
+  std::uint32_t processes = 1;
+  std::string transport = {};
+  double latency_us = 0, gb_per_s = 0;
+  std::vector<MeasuredMessage> messages = {};
+};
+
+std::string profile(const CpuFigures&, const MeasuredLinks&, const std::string& name);
 std::string profile(const CudaFigures&, const std::string& name);
 
 // As short as it may be without losing more than measuring loses anyway.

@@ -14,6 +14,7 @@ void add_verify_command(CLI::App& program, ExitCode& code);
 void add_machines_command(CLI::App& program, ExitCode& code);
 void add_simulate_command(CLI::App& program, ExitCode& code);
 void add_run_command(CLI::App& program, ExitCode& code);
+void add_bench_links_command(CLI::App& program, ExitCode& code);
 void add_calibrate_command(CLI::App& program, ExitCode& code);
 void add_sweep_command(CLI::App& program, ExitCode& code);
 void add_compare_command(CLI::App& program, ExitCode& code);

@@ -6,6 +6,9 @@
 #include "commands.hpp"
 #include "machine_flags.hpp"
 #include "ringsched/scheduler/compare.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -79,6 +82,10 @@ ExitCode run(const CompareCommand& command) {
       command.tolerance.empty() ? -1 : parse_share(command.tolerance, "--tolerance", 1000);
   const Timeline t[2] = {read_timeline_file(command.files[0]),
                          read_timeline_file(command.files[1])};
+  for (const int i : {0, 1})
+    if (!t[i].incomplete.empty())
+      fail("{}: this run did not come to its end, so its times compare with nothing: {}",
+           shown_path(command.files[i]), printable(t[i].incomplete, 200));
   const Comparison c = compare(t[0], t[1]);
   if (command.format == Format::Text) {
     print_text(t, c);

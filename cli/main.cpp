@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   add_simulate_command(program, code);
   add_run_command(program, code);
   add_calibrate_command(program, code);
+  add_bench_links_command(program, code);
   add_sweep_command(program, code);
   add_compare_command(program, code);
   add_render_command(program, code);

@@ -75,6 +75,10 @@ std::string measurement_text(const Measurement& m) {
     out += fmt::format("(the middle one of {} runs, which took {} to {})\n", m.makespans.size(),
                        duration(*least), duration(*most));
   }
+  if (m.clock_error.count() > 0)
+    out += fmt::format(
+        "(clocks of the processes agree within {}; drift of up to {:.2g} ppm is taken out)\n",
+        duration({1000 * m.clock_error.count()}), 1e6 * m.clock_drift);
   out += "\n" + worker_table(t);
   if (!m.checked.empty()) out += "\n" + check_table(m.checked);
   return out;
@@ -103,6 +107,14 @@ std::string measurement_json(const Measurement& m) {
   std::string all;
   for (const Picoseconds x : m.makespans) all += (all.empty() ? "" : ", ") + microseconds(x);
   field("runs_us", "[" + all + "]");
+  field("transport", fmt::format("\"{}\"", m.transport));
+  field("processes", fmt::format("{}", m.launch.size));
+  if (!m.launch.launcher.empty()) {
+    field("launcher", fmt::format("\"{}\"", escaped(m.launch.launcher)));
+    field("launched_by", fmt::format("\"{}\"", escaped(m.launch.found)));
+  }
+  field("clock_error_us", number(static_cast<double>(m.clock_error.count()) / 1e3));
+  field("clock_drift_ppm", number(1e6 * m.clock_drift));
   if (m.prediction) {
     const Report& p = m.prediction->report;
     field("predicted",

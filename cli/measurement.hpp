@@ -7,6 +7,7 @@
 
 #include "prediction.hpp"
 #include "ringsched/runtime/check.hpp"
+#include "ringsched/runtime/world.hpp"
 #include "ringsched/scheduler/timeline.hpp"
 
 namespace ringsched {
@@ -21,6 +22,10 @@ struct Measurement {
   std::vector<CheckedResults> checked;  // empty: not asked for
   const Prediction* prediction = nullptr;
   std::string kernels = {};  // "36 attends by cuDNN"; empty: there is but one kind
+  Launch launch{};
+  std::string transport{};
+  std::chrono::nanoseconds clock_error = {};  // between processes; 0: they share a clock
+  double clock_drift = 0;                     // that was taken out, per second
 
   bool holds() const;
 };

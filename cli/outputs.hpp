@@ -22,6 +22,7 @@ class OutputFlags {
  public:
   void add_to(CLI::App& command);
   bool any() const;
+  const std::string& timeline() const { return timeline_; }
   // Before any work is done. Throws Error where a name says nothing, or is one of `inputs`.
   OutputKinds check(std::vector<std::string> inputs) const;
   // The last of the timelines is the run; the chart shows one before it beside it. Says what was

@@ -116,6 +116,9 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
         fmt::print("{}{}: {} on {}, {}\n", i > 0 ? "\n" : "", printable(c.files[i]),
                    printable(t.schedule), printable(t.machine), duration(t.makespan()));
       fmt::print("{}", terminal_chart(t));
+      if (!t.incomplete.empty())
+        fmt::print("INCOMPLETE, {} of {} tasks did not end: {}\n", t.unfinished.size(),
+                   t.tasks.size(), printable(t.incomplete, 300));
     }
     return;
   }

@@ -13,18 +13,30 @@ void BackendFlags::add_to(CLI::App& app) {
   app.add_flag("--graph", graph, "cuda: capture the run once as a graph, and launch\nthat");
 }
 
-void BackendFlags::check() const {
+void BackendFlags::check(const std::string& transport) const {
   if (name != "cpu" && name != "cuda") fail("--backend is '{}', allowed are cpu and cuda", name);
   if (graph && name != "cuda") fail("--graph is for --backend cuda");
+  if (transport == "nccl" && name != "cuda")
+    fail("--transport nccl moves tensors of GPUs, and goes with --backend cuda");
+  if ((transport == "tcp" || transport == "mpi") && name == "cuda")
+    fail("--transport {} moves tensors of CPUs; between GPUs of several processes it is nccl",
+         transport);
 }
 
-RunBackend::RunBackend(const BackendFlags& flags, const Plan& plan,
-                       const std::vector<WorkerId>& mine, Control& control, const World& world,
-                       const CudaOptions& options)
-    : plan_(plan), control_(control), finite_(options.check_finite) {
+RunBackend::RunBackend(const BackendFlags& flags, const JoinFlags& join, const Launch& launch,
+                       const Plan& plan, const std::vector<WorkerId>& mine, Control& control,
+                       World& world, CudaOptions options)
+    : join_(join),
+      launch_(launch),
+      plan_(plan),
+      control_(control),
+      world_(world),
+      finite_(options.check_finite) {
   if (flags.name == "cuda") {
-    if (world.size() > 1)
-      fail("--backend cuda runs in one process, and {} were started", world.size());
+    if (world.size() > 1) {
+      options.gpu = static_cast<int>(launch.local_rank);
+      options.shared_clock = true;
+    }
     const auto make =
         reinterpret_cast<MakeCudaBackend>(cuda_function("ringsched_make_cuda_backend"));
     cuda_.reset(make(plan, mine, control, options));
@@ -38,16 +50,21 @@ std::unique_ptr<Device> RunBackend::device(WorkerId w) {
   return cuda_ ? cuda_->device(w) : make_cpu_device(plan_, w, control_, {finite_, gate_});
 }
 
-std::unique_ptr<Transport> RunBackend::transport(World& world) {
-  return cuda_ ? cuda_->transport() : world.transport(plan_, control_);
+std::unique_ptr<Transport> RunBackend::transport(std::chrono::nanoseconds patience) {
+  if (cuda_ && world_.size() == 1 && join_.transport != "nccl") return cuda_->transport();
+  JoinFlags join = join_;
+  if (cuda_) join.transport = "nccl";
+  return transport_of(join, launch_, world_, plan_, control_, patience);
 }
 
-std::string RunBackend::where(const World& world) const {
-  if (cuda_) return cuda_->where();
-  return fmt::format(
-      "this machine: {}, {}; {} {}", counted(usable_cores(), "core"),
-      cpu_instructions(plan_.problem.dtype), counted(plan_.problem.workers, "worker"),
-      world.size() == 1 ? "as threads" : fmt::format("in {} processes, through MPI", world.size()));
+std::string RunBackend::where() const {
+  const std::string processes = fmt::format("in {} processes by {}, as {} say", world_.size(),
+                                            cuda_ ? "nccl" : world_.name(), found_by(launch_));
+  if (cuda_) return cuda_->where() + (world_.size() == 1 ? "" : ", " + processes);
+  return fmt::format("this machine: {}, {}; {} {}", counted(usable_cores(), "core"),
+                     cpu_instructions(plan_.problem.dtype),
+                     counted(plan_.problem.workers, "worker"),
+                     world_.size() == 1 ? "as threads" : processes);
 }
 
 }  // namespace ringsched

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch_flags.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/cuda_backend.hpp"
 #include "ringsched/runtime/world.hpp"
@@ -17,23 +18,26 @@ struct BackendFlags {
   bool graph = false;
 
   void add_to(CLI::App&);
-  void check() const;  // throws Error
+  void check(const std::string& transport) const;  // throws Error
 };
 
 class RunBackend {
  public:
-  // For these workers of the plan; plan and control are kept by reference.
-  RunBackend(const BackendFlags&, const Plan&, const std::vector<WorkerId>& mine, Control&,
-             const World&, const CudaOptions&);
+  // For these workers of the plan. All is kept by reference.
+  RunBackend(const BackendFlags&, const JoinFlags&, const Launch&, const Plan&,
+             const std::vector<WorkerId>& mine, Control&, World&, CudaOptions);
 
   std::unique_ptr<Device> device(WorkerId);
-  std::unique_ptr<Transport> transport(World&);
-  std::string where(const World&) const;
+  std::unique_ptr<Transport> transport(std::chrono::nanoseconds patience);
+  std::string where() const;
   std::string kernels() const { return cuda_ ? cuda_->kernels() : ""; }
 
  private:
+  const JoinFlags& join_;
+  const Launch& launch_;
   const Plan& plan_;
   Control& control_;
+  World& world_;
   const bool finite_;
   std::shared_ptr<CoreGate> gate_;
   std::unique_ptr<CudaBackend> cuda_;  // none: the CPU

@@ -6,10 +6,12 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "launch_flags.hpp"
 #include "machine_flags.hpp"
 #include "measurement.hpp"
 #include "outputs.hpp"
 #include "problem_flags.hpp"
+#include "ringsched/runtime/agreement.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/execution.hpp"
 #include "ringsched/runtime/world.hpp"
@@ -18,6 +20,7 @@
 #include "ringsched/simulator/predicted_timeline.hpp"
 #include "run_backend.hpp"
 #include "run_ending.hpp"
+#include "run_remains.hpp"
 #include "run_world.hpp"
 #include "stage.hpp"
 #include "terminal.hpp"
@@ -29,13 +32,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kBadInput = 2;  // as in main.cpp
-
 struct RunCommand {
   ProblemFlags problem;
   MachineFlags machine;
+  JoinFlags join;
   BackendFlags backend;
-  std::string plan_file, transport, repeat = "3", deadline = "600", inputs = "normal", seed = "1";
+  std::string plan_file, repeat = "3", deadline = "600", inputs = "normal", seed = "1";
   std::string check_rows = "0";
   OutputFlags outputs;
   bool check = false, finite = false, no_chart = false;
@@ -47,6 +49,25 @@ std::int64_t count(const std::string& text, const char* flag, std::int64_t least
   const std::int64_t n = parse_count(text, flag);
   if (n < least || n > most) fail("{} is {}, allowed are {} to {}", flag, text, least, most);
   return n;
+}
+
+// What all processes must have alike, the most telling first.
+Facts facts_of(const RunCommand& c, const Plan& plan, const World& world) {
+  const Problem& p = plan.problem;
+  const bool nccl = c.backend.name == "cuda" && world.size() > 1;
+  return {{"the version", RINGSCHED_VERSION},
+          {"the version of NCCL", nccl ? nccl_version() : "none"},
+          {"the transport", world.name()},
+          {"the device", c.backend.name},
+          {"the dtype", std::string(to_text(p.dtype))},
+          {"the problem", described(p)},
+          {"the workers", std::to_string(p.workers)},
+          {"the schedule", plan.schedule},
+          {"the plan's hash", plan_hash(plan)},
+          {"--inputs", c.inputs},
+          {"--seed", c.seed},
+          {"--repeat", c.repeat},
+          {"--check", c.check ? c.check_rows + " rows" : "no"}};
 }
 
 struct Asked {
@@ -64,16 +85,25 @@ Asked asked(const RunCommand& c) {
   a.rows = count(c.check_rows, "--check-rows", 0, 1'000'000'000);
   a.inputs = parse_input_kind(c.inputs);
   a.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
-  c.backend.check();
+  c.join.check();
+  c.backend.check(c.join.transport);
   a.kinds = c.outputs.check({c.plan_file});
   if (a.rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   return a;
 }
 
+// What a run consists of: it is asked for its remains when it fails, so it outlives its failure.
+struct Job {
+  std::unique_ptr<RunBackend> backend;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Execution> execution;
+  std::unique_ptr<Remains> remains;
+};
+
 void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
-             const Prediction* prediction, World& world, Control& control, Watchdog& watchdog,
-             const End& end, ExitCode& code) {
+             const Prediction* prediction, World& world, const Launch& launch, Control& control,
+             Watchdog& watchdog, End& end, Job& job, ExitCode& code) {
   const Plan& plan = proved.plan;
   const std::uint32_t workers = plan.problem.workers;
   watchdog.works("making its inputs");
@@ -87,14 +117,16 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   options.graph = c.backend.graph;
   options.seed = a.seed;
   options.inputs = a.inputs;
-  RunBackend backend(c.backend, plan, mine, control, world, options);
-  const std::unique_ptr<Transport> transport = backend.transport(world);
-  std::unique_ptr<Execution> execution;
+  job.backend =
+      std::make_unique<RunBackend>(c.backend, c.join, launch, plan, mine, control, world, options);
+  RunBackend& backend = *job.backend;
+  job.transport = backend.transport(a.deadline);
+  std::unique_ptr<Execution>& execution = job.execution;
   {
     const Stage stage("making the inputs",
                       plan.problem.tokens.value * plan.problem.heads > 100'000);
     execution = std::make_unique<Execution>(
-        plan, mine, [&](WorkerId w) { return backend.device(w); }, *transport, control,
+        plan, mine, [&](WorkerId w) { return backend.device(w); }, *job.transport, control,
         [&](const InitialTensor& t, std::span<std::byte> out) {
           if (t.kind == TensorKind::Partial)
             fill_forward_result(plan, inputs, t, out);
@@ -103,10 +135,18 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
         });
   }
   for (const Bytes b : execution->memory().size) memory = std::max(memory, b);
+  execution->name_processes([&world, workers](WorkerId w) { return world.rank_of(w, workers); });
   const auto hung = [&](const std::string& why) { end.now(why); };
+  job.remains = std::make_unique<Remains>(world, plan, c.outputs.timeline());
+  end.finally([&job](const std::string& why) { job.remains->leave(why); });
   watchdog.waits("waiting for the other processes");
-  const std::chrono::nanoseconds offset = world.clock_offset();
+  ClockLine clock;
+  clock.after = world.read_clock();
   std::vector<Timeline> runs;
+  Measurement m{proved, backend.where(), {}, {}, {}, memory, {}, prediction};
+  m.launch = launch;
+  m.launch.size = world.size();
+  m.transport = world.name();
   for (std::int64_t r = 0; r < a.repeats; ++r) {
     const Stage stage(fmt::format("run {} of {}", r + 1, a.repeats), world.rank() == 0);
     watchdog.waits("waiting for the other processes");
@@ -115,12 +155,18 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
         (Clock::now().time_since_epoch() + execution->lead() + 10ms * (world.size() > 1)).count();
     const std::string agreed = world.gather(std::to_string(begin))[0];
     watchdog.runs();
-    const Clock::time_point zero{Clock::duration(std::stoll(agreed)) - offset};
-    execution->run(zero, a.deadline, hung);
+    clock.before = clock.after;
+    const std::int64_t zero = std::stoll(agreed) - clock.before.offset;
+    job.remains->run_of(*execution, Clock::time_point{Clock::duration(zero)});
+    execution->run(Clock::time_point{Clock::duration(zero)}, a.deadline, hung);
     Timeline t = timeline_of(plan, TimelineSource::Measured, "this machine");
     execution->add_times(t);
     watchdog.waits("waiting for the times of the other processes");
-    runs.push_back(joined(world, plan, t));
+    clock.after = world.read_clock();
+    Joined all = joined(world, plan, t, clock, zero);
+    runs.push_back(std::move(all.timeline));
+    m.clock_error = std::max(m.clock_error, all.clock_error);
+    m.clock_drift = std::max(m.clock_drift, all.clock_drift);
   }
   std::vector<CheckedResults> numbers;
   if (c.check) {
@@ -128,7 +174,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
     execution->fetch_results();
     numbers = checked(world, watchdog, plan, inputs, *execution, {a.rows, a.seed});
   }
-  Measurement m{proved, backend.where(world), {}, {}, {}, memory, std::move(numbers), prediction};
+  m.checked = std::move(numbers);
   m.kernels = backend.kernels();
   for (const Timeline& t : runs) m.makespans.push_back(t.makespan());
   std::sort(runs.begin(), runs.end(),
@@ -158,37 +204,49 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   if (!written.empty()) fmt::print("\n{}", written);
 }
 
-void run(const RunCommand& c, ExitCode& code) {
-  const Asked a = asked(c);
+void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& launch,
+            Control& control, Watchdog& watchdog, End& end, ExitCode& code) {
+  watchdog.works("proving its plan");
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const std::uint32_t workers = proved.plan.problem.workers;
   std::unique_ptr<Prediction> prediction;
   if (c.machine.given())
     prediction = std::make_unique<Prediction>(predict(
         proved, {c.machine.machine(), c.machine.conditions(workers)}, c.machine.diagonal()));
+  watchdog.waits("waiting for the plans of the other processes");
+  std::string wrong = disagreement(world, facts_of(c, proved.plan, world));
+  if (wrong.empty() && world.size() > workers)
+    wrong = fmt::format("{} processes for {}: at most one process for each worker", world.size(),
+                        counted(workers, "worker"));
+  if (!wrong.empty()) return refuse_together(world, end, wrong, code);
+  Job job;
+  try {
+    measure(c, a, proved, prediction.get(), world, launch, control, watchdog, end, job, code);
+    watchdog.waits("taking leave of the other processes");
+    world.leave();
+  } catch (...) {
+    give_up(world, control, end);  // while the job is there to say what is left of it
+  }
+  end.finally({});
+}
 
-  const Launch launch = launched_by();
+void run(const RunCommand& c, ExitCode& code) {
+  const Asked a = asked(c);
+  const Launch launch = launched_by(c.join.launch);
   Control control;
   const Interruptible interruptible(control);
-  const End end(control, launch);
+  End end(control, launch);
   Watchdog watchdog(control, end, a.deadline);  // outlives the world, whose end may hang
   watchdog.waits("looking for the other processes");
-  const std::unique_ptr<World> world = world_of(c.transport, launch);
-  if (world->size() > workers) {
-    // Once for all, and before any of them ends: mpirun then ends the rest.
-    if (world->rank() == 0)
-      std::fprintf(stderr, "ringsched: %u processes for %s: at most one process for each worker\n",
-                   world->size(), counted(workers, "worker").c_str());
-    world->gather("");
-    code = kBadInput;
-    return;
-  }
+  const std::unique_ptr<World> world = world_of(c.join, launch, a.deadline, control);
   try {
-    measure(c, a, proved, prediction.get(), *world, control, watchdog, end, code);
+    end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
+    run_in(*world, c, a, launch, control, watchdog, end, code);
   } catch (...) {
-    if (world->size() == 1) throw;
-    give_up(*world, control, end);
+    if (world->size() > 1) give_up(*world, control, end);
+    throw;
   }
+  end.finally({});
   watchdog.waits("taking leave of the other processes");
 }
 
@@ -203,10 +261,7 @@ void add_run_command(CLI::App& program, ExitCode& code) {
       ->type_name("");
   command->problem.add_to(*app);
   command->backend.add_to(*app);
-  app->add_option("--transport", command->transport,
-                  "local: workers are threads of this process; mpi:\nthey are spread over the "
-                  "processes that mpirun or\nsrun has started (mpi if there are any)")
-      ->type_name("NAME");
+  command->join.add_to(*app, true);
   app->add_flag("--check", command->check, "check the numbers against double precision");
   app->add_option("--check-rows", command->check_rows,
                   "so many rows of each result, at random (all of a\nsmall problem, else 64)")

@@ -26,6 +26,8 @@ constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
 constexpr auto kWaitsOn = 1s;
 // The same for an execution that is to give up.
 constexpr auto kGivesUp = 4500ms;
+// Seconds for what is done last of all.
+constexpr unsigned kLast = 4;
 // How long a process that was told to end leaves the others to say what they have to say. mpirun
 // kills them all a second after it has told them, and sooner if one has ended by then.
 constexpr auto kOthersSpeak = 400ms;
@@ -66,13 +68,32 @@ void End::say(std::string why) const {
   remove_unfinished_files();
 }
 
-void End::now(const std::string& why, int code) const {
+void End::finally(std::function<void(const std::string&)> last) {
+  const std::lock_guard lock(guard_);
+  last_ = std::move(last);
+}
+
+void End::do_last(const std::string& why) {
+  std::function<void(const std::string&)> last;
+  {
+    const std::lock_guard lock(guard_);
+    last.swap(last_);
+  }
+  if (!last) return;
+  // Should it hang. A thread may not be had if memory is short.
+  std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
+  ::alarm(kLast);
+  last(why);
+}
+
+void End::now(const std::string& why, int code) {
   say(why);
+  do_last(why);
   if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
   std::_Exit(code);
 }
 
-Watchdog::Watchdog(const Control& control, const End& end, std::chrono::nanoseconds deadline)
+Watchdog::Watchdog(const Control& control, End& end, std::chrono::nanoseconds deadline)
     : control_(control), end_(end), deadline_(deadline) {
   thread_ = std::thread([this] { watch(); });
 }
@@ -86,16 +107,20 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::works(const char* what) { enter(what, Clock::time_point::max(), 0s); }
-void Watchdog::waits(const char* what) { enter(what, Clock::now() + deadline_ + kWaitsOn, 0s); }
-void Watchdog::runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s); }
+void Watchdog::works(const std::string& what) { enter(what, Clock::time_point::max(), 0s, 0s); }
+void Watchdog::waits(const std::string& what) {
+  enter(what, Clock::now() + deadline_ + kWaitsOn, 0s, 1s);
+}
+void Watchdog::runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s, 5s); }
 
-void Watchdog::enter(const char* what, Clock::time_point ends, std::chrono::seconds grace) {
+void Watchdog::enter(const std::string& what, Clock::time_point ends,
+                     std::chrono::seconds signalled, std::chrono::seconds abandoned) {
   const std::lock_guard lock(guard_);
   what_ = what;
   ends_ = ends;
-  grace_ = grace;
-  interrupted_at_ = {};
+  signalled_ = signalled;
+  abandoned_ = abandoned;
+  told_at_ = {};
 }
 
 void Watchdog::watch() {
@@ -104,14 +129,25 @@ void Watchdog::watch() {
   while (!news_.wait_for(lock, look, [&] { return over_; })) {
     const Clock::time_point now = Clock::now();
     if (now > ends_) end_.now(fmt::format("not done in time, still {}", what_));
-    if (control_.interrupted() == 0) continue;
-    if (interrupted_at_ == Clock::time_point{}) interrupted_at_ = now;
-    if (now - interrupted_at_ >= grace_)
-      end_.now(fmt::format("ended by signal {}, still {}", control_.interrupted(), what_));
+    const bool signalled = control_.interrupted() != 0;
+    if (!signalled && !control_.abandoned()) continue;
+    if (told_at_ == Clock::time_point{}) told_at_ = now;
+    if (now - told_at_ < (signalled ? signalled_ : abandoned_)) continue;
+    end_.now(fmt::format("{}, still {}",
+                         signalled ? fmt::format("ended by signal {}", control_.interrupted())
+                                   : control_.abandoned_why(),
+                         what_));
   }
 }
 
-void give_up(World& world, const Control& control, const End& end) {
+void refuse_together(World& world, const End& end, const std::string& why, int& code) {
+  end.say(why);
+  world.gather("");  // mpirun ends the rest when the first one ends
+  world.leave();
+  code = kBadInput;
+}
+
+void give_up(World& world, const Control& control, End& end) {
   int code = kFailed;
   std::string why;
   try {
@@ -126,7 +162,8 @@ void give_up(World& world, const Control& control, const End& end) {
   }
   if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
   end.say(why);
-  // Should the launcher not answer. A thread may not be had if memory is short.
+  end.do_last(why);
+  // Should the launcher not answer.
   std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
   ::alarm(2);
   world.abort(code);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -27,9 +28,15 @@ class End {
   // Says why, and leaves nothing half-done behind.
   void say(std::string why) const;
   // The same, and ends whatever hangs. The launcher ends the others for that.
-  [[noreturn]] void now(const std::string& why, int code = 3) const;
+  [[noreturn]] void now(const std::string& why, int code = 3);
+  // What else is to be done when the process ends like this, told why: once, whoever ends it, and
+  // for no longer than some seconds.
+  void finally(std::function<void(const std::string&)> last);
+  void do_last(const std::string& why);
 
  private:
+  std::mutex guard_;
+  std::function<void(const std::string&)> last_;
   const Control& control_;
   const bool others_;
   const std::string self_;
@@ -39,33 +46,38 @@ class End {
 // for an end where nobody else looks for it.
 class Watchdog {
  public:
-  Watchdog(const Control&, const End&, std::chrono::nanoseconds deadline);
+  Watchdog(const Control&, End&, std::chrono::nanoseconds deadline);
   ~Watchdog();
   // What the process does from now on: something of its own, which has an end;
-  void works(const char* what);
+  void works(const std::string& what);
   // something that has one only if the others come to it;
-  void waits(const char* what);
+  void waits(const std::string& what);
   // or the execution, which looks at time and signals itself, and knows what is pending.
   void runs();
 
  private:
-  void enter(const char* what, Clock::time_point ends, std::chrono::seconds grace);
+  // `grace`: how long those who are told to end may take to do it themselves.
+  void enter(const std::string& what, Clock::time_point ends, std::chrono::seconds signalled,
+             std::chrono::seconds abandoned);
   void watch();
 
   const Control& control_;
-  const End& end_;
+  End& end_;
   const std::chrono::nanoseconds deadline_;
   std::mutex guard_;
   std::condition_variable news_;
-  const char* what_ = "starting";
-  Clock::time_point ends_ = Clock::time_point::max(), interrupted_at_;
-  std::chrono::seconds grace_{};
+  std::string what_ = "starting";
+  Clock::time_point ends_ = Clock::time_point::max(), told_at_;
+  std::chrono::seconds signalled_{}, abandoned_{};
   bool over_ = false;
   std::thread thread_;
 };
 
+// Says on each process what makes a run of them all impossible, which all know.
+void refuse_together(World&, const End&, const std::string& why, int& code);
+
 // Ends this process for the exception that is being handled, and the others. It must not leave as
 // from a good run: MPI_Finalize waits for the others, who wait for it.
-[[noreturn]] void give_up(World&, const Control&, const End&);
+[[noreturn]] void give_up(World&, const Control&, End&);
 
 }  // namespace ringsched

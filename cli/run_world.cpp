@@ -1,36 +1,14 @@
 #include "run_world.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
-
-#include "ringsched/scheduler/error.hpp"
 
 namespace ringsched {
 
 namespace {
-
-std::unique_ptr<World> mpi_world() {
-  void* module = ::dlopen("libringsched_mpi.so", RTLD_NOW | RTLD_GLOBAL);
-  if (!module)
-    fail(
-        "the mpi transport is not there: {}; install libopenmpi-dev and openmpi-bin and build "
-        "again",
-        ::dlerror());
-  const auto make = reinterpret_cast<MakeWorld>(::dlsym(module, "ringsched_make_mpi_world"));
-  if (!make) fail("the mpi transport is not there: {}", ::dlerror());
-  return std::unique_ptr<World>(make());
-}
-
-// Whether whoever has started this process left something by which MPI finds the others. Open MPI
-// ends a process of srun at once if there is nothing, so this is asked before.
-bool mpi_can_connect() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"})
-    if (std::getenv(name)) return true;
-  return false;
-}
 
 void add_up(World& world, std::vector<double>& column) {
   const std::vector<std::string> all = world.gather(
@@ -46,44 +24,42 @@ void add_up(World& world, std::vector<double>& column) {
 
 }  // namespace
 
-std::unique_ptr<World> world_of(const std::string& transport, const Launch& launch) {
-  const std::string name = !transport.empty() ? transport : launch.size > 1 ? "mpi" : "local";
-  if (name == "local") {
-    if (launch.size > 1)
-      fail("{} has started {} processes, and --transport local runs in one; use --transport mpi",
-           launch.launcher, launch.size);
-    return make_local_world();
-  }
-  if (name != "mpi") fail("--transport is '{}', allowed are local and mpi", name);
-  const auto alone = [&] {
-    fail(
-        "{} has started {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
-        "srun --mpi=pmix",
-        launch.launcher, launch.size, launch.size);
-  };
-  if (launch.size > 1 && !mpi_can_connect()) alone();
-  std::unique_ptr<World> world = mpi_world();
-  if (world->size() == 1 && launch.size > 1) alone();
-  return world;
-}
-
-Timeline joined(World& world, const Plan& plan, const Timeline& own) {
+Joined joined(World& world, const Plan& plan, const Timeline& own, const ClockLine& clock,
+              std::int64_t zero) {
   std::string text;
+  const auto add = [&](const auto& x) { text.append(reinterpret_cast<const char*>(&x), sizeof x); };
+  add(clock.error());
+  add(clock.drift());
+  // By the clock of process 0, from where it began.
+  const auto by_rank_0 = [&](std::int64_t ps) {
+    const std::int64_t correction = clock.correction(zero + ps / 1000) - clock.before.offset;
+    return std::max<std::int64_t>(0, ps + 1000 * correction);
+  };
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (world.rank_of(plan.tasks[id].worker(), plan.problem.workers) == world.rank()) {
-      const std::int64_t times[2] = {own.tasks[id].start_ps, own.tasks[id].end_ps};
-      text.append(reinterpret_cast<const char*>(times), sizeof times);
+      const std::int64_t start = by_rank_0(own.tasks[id].start_ps);
+      add(start);
+      add(std::max(start, by_rank_0(own.tasks[id].end_ps)));
     }
   const std::vector<std::string> all = world.gather(text);
+  Joined out{own, {}, 0};
   std::vector<std::size_t> at(all.size(), 0);
-  Timeline out = own;
+  const auto take = [&](std::uint32_t rank, auto& x) {
+    std::copy_n(all.at(rank).data() + at[rank], sizeof x, reinterpret_cast<char*>(&x));
+    at[rank] += sizeof x;
+  };
+  for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
+    std::int64_t error = 0;
+    double drift = 0;
+    take(rank, error);
+    take(rank, drift);
+    out.clock_error = std::max(out.clock_error, std::chrono::nanoseconds(error));
+    out.clock_drift = std::max(out.clock_drift, std::abs(drift));
+  }
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const std::uint32_t rank = world.rank_of(plan.tasks[id].worker(), plan.problem.workers);
-    std::int64_t times[2];
-    std::copy_n(all[rank].data() + at[rank], sizeof times, reinterpret_cast<char*>(times));
-    at[rank] += sizeof times;
-    out.tasks[id].start_ps = times[0];
-    out.tasks[id].end_ps = times[1];
+    take(rank, out.timeline.tasks[id].start_ps);
+    take(rank, out.timeline.tasks[id].end_ps);
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// The processes of a run: which there are, and what they put together afterwards.
+// What the processes of a run put together afterwards.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,14 @@
 
 namespace ringsched {
 
-// "" chooses: mpi where a launcher has started several processes. Throws Error where that cannot
-// be.
-std::unique_ptr<World> world_of(const std::string& transport, const Launch&);
-
-// The times of all processes, on each.
-Timeline joined(World&, const Plan&, const Timeline& own);
+// The times of all processes, on each, and how well their clocks agree.
+struct Joined {
+  Timeline timeline;
+  std::chrono::nanoseconds clock_error{};
+  double clock_drift = 0;  // the largest
+};
+// `zero`: when the run began, by this process's clock.
+Joined joined(World&, const Plan&, const Timeline& own, const ClockLine&, std::int64_t zero);
 
 // The results of all processes checked, on each.
 std::vector<CheckedResults> checked(World&, Watchdog&, const Plan&, const Inputs&, const Execution&,

@@ -97,6 +97,21 @@ if(RINGSCHED_CUDA)
     ringsched_dependency(CUDA ON "${CUDAToolkit_VERSION}" "" "")
   endif()
 endif()
+# Never required: the nccl transport wants the headers and libraries of CUDA and NCCL, and no GPU to
+# be built.
+find_package(CUDAToolkit QUIET)
+find_path(RINGSCHED_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+  ${PROJECT_SOURCE_DIR}/build/cuda/nvidia/nccl/include)
+find_library(RINGSCHED_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR}
+  ${CUDAToolkit_LIBRARY_ROOT} ${PROJECT_SOURCE_DIR}/build/cuda/nvidia/nccl PATH_SUFFIXES lib lib64)
+mark_as_advanced(RINGSCHED_NCCL_INCLUDE RINGSCHED_NCCL_LIBRARY)
+if(CUDAToolkit_FOUND AND RINGSCHED_NCCL_INCLUDE AND RINGSCHED_NCCL_LIBRARY)
+  set(RINGSCHED_NCCL_FOUND ON)
+  list(APPEND ringsched_dependency_lines "  NCCL              ${RINGSCHED_NCCL_LIBRARY}")
+else()
+  list(APPEND ringsched_dependency_lines
+    "  NCCL              absent: no messages between GPUs of several processes")
+endif()
 if(RINGSCHED_TESTS)
   find_package(GTest QUIET)
   find_package(Python3 3.9 QUIET COMPONENTS Interpreter)

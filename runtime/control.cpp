@@ -14,4 +14,16 @@ std::string Control::why() const {
   return why_;
 }
 
+void Control::abandon(const std::string& why) {
+  const std::lock_guard lock(guard_);
+  if (abandoned()) return;
+  abandoned_why_ = why;
+  abandoned_.store(true, std::memory_order_release);
+}
+
+std::string Control::abandoned_why() const {
+  const std::lock_guard lock(guard_);
+  return abandoned_why_;
+}
+
 }  // namespace ringsched

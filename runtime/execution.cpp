@@ -217,13 +217,44 @@ std::string Execution::pending(std::chrono::nanoseconds after) const {
                    [](const LaneState& a, const LaneState& b) { return a.since < b.since; });
   std::string out;
   for (std::size_t i = 0; i < std::min(kNamed, states.size()); ++i)
-    out += fmt::format("{}{}, for {}", out.empty() ? "" : "; ", name_of(plan_, states[i].task),
+    out += fmt::format("{}{}, for {}", out.empty() ? "" : "; ", name(states[i].task),
                        duration({1000 * (after.count() - states[i].since)}));
   if (states.size() > kNamed) out += fmt::format("; and {} more", states.size() - kNamed);
   return out.empty() ? "nothing" : out;
 }
 
+std::string Execution::name(TaskId id) const {
+  const Task& t = plan_.tasks[id.value];
+  std::string out = name_of(plan_, id);
+  if (!process_of_ || !is_transfer(t.kind)) return out;
+  const std::uint32_t there = process_of_(plan_.tasks[t.peer.value].worker());
+  if (there != process_of_(t.worker()))
+    out.insert(out.size() - 1, fmt::format(" of process {}", there));
+  return out;
+}
+
 std::chrono::nanoseconds Execution::lead() const { return 2ms + kLanes * mine_.size() * 100us; }
+
+// Whether there is a reason to stop.
+void Execution::look(Clock::time_point zero, std::chrono::nanoseconds deadline) {
+  try {
+    transport_.look();
+  } catch (const RunFailed& wrong) {
+    control_.abandon(wrong.what());
+  }
+  if (control_.stopped()) return;
+  const std::chrono::nanoseconds after = Clock::now() - zero;
+  std::string why;
+  if (control_.interrupted() != 0)
+    why = fmt::format("ended by signal {}", control_.interrupted());
+  else if (control_.abandoned())
+    why = control_.abandoned_why();
+  else if (after > deadline)
+    why = fmt::format("not finished after {}", duration({1000 * deadline.count()}));
+  else
+    return;
+  control_.stop(fmt::format("{}; pending: {}", why, pending(after)));
+}
 
 void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
                     const std::function<void(const std::string&)>& hung) {
@@ -236,16 +267,13 @@ void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
   auto nap = 20us;
   Clock::time_point stopped_at{};
   while (!all_finished()) {
-    const Clock::time_point now = Clock::now();
-    if (now - zero > deadline && !control_.stopped())
-      control_.stop(fmt::format("not finished after {}; pending: {}",
-                                duration({1000 * std::chrono::nanoseconds(deadline).count()}),
-                                pending(now - zero)));
-    if (control_.interrupted() != 0 && !control_.stopped())
-      control_.stop(fmt::format("ended by signal {}; pending: {}", control_.interrupted(),
-                                pending(now - zero)));
+    look(zero, deadline);
     if (control_.stopped()) {
-      if (stopped_at == Clock::time_point{}) stopped_at = now;
+      const Clock::time_point now = Clock::now();
+      if (stopped_at == Clock::time_point{}) {
+        stopped_at = now;
+        transport_.give_up();
+      }
       if (control_.interrupted() != 0 || now - stopped_at > kGivingUp) hung(control_.why());
     }
     std::this_thread::sleep_for(nap);
@@ -269,6 +297,14 @@ void Execution::fetch_results() {
     }
     device.download(std::as_writable_bytes(std::span(fetched_[i])), result_places_[i]);
   }
+}
+
+std::vector<TaskTime> Execution::times() const {
+  std::vector<TaskTime> out;
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+    if (const auto& device = devices_[plan_.tasks[id].worker_index])
+      out.push_back(device->time_of({id}));
+  return out;
 }
 
 void Execution::add_times(Timeline& timeline) const {

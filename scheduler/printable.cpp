@@ -1,5 +1,7 @@
 #include "ringsched/scheduler/printable.hpp"
 
+#include <algorithm>
+
 namespace ringsched {
 
 namespace {
@@ -7,9 +9,15 @@ namespace {
 unsigned byte(char c) { return static_cast<unsigned char>(c); }
 bool continues(char c) { return (byte(c) & 0xc0) == 0x80; }
 
+// Of the character that begins with this byte.
+std::size_t length_by(char first) {
+  return byte(first) >= 0xf0 ? 4 : byte(first) >= 0xe0 ? 3 : byte(first) >= 0xc0 ? 2 : 1;
+}
+
 // Of one character in UTF-8.
 bool is_control(std::string_view c) {
-  if (c.size() == 1) return byte(c[0]) < 0x20 || byte(c[0]) == 0x7f;
+  if (c.size() != length_by(c[0])) return true;  // none: it is cut short
+  if (c.size() == 1) return byte(c[0]) < 0x20 || byte(c[0]) >= 0x7f;
   if (c.size() == 2)  // U+0080 to U+009F, and the Arabic letter mark
     return (c[0] == '\xc2' && byte(c[1]) < 0xa0) || c == "\xd8\x9c";
   if (c.starts_with("\xe2\x80"))  // direction marks; line separators, embeddings, overrides
@@ -24,7 +32,7 @@ std::string printable(std::string_view text, std::size_t most) {
   std::string out;
   while (!text.empty()) {
     std::size_t length = 1;
-    while (length < text.size() && continues(text[length])) ++length;
+    while (length < std::min(length_by(text[0]), text.size()) && continues(text[length])) ++length;
     const std::string_view character = text.substr(0, length);
     if (out.size() + length > most) return out + "...";
     out += is_control(character) ? "?" : character;

@@ -84,6 +84,10 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
                       json_string(t.plan_hash));
   if (!t.conditions.empty())
     text += fmt::format("\"conditions\": {},\n", json_string(t.conditions));
+  if (!t.incomplete.empty())
+    text += fmt::format("\"incomplete\": {},\n", json_string(t.incomplete));
+  write_list(text, "unfinished", t.unfinished,
+             [](TaskId id) { return fmt::format("{}", id.value); });
   text += fmt::format(
       "\"problem\": {{\"workers\": {}, \"tokens\": {}, \"heads\": {}, \"kv_heads\": {}, "
       "\"head_dim\": {}, \"dtype\": \"{}\", \"mask\": \"{}\", \"pass\": \"{}\"}},\n",
@@ -284,6 +288,22 @@ void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t
   }
 }
 
+void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Timeline& t) {
+  if (dom::element given; o["incomplete"].get(given) == simdjson::SUCCESS) {
+    t.incomplete = text_field(where, o, "incomplete");
+    if (t.incomplete.empty()) where.fail("\"incomplete\" must say why");
+  }
+  dom::element list;
+  if (o["unfinished"].get(list) != simdjson::SUCCESS) return;
+  if (t.incomplete.empty()) where.fail("\"unfinished\" is for runs that are \"incomplete\"");
+  std::int64_t least = 0;
+  for (const dom::element e : array(where, "unfinished", list)) {
+    const std::int64_t task = whole_number(where, "unfinished", e, least, tasks - 1);
+    t.unfinished.push_back({static_cast<std::uint32_t>(task)});
+    least = task + 1;
+  }
+}
+
 Timeline timeline_in(dom::element document, std::string_view file) {
   const Where where{file};
   const dom::object o = object(where, "timeline", document);
@@ -324,6 +344,7 @@ Timeline timeline_in(dom::element document, std::string_view file) {
   for (const dom::element row : rows) read_row(Where{file, "task", number++}, row, m, t);
   read_initial(where, o, t);
   read_path(where, o, m.tasks, t);
+  read_incomplete(where, o, m.tasks, t);
   return t;
 }
 

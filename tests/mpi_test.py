@@ -139,7 +139,15 @@ class Refusals(Case):
 
     def test_more_processes_than_workers(self):
         self.refused(mpirun(4, PROGRAM, "run", "-w", "3", *flags("--tokens 60")), "4 processes for 3 workers",
-                     "at most one process for each worker")
+                     "at most one process for each worker", times=4)
+
+    def test_processes_that_mean_different_things(self):
+        run = [PROGRAM, "run", "-w", "4", *flags("--tokens 60")]
+        for other, told in ((["--dtype", "fp32"], "the dtype: 'bf16' in process 0, 'fp32' in processes 1 and 2"),
+                            (["-s", "ring"], "the schedule: 'balanced' in process 0, 'ring' in processes 1 and 2"),
+                            (["--seed", "7"], "--seed: '1' in process 0, '7' in processes 1 and 2")):
+            self.refused([*mpirun(1, *run), ":", "-n", "2", *map(str, [*run, *other])],
+                         "the processes do not agree on " + told, times=3)
 
     def test_the_local_transport_under_mpirun(self):
         code, out, err = execute(mpirun(2, PROGRAM, "run", "-w", "2", "--transport", "local", *flags("--tokens 60")))
@@ -157,12 +165,15 @@ class Refusals(Case):
 
     def test_launchers_without_mpi(self):
         hint = "MPI knows of one; start them with mpirun -n 3, or with srun --mpi=pmix"
+        where = "does not say where they meet; give --master HOST:PORT of process 0, or set MASTER_ADDR"
         run = [PROGRAM, "run", "-w", "3", *flags("--tokens 60")]
-        self.refused(run, "torchrun has started 3 processes", hint, env={"RANK": "1", "WORLD_SIZE": "3"})
+        torch = {"RANK": "1", "WORLD_SIZE": "3"}
+        self.refused(run, "torchrun has started 3 processes", where, env=torch)
+        self.refused([*run, "--transport", "mpi"], "torchrun has started 3 processes", hint, env=torch)
         slurm = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_PROCID": "2",
                  "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS": "3", "SLURM_NODELIST": "here", "SLURM_NNODES": "1"}
-        for more in ([], ["--transport", "mpi"]):
-            self.refused([*run, *more], "srun has started 3 processes", hint, env=slurm)
+        self.refused(run, "srun has started 3 processes", where, env=slurm)
+        self.refused([*run, "--transport", "mpi"], "srun has started 3 processes", hint, env=slurm)
         self.refused([*run, "--transport", "local"], "srun has started 3 processes", "--transport local", env=slurm)
 
     def test_a_job_of_one_task_is_no_refusal(self):

@@ -1,10 +1,11 @@
 """Runs that cannot come to their end: a process that dies, stops, runs out of memory or time, meets a
 number that is none, or is told to end. Every process must end soon, say what was pending, and leave
-nothing behind.
+nothing behind but the times so far, which say that they are incomplete.
 
 usage: run_failure_test.py path/to/ringsched
 """
 
+import json
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ import sys
 import time
 import unittest
 
-from mpi_job import PATIENCE, PROGRAM, Case, Process, mpirun, said, still_there
+from mpi_job import PATIENCE, PROGRAM, Case, Process, execute, mpirun, said, still_there
 
 FAILED = 3
 GRACE = 5  # seconds after the deadline, by which all must be over
@@ -37,9 +38,30 @@ class Failures(Case):
         self.assertLess(ended - since, deadline + GRACE + 2, job.stderr())
         self.assertEqual(still_there(self.folder), [])
         self.assertEqual(job.stdout(), "", "results of a run that failed")
-        left = [f.name for f in self.folder.iterdir() if f.name == "t.json" or f.name.startswith(".ringsched")]
-        self.assertEqual(left, [])
+        self.assertEqual([f.name for f in self.folder.iterdir() if f.name.startswith(".ringsched")], [])
+        self.check_what_is_left(job)
         return code
+
+    def check_what_is_left(self, job):
+        """If anything is, it says that it is incomplete, and why."""
+        file = self.folder / "t.json"
+        told = re.findall(r"^ringsched: (?:.*; )?t\.json is incomplete: (\d+) of (\d+) tasks had ended$", job.stderr(), re.M)
+        self.assertEqual(len(told), 1 if file.exists() else 0, job.stderr())
+        if not told:
+            return
+        timeline = json.loads(file.read_text())
+        unfinished, tasks = timeline.get("unfinished", []), timeline["tasks"]
+        self.assertEqual((len(tasks) - len(unfinished), len(tasks)), tuple(map(int, told[0])))
+        self.assertTrue(any(timeline["incomplete"] in line for line in said(job.stderr())), timeline["incomplete"])
+        start, took = (timeline["columns"].index(c) for c in ("start_ps", "duration_ps"))
+        for row in tasks:
+            self.assertGreaterEqual(min(row[start], row[took]), 0)
+        # What reads timelines knows.
+        refused = execute([PROGRAM, "compare", file, file])
+        self.assertEqual(refused[:2], (2, ""))
+        self.assertIn("did not come to its end", refused[2])
+        if max(row[start] + row[took] for row in tasks) > 0:
+            self.assertIn("\nINCOMPLETE, ", execute([PROGRAM, "render", file])[1])
 
     def codes(self, job):
         return {rank: code for rank, (code, _) in sorted(job.noted("exit").items())}
@@ -92,7 +114,7 @@ class Failures(Case):
         line = self.line_of(job, 0)
         self.assertIn("not finished after 8.00 s; pending: ", line)
         # The first to wait for it is its neighbour in the ring, in the group in which it passes on what it has.
-        self.assertRegex(line, r"\(worker 0, step \d+, (receive of .* from worker 7|send of .* to worker 1)\)")
+        self.assertRegex(line, r"\(worker 0, step \d+, (receive of .* from worker 7 of process 1|send of .* to worker 1)\)")
 
     def test_a_process_never_comes(self):
         job = self.job([*mpirun(1, *self.wrapped(*self.command(2, *SMALL, "--deadline", "1"))), ":", "-n", "1",
@@ -171,7 +193,8 @@ class Failures(Case):
                 job.until_running([process], 4)
                 process.kill(number)
                 self.assertEqual(self.over(job, time.time(), 0), FAILED)
-                [line] = said(job.stderr())
+                line, left = said(job.stderr())
+                self.assertIn("t.json is incomplete", left)
                 self.assertIn(f"ended by signal {int(number)}; pending: ", line)
                 self.assertRegex(line, PENDING)
 

@@ -121,14 +121,14 @@ class Chart {
   double draw_head() {
     const Timeline& t = timeline(0);
     if (runs_.size() == 1) {
-      picture_.title =
-          fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"), facts(runs_[0].times));
+      picture_.title = fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"),
+                                   facts(t, runs_[0].times));
       line_of_words(26, 15, ink::black, true,
                     fmt::format("{}, {}", named(t), counted(workers_, "worker")));
       line_of_words(
           43, 11, ink::grey, false,
           fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
-      line_of_words(63, 12, ink::black, true, facts(runs_[0].times));
+      line_of_words(63, 12, ink::black, true, facts(t, runs_[0].times));
       return 92;
     }
     const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
@@ -148,7 +148,7 @@ class Chart {
         kEdge + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
     for (std::size_t r = 0; r < 2; ++r)
       words(beside, 63 + 16 * static_cast<double>(r), 12, ink::black, Anchor::Start, true,
-            facts(runs_[r].times));
+            facts(timeline(r), runs_[r].times));
     return 108;
   }
 
@@ -409,6 +409,7 @@ Picture gantt(const Timeline& t, const GanttOptions& options) {
 }
 
 Picture gantt(const Timeline& first, const Timeline& second, const GanttOptions& options) {
+  for (const Timeline* t : {&first, &second}) refuse_incomplete(*t);
   return Chart({&first, &second}, options).draw();
 }
 

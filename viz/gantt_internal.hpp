@@ -47,7 +47,8 @@ struct Strip {
 
 Colour cargo_colour(TensorKind);
 // "makespan 24.2 ms · idle 14.0 % · ..."
-std::string facts(const RunTimes&);
+std::string facts(const Timeline&, const RunTimes&);
+void refuse_incomplete(const Timeline&);  // beside another: their times compare with nothing
 // "; noise 5 %", or nothing.
 std::string conditions_of(const Timeline&);
 // "ring on dgx-a100"

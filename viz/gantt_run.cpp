@@ -77,7 +77,10 @@ Colour cargo_colour(TensorKind kind) {
   }
 }
 
-std::string facts(const RunTimes& r) {
+std::string facts(const Timeline& t, const RunTimes& r) {
+  if (!t.incomplete.empty())
+    return fmt::format("INCOMPLETE, given up after {}: {}", duration(r.makespan),
+                       printable(t.incomplete, 100));
   std::string text =
       fmt::format("makespan {} · idle {}", duration(r.makespan), percent(r.idle_fraction));
   const bool moves = std::any_of(r.workers.begin(), r.workers.end(),
@@ -101,6 +104,12 @@ void refuse_empty(const Timeline& t) {
   if (t.tasks.empty()) fail("the timeline of {} has no tasks: nothing to draw", named(t));
   if (t.makespan().value <= 0)
     fail("in the timeline of {} no task takes any time: nothing to draw", named(t));
+}
+
+void refuse_incomplete(const Timeline& t) {
+  if (!t.incomplete.empty())
+    fail("the run of {} did not come to its end, so it is not drawn beside another: {}", named(t),
+         printable(t.incomplete, 200));
 }
 
 std::string short_name(const TimelineTask& t) {

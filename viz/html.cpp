@@ -77,7 +77,7 @@ void add_run(const Timeline& t, std::string& out) {
   json.text("name", fmt::format("{} {}", named(t), to_text(t.source)));
   json.text("problem",
             fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
-  json.text("facts", facts(times));
+  json.text("facts", facts(t, times));
   json.number("workers", t.problem.workers);
   json.number("makespan", times.makespan.value);
   json.column("colours", t.problem.workers, [&](std::size_t w) {
@@ -144,6 +144,7 @@ std::string html_page(std::span<const Timeline> timelines) {
   std::string title;
   for (const Timeline& t : timelines) {
     refuse_empty(t);
+    if (timelines.size() > 1) refuse_incomplete(t);
     if (data.size() > 1) data += ",\n";
     add_run(t, data);
     title += (title.empty() ? "" : ", ") + named(t);

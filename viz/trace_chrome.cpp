@@ -2,6 +2,7 @@
 // is in it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "ringsched/scheduler/accounting.hpp"
@@ -79,6 +80,9 @@ class ChromeTrace {
   void slice(std::uint32_t i) {
     const TimelineTask& x = t_.tasks[i];
     const bool lasts = x.end_ps > x.start_ps;
+    const auto& unfinished = t_.unfinished;
+    if (!lasts && std::binary_search(unfinished.begin(), unfinished.end(), TaskId{i}))
+      return;  // it had not begun
     event(lasts ? "X" : "i", x.worker, track_[i], x.start_ps);
     if (lasts) {
       time("dur", x.end_ps - x.start_ps);

@@ -63,6 +63,7 @@ std::string trace_heading(const Timeline& t) {
       json_text(t.plan_hash), p.workers, p.tokens.value, p.heads, p.kv_heads, p.head_dim,
       to_text(p.dtype), json_text(to_text(p.mask)), to_text(p.pass));
   append_microseconds(out, t.makespan().value);
+  if (!t.incomplete.empty()) out += ",\n\"incomplete\": " + json_text(t.incomplete);
   return out + ",\n";
 }
 

@@ -8,13 +8,12 @@
 #include <condition_variable>
 #include <csignal>
 #include <deque>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 
+#include "clock_fit.hpp"
 #include "ringsched/runtime/world.hpp"
 #include "transports/local.hpp"
 
@@ -32,16 +31,6 @@ void check(int status, const char* what) {
   int length = 0;
   MPI_Error_string(status, text, &length);
   throw RunFailed(fmt::format("{}: {}", what, std::string(text, static_cast<std::size_t>(length))));
-}
-
-// The same for processes whose steady clocks are one: those of one boot of one machine, unless a
-// time namespace has moved them. Empty if it cannot be told.
-std::string name_of_clock() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  std::error_code none;
-  const auto space = std::filesystem::read_symlink("/proc/self/ns/time", none);
-  return boot.empty() ? boot : boot + " " + space.string();
 }
 
 class MpiTransport final : public Transport {
@@ -210,6 +199,7 @@ class MpiWorld final : public World {
 
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return size_; }
+  std::string name() const override { return "mpi"; }
 
   std::vector<std::string> gather(const std::string& text) override {
     const auto length = static_cast<int>(text.size());
@@ -228,40 +218,41 @@ class MpiWorld final : public World {
     return out;
   }
 
-  // Those that share the clock of rank 0 need not ask. The others do, in turn and often: each
-  // answer was given between question and arrival, so the offset is in an interval, and in all of
-  // them.
-  std::chrono::nanoseconds clock_offset() override {
-    constexpr int rounds = 60, tag = 0;
-    const auto now = [] {
-      return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-          .count();
-    };
+  // Those that share the clock of rank 0 need not ask. The others do, in turn.
+  ClockReading read_clock() override {
+    constexpr int tag = 0;
     const std::vector<std::string> clocks = gather(name_of_clock());
-    long long least = 0, most = 0;
+    ClockReading out{steady_now(), 0, 0};
     for (std::uint32_t r = 1; r < size_; ++r) {
       if (!clocks[r].empty() && clocks[r] == clocks[0]) continue;
-      for (int i = 0; i < rounds; ++i) {
+      ClockFit fit;
+      for (int i = 0; i < kClockQuestions; ++i) {
         long long time = 0;
         if (rank_ == 0) {
           check(MPI_Recv(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE),
                 "MPI_Recv");
-          time = now();
+          time = steady_now();
           check(MPI_Send(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD),
                 "MPI_Send");
         } else if (rank_ == r) {
-          const long long asked = now();
+          const std::int64_t asked = steady_now();
           check(MPI_Send(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD), "MPI_Send");
           check(MPI_Recv(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
                 "MPI_Recv");
-          const long long answered = now();
-          least = i == 0 ? time - answered : std::max(least, time - answered);
-          most = i == 0 ? time - asked : std::min(most, time - asked);
+          fit.add(asked, time, steady_now());
         }
       }
+      if (rank_ == r) out = fit.reading();
     }
-    return std::chrono::nanoseconds(least + (most - least) / 2);
+    return out;
+  }
+
+  // MPI has no way to meet when somebody is missing: each process has its own.
+  std::vector<std::optional<LastWords>> last_words(const LastWords& own) override {
+    std::vector<std::optional<LastWords>> out(size_);
+    out[rank_] = own;
+    return out;
   }
 
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }

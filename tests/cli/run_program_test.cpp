@@ -28,6 +28,7 @@ class RunProgram : public ProgramTest {
 TEST_F(RunProgram, SaysAtLengthWhatItAlwaysSaid) {
   expect_golden("run_help.txt", run("run --help").out);
   expect_golden("calibrate_help.txt", run("calibrate --help").out);
+  expect_golden("bench_links_help.txt", run("bench-links --help").out);
 }
 
 TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
@@ -86,7 +87,12 @@ TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
 }
 
 TEST_F(RunProgram, RefusesWhatMakesNoSense) {
-  expect_refused("run --transport nccl", "local and mpi");
+  expect_refused("run --transport pigeon", "allowed are local, tcp and mpi");
+  expect_refused("run --transport tcp", "this one is alone");
+  expect_refused("run --rank 1", "--rank and --ranks go together");
+  expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
+  expect_refused("run --rank 1 --ranks 2", "does not say where they meet");
+  expect_refused("run --rank 1 --ranks 2 --master localhost", "it is HOST:PORT");
   expect_refused("run --repeat 0", "1 to 10000");
   expect_refused("run --inputs odd", "inputs");
   expect_refused("run --check-rows 5", "add --check");
@@ -116,6 +122,26 @@ TEST_F(RunProgram, SaysInOneLineThatThereIsNoGpu) {
   if (!absent) expect_refused("run --backend cuda --head-dim 512", "up to 256");
   const Outcome c = run("calibrate --backend cuda -o my.toml");
   EXPECT_EQ(c.code, absent ? 2 : 3) << c.err;
+}
+
+TEST_F(RunProgram, MeasuresMessagesBySize) {
+  const Outcome text = run("bench-links -b 1 -e 64K -f 16 -n 3 -w 1");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out,
+              HasSubstr("# local, 1 process, workers as threads: each sends to the next"));
+  EXPECT_THAT(text.out, HasSubstr("#        size        time     algbw     busbw    #wrong\n"));
+  EXPECT_THAT(text.out, HasSubstr("\n        65536"));
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 2 * (3 + 5) + 1);
+  const Outcome json = run("bench-links -b 100 -e 100 -n 2 --format json");
+  EXPECT_EQ(json.code, 0) << json.err;
+  for (const char* key : {"\"transport\": \"local\"", "\"sendrecv\": [", "\"alone\": [",
+                          "\"bytes\": 100", "\"time_us\"", "\"wrong\": 0"})
+    EXPECT_THAT(json.out, HasSubstr(key));
+  expect_refused("bench-links -b 8 -e 4", "less than --minbytes");
+  expect_refused("bench-links -f 1", "allowed are 2");
+  expect_refused("bench-links -n 0", "allowed are 1");
+  expect_refused("bench-links --nccl-ctas 2", "goes with --transport nccl");
+  expect_refused("bench-links --transport pigeon", "allowed are local, tcp, mpi and nccl");
 }
 
 TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {

@@ -29,9 +29,11 @@ TEST(Printable, HasNothingThatBreaksOrTurnsTheLine) {
 
 TEST(Printable, TakesWhatIsNoUtf8) {
   EXPECT_EQ(printable(std::string("a\0b", 3)), "a?b");
-  EXPECT_NO_THROW(printable("\xe2\x80"));
-  EXPECT_NO_THROW(printable("\xe2\x81"));
-  EXPECT_NO_THROW(printable("\x80\x80\xff\xc2"));
+  EXPECT_EQ(printable("\xe2\x80"), "?");
+  EXPECT_EQ(printable("\xe2\x81 x"), "? x");
+  EXPECT_EQ(printable("\x80\x80\xff\xc2"), "????");
+  EXPECT_EQ(printable("\n\x8e\x8e"), "???");  // a line break that seems to go on as a character
+  EXPECT_EQ(printable("\xc3\xbc\xbc"), "\u00fc?");
 }
 
 }  // namespace

@@ -51,6 +51,29 @@ std::string without(const std::string& field) {
   return text.replace(at, field.size() + 2, "\"x\"");
 }
 
+TEST(TimelineText, OfARunThatDidNotEndSaysSo) {
+  const std::string head = "\"kinds\"", why = "\"incomplete\": \"process 1 is \\\"gone\\\"\",\n";
+  const Timeline t = read_timeline(with(head, why + "\"unfinished\": [1],\n" + head), "t.json");
+  EXPECT_EQ(t.incomplete, "process 1 is \"gone\"");
+  EXPECT_EQ(t.unfinished, std::vector<TaskId>{TaskId{1}});
+  EXPECT_EQ(read_timeline(write_timeline(t), "again"), t);
+  EXPECT_TRUE(read_timeline(with(head, why + head), "t.json").unfinished.empty());
+  const auto refused = [&](const std::string& more, const char* told) {
+    try {
+      read_timeline(with(head, more + head), "t.json");
+      ADD_FAILURE() << more;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr(told)) << more;
+    }
+  };
+  refused("\"incomplete\": \"\",\n", "must say why");
+  refused("\"unfinished\": [1],\n", "for runs that are");
+  refused(why + "\"unfinished\": [2],\n", "unfinished");
+  refused(why + "\"unfinished\": [1, 0],\n", "unfinished");
+  refused(why + "\"unfinished\": [1, 1],\n", "unfinished");
+  refused(why + "\"unfinished\": 1,\n", "unfinished");
+}
+
 TEST(TimelineText, OfThisTestIsGood) {
   const Timeline t = read_timeline(kGood, "t.json");
   EXPECT_EQ(t.tasks.size(), 2u);

@@ -215,6 +215,21 @@ TEST(Gantt, RefusesWhatCannotBeDrawn) {
       Error);
 }
 
+TEST(Gantt, OfARunThatDidNotEndSaysSoAndStandsAlone) {
+  Timeline t = run_of("ring", 2, find_machine("ideal"));
+  const std::string whole = svg(gantt(t));
+  EXPECT_THAT(whole, Not(HasSubstr("INCOMPLETE")));
+  t.incomplete = "process 1 is gone";
+  t.unfinished = {TaskId{1}};
+  const std::string text = svg(gantt(t));
+  EXPECT_THAT(text, HasSubstr("INCOMPLETE, given up after"));
+  EXPECT_THAT(text, HasSubstr("process 1 is gone"));
+  EXPECT_THAT(text, Not(HasSubstr("overlap")));
+  expect_tidy(gantt(t));
+  EXPECT_THROW(gantt(t, run_of("ring", 2, find_machine("ideal"))), Error);
+  EXPECT_THROW(gantt(run_of("ring", 2, find_machine("ideal")), t), Error);
+}
+
 // Names come from files and may be anything.
 TEST(Gantt, KeepsToThePageWhateverTheNames) {
   Timeline t = run_of("ring", 2, find_machine("ideal"));

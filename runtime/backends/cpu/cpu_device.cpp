@@ -45,7 +45,7 @@ CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const 
   if (options.gate)
     for (const std::vector<std::int64_t> all = work_left(plan); const TaskId id : tasks_)
       work_left_.push_back(all[id.value]);
-  times_.resize(tasks_.size());
+  times_ = std::vector<Times>(tasks_.size());
   ended_.resize(tasks_.size());
 }
 
@@ -102,6 +102,7 @@ void CpuDevice::start(Clock::time_point zero) {
   join();
   zero_ = zero;
   ended_.assign(ended_.size(), false);
+  times_ = std::vector<Times>(tasks_.size());
   place_.last = ~0u;  // the core of a thread that is no more
   if (options_.gate && asks_at_once()) options_.gate->expect(place_);
   for (LaneThread& l : lanes_) {
@@ -138,7 +139,10 @@ std::int64_t CpuDevice::now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - zero_).count();
 }
 
-TaskTime CpuDevice::time_of(TaskId id) const { return times_[number(id)]; }
+TaskTime CpuDevice::time_of(TaskId id) const {
+  const Times& t = times_[number(id)];
+  return {t.start.load(), t.end.load()};
+}
 
 LaneState CpuDevice::state(Lane l) const {
   const std::uint32_t at = lane(l).at.load(std::memory_order_acquire);

@@ -76,7 +76,10 @@ class CpuDevice final : public Device {
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
   std::vector<TaskId> tasks_;            // of this worker, in order
   std::vector<std::int64_t> work_left_;  // by task; only if cores are shared
-  std::vector<TaskTime> times_;
+  struct Times {
+    std::atomic<std::int64_t> start{TaskTime::kNotYet}, end{TaskTime::kNotYet};
+  };
+  std::vector<Times> times_;
   Clock::time_point zero_;
   std::array<LaneThread, kLanes> lanes_;
   CpuOperations operations_;

@@ -110,16 +110,13 @@ Run::~Run() {
 void Run::choose_gpus() {
   check_for_gpu(plan_.problem);
   const int there = require_gpus();
-  if (options_.gpu >= there)
-    throw RunFailed(fmt::format("GPU {} is not there: there {} {}", options_.gpu,
-                                there == 1 ? "is" : "are", there));
   const auto workers = static_cast<std::uint32_t>(mine_.size());
   const std::vector<std::uint32_t> on =
       gpu_of_each(workers, options_.gpu >= 0 ? 1 : static_cast<std::uint32_t>(there));
   std::vector<int> used;
   const std::uint32_t count = on.empty() ? 0 : on.back() + 1;
   for (std::uint32_t g = 0; g < count; ++g) {
-    const int index = options_.gpu >= 0 ? options_.gpu : static_cast<int>(g);
+    const int index = options_.gpu >= 0 ? options_.gpu % there : static_cast<int>(g);
     used.push_back(index);
     gpus_.emplace_back(index, static_cast<std::uint32_t>(std::count(on.begin(), on.end(), g)));
   }
@@ -462,14 +459,14 @@ std::int64_t Run::since_zero(WorkerId w, const Event& event) const {
   float ms = 0;
   if (cudaEventElapsedTime(&ms, zero.get(), event.get()) != cudaSuccess) {
     cudaGetLastError();
-    return -1;  // it has not happened
+    return TaskTime::kNotYet;
   }
   return late_.count() + static_cast<std::int64_t>(std::max(0.0, 1e6 * static_cast<double>(ms)));
 }
 
 TaskTime Run::time_of(TaskId task) const {
   const TaskId front = front_[task.value];
-  if (!prepared_) return {-1, -1};
+  if (!prepared_) return {};
   const WorkerId w = plan_.tasks[task.value].worker();
   return {since_zero(w, *begins_[front.value]), since_zero(w, *ends_[streams_.end_event(front)])};
 }

@@ -22,15 +22,20 @@ class Control {
   // The first reason is kept.
   void stop(const std::string& why);
   std::string why() const;
+  // The run cannot go on for a reason that lies outside of this process's work: it is stopped soon,
+  // with what was pending beside the reason. The first reason is kept.
+  void abandon(const std::string& why);
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+  std::string abandoned_why() const;
   // For signal handlers: the run is stopped soon, with what was pending as the reason.
   void interrupt(int signal) { signal_.store(signal); }
   int interrupted() const { return signal_.load(); }
 
  private:
-  std::atomic<bool> stopped_{false};
+  std::atomic<bool> stopped_{false}, abandoned_{false};
   std::atomic<int> signal_{0};
   mutable std::mutex guard_;
-  std::string why_;
+  std::string why_, abandoned_why_;
 };
 
 // Thrown inside a lane to leave it; never seen outside a run.

@@ -18,7 +18,7 @@ struct CudaOptions {
   bool check_finite = false;  // what a task makes must be finite, or the run has failed
   bool graph = false;         // tasks are captured once, and each run launches the graph
   bool shared_clock = false;  // times count from when the run was to begin, not from when it did
-  int gpu = -1;               // all workers on this one; -1: spread over all there are
+  int gpu = -1;               // all workers on this one, counted round; -1: spread over all
   std::uint64_t seed = 1;     // inputs are made on the GPU
   InputKind inputs = InputKind::Normal;
 };

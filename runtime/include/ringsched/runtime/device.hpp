@@ -21,7 +21,8 @@ struct Operands {
 
 // In nanoseconds since the run began.
 struct TaskTime {
-  std::int64_t start = 0, end = 0;
+  static constexpr std::int64_t kNotYet = -1;
+  std::int64_t start = kNotYet, end = kNotYet;
 };
 
 // What a lane is at: for messages about runs that do not end.
@@ -59,6 +60,7 @@ class Device {
   virtual void start(Clock::time_point zero) = 0;
   virtual bool finished() const = 0;  // all lanes have ended, or given up
   virtual void join() = 0;
+  // In the last run; of one that is still going on or was given up, of what has happened.
   virtual TaskTime time_of(TaskId) const = 0;
   virtual LaneState state(Lane) const = 0;
 };

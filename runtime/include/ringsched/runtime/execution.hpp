@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringsched/runtime/control.hpp"
@@ -48,6 +49,11 @@ class Execution {
 
   // Times of the last run, of the tasks of this process; the others have none.
   void add_times(Timeline&) const;
+  // The same of a run that is going on or was given up: of each task of this process, in order,
+  // those that are known.
+  std::vector<TaskTime> times() const;
+  // So that who waits for a worker of another process says for which.
+  void name_processes(std::function<std::uint32_t(WorkerId)> of) { process_of_ = std::move(of); }
   const std::vector<Result>& results() const { return results_; }
   // Copies results to where the host can read them, if they are not; results() then has those.
   void fetch_results();
@@ -62,6 +68,8 @@ class Execution {
   Message message(TaskId) const;
   std::byte* place(TensorId) const;
   std::string pending(std::chrono::nanoseconds after) const;
+  std::string name(TaskId) const;
+  void look(Clock::time_point zero, std::chrono::nanoseconds deadline);
 
   const Plan& plan_;
   const std::vector<WorkerId> mine_;
@@ -73,6 +81,7 @@ class Execution {
   std::vector<Result> results_;
   std::vector<const std::byte*> result_places_;  // in memory of the device
   std::vector<std::vector<float>> fetched_;
+  std::function<std::uint32_t(WorkerId)> process_of_;
 };
 
 }  // namespace ringsched

@@ -26,6 +26,11 @@ class Transport {
   // it, progress together, and the lane goes on once all are complete.
   virtual void exchange(Device&, WorkerId, Lane, std::vector<Message>) = 0;
   virtual void begin_run() = 0;  // before each run, when no lane runs
+  // While lanes run, again and again: for what fails without anybody being told. Throws RunFailed.
+  virtual void look() {}
+  // Once, when a run is given up: ends what lanes wait for that do not look at the control. Returns
+  // soon.
+  virtual void give_up() {}
 };
 
 }  // namespace ringsched

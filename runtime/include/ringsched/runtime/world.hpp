@@ -1,8 +1,10 @@
 // The processes that a run is spread over, and what they tell each other outside of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,15 +14,41 @@
 
 namespace ringsched {
 
+// What to add to a time of this process's clock to have it by the clock of rank 0: in nanoseconds,
+// when the first of them was `at`, and no further off than `error`.
+struct ClockReading {
+  std::int64_t at = 0, offset = 0, error = 0;
+};
+
+// The same from two readings, as clocks drift.
+struct ClockLine {
+  ClockReading before, after;
+
+  std::int64_t correction(std::int64_t at) const;
+  double drift() const;  // per second
+  std::int64_t error() const { return std::max(before.error, after.error); }
+};
+
 class World {
  public:
   virtual ~World() = default;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
-  // Everybody's text, by rank. Returns once all have called it.
+  virtual std::string name() const = 0;  // of what joins them: "mpi", "tcp"
+  // Everybody's text, by rank. Returns once all have called it. Throws RunFailed.
   virtual std::vector<std::string> gather(const std::string&) = 0;
-  // What to add to a time of this process's clock to have it by the clock of rank 0.
-  virtual std::chrono::nanoseconds clock_offset() = 0;
+  // Together with all others. Throws RunFailed.
+  virtual ClockReading read_clock() = 0;
+  // When all is well, together with all others. Throws RunFailed.
+  virtual void leave() {}
+  // When it is not: why this process ends, and what else it leaves. The others are told to end.
+  // Process 0 has what became of all; a process that nothing is known of has no words. Does not
+  // throw, and takes at most some seconds.
+  struct LastWords {
+    std::string why, left;
+    bool gone = false;  // `why` says how
+  };
+  virtual std::vector<std::optional<LastWords>> last_words(const LastWords& own) = 0;
   // Ends the others as far as it can, and this process with them if there are any.
   virtual void abort(int code) = 0;
   // `control` and the plan are kept by reference.
@@ -35,12 +63,31 @@ class World {
 // One process alone.
 std::unique_ptr<World> make_local_world();
 
-// Who started this process, by what they leave in the environment: mpirun, srun, torchrun.
+// Who started this process, and where the others are, by flags or by what launchers leave in the
+// environment: torchrun, mpirun, srun.
 struct Launch {
   std::string launcher;  // empty: nobody, so it is alone
+  std::string found;     // by which it was known: "RANK and WORLD_SIZE"
   std::uint32_t rank = 0, size = 1;
+  std::uint32_t local_rank = 0;  // among those of this machine
+  std::string master;            // HOST:PORT of process 0; empty: not said
 };
-Launch launched_by();
+struct LaunchFlags {
+  std::string rank, ranks, master;
+};
+// Flags come first, then torchrun, Open MPI, PMI and Slurm. Throws Error where what is found makes
+// no sense.
+Launch launched_by(const LaunchFlags& = {});
+
+struct TcpOptions {
+  std::string secret;  // RINGSCHED_SECRET
+  // For all to come, and for each time they meet.
+  std::chrono::nanoseconds patience{};
+};
+// Processes that meet at the address of process 0. The control is kept by reference, and told when
+// the others end. Throws Error where process 0 refuses this one, RunFailed where it is not found,
+// or not all come.
+std::unique_ptr<World> make_tcp_world(const Launch&, const TcpOptions&, Control&);
 
 // What the module of the MPI transport has under the name "ringsched_make_mpi_world". Throws
 // RunFailed.

@@ -77,6 +77,10 @@ struct Timeline {
   std::vector<TaskDetail, PageAllocator<TaskDetail>> details;    // likewise; empty: not known
   std::vector<CriticalStep> critical_path;                       // in time's order; may be empty
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
+  // Of a run that did not come to its end: why, and the tasks that did not end, in order. Those
+  // that had begun end when it was given up; the others have no time.
+  std::string incomplete;
+  std::vector<TaskId> unfinished;
 
   Picoseconds makespan() const;
   friend bool operator==(const Timeline&, const Timeline&) = default;

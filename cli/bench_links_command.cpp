@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "commands.hpp"
+#include "launch_flags.hpp"
+#include "ringsched/runtime/agreement.hpp"
+#include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "run_ending.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct BenchLinksCommand {
+  JoinFlags join;
+  std::string least = "8", most = "64M", factor = "4", rounds = "20", warm_up = "5";
+  std::string deadline = "60";
+  Format format = Format::Text;
+};
+
+struct Table {
+  std::string name, what;
+  double bus_factor = 1;  // of what the busiest link carries
+  std::vector<LinkPoint> points;
+};
+
+std::string transport_name(const BenchLinksCommand& c, const World& world) {
+  return c.join.transport == "nccl" ? "nccl" : world.name();
+}
+
+LinkBenchOptions options_of(const BenchLinksCommand& c) {
+  const auto count = [](const std::string& text, const char* flag, std::int64_t from,
+                        std::int64_t to) {
+    const std::int64_t n = parse_count(text, flag);
+    if (n < from || n > to) fail("{} is {}, allowed are {} to {}", flag, text, from, to);
+    return n;
+  };
+  LinkBenchOptions o;
+  constexpr std::int64_t most = std::int64_t{16} << 30;
+  o.least = count(c.least, "--minbytes", 1, most);
+  o.most = count(c.most, "--maxbytes", 1, most);
+  if (o.most < o.least) fail("--maxbytes is {}, less than --minbytes, {}", c.most, c.least);
+  o.factor = static_cast<double>(count(c.factor, "--stepfactor", 2, 1'000'000));
+  o.rounds = static_cast<int>(count(c.rounds, "--iters", 1, 1'000'000));
+  o.warm_up = static_cast<int>(count(c.warm_up, "--warmup_iters", 0, 1'000'000));
+  return o;
+}
+
+// As nccl-tests prints it: what a message takes, and how fast that is. Of messages between two, the
+// rate of the algorithm and that of the link are one.
+std::string text_of(const std::string& transport, const World& world,
+                    const std::vector<Table>& tables) {
+  std::string out;
+  for (const Table& t : tables) {
+    out += fmt::format("{}# {}, {} {}: {}\n", out.empty() ? "" : "\n", transport, world.size(),
+                       world.size() == 1 ? "process, workers as threads" : "processes", t.what);
+    out += fmt::format("#{:>12}{:>12}{:>10}{:>10}{:>10}\n", "size", "time", "algbw", "busbw",
+                       "#wrong");
+    out += fmt::format("#{:>12}{:>12}{:>10}{:>10}{:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
+    for (const LinkPoint& p : t.points)
+      out += fmt::format("{:>13}{:>12.2f}{:>10.3f}{:>10.3f}{:>10}\n", p.bytes, p.us, p.gb_per_s(),
+                         t.bus_factor * p.gb_per_s(), p.wrong);
+  }
+  return out;
+}
+
+std::string json_of(const std::string& transport, const World& world, const Launch& launch,
+                    const LinkBenchOptions& o, const std::vector<Table>& tables) {
+  std::string out = fmt::format(
+      "{{\n  \"transport\": \"{}\",\n  \"processes\": {},\n  \"launcher\": \"{}\",\n  "
+      "\"launched_by\": \"{}\",\n  \"iters\": {},\n  \"warmup_iters\": {}",
+      transport, world.size(), escaped(launch.launcher), escaped(launch.found), o.rounds,
+      o.warm_up);
+  for (const Table& t : tables) {
+    out += fmt::format(",\n  \"{}\": [", t.name);
+    const char* before = "";
+    for (const LinkPoint& p : t.points) {
+      out += fmt::format(
+          "{}\n    {{\"bytes\": {}, \"time_us\": {:.3f}, \"algbw_gb_per_s\": {:.6f}, "
+          "\"busbw_gb_per_s\": {:.6f}, \"wrong\": {}}}",
+          before, p.bytes, p.us, p.gb_per_s(), t.bus_factor * p.gb_per_s(), p.wrong);
+      before = ",";
+    }
+    out += "\n  ]";
+  }
+  return out + "\n}\n";
+}
+
+Facts facts_of(const BenchLinksCommand& c, const World& world) {
+  Facts facts = {{"the version", RINGSCHED_VERSION},
+                 {"the transport", transport_name(c, world)},
+                 {"--minbytes", c.least},
+                 {"--maxbytes", c.most},
+                 {"--stepfactor", c.factor},
+                 {"--iters", c.rounds},
+                 {"--warmup_iters", c.warm_up}};
+  if (c.join.transport == "nccl") facts.emplace_back("the version of NCCL", nccl_version());
+  return facts;
+}
+
+std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, World& world,
+                            Control& control, const LinkBenchOptions& options,
+                            std::chrono::nanoseconds deadline,
+                            const std::function<void(std::int64_t)>& begins) {
+  const char* const next = "each sends to the next and receives from the one before, at once";
+  if (c.join.transport != "nccl")
+    return {
+        {"sendrecv", next, 1, measure_links(world, control, LinkPattern::Next, options, begins)},
+        {"alone", "the first and the last send to each other in turn; time of one message", 1,
+         measure_links(world, control, LinkPattern::Alone, options, begins)}};
+  std::vector<NcclTable> by_kind;
+  reinterpret_cast<BenchNccl>(nccl_function("ringsched_bench_nccl"))(
+      world, control, nccl_options(c.join, launch, deadline), options, begins, by_kind);
+  std::vector<Table> out;
+  for (NcclTable& t : by_kind)
+    out.push_back(
+        {t.name, t.name == "sendrecv" ? next : t.name, t.bus_factor, std::move(t.points)});
+  return out;
+}
+
+void run(const BenchLinksCommand& c, ExitCode& code) {
+  const LinkBenchOptions options = options_of(c);
+  const std::chrono::seconds deadline{parse_count(c.deadline, "--deadline")};
+  if (deadline.count() < 1) fail("--deadline is {}, allowed are 1 and more", c.deadline);
+  c.join.check();
+  const Launch launch = launched_by(c.join.launch);
+  Control control;
+  const Interruptible interruptible(control);
+  End end(control, launch);
+  Watchdog watchdog(control, end, deadline);
+  watchdog.waits("looking for the other processes");
+  const std::unique_ptr<World> world = world_of(c.join, launch, deadline, control);
+  end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
+  try {
+    if (const std::string differs = disagreement(*world, facts_of(c, *world)); !differs.empty())
+      return refuse_together(*world, end, differs, code);
+    const std::vector<Table> tables =
+        measured(c, launch, *world, control, options, deadline, [&](std::int64_t bytes) {
+          watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
+        });
+    for (const Table& t : tables)
+      for (const LinkPoint& p : t.points)
+        if (p.wrong > 0) code = 1;
+    if (world->rank() == 0)
+      fmt::print("{}", c.format == Format::Json
+                           ? json_of(transport_name(c, *world), *world, launch, options, tables)
+                           : text_of(transport_name(c, *world), *world, tables));
+    watchdog.waits("taking leave of the other processes");
+    world->leave();
+  } catch (...) {
+    give_up(*world, control, end);
+  }
+  end.finally({});
+}
+
+}  // namespace
+
+void add_bench_links_command(CLI::App& program, ExitCode& code) {
+  CLI::App* app =
+      program.add_subcommand("bench-links", "Measure messages between workers, by size");
+  auto command = std::make_shared<BenchLinksCommand>();
+  command->join.add_to(*app, true);
+  app->add_option("-b,--minbytes", command->least, "the smallest message (8)")->type_name("N");
+  app->add_option("-e,--maxbytes", command->most, "the largest (64M)")->type_name("N");
+  app->add_option("-f,--stepfactor", command->factor, "from one to the next (4)")->type_name("N");
+  app->add_option("-n,--iters", command->rounds, "so many of each are timed (20)")->type_name("N");
+  app->add_option("-w,--warmup_iters", command->warm_up, "after so many that are not (5)")
+      ->type_name("N");
+  app->add_option("--deadline", command->deadline, "seconds that one size may take (60)")
+      ->type_name("SECONDS");
+  add_format_flag(*app, command->format);
+  app->callback([command, &code] { run(*command, code); });
+}
+
+}  // namespace ringsched

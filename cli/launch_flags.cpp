@@ -1,0 +1,165 @@
+#include "launch_flags.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/problem.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::unique_ptr<World> mpi_world() {
+  void* module = ::dlopen("libringsched_mpi.so", RTLD_NOW | RTLD_GLOBAL);
+  if (!module)
+    fail(
+        "the mpi transport is not there: {}; install libopenmpi-dev and openmpi-bin and build "
+        "again",
+        ::dlerror());
+  const auto make = reinterpret_cast<MakeWorld>(::dlsym(module, "ringsched_make_mpi_world"));
+  if (!make) fail("the mpi transport is not there: {}", ::dlerror());
+  return std::unique_ptr<World>(make());
+}
+
+// Whether whoever has started this process left something by which MPI finds the others. Open MPI
+// ends a process of srun at once if there is nothing, so this is asked before.
+bool mpi_can_connect() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"})
+    if (std::getenv(name)) return true;
+  return false;
+}
+
+std::unique_ptr<World> mpi_world(const Launch& launch) {
+  const auto alone = [&] {
+    fail(
+        "{} has started {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
+        "srun --mpi=pmix, or leave --transport mpi out",
+        launch.launcher, launch.size, launch.size);
+  };
+  if (launch.size > 1 && !mpi_can_connect()) alone();
+  std::unique_ptr<World> world = mpi_world();
+  if (world->size() == 1 && launch.size > 1) alone();
+  return world;
+}
+
+std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds patience,
+                                 Control& control) {
+  if (launch.size == 1) return make_local_world();
+  if (launch.master.empty())
+    fail(
+        "{} has started {} processes and does not say where they meet; give --master HOST:PORT of "
+        "process 0, or set MASTER_ADDR and MASTER_PORT",
+        launch.launcher, launch.size);
+  const char* secret = std::getenv("RINGSCHED_SECRET");
+  const std::string self = fmt::format("process {}: ", launch.rank);
+  try {
+    return make_tcp_world(launch, {secret ? secret : "", patience}, control);
+  } catch (const Error& wrong) {
+    throw Error(self + wrong.what());
+  } catch (const RunFailed& failed) {
+    throw RunFailed(self + failed.what());
+  }
+}
+
+}  // namespace
+
+void* nccl_function(const char* name) {
+  void* module = ::dlopen("libringsched_nccl.so", RTLD_NOW);
+  if (!module)
+    fail("the nccl transport is not there: {}; install CUDA and NCCL and build again", ::dlerror());
+  void* function = ::dlsym(module, name);
+  if (!function) fail("the nccl transport is not there: {}", ::dlerror());
+  return function;
+}
+
+std::string nccl_version() {
+  std::string text;
+  reinterpret_cast<NcclVersion>(nccl_function("ringsched_nccl_version"))(text);
+  return text;
+}
+
+NcclOptions nccl_options(const JoinFlags& flags, const Launch& launch,
+                         std::chrono::nanoseconds patience) {
+  NcclOptions o;
+  o.place = launch.local_rank;
+  o.ctas = static_cast<int>(parse_count(flags.ctas, "--nccl-ctas"));
+  o.patience = patience;
+  return o;
+}
+
+std::unique_ptr<Transport> transport_of(const JoinFlags& flags, const Launch& launch, World& world,
+                                        const Plan& plan, Control& control,
+                                        std::chrono::nanoseconds patience) {
+  if (flags.transport != "nccl") return world.transport(plan, control);
+  const auto make =
+      reinterpret_cast<MakeNcclTransport>(nccl_function("ringsched_make_nccl_transport"));
+  return std::unique_ptr<Transport>(
+      make(plan, control, world, nccl_options(flags, launch, patience)));
+}
+
+void JoinFlags::add_to(CLI::App& app, bool nccl) {
+  has_nccl = nccl;
+  if (nccl)
+    app.add_option("--nccl-ctas", ctas,
+                   "thread blocks that NCCL may take of a GPU; 0: as\nmany as it likes "
+                   "(0)")
+        ->type_name("N");
+
+  app.add_option("--transport", transport,
+                 "what carries messages. local: workers are threads of\nthis process; tcp and mpi: "
+                 "they are spread over\nseveral (mpi where mpirun or srun --mpi has started\nthem, "
+                 "tcp where torchrun or flags say so)" +
+                     std::string(nccl ? ";\nnccl: GPUs, one for each process" : ""))
+      ->type_name("NAME");
+  app.add_option("--rank", launch.rank, "the number of this process, if no launcher says it")
+      ->type_name("N");
+  app.add_option("--ranks", launch.ranks, "how many processes there are")->type_name("N");
+  app.add_option("--master", launch.master,
+                 "where process 0 is and the others meet, in place of\nMASTER_ADDR and MASTER_PORT")
+      ->type_name("HOST:PORT");
+}
+
+void JoinFlags::check() const {
+  const std::int64_t blocks = parse_count(ctas, "--nccl-ctas");
+  if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}, allowed are 0 to 64", ctas);
+  if (blocks > 0 && transport != "nccl") fail("--nccl-ctas goes with --transport nccl");
+  for (const char* known : {"", "local", "tcp", "mpi"})
+    if (transport == known) return;
+  if (has_nccl && transport == "nccl") return;
+  fail("--transport is '{}', allowed are local, tcp{} mpi{}", transport, has_nccl ? "," : " and",
+       has_nccl ? " and nccl" : "");
+}
+
+std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
+                                std::chrono::nanoseconds patience, Control& control) {
+  flags.check();
+  const std::string& name = flags.transport;
+  if (name == "local") {
+    if (launch.size > 1)
+      fail("{} has started {} processes, and --transport local runs in one; use --transport {}",
+           launch.launcher, launch.size, mpi_can_connect() ? "mpi" : "tcp");
+    return make_local_world();
+  }
+  if (name == "mpi") return mpi_world(launch);
+  if (name == "tcp") {
+    if (launch.launcher.empty())
+      fail(
+          "--transport tcp is for several processes, and this one is alone; start them with "
+          "torchrun, or with --rank, --ranks and --master");
+    return tcp_world(launch, patience, control);
+  }
+  if (launch.size == 1) return make_local_world();
+  const bool launched_by_mpi = launch.launcher == "mpirun" || launch.launcher == "srun";
+  return launched_by_mpi && mpi_can_connect() ? mpi_world(launch)
+                                              : tcp_world(launch, patience, control);
+}
+
+std::string found_by(const Launch& l) {
+  if (l.launcher.empty()) return "nobody has started others";
+  return l.launcher == "flags" ? l.found : fmt::format("{}'s {}", l.launcher, l.found);
+}
+
+}  // namespace ringsched

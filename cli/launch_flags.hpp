@@ -1,0 +1,41 @@
+// The flags that say how processes find each other and what carries their messages.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "ringsched/runtime/nccl_transport.hpp"
+#include "ringsched/runtime/world.hpp"
+
+namespace ringsched {
+
+struct JoinFlags {
+  LaunchFlags launch;
+  std::string transport, ctas = "0";
+  bool has_nccl = false;
+
+  // `nccl`: whether that is a transport, too.
+  void add_to(CLI::App&, bool nccl);
+  // Empty: what is taken depends on who has started the processes. Throws Error where the name is
+  // unknown.
+  void check() const;
+};
+
+// Throws Error where that cannot be, RunFailed where the others are not found within `patience`.
+std::unique_ptr<World> world_of(const JoinFlags&, const Launch&, std::chrono::nanoseconds patience,
+                                Control&);
+
+// What carries the messages of a plan between the processes of the world. Throws as world_of().
+std::unique_ptr<Transport> transport_of(const JoinFlags&, const Launch&, World&, const Plan&,
+                                        Control&, std::chrono::nanoseconds patience);
+
+// What is in the module of NCCL under that name. Throws Error where there is none.
+void* nccl_function(const char* name);
+std::string nccl_version();  // throws RunFailed where it is older than what this was built against
+NcclOptions nccl_options(const JoinFlags&, const Launch&, std::chrono::nanoseconds patience);
+
+// For people: "torchrun's RANK and WORLD_SIZE".
+std::string found_by(const Launch&);
+
+}  // namespace ringsched

@@ -1,0 +1,42 @@
+// Measures messages between workers by size, over the transports that runs use.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ringsched/runtime/world.hpp"
+
+namespace ringsched {
+
+enum class LinkPattern : std::uint8_t {
+  Next,   // each sends to the next and receives from the one before, all at once
+  Alone,  // the first and the last send to each other in turn, and nobody else does
+};
+
+struct LinkBenchOptions {
+  std::int64_t least = 8, most = std::int64_t{64} << 20;  // bytes
+  double factor = 4;
+  int rounds = 20, warm_up = 5;
+};
+
+struct LinkPoint {
+  std::int64_t bytes = 0;
+  double us = 0;           // of one message, on the slowest worker
+  std::int64_t wrong = 0;  // bytes that did not arrive as they were sent
+
+  double gb_per_s() const { return us > 0 ? static_cast<double>(bytes) / us / 1e3 : 0; }
+};
+
+std::vector<std::int64_t> sizes_of(const LinkBenchOptions&);
+
+// How many processes of the world are on this machine. Together with all of them.
+std::uint32_t processes_here(World&);
+
+// Together with all processes of the world, a worker each; two threads where there is one process.
+// `begins` is told of each size before it is measured. Throws RunFailed.
+std::vector<LinkPoint> measure_links(World&, Control&, LinkPattern, const LinkBenchOptions&,
+                                     const std::function<void(std::int64_t)>& begins);
+
+}  // namespace ringsched

@@ -1,0 +1,36 @@
+// Messages between GPUs by NCCL, a GPU and a worker for each process. All of it is in a module,
+// libringsched_nccl.so, that is loaded when it is asked for; this is what it is asked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/runtime/world.hpp"
+
+namespace ringsched {
+
+struct NcclOptions {
+  std::uint32_t place = 0;      // of this process on its machine: which of the GPUs it takes
+  int ctas = 0;                 // thread blocks that NCCL may take at the most; 0: as it likes
+  bool register_memory = true;  // of workers, so that the network need not copy
+  std::chrono::nanoseconds patience{};
+};
+
+// What the module has under the name "ringsched_make_nccl_transport". Together with all processes
+// of the world; all is kept by reference. Throws Error for plans that NCCL cannot carry, RunFailed.
+using MakeNcclTransport = Transport* (*)(const Plan&, Control&, World&, const NcclOptions&);
+
+struct NcclTable {
+  std::string name;       // "sendrecv", "all_gather", ...
+  double bus_factor = 1;  // what the busiest link carries for each byte of the size
+  std::vector<LinkPoint> points;
+};
+// Under the name "ringsched_bench_nccl".
+using BenchNccl = void (*)(World&, Control&, const NcclOptions&, const LinkBenchOptions&,
+                           const std::function<void(std::int64_t)>& begins,
+                           std::vector<NcclTable>&);
+// Under the name "ringsched_nccl_version": "2.28.9".
+using NcclVersion = void (*)(std::string&);
+
+}  // namespace ringsched

@@ -1,0 +1,107 @@
+// Who started this process, by flags or by what they leave in the environment.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "ringsched/runtime/world.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr const char* kUsualPort = "29500";  // torchrun's, too
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return n;
+}
+
+// The first of "node[07-12,15],login1". Slurm puts process 0 there.
+std::string first_host(std::string_view list) {
+  const std::size_t bracket = list.find('['), comma = list.find(',');
+  if (bracket >= comma) return std::string(list.substr(0, comma));
+  std::string_view in = list.substr(bracket + 1);
+  const std::size_t end = in.find(']');
+  const std::size_t first = in.find_first_of("-,]");
+  if (end == in.npos) return {};
+  const std::size_t after = in.find(',', end);
+  const std::string_view rest = in.substr(end + 1, after == in.npos ? after : after - end - 1);
+  return fmt::format("{}{}{}", list.substr(0, bracket), in.substr(0, first), rest);
+}
+
+// torchrun's own store has the port that it names, unless it says that it has none.
+std::string torchrun_port(const std::string& port) {
+  if (variable("TORCHELASTIC_USE_AGENT_STORE") != "True") return port;
+  const auto n = number(port);
+  return n ? std::to_string(*n + 1) : port;
+}
+
+std::string master_of(const LaunchFlags& flags, const Launch& launch) {
+  if (!flags.master.empty()) return flags.master;
+  std::string host = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
+  if (port.empty()) port = kUsualPort;
+  if (host.empty() && launch.launcher == "srun") host = first_host(variable("SLURM_STEP_NODELIST"));
+  if (host.empty()) return {};
+  if (host.find(':') != host.npos) host = "[" + host + "]";
+  return host + ":" + torchrun_port(port);
+}
+
+Launch checked(const char* launcher, const char* rank_name, const std::string& rank,
+               const char* size_name, const std::string& size) {
+  const auto r = number(rank), s = number(size);
+  if (!r || !s || *s == 0 || *r >= *s)
+    fail(
+        "{} is '{}' and {} is '{}'; processes are numbered from 0 on, and there are more than "
+        "the number of each",
+        rank_name, printable(rank), size_name, printable(size));
+  Launch l;
+  l.launcher = launcher;
+  l.found = fmt::format("{} and {}", rank_name, size_name);
+  l.rank = *r;
+  l.size = *s;
+  return l;
+}
+
+}  // namespace
+
+Launch launched_by(const LaunchFlags& flags) {
+  if (flags.rank.empty() != flags.ranks.empty())
+    fail("--rank and --ranks go together: the number of this process, and how many there are");
+  struct Known {
+    const char *launcher, *rank, *size, *local;
+  };
+  constexpr Known known[] = {
+      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+      {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+  Launch l;
+  std::string local = variable("LOCAL_RANK");
+  if (!flags.rank.empty()) {
+    l = checked("flags", "--rank", flags.rank, "--ranks", flags.ranks);
+  } else {
+    for (const Known& k : known) {
+      const std::string rank = variable(k.rank), size = variable(k.size);
+      if (rank.empty() || size.empty()) continue;
+      l = checked(k.launcher, k.rank, rank, k.size, size);
+      local = variable(k.local);
+      break;
+    }
+  }
+  l.local_rank = number(local).value_or(0);
+  l.master = master_of(flags, l);
+  return l;
+}
+
+}  // namespace ringsched

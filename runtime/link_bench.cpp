@@ -1,0 +1,242 @@
+#include "ringsched/runtime/link_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "clock_fit.hpp"
+#include "ringsched/runtime/device.hpp"
+#include "ringsched/scheduler/builder.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// Messages are exchanged on the thread that asks for it.
+class CallingThread final : public Device {
+ public:
+  std::byte* allocate(Bytes) override { return nullptr; }
+  void upload(std::byte*, std::span<const std::byte>) override {}
+  void download(std::span<std::byte>, const std::byte*) override {}
+  void wait_for(Lane, TaskId) override {}
+  void begin(Lane, std::span<const TaskId>) override {}
+  void end(Lane, std::span<const TaskId>) override {}
+  void compute(TaskId, const Operands&) override {}
+  void call(Lane, std::function<void()> what) override { what_ = std::move(what); }
+  void start(Clock::time_point) override { what_(); }
+  bool finished() const override { return true; }
+  void join() override {}
+  TaskTime time_of(TaskId) const override { return {}; }
+  LaneState state(Lane) const override { return {}; }
+
+ private:
+  std::function<void()> what_;
+};
+
+// Messages are known by their tasks, so there is a plan in which each of those sends something to
+// that one.
+void to_next(const Problem& p, PlanBuilder& plan) {
+  plan.step(0);
+  std::vector<Keys> keys;
+  for (std::uint32_t w = 0; w < p.workers; ++w)
+    keys.push_back(plan.move(plan.keys({w}), {(w + 1) % p.workers}));
+  for (std::uint32_t w = 0; w < p.workers; ++w)
+    plan.merge(plan.attend(plan.queries({(w + 1) % p.workers}), keys[w]));
+}
+
+void first_and_last(const Problem& p, PlanBuilder& plan) {
+  const WorkerId first{0}, last{p.workers - 1};
+  plan.step(0);
+  const Keys there = plan.move(plan.keys(first), last), here = plan.move(plan.keys(last), first);
+  plan.merge(plan.attend(plan.queries(last), there));
+  plan.merge(plan.attend(plan.queries(first), here));
+}
+
+Plan plan_of(std::uint32_t workers, LinkPattern kind) {
+  Problem p;
+  p.workers = workers;
+  p.tokens = {workers};
+  p.heads = p.kv_heads = 1;
+  p.head_dim = 8;
+  p.mask = Mask::full();
+  return build_plan(p, {"links", "", "", find_schedule("ring").layout,
+                        kind == LinkPattern::Next ? to_next : first_and_last});
+}
+
+TaskId send_between(const Plan& plan, std::uint32_t from, std::uint32_t to) {
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (t.kind == TaskKind::Send && t.worker().value == from &&
+        plan.tasks[t.peer.value].worker().value == to)
+      return {id};
+  }
+  return {};
+}
+
+std::byte pattern(std::uint32_t from, std::int64_t i) {
+  return static_cast<std::byte>(static_cast<std::uint64_t>(i) * 2654435761u + 7 * from + 1);
+}
+
+class Worker {
+ public:
+  Worker(const Plan& plan, Transport& transport, std::uint32_t self, LinkPattern kind)
+      : transport_(transport), self_(self) {
+    const std::uint32_t workers = plan.problem.workers, last = workers - 1;
+    const bool alone = kind == LinkPattern::Alone;
+    if (alone && self != 0 && self != last) return;
+    takes_part_ = true;
+    to_ = alone ? last - self : (self + 1) % workers;
+    from_ = alone ? last - self : (self + last) % workers;
+    sends_ = id_of(plan, self, to_);
+    receives_ = id_of(plan, from_, self);
+  }
+
+  // Seconds that so many rounds take.
+  double run(LinkPattern kind, std::int64_t bytes, int rounds) {
+    if (!takes_part_) return 0;
+    prepare(bytes);
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < rounds; ++i) {
+      if (kind == LinkPattern::Next) {
+        exchange({message(true), message(false)});
+        continue;
+      }
+      exchange({message(self_ == 0)});
+      exchange({message(self_ != 0)});
+    }
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  std::int64_t wrong() const {
+    std::int64_t n = 0;
+    for (std::size_t i = 0; i < in_.size(); ++i)
+      n += in_[i] != pattern(from_, static_cast<std::int64_t>(i)) ? 1 : 0;
+    return n;
+  }
+
+ private:
+  static TaskId id_of(const Plan& plan, std::uint32_t from, std::uint32_t to) {
+    const TaskId id = send_between(plan, from, to);
+    if (!id.valid()) throw RunFailed(fmt::format("no message goes from {} to {}", from, to));
+    return id;
+  }
+  void prepare(std::int64_t bytes) {
+    out_.resize(static_cast<std::size_t>(bytes));
+    in_.assign(out_.size(), std::byte{0});
+    for (std::int64_t i = 0; i < bytes; ++i) out_[static_cast<std::size_t>(i)] = pattern(self_, i);
+  }
+  Message message(bool sends) {
+    Message m;
+    m.sends = sends;
+    m.task = sends ? sends_ : receives_;
+    m.peer = {sends ? to_ : from_};
+    m.piece[0] = sends ? out_.data() : in_.data();
+    m.bytes[0] = static_cast<std::int64_t>(out_.size());
+    return m;
+  }
+  void exchange(std::vector<Message> group) {
+    transport_.exchange(device_, {self_}, Lane::Fetch, std::move(group));
+    device_.start({});
+  }
+
+  Transport& transport_;
+  CallingThread device_;
+  const std::uint32_t self_;
+  bool takes_part_ = false;
+  std::uint32_t to_ = 0, from_ = 0;
+  TaskId sends_, receives_;
+  std::vector<std::byte> out_, in_;
+};
+
+struct Measured {
+  double seconds = 0;
+  std::int64_t wrong = 0;
+};
+
+// Of the workers of this process, a thread each.
+Measured measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern kind,
+                 std::int64_t bytes, const LinkBenchOptions& options,
+                 const std::function<void()>& meet, const Control& control) {
+  std::barrier together(static_cast<std::ptrdiff_t>(workers.size()), [&]() noexcept {});
+  std::vector<Measured> each(workers.size());
+  std::atomic<bool> failed{false};
+  const auto work = [&](std::size_t i) {
+    try {
+      if (options.warm_up > 0) workers[i]->run(kind, bytes, options.warm_up);
+      together.arrive_and_wait();
+      if (workers.size() == 1) meet();
+      each[i].seconds = workers[i]->run(kind, bytes, options.rounds);
+      each[i].wrong = workers[i]->wrong();
+    } catch (const Stopped&) {
+      failed = true;
+      together.arrive_and_drop();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < workers.size(); ++i) threads.emplace_back(work, i);
+  work(0);
+  for (std::thread& t : threads) t.join();
+  if (failed) throw RunFailed(control.why());
+  Measured out;
+  for (const Measured& m : each) {
+    out.seconds = std::max(out.seconds, m.seconds);
+    out.wrong += m.wrong;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> sizes_of(const LinkBenchOptions& o) {
+  std::vector<std::int64_t> out;
+  for (double bytes = static_cast<double>(o.least); bytes <= static_cast<double>(o.most);
+       bytes *= o.factor) {
+    const auto whole = static_cast<std::int64_t>(std::llround(bytes));
+    if (out.empty() || whole > out.back()) out.push_back(whole);
+  }
+  return out;
+}
+
+std::uint32_t processes_here(World& world) {
+  const std::vector<std::string> all = world.gather(name_of_clock());
+  return static_cast<std::uint32_t>(std::count(all.begin(), all.end(), all[world.rank()]));
+}
+
+std::vector<LinkPoint> measure_links(World& world, Control& control, LinkPattern kind,
+                                     const LinkBenchOptions& options,
+                                     const std::function<void(std::int64_t)>& begins) {
+  const bool alone = world.size() == 1;
+  const std::uint32_t count = alone ? 2 : world.size();
+  const Plan plan = plan_of(count, kind);
+  const std::unique_ptr<Transport> transport = world.transport(plan, control);
+  transport->begin_run();
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (std::uint32_t w = 0; w < count; ++w)
+    if (alone || w == world.rank())
+      workers.push_back(std::make_unique<Worker>(plan, *transport, w, kind));
+  std::vector<LinkPoint> out;
+  for (const std::int64_t bytes : sizes_of(options)) {
+    begins(bytes);
+    world.gather("");
+    const Measured own = measure(
+        workers, kind, bytes, options, [&] { world.gather(""); }, control);
+    LinkPoint point{bytes, 0, 0};
+    for (const std::string& one : world.gather(fmt::format("{} {}", own.seconds, own.wrong))) {
+      char* rest = nullptr;
+      point.us = std::max(point.us, 1e6 * std::strtod(one.c_str(), &rest));
+      point.wrong += std::strtoll(rest, nullptr, 10);
+    }
+    point.us /= options.rounds * (kind == LinkPattern::Alone ? 2 : 1);
+    out.push_back(point);
+  }
+  return out;
+}
+
+}  // namespace ringsched

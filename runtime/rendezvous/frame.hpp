@@ -1,0 +1,75 @@
+// What processes and their store say to each other, as bytes. A frame is a header of 16 bytes and a
+// body; numbers are little-endian:
+//
+//   "RSCH"  version (1 byte)  kind (1)  0 (2)  number (4)  length of the body (4)
+//
+// Everything here reads bytes of anybody: it refuses what is not as it should be, and takes no more
+// memory than it was allowed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringsched {
+
+inline constexpr std::size_t kFrameHeader = 16;
+inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::size_t kMostGreeting = 512;               // of somebody not known yet
+inline constexpr std::size_t kMostText = std::size_t{1} << 28;  // of what one process gives
+inline constexpr std::size_t kMostGathered = std::size_t{1} << 30;
+inline constexpr std::uint32_t kMostProcesses = 65536;
+inline constexpr std::size_t kNonce = 16;
+
+enum class FrameKind : std::uint8_t {
+  Hello = 1,  // process: a Greeting
+  Challenge,  // store: its nonce, and its proof to know the secret
+  Proof,      // process: its own
+  Welcome,    // store, once all are there: how many (number)
+  Refused,    // store: why, for people
+  Put,        // process: its text of round `number`
+  All,        // store: everybody's
+  AskTime,    // process: question `number`
+  Time,       // store: nanoseconds of its clock, 8 bytes
+  Farewell,   // process: why it ends, and what it leaves
+  Ended,      // store: why all must end; the number is the process that it began with
+  Alive,      // both: no news
+  Leave,      // process: it has what it came for
+  Left,       // store: so have all
+};
+
+struct Frame {
+  FrameKind kind = FrameKind::Alive;
+  std::uint32_t number = 0;
+  std::string_view body;
+};
+
+// What stands at the beginning of `bytes`.
+struct ParsedFrame {
+  enum class Outcome { Good, NeedsMore, Bad } outcome = Outcome::NeedsMore;
+  Frame frame;            // Good: views `bytes`
+  std::size_t taken = 0;  // Good: of `bytes`
+  std::string why;        // Bad, for people
+};
+ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body);
+std::string frame(FrameKind, std::uint32_t number = 0, std::string_view body = {});
+
+struct Greeting {
+  std::uint32_t rank = 0, size = 1;
+  bool secret = false;  // it has one
+  std::string nonce;
+  std::string host;  // for people: its host and process number
+};
+std::string greeting_text(const Greeting&);
+std::optional<Greeting> parse_greeting(std::string_view body);
+
+// Texts, one behind the other.
+std::string texts_body(const std::vector<std::string_view>&);
+std::optional<std::vector<std::string>> parse_texts(std::string_view body);
+
+void put_number(std::string& to, std::uint64_t, std::size_t bytes);
+std::uint64_t take_number(std::string_view& from, std::size_t bytes);  // which has so many
+
+}  // namespace ringsched

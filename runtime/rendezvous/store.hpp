@@ -1,0 +1,116 @@
+// Where the processes of a run meet: process 0 keeps it, in a thread, at one address; all, process
+// 0 too, connect to it. It lets in those who know the secret, hands round what each has to tell,
+// says what time it is, and notices who is gone: a connection that closes at once, one that says
+// nothing after a while. Then it tells all others, and keeps their last words.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rendezvous/frame.hpp"
+#include "rendezvous/socket.hpp"
+
+namespace ringsched {
+
+// How often each side says that it is there.
+inline constexpr std::chrono::milliseconds kTick{250};
+
+struct StoreOptions {
+  Address at;
+  std::uint32_t size = 1;
+  std::string secret;                   // empty: whoever comes is let in
+  std::chrono::nanoseconds patience{};  // with those who do not come, at first or to a round
+  std::chrono::nanoseconds silence{};   // who has not been heard of for so long is gone
+};
+
+// What became of a process.
+struct LastWord {
+  enum class State { Silent, Said, Gone } state = State::Silent;
+  std::string text;  // Said: its farewell; Gone: how, for people
+};
+
+class Store {
+ public:
+  // `log` is told of those who were refused. Throws RunFailed where the address cannot be had.
+  Store(const StoreOptions&, std::function<void(const std::string&)> log);
+  ~Store();
+  Store(const Store&) = delete;
+
+  Address address() const { return address_; }
+  // Of all processes, once each has said them or is gone, or so much later.
+  std::vector<LastWord> last_words(std::chrono::nanoseconds patience);
+
+ private:
+  using Text = std::shared_ptr<const std::string>;
+  struct Visitor {
+    Socket socket;
+    std::string name;  // its address; of members their host and number
+    std::string in;
+    std::deque<Text> out;
+    std::size_t sent = 0;  // of the first of them
+    std::chrono::steady_clock::time_point since;
+    std::string hello, nonce;           // once it has greeted
+    std::optional<std::uint32_t> rank;  // of members
+    unsigned silent = 0;                // ticks
+    bool leaves = false;                // may close its connection
+    bool closes = false;                // is closed once all is sent
+    bool over = false;
+  };
+
+  void serve();
+  void tick();
+  void let_in();
+  void receive(Visitor&);
+  void flush(Visitor&);
+  void handle(Visitor&, const Frame&);
+  void greet(Visitor&, const Frame&);
+  void admit(Visitor&, const Greeting&);
+  void put(Visitor&, const Frame&);
+  void leave(Visitor&);
+  void lose(Visitor&, const std::string& how);
+  void refuse(Visitor&, const std::string& why, bool logged = true);
+  void end(std::uint32_t rank, const std::string& why);
+  void send(Visitor&, std::string);
+  void send_all(const std::string&);
+  void note(std::uint32_t rank, LastWord);
+  void log(const std::string&);
+
+  const StoreOptions options_;
+  const std::function<void(const std::string&)> log_;
+  unsigned logged_ = 0;
+  Socket listening_;
+  Address address_;
+  Bell bell_;
+
+  // Of the thread.
+  std::list<Visitor> visitors_;
+  std::vector<Visitor*> members_;  // by rank; none: not come yet, or gone
+  std::uint32_t there_ = 0, left_ = 0;
+  bool complete_ = false, ended_ = false;
+  std::string why_;  // it ended
+  std::uint32_t round_ = 0, given_ = 0;
+  std::vector<std::optional<std::string>> texts_;  // of the round
+  std::size_t held_ = 0;                           // bytes of them
+  std::chrono::steady_clock::time_point began_;    // the round, or the store
+
+  std::mutex guard_;
+  std::condition_variable news_;
+  std::vector<LastWord> words_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+// What is proved with the secret, by the store and by a process.
+std::string store_proof(const std::string& secret, std::string_view hello, std::string_view nonce);
+std::string process_proof(const std::string& secret, std::string_view hello,
+                          std::string_view nonce);
+
+}  // namespace ringsched

@@ -1,0 +1,163 @@
+#include "transports/nccl/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched::nccl {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string version_text(int v) {
+  return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
+}
+
+}  // namespace
+
+void require(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw RunFailed(fmt::format("{}: {}", what, cudaGetErrorString(status)));
+}
+
+void take_gpu(const NcclOptions& options) {
+  int count = 0;
+  require(cudaGetDeviceCount(&count), "looking for GPUs");
+  require(cudaSetDevice(static_cast<int>(options.place % static_cast<std::uint32_t>(count))),
+          "choosing a GPU");
+}
+
+std::string require_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) throw RunFailed("NCCL does not say its version");
+  if (version < NCCL_VERSION_CODE)
+    throw RunFailed(fmt::format("NCCL {} is older than {}, which this was built against",
+                                version_text(version), version_text(NCCL_VERSION_CODE)));
+  return version_text(version);
+}
+
+Communicator::Communicator(World& world, const Control& control, const NcclOptions& options)
+    : control_(control), patience_(options.patience) {
+  require_version();
+  ncclUniqueId id{};
+  if (world.rank() == 0 && ncclGetUniqueId(&id) != ncclSuccess)
+    throw RunFailed(fmt::format("NCCL cannot begin: {}", ncclGetLastError(nullptr)));
+  const std::string all = world.gather({id.internal, sizeof id.internal})[0];
+  if (all.size() != sizeof id.internal) throw RunFailed("process 0 has sent no NCCL id");
+  std::copy(all.begin(), all.end(), id.internal);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (options.ctas > 0) {
+    config.minCTAs = 1;
+    config.maxCTAs = options.ctas;
+  }
+  try {
+    check(ncclCommInitRankConfig(&comm_, static_cast<int>(world.size()), id,
+                                 static_cast<int>(world.rank()), &config),
+          "joining the others by NCCL");
+  } catch (...) {
+    if (comm_) ncclCommAbort(comm_);
+    throw;
+  }
+}
+
+Communicator::~Communicator() {
+  if (!comm_ || aborted_) return;
+  try {
+    if (memory_) ncclCommDeregister(comm_, memory_);
+    check(ncclCommFinalize(comm_), "taking leave of NCCL");
+    ncclCommDestroy(comm_);
+  } catch (const RunFailed&) {
+    ncclCommAbort(comm_);
+  }
+}
+
+template <class Done>
+void Communicator::until(Done done, const char* what) {
+  const auto ends = std::chrono::steady_clock::now() + patience_;
+  while (!done()) {
+    if (aborted_) throw RunFailed(fmt::format("{} was given up", what));
+    if (control_.stopped()) throw RunFailed(control_.why());
+    if (control_.abandoned()) throw RunFailed(control_.abandoned_why());
+    if (std::chrono::steady_clock::now() > ends)
+      throw RunFailed(
+          fmt::format("{} took more than {}", what, duration({1000 * patience_.count()})));
+    std::this_thread::sleep_for(50us);
+  }
+}
+
+void Communicator::settle(const char* what) {
+  ncclResult_t state = ncclInProgress;
+  until(
+      [&] {
+        if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess)
+          throw RunFailed(fmt::format("{}: NCCL does not answer", what));
+        return state != ncclInProgress;
+      },
+      what);
+  if (state != ncclSuccess)
+    throw RunFailed(
+        fmt::format("{}: {}: {}", what, ncclGetErrorString(state), ncclGetLastError(comm_)));
+}
+
+void Communicator::check(ncclResult_t result, const char* what) {
+  if (result == ncclInProgress) return settle(what);
+  if (result != ncclSuccess)
+    throw RunFailed(
+        fmt::format("{}: {}: {}", what, ncclGetErrorString(result), ncclGetLastError(comm_)));
+}
+
+void Communicator::begin() {
+  if (ncclGroupStart() != ncclSuccess) throw RunFailed("NCCL begins no group");
+}
+
+// Within a group there is nothing to wait for yet.
+void Communicator::send(const void* from, std::size_t bytes, int peer, cudaStream_t stream) {
+  const ncclResult_t result = ncclSend(from, bytes, ncclInt8, peer, comm_, stream);
+  if (result != ncclInProgress) check(result, "sending by NCCL");
+}
+void Communicator::receive(void* to, std::size_t bytes, int peer, cudaStream_t stream) {
+  const ncclResult_t result = ncclRecv(to, bytes, ncclInt8, peer, comm_, stream);
+  if (result != ncclInProgress) check(result, "receiving by NCCL");
+}
+// The stream may be used only once NCCL has put there what it has to.
+void Communicator::end() { check(ncclGroupEnd(), "exchanging messages by NCCL"); }
+
+void Communicator::use_memory(void* first, std::size_t bytes) {
+  if (memory_ || bytes == 0) return;
+  check(ncclCommRegister(comm_, first, bytes, &memory_), "registering memory with NCCL");
+}
+
+void Communicator::wait_for(cudaStream_t stream) {
+  until(
+      [&] {
+        look();
+        const cudaError_t state = cudaStreamQuery(stream);
+        if (state == cudaErrorNotReady) return false;
+        require(state, "waiting for NCCL");
+        return true;
+      },
+      "waiting for messages by NCCL");
+}
+
+void Communicator::look() const {
+  ncclResult_t state = ncclSuccess;
+  if (aborted_ || ncclCommGetAsyncError(comm_, &state) != ncclSuccess) return;
+  if (state != ncclSuccess && state != ncclInProgress)
+    throw RunFailed(
+        fmt::format("NCCL: {}: {}", ncclGetErrorString(state), ncclGetLastError(comm_)));
+}
+
+void Communicator::abort() {
+  if (!aborted_.exchange(true)) ncclCommAbort(comm_);
+}
+
+// If it hangs, the process ends without it: whoever gives a run up has a deadline.
+void abort_all(std::vector<std::shared_ptr<Communicator>> all) {
+  std::thread([all = std::move(all)] {
+    for (const auto& c : all) c->abort();
+  }).detach();
+}
+
+}  // namespace ringsched::nccl

@@ -1,0 +1,63 @@
+// An NCCL communicator of all processes. None of its calls blocks: NCCL is asked again and again
+// whether it is done, so that a process that waits for one that is gone can be told.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "ringsched/runtime/nccl_transport.hpp"
+
+namespace ringsched::nccl {
+
+void require(cudaError_t, const char* what);
+
+// The GPU of this process is the current one from then on. Throws RunFailed where there is none.
+void take_gpu(const NcclOptions&);
+
+// Throws RunFailed where the library is older than what this was built against.
+std::string require_version();
+
+class Communicator {
+ public:
+  // Together with all processes of the world, on the GPU that is current.
+  Communicator(World&, const Control&, const NcclOptions&);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+
+  // What has been put between begin() and end() goes to the stream at once.
+  void begin();
+  void send(const void* from, std::size_t bytes, int peer, cudaStream_t);
+  void receive(void* to, std::size_t bytes, int peer, cudaStream_t);
+  void end();
+  // For calls that this class has not.
+  ncclComm_t get() const { return comm_; }
+  void check(ncclResult_t, const char* what);
+
+  void use_memory(void* first, std::size_t bytes);
+  // Waits until the stream has come so far. Throws RunFailed.
+  void wait_for(cudaStream_t);
+  // Of what happened since. Throws RunFailed.
+  void look() const;
+  // Ends what the GPU does for it. May hang, so not on a thread that is needed.
+  void abort();
+
+ private:
+  template <class Done>
+  void until(Done, const char* what);
+  void settle(const char* what);
+
+  const Control& control_;
+  const std::chrono::nanoseconds patience_;
+  ncclComm_t comm_ = nullptr;
+  void* memory_ = nullptr;
+  std::atomic<bool> aborted_{false};
+};
+
+// Aborts all, on a thread of its own, since that may hang. Returns soon.
+void abort_all(std::vector<std::shared_ptr<Communicator>>);
+
+}  // namespace ringsched::nccl

@@ -1,0 +1,39 @@
+// Whatever is sent to a store is read as frames or refused in one line, for whole bytes as for
+// those that come one by one; what reads is written as the same bytes.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/frame.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ringsched;
+  using Outcome = ParsedFrame::Outcome;
+  std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  constexpr std::size_t most = 4096;
+  while (true) {
+    const ParsedFrame p = parse_frame(bytes, most);
+    if (p.outcome == Outcome::Bad) {
+      if (p.why.empty() || p.why.find('\n') != p.why.npos) std::abort();
+      return 0;
+    }
+    if (p.outcome == Outcome::NeedsMore) return 0;
+    const std::string_view body = p.frame.body;
+    if (body.size() > most || p.taken != kFrameHeader + body.size() || p.taken > bytes.size())
+      std::abort();
+    if (frame(p.frame.kind, p.frame.number, body) != bytes.substr(0, p.taken)) std::abort();
+    for (std::size_t have : {std::size_t{0}, p.taken / 2, p.taken - 1})
+      if (parse_frame(bytes.substr(0, have), most).outcome != Outcome::NeedsMore) std::abort();
+    if (const auto g = parse_greeting(body)) {
+      const auto again = parse_greeting(greeting_text(*g));
+      if (!again || again->rank != g->rank || again->size != g->size || again->host != g->host ||
+          again->nonce != g->nonce || again->secret != g->secret)
+        std::abort();
+    }
+    if (const auto texts = parse_texts(body))
+      if (texts_body({texts->begin(), texts->end()}) != body) std::abort();
+    bytes.remove_prefix(p.taken);
+  }
+}

@@ -1,0 +1,71 @@
+"""The nccl module: what it says without a GPU, and on one GPU, by one process and by several that NCCL is made
+to take for so many hosts (which its makers do not support: a functional test, under a time limit).
+
+usage: nccl_test.py path/to/ringsched
+"""
+
+import json
+import shutil
+import subprocess
+import unittest
+
+from mpi_job import PROGRAM, Case, execute
+from multi_process_job import Processes, free_port, torchrun_variables
+
+BENCH = [PROGRAM, "bench-links", "--transport", "nccl", "-b", "4K", "-e", "256K", "-f", "8", "-n", "3", "-w", "1", "--format",
+         "json"]
+ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_CUMEM_ENABLE": "0",
+           "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "1"}
+
+
+class Nccl(Case):
+    def needs_gpu(self):
+        code, _, err = execute(BENCH)
+        if code == 3 and "looking for GPUs" in err:
+            self.skipTest(err.strip())
+
+    def right(self, text, processes):
+        got = json.loads(text)
+        self.assertEqual((got["transport"], got["processes"]), ("nccl", processes))
+        for kind in ("sendrecv", "all_gather", "alltoall", "reduce_scatter"):
+            self.assertGreaterEqual(len(got[kind]), 2)
+            for point in got[kind]:
+                self.assertEqual(point["wrong"], 0, (kind, point))
+
+    def test_a_library_that_is_too_old(self):
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler")
+        source, library = self.folder / "old.c", self.folder / "old.so"
+        source.write_text("int ncclGetVersion(int* v) { *v = 21805; return 0; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        code, out, err = execute(BENCH, env={"LD_PRELOAD": str(library)})
+        self.assertEqual((code, out, err.count("\n")), (3, "", 1), err)
+        self.assertRegex(err, r"^ringsched: NCCL 2\.18\.5 is older than 2\.\d+\.\d+, which this was built against$")
+
+    def test_no_gpu_is_said_in_one_line(self):
+        code, out, err = execute(BENCH, env={"CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual((code, out, err.count("\n")), (3, "", 1), err)
+        self.assertIn("looking for GPUs: ", err)
+
+    def test_one_process_on_a_gpu(self):
+        self.needs_gpu()
+        code, out, err = execute(BENCH)
+        self.assertEqual(code, 0, err)
+        self.right(out, 1)
+
+    def test_several_processes_on_one_gpu(self):
+        self.needs_gpu()
+        p, port = Processes(self.folder), free_port()
+        self.addCleanup(p.close)
+        for rank in range(3):
+            p.start(BENCH[1:] + ["--deadline", "30"], {**torchrun_variables(rank, 3, port), **ONE_GPU, "NCCL_HOSTID": f"host{rank}",
+                                                       "LOCAL_RANK": "0"})
+        self.assertTrue(p.wait(), "not all have ended")  # whatever NCCL does
+        if any(one.code == 3 for one in p.all):
+            self.skipTest("several processes on one GPU, which NCCL does not support: " + p.all[0].stderr().strip())
+        self.assertEqual([one.code for one in p.all], [0, 0, 0])
+        self.right(p.all[0].stdout(), 3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

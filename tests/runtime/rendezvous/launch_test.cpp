@@ -1,0 +1,138 @@
+// Who started a process, from what launchers leave in the environment.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "ringsched/runtime/world.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+constexpr const char* kKnown[] = {"RANK",
+                                  "WORLD_SIZE",
+                                  "LOCAL_RANK",
+                                  "MASTER_ADDR",
+                                  "MASTER_PORT",
+                                  "TORCHELASTIC_USE_AGENT_STORE",
+                                  "OMPI_COMM_WORLD_RANK",
+                                  "OMPI_COMM_WORLD_SIZE",
+                                  "OMPI_COMM_WORLD_LOCAL_RANK",
+                                  "PMI_RANK",
+                                  "PMI_SIZE",
+                                  "MPI_LOCALRANKID",
+                                  "SLURM_PROCID",
+                                  "SLURM_STEP_NUM_TASKS",
+                                  "SLURM_LOCALID",
+                                  "SLURM_STEP_NODELIST"};
+
+class Launched : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : kKnown) {
+      if (const char* text = std::getenv(name)) before_[name] = text;
+      ::unsetenv(name);
+    }
+  }
+  void TearDown() override {
+    for (const char* name : kKnown) ::unsetenv(name);
+    for (const auto& [name, text] : before_) ::setenv(name.c_str(), text.c_str(), 1);
+  }
+  Launch with(const Variables& variables, const LaunchFlags& flags = {}) {
+    for (const char* name : kKnown) ::unsetenv(name);
+    for (const auto& [name, text] : variables) ::setenv(name.c_str(), text.c_str(), 1);
+    return launched_by(flags);
+  }
+  Variables before_;
+};
+
+const Variables kTorchrun = {{"RANK", "1"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "1"},
+                             {"MASTER_ADDR", "head"},
+                             {"MASTER_PORT", "1234"}};
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
+                            {"OMPI_COMM_WORLD_SIZE", "5"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
+const Variables kPmi = {{"PMI_RANK", "3"}, {"PMI_SIZE", "6"}};
+const Variables kSlurm = {{"SLURM_PROCID", "4"},
+                          {"SLURM_STEP_NUM_TASKS", "7"},
+                          {"SLURM_LOCALID", "2"},
+                          {"SLURM_STEP_NODELIST", "node[07-12,15],login"}};
+
+TEST_F(Launched, ByNobodyIsAlone) {
+  const Launch l = with({});
+  EXPECT_EQ(l.launcher, "");
+  EXPECT_EQ(l.size, 1u);
+  EXPECT_EQ(l.master, "");
+}
+
+TEST_F(Launched, ByTheFirstOfThoseThatLeftSomething) {
+  Variables all;
+  struct Expected {
+    const Variables& variables;
+    const char *launcher, *found;
+    std::uint32_t rank, size, local;
+  };
+  for (const Expected& e :
+       {Expected{kSlurm, "srun", "SLURM_PROCID and SLURM_STEP_NUM_TASKS", 4, 7, 2},
+        Expected{kPmi, "mpirun", "PMI_RANK and PMI_SIZE", 3, 6, 0},
+        Expected{kOpenMpi, "mpirun", "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE", 2, 5, 0},
+        Expected{kTorchrun, "torchrun", "RANK and WORLD_SIZE", 1, 4, 1}}) {
+    all.insert(e.variables.begin(), e.variables.end());
+    for (const Variables& variables : {e.variables, all}) {
+      const Launch l = with(variables);
+      EXPECT_EQ(l.launcher, e.launcher);
+      EXPECT_EQ(l.found, e.found);
+      EXPECT_EQ(l.rank, e.rank);
+      EXPECT_EQ(l.size, e.size);
+      EXPECT_EQ(l.local_rank, e.local);
+    }
+  }
+  const Launch l = with(all, {"0", "2", "h:1"});
+  EXPECT_EQ(l.launcher, "flags");
+  EXPECT_EQ(l.size, 2u);
+  EXPECT_EQ(l.master, "h:1");
+}
+
+TEST_F(Launched, KnowsWhereProcessZeroIs) {
+  EXPECT_EQ(with(kTorchrun).master, "head:1234");
+  Variables agent = kTorchrun;
+  agent["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(with(agent).master, "head:1235");
+  agent["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  EXPECT_EQ(with(agent).master, "head:1234");
+  EXPECT_EQ(with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "::1"}}).master,
+            "[::1]:29500");
+  EXPECT_EQ(with(kTorchrun, {"", "", "other:7"}).master, "other:7");
+  EXPECT_EQ(with(kOpenMpi).master, "");
+  for (const auto& [list, host] :
+       std::map<std::string, std::string>{{"node[07-12,15],login", "node07"},
+                                          {"a,b", "a"},
+                                          {"alone", "alone"},
+                                          {"n[3]", "n3"},
+                                          {"n[1,4]-ib,m", "n1-ib"},
+                                          {"login,n[1-2]", "login"}}) {
+    Variables slurm = kSlurm;
+    slurm["SLURM_STEP_NODELIST"] = list;
+    EXPECT_EQ(with(slurm).master, host + ":29500");
+  }
+}
+
+TEST_F(Launched, RefusesWhatMakesNoSense) {
+  for (const auto& [rank, size] : std::vector<std::pair<std::string, std::string>>{
+           {"4", "4"}, {"-1", "4"}, {"x", "4"}, {"0", "0"}, {"1", "4x"}, {"99999999999", "4"}}) {
+    EXPECT_THROW(with({{"RANK", rank}, {"WORLD_SIZE", size}}), Error) << rank << " " << size;
+    EXPECT_THROW(with({}, {rank, size, "h:1"}), Error) << rank << " " << size;
+  }
+  EXPECT_THROW(with({}, {"1", "", "h:1"}), Error);
+  EXPECT_THROW(with({}, {"", "2", "h:1"}), Error);
+  EXPECT_EQ(with({{"RANK", "3"}}).size, 1u);  // of something else, perhaps
+}
+
+}  // namespace
+}  // namespace ringsched

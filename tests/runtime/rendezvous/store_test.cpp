@@ -1,0 +1,309 @@
+// A store and the processes that meet there, by real sockets: those that belong there, and others.
+#include "rendezvous/store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <set>
+
+#include "rendezvous/member.hpp"
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+class Meeting : public testing::Test {
+ protected:
+  void open(std::uint32_t size, const std::string& secret = "",
+            std::chrono::nanoseconds patience = 20s, std::chrono::nanoseconds silence = 20s) {
+    StoreOptions o;
+    o.at = {"127.0.0.1", 0};
+    o.size = size;
+    o.secret = secret;
+    o.patience = patience;
+    o.silence = silence;
+    store_ = std::make_unique<Store>(o, [this](const std::string& what) {
+      const std::lock_guard lock(guard_);
+      log_.push_back(what);
+    });
+  }
+  MemberOptions options(std::uint32_t rank, std::uint32_t size, const std::string& secret = "") {
+    return {store_->address(), rank, size, secret, 20s, 20s};
+  }
+  // Starts to join; what became of it.
+  std::future<std::string> joins(MemberOptions o) {
+    return std::async(std::launch::async, [this, o]() -> std::string {
+      try {
+        auto m = std::make_unique<Member>(o, [this](const std::string& why) {
+          const std::lock_guard lock(guard_);
+          ended_.push_back(why);
+        });
+        const std::lock_guard lock(guard_);
+        members_.push_back(std::move(m));
+        return "joined";
+      } catch (const Error& e) {
+        return std::string("refused: ") + e.what();
+      } catch (const RunFailed& e) {
+        return std::string("failed: ") + e.what();
+      }
+    });
+  }
+  void all_join(std::uint32_t size, const std::string& secret = "") {
+    std::vector<std::future<std::string>> all;
+    for (std::uint32_t r = 0; r < size; ++r) all.push_back(joins(options(r, size, secret)));
+    for (auto& one : all) ASSERT_EQ(one.get(), "joined");
+  }
+  // A connection that says what it likes.
+  Socket stranger() {
+    std::string why;
+    Socket s = connect_to(store_->address(), 5000ms, why);
+    EXPECT_TRUE(s) << why;
+    return s;
+  }
+  void say(const Socket& s, const std::string& text) {
+    EXPECT_TRUE(send_all(s, text, std::chrono::steady_clock::now() + 5s));
+  }
+  // All that it is sent until it is closed.
+  std::string hear(const Socket& s) {
+    std::string out;
+    char c = 0;
+    while (receive_all(s, &c, 1, std::chrono::steady_clock::now() + 20s)) out += c;
+    return out;
+  }
+  std::vector<std::string> log() {
+    const std::lock_guard lock(guard_);
+    return log_;
+  }
+  template <class Condition>
+  void until(Condition condition) {
+    const auto ends = std::chrono::steady_clock::now() + 20s;
+    while (!condition()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), ends);
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+  bool ended_with(const std::string& text, std::size_t times) {
+    const std::lock_guard lock(guard_);
+    return static_cast<std::size_t>(std::count_if(ended_.begin(), ended_.end(), [&](auto& why) {
+             return why.find(text) != why.npos;
+           })) >= times;
+  }
+
+  std::mutex guard_;
+  std::vector<std::string> log_, ended_;
+  std::unique_ptr<Store> store_;
+  std::vector<std::unique_ptr<Member>> members_;
+};
+
+TEST_F(Meeting, HandsRoundWhatEachTells) {
+  open(5);
+  std::vector<std::future<bool>> all;
+  for (std::uint32_t r = 0; r < 5; ++r)
+    all.push_back(std::async(std::launch::async, [this, r] {
+      Member m(options(r, 5), [](const std::string&) {});
+      bool right = true;
+      for (int round = 0; round < 20; ++round) {
+        const std::string text(r * 100'000 + static_cast<std::uint32_t>(round),
+                               static_cast<char>('a' + r));
+        const std::vector<std::string> got = m.gather(text);
+        right = right && got.size() == 5 && got[r] == text;
+        for (std::uint32_t o = 0; o < 5; ++o)
+          right = right && got[o] == std::string(o * 100'000 + static_cast<std::uint32_t>(round),
+                                                 static_cast<char>('a' + o));
+      }
+      const Member::Time t = m.ask_time();  // of the same clock
+      right = right && t.asked <= t.theirs && t.theirs <= t.answered;
+      m.leave();
+      return right;
+    }));
+  for (auto& one : all) EXPECT_TRUE(one.get());
+  EXPECT_TRUE(log().empty());
+}
+
+TEST_F(Meeting, StrangersAreRefusedAndSaidAndDisturbNobody) {
+  open(2, "secret");
+  const Socket silent = stranger();
+  const Socket web = stranger();
+  say(web, "GET / HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(hear(web), HasSubstr("no message of ringsched"));
+  const Socket large = stranger();
+  say(large, frame(FrameKind::Hello, 0, std::string(600, 'x')));
+  EXPECT_THAT(hear(large), HasSubstr("where 512 are allowed"));
+  const Socket early = stranger();
+  say(early, frame(FrameKind::Put, 0, "not yet"));
+  EXPECT_THAT(hear(early), HasSubstr("does not say who it is"));
+  const Socket guess = stranger();
+  say(guess, frame(FrameKind::Hello, 0, greeting_text({1, 2, true, std::string(16, 'n'), "h"})) +
+                 frame(FrameKind::Proof, 0, std::string(32, 'p')));
+  EXPECT_THAT(hear(guess), HasSubstr("does not know the secret"));
+  all_join(2, "secret");
+  EXPECT_EQ(log().size(), 4u);
+  EXPECT_TRUE(ended_.empty());
+}
+
+TEST_F(Meeting, ASecretThatOnlyOneHasOrThatIsAnotherIsNamed) {
+  open(2, "secret");
+  EXPECT_THAT(joins(options(1, 2)).get(),
+              AllOf(HasSubstr("refused: "), HasSubstr("it has no secret")));
+  EXPECT_THAT(joins(options(1, 2, "other")).get(),
+              AllOf(HasSubstr("refused: "), HasSubstr("does not know the secret")));
+  open(2);
+  EXPECT_THAT(joins(options(1, 2, "secret")).get(), HasSubstr("process 0 has none"));
+}
+
+TEST_F(Meeting, TwoOfOneNumberEndTheRun) {
+  open(3);
+  auto zero = joins(options(0, 3)), one = joins(options(1, 3));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_THAT(joins(options(1, 3)).get(), HasSubstr("two processes say that they are process 1"));
+  EXPECT_THAT(zero.get(), HasSubstr("failed: two processes say that they are process 1"));
+  EXPECT_THAT(one.get(), HasSubstr("two processes"));
+}
+
+TEST_F(Meeting, OneOfAnotherNumberOfProcessesEndsTheRun) {
+  open(3);
+  auto zero = joins(options(0, 3));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_THAT(joins(options(1, 4)).get(), HasSubstr("is one of 4, and process 0 one of 3"));
+  EXPECT_THAT(zero.get(), HasSubstr("process 1 "));
+}
+
+TEST_F(Meeting, WhoComesLaterIsRefusedAndTheRunGoesOn) {
+  open(2);
+  all_join(2);
+  EXPECT_THAT(joins(options(1, 2)).get(), HasSubstr("all 2 processes are there"));
+  EXPECT_TRUE(ended_.empty());
+}
+
+TEST_F(Meeting, WhoDoesNotComeIsNamed) {
+  open(4, "", 700ms);
+  auto zero = joins(options(0, 4)), two = joins(options(2, 4));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: processes 1, 3 did not come to 127.0.0.1:"),
+                                HasSubstr("within 700 ms")));
+  EXPECT_THAT(two.get(), HasSubstr("processes 1, 3"));
+}
+
+TEST_F(Meeting, WhoDoesNotComeToARoundIsNamed) {
+  open(3, "", 700ms);
+  all_join(3);
+  std::vector<std::future<std::string>> all;
+  for (int i : {0, 1})  // in whatever order they have joined
+    all.push_back(std::async(std::launch::async, [&, i]() -> std::string {
+      try {
+        members_[static_cast<std::size_t>(i)]->gather("here");
+      } catch (const RunFailed& e) {
+        return e.what();
+      }
+      return "";
+    }));
+  for (auto& one : all) EXPECT_THAT(one.get(), HasSubstr("did not come to meet the others within"));
+}
+
+TEST_F(Meeting, AConnectionThatClosesEndsTheRunAtOnce) {
+  open(3);
+  all_join(3);
+  members_.pop_back();  // without leave
+  until([&] { return ended_with("is gone: its connection closed", 2); });
+  EXPECT_THROW(members_[0]->gather("x"), RunFailed);
+}
+
+// Says who it is as it should, and then nothing any more.
+TEST_F(Meeting, OneThatIsSilentEndsTheRun) {
+  open(2, "", 20s, 1s);
+  auto zero = joins(options(0, 2));
+  const Socket s = stranger();
+  const std::string hello = greeting_text({1, 2, false, std::string(16, 'n'), "host"});
+  say(s, frame(FrameKind::Hello, 0, hello));
+  std::string challenge(kFrameHeader + kNonce + 32, '\0');
+  ASSERT_TRUE(
+      receive_all(s, challenge.data(), challenge.size(), std::chrono::steady_clock::now() + 5s));
+  const std::string nonce = challenge.substr(kFrameHeader, kNonce);
+  EXPECT_EQ(challenge.substr(kFrameHeader + kNonce), store_proof("", hello, nonce));
+  say(s, frame(FrameKind::Proof, 0, process_proof("", hello, nonce)));
+  EXPECT_EQ(zero.get(), "joined");
+  until([&] { return ended_with("process 1 (host, ", 1); });
+  EXPECT_TRUE(ended_with("nothing was heard of it for 1.00 s", 1));
+}
+
+TEST_F(Meeting, AStoreThatIsGoneIsNoticed) {
+  open(1);
+  all_join(1);
+  store_.reset();
+  until([&] { return ended_with("process 0 (which keeps the store at ", 1); });
+}
+
+TEST_F(Meeting, LastWordsAreKept) {
+  open(3);
+  all_join(3);
+  members_[0]->farewell(texts_body({"a reason; pending: much", "times"}));
+  until([&] { return ended_with("gave up: a reason", 3); });
+  EXPECT_FALSE(ended_with("pending", 1));
+  members_[1]->farewell(texts_body({"another", ""}));
+  members_.pop_back();
+  const std::vector<LastWord> words = store_->last_words(20s);
+  std::multiset<std::string> said;
+  for (const LastWord& w : words)
+    said.insert(w.state == LastWord::State::Said ? parse_texts(w.text)->at(0) : w.text);
+  EXPECT_EQ(said, (std::multiset<std::string>{"a reason; pending: much", "another",
+                                              "its connection closed"}));
+}
+
+TEST_F(Meeting, AnAddressThatIsTakenIsNamed) {
+  open(1);
+  try {
+    Store second({store_->address(), 1, "", 1s, 1s}, [](const std::string&) {});
+    FAIL();
+  } catch (const RunFailed& e) {
+    EXPECT_THAT(e.what(), HasSubstr(store_->address().text() + ": Address already in use"));
+  }
+}
+
+TEST_F(Meeting, NobodyAtTheAddressIsSaidInTime) {
+  Address at;
+  {
+    const Socket s = listen_at({"127.0.0.1", 0});
+    at = local_address(s);
+  }
+  try {
+    Member m({at, 1, 2, "", 300ms, 1s}, [](const std::string&) {});
+    FAIL();
+  } catch (const RunFailed& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("was not found at " + at.text() + " within 300 ms"),
+                                HasSubstr("refused")));
+  }
+}
+
+TEST_F(Meeting, SomebodyElseAtTheAddressIsSaid) {
+  const Socket listening = listen_at({"127.0.0.1", 0});
+  std::thread other([&] {
+    Socket s;
+    while (!s) s = accept_from(listening);
+    send_all(s, "220 mail ready\r\n", std::chrono::steady_clock::now() + 5s);
+    hear(s);
+  });
+  try {
+    Member m({local_address(listening), 1, 2, "", 20s, 1s}, [](const std::string&) {});
+    ADD_FAILURE();
+  } catch (const RunFailed& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("is no process 0 of ringsched"), HasSubstr("220 mail")));
+  }
+  other.join();
+}
+
+TEST(Addresses, AreReadOrRefused) {
+  EXPECT_EQ(parse_address("host:1", "--master").text(), "host:1");
+  EXPECT_EQ(parse_address("[::1]:29500", "--master").text(), "[::1]:29500");
+  for (const char* bad : {"", "host", "host:", ":5", "host:0", "host:65536", "host:x", "host:1x"})
+    EXPECT_THROW(parse_address(bad, "--master"), Error) << bad;
+}
+
+}  // namespace
+}  // namespace ringsched
