@@ -8,9 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "rendezvous/sha256.hpp"
 #include "ringsched/runtime/control.hpp"
-#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -29,14 +27,6 @@ constexpr unsigned kMostLogged = 20;
 std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.count()}); }
 
 }  // namespace
-
-std::string store_proof(const std::string& secret, std::string_view hello, std::string_view nonce) {
-  return hmac_sha256(secret, fmt::format("store{}{}", nonce, hello));
-}
-std::string process_proof(const std::string& secret, std::string_view hello,
-                          std::string_view nonce) {
-  return hmac_sha256(secret, fmt::format("process{}{}", nonce, hello));
-}
 
 Store::Store(const StoreOptions& options, std::function<void(const std::string&)> log)
     : options_(options),
@@ -123,8 +113,7 @@ void Store::tick() {
   const std::uint32_t first = late.front();
   late.resize(late.size() - more);
   end(first, fmt::format("process{} {}{} did not come {} within {}", late.size() > 1 ? "es" : "",
-                         fmt::join(late, ", "),
-                         more > 0 ? fmt::format(" and {} more", more) : "",
+                         fmt::join(late, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
                          complete_ ? "to meet the others" : "to " + address_.text(),
                          text_of(options_.patience)));
 }
@@ -200,126 +189,6 @@ void Store::send_all(const std::string& text) {
   const auto shared = std::make_shared<const std::string>(text);
   for (Visitor* v : members_)
     if (v && !v->over) v->out.push_back(shared);
-}
-
-void Store::handle(Visitor& v, const Frame& f) {
-  if (!v.rank) {
-    greet(v, f);
-    return;
-  }
-  switch (f.kind) {
-    case FrameKind::Alive:
-      return;
-    case FrameKind::Put:
-      put(v, f);
-      return;
-    case FrameKind::AskTime: {
-      std::string time;
-      put_number(time, static_cast<std::uint64_t>(Steady::now().time_since_epoch().count()), 8);
-      send(v, frame(FrameKind::Time, f.number, time));
-      return;
-    }
-    case FrameKind::Farewell: {
-      v.leaves = true;
-      const auto texts = parse_texts(f.body);
-      if (!texts || texts->empty()) {
-        refuse(v, "a farewell that cannot be read");
-        return;
-      }
-      note(*v.rank, {LastWord::State::Said, std::string(f.body)});
-      // What was pending is for its own words.
-      const std::string& why = texts->front();
-      end(*v.rank, fmt::format("process {} gave up: {}", *v.rank,
-                               printable(why.substr(0, why.find("; pending")), 200)));
-      return;
-    }
-    case FrameKind::Leave:
-      leave(v);
-      return;
-    default:
-      refuse(v, fmt::format("message {} out of turn", static_cast<int>(f.kind)));
-  }
-}
-
-void Store::greet(Visitor& v, const Frame& f) {
-  if (v.hello.empty()) {
-    const auto g = f.kind == FrameKind::Hello ? parse_greeting(f.body) : std::nullopt;
-    if (!g) {
-      refuse(v, "it does not say who it is");
-    } else if (g->secret != !options_.secret.empty()) {
-      refuse(v, g->secret ? "it has a secret (RINGSCHED_SECRET), and process 0 has none"
-                          : "it has no secret, and process 0 has (RINGSCHED_SECRET)");
-    } else {
-      v.hello = f.body;
-      v.nonce = random_bytes(kNonce);
-      send(v, frame(FrameKind::Challenge, 0,
-                    v.nonce + store_proof(options_.secret, v.hello, v.nonce)));
-    }
-    return;
-  }
-  if (f.kind != FrameKind::Proof ||
-      !same_proof(f.body, process_proof(options_.secret, v.hello, v.nonce))) {
-    refuse(v, "it does not know the secret (RINGSCHED_SECRET) of process 0");
-    return;
-  }
-  admit(v, *parse_greeting(v.hello));
-}
-
-// Before all are there, two that cannot both be right end the run; afterwards it is the one that
-// comes who is wrong.
-void Store::admit(Visitor& v, const Greeting& g) {
-  const std::string name = fmt::format("{}, {}", g.host, v.name);
-  if (ended_) {
-    refuse(v, why_, false);
-  } else if (complete_) {
-    refuse(v, fmt::format("all {} processes are there; does another run use {}?", options_.size,
-                          address_.text()));
-  } else if (g.size != options_.size) {
-    end(g.rank, fmt::format("process {} ({}) is one of {}, and process 0 one of {}", g.rank, name,
-                            g.size, options_.size));
-    refuse(v, why_, false);
-  } else if (members_[g.rank]) {
-    end(g.rank, fmt::format("two processes say that they are process {}: {} and {}", g.rank,
-                            members_[g.rank]->name, name));
-    refuse(v, why_, false);
-  } else {
-    v.rank = g.rank;
-    v.name = name;
-    members_[g.rank] = &v;
-    if (++there_ < options_.size) return;
-    complete_ = true;
-    send_all(frame(FrameKind::Welcome, options_.size));
-  }
-}
-
-void Store::put(Visitor& v, const Frame& f) {
-  std::optional<std::string>& text = texts_[*v.rank];
-  if (ended_) return;
-  if (!complete_ || f.number != round_ || text) {
-    refuse(v, fmt::format("it is at exchange {}, and the others are at {}", f.number, round_));
-    return;
-  }
-  if (left_ > 0) {
-    end(*v.rank, fmt::format("process {} goes on, and others have left", *v.rank));
-    return;
-  }
-  if (given_ == 0) began_ = Steady::now();
-  text = f.body;
-  held_ += f.body.size();
-  if (++given_ < options_.size) return;
-  std::vector<std::string_view> all;
-  for (const auto& t : texts_) all.emplace_back(*t);
-  send_all(frame(FrameKind::All, round_, texts_body(all)));
-  for (auto& t : texts_) t.reset();
-  held_ = 0;
-  given_ = 0;
-  ++round_;
-}
-
-void Store::leave(Visitor& v) {
-  v.leaves = true;
-  note(*v.rank, {LastWord::State::Said, {}});
-  if (++left_ == options_.size && !ended_) send_all(frame(FrameKind::Left));
 }
 
 void Store::lose(Visitor& v, const std::string& how) {
