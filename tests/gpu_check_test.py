@@ -71,6 +71,11 @@ class GpuCheck(unittest.TestCase):
             self.assertTrue(check.bad)
             self.assertIsNone(check.run("hangs", "sh", "-c", "echo so far; exec sleep 60", most=0.5))
             self.assertIsNone(check.run("absent", "echo", needs=None))
+            for name, script in [("wrong", "exit $RANK"), ("impossible", "exit 3"), ("hung", "exec sleep 60")]:
+                check.bad = False
+                check.run_several(name, 3, "sh", "-c", script, most=0.5)
+                self.assertEqual(check.bad, name == "wrong")
+            check.bad = True
             self.assertIsNone(check.run("gone", "/nowhere/at/all"))
             check.ends = 0
             self.assertIsNone(check.run("late", "echo"))
@@ -78,7 +83,7 @@ class GpuCheck(unittest.TestCase):
             gpu_check.written(check, [(8, "forward", "ring", 2000, 1000, 1.0, 0.5, 0.4),
                                       (8, "both", "ring", 1010, 1000, 0.01, 0.41, 0.4)], "a GPU")
         self.assertEqual([s[1].split(" ")[0] for s in check.stages],
-                         ["good", "FAILED", "FAILED", "skipped:", "FAILED", "skipped:"])
+                         ["good", "FAILED", "FAILED", "skipped:", "FAILED", "not", "not", "FAILED", "skipped:"])
         self.assertIn("why\n", (self.folder / "fails.log").read_text())
         self.assertIn("so far\n", (self.folder / "hangs.log").read_text())
         text = (self.folder / "summary.md").read_text()

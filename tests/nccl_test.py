@@ -55,16 +55,29 @@ class Nccl(Case):
 
     def test_several_processes_on_one_gpu(self):
         self.needs_gpu()
+        self.right(self.three_on_one_gpu(BENCH[1:]), 3)
+
+    def test_every_schedule_in_one_process_and_in_several_on_one_gpu(self):
+        self.needs_gpu()
+        _, listed, _ = execute([PROGRAM, "schedules", "--format", "json"])
+        for schedule in [s["name"] for s in json.loads(listed)]:
+            run = ["run", "--backend", "cuda", "-s", schedule, "-t", "1536", "--pass", "both", "--check", "--repeat", "1",
+                   "--format", "json"]
+            code, out, err = execute([PROGRAM, *run, "-w", "1", "--transport", "nccl"])
+            self.assertEqual(code, 0, err)
+            self.three_on_one_gpu(run + ["-w", "3"])
+
+    def three_on_one_gpu(self, arguments):
         p, port = Processes(self.folder), free_port()
         self.addCleanup(p.close)
         for rank in range(3):
-            p.start(BENCH[1:] + ["--deadline", "30"], {**torchrun_variables(rank, 3, port), **ONE_GPU, "NCCL_HOSTID": f"host{rank}",
+            p.start(arguments + ["--deadline", "30"], {**torchrun_variables(rank, 3, port), **ONE_GPU, "NCCL_HOSTID": f"host{rank}",
                                                        "LOCAL_RANK": "0"})
         self.assertTrue(p.wait(), "not all have ended")  # whatever NCCL does
         if any(one.code == 3 for one in p.all):
             self.skipTest("several processes on one GPU, which NCCL does not support: " + p.all[0].stderr().strip())
-        self.assertEqual([one.code for one in p.all], [0, 0, 0])
-        self.right(p.all[0].stdout(), 3)
+        self.assertEqual([one.code for one in p.all], [0, 0, 0], p.all[0].stderr())
+        return p.all[0].stdout()
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
 }
 
 TEST_F(RunProgram, RefusesWhatMakesNoSense) {
-  expect_refused("run --transport pigeon", "allowed are local, tcp and mpi");
+  expect_refused("run --transport pigeon", "allowed are local, tcp, mpi and nccl");
   expect_refused("run --transport tcp", "this one is alone");
   expect_refused("run --rank 1", "--rank and --ranks go together");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
