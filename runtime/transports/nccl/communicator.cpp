@@ -25,7 +25,7 @@ void take_gpu(const NcclOptions& options) {
   int driver = 0, count = 0;
   cudaDriverGetVersion(&driver);
   if (driver == 0) throw RunFailed("no GPU: there is no NVIDIA driver");
-  require(cudaGetDeviceCount(&count), "looking for GPUs");
+  require(cudaGetDeviceCount(&count), "no GPU");
   require(cudaSetDevice(static_cast<int>(options.place % static_cast<std::uint32_t>(count))),
           "choosing a GPU");
 }
