@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "commands.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -39,6 +40,28 @@ bool is_empty(const char* argument) {
   return text.empty() || (text.starts_with("--") && text.ends_with('='));
 }
 
+constexpr std::pair<const char*, const char*> kExamples[] = {
+    {"schedules", "schedules --format json"},
+    {"plan", "plan --workers 4 --schedule zigzag"},
+    {"verify", "verify plan.json"},
+    {"machines", "machines dgx-a100"},
+    {"simulate", "simulate --machine dgx-a100 --schedule zigzag --gantt zigzag.svg"},
+    {"run", "run --workers 4 --schedule zigzag --check"},
+    {"calibrate", "calibrate --dtype bf16 --head-dim 128 --output mine.toml"},
+    {"bench-links", "bench-links --maxbytes 2M"},
+    {"sweep", "sweep --machine dgx-a100,hgx-h100 --tokens 64K"},
+    {"compare", "compare predicted.json measured.json --tolerance 10%"},
+    {"render", "render timeline.json --output timeline.html"},
+    {"export", "export --machine dgx-a100 --schedule ring --output ring.goal"},
+    {"validate", "validate --format json"}};
+
+std::string footer(const char* example) {
+  return fmt::format(
+      "Try:  ringsched {}\n"
+      "Exit codes: 0 good, 1 a check did not hold, 2 bad input, 3 a run failed.",
+      example);
+}
+
 // Help and versions are printed by CLI11, which does not look whether it could.
 int all_printed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -59,9 +82,7 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", "ringsched " RINGSCHED_VERSION);
   program.require_subcommand(1);
   program.get_formatter()->column_width(28);
-  program.footer(
-      "Try:  ringsched simulate --workers 8 --schedule balanced\n"
-      "Exit codes: 0 good, 1 a check did not hold, 2 bad input, 3 a run failed.");
+  program.footer(footer("simulate --workers 8 --schedule balanced"));
   ExitCode code = 0;
   add_schedules_command(program, code);
   add_plan_command(program, code);
@@ -76,6 +97,8 @@ int main(int argc, char** argv) {
   add_render_command(program, code);
   add_export_command(program, code);
   add_validate_command(program, code);
+  for (const auto& [command, example] : kExamples)
+    program.get_subcommand(command)->footer(footer(example));
 
   for (int i = 1; i < argc; ++i)
     if (is_empty(argv[i]))

@@ -80,6 +80,8 @@ std::string measurement_text(const Measurement& m) {
         "(clocks of the processes agree within {}; drift of up to {:.2g} ppm is taken out)\n",
         duration({1000 * m.clock_error.count()}), 1e6 * m.clock_drift);
   out += "\n" + worker_table(t);
+  if (m.in_turns)
+    out += "(workers take turns on the cores: attend and overhead contain the wait for a turn)\n";
   if (!m.checked.empty()) out += "\n" + check_table(m.checked);
   return out;
 }

@@ -22,6 +22,7 @@ struct Measurement {
   std::vector<CheckedResults> checked;  // empty: not asked for
   const Prediction* prediction = nullptr;
   std::string kernels = {};  // "36 attends by cuDNN"; empty: there is but one kind
+  bool in_turns = false;     // workers take turns on the cores
   Launch launch{};
   std::string transport{};
   std::chrono::nanoseconds clock_error = {};  // between processes; 0: they share a clock

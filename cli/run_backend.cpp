@@ -43,6 +43,7 @@ RunBackend::RunBackend(const BackendFlags& flags, const JoinFlags& join, const L
     return;
   }
   const unsigned cores = usable_cores();
+  in_turns_ = mine.size() > cores;
   if (mine.size() >= cores) gate_ = make_core_gate(cores, control);
 }
 

@@ -29,6 +29,8 @@ class RunBackend {
 
   std::unique_ptr<Device> device(WorkerId);
   std::unique_ptr<Transport> transport(std::chrono::nanoseconds patience);
+  // Whether tasks wait for a core: there are more workers than cores.
+  bool in_turns() const { return in_turns_; }
   std::string where() const;
   std::string kernels() const { return cuda_ ? cuda_->kernels() : ""; }
 
@@ -40,6 +42,7 @@ class RunBackend {
   World& world_;
   const bool finite_;
   std::shared_ptr<CoreGate> gate_;
+  bool in_turns_ = false;
   std::unique_ptr<CudaBackend> cuda_;  // none: the CPU
 };
 

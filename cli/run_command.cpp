@@ -176,6 +176,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   }
   m.checked = std::move(numbers);
   m.kernels = backend.kernels();
+  m.in_turns = backend.in_turns();
   for (const Timeline& t : runs) m.makespans.push_back(t.makespan());
   std::sort(runs.begin(), runs.end(),
             [](const Timeline& x, const Timeline& y) { return x.makespan() < y.makespan(); });

@@ -55,6 +55,13 @@ class Numbers(Case):
                     heads = 2 if one["name"] in ("key gradient", "value gradient") else 4
                     self.assertEqual(one["rows"], tokens * heads, one)
 
+    def test_a_chart_in_a_file_has_no_colours(self):
+        chart = [f for f in flags("--tokens 64") if f != "--no-chart"]
+        code, out, err = execute(mpirun(2, PROGRAM, "run", "-w", "2", *chart), env={"TERM": "xterm"})
+        self.assertEqual(code, 0, err)
+        self.assertIn("attending the queries", out)
+        self.assertNotIn("\x1b", out)
+
     def test_masks_and_repeats(self):
         for more in ("--mask full", "--mask window:20", "--mask documents:50,70,31", "--pass backward", "--dtype fp16",
                      "--overlap unbounded", "--overlap none"):

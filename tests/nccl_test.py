@@ -21,7 +21,7 @@ ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": 
 class Nccl(Case):
     def needs_gpu(self):
         code, _, err = execute(BENCH)
-        if code == 3 and "looking for GPUs" in err:
+        if code == 3 and "no GPU: " in err:
             self.skipTest(err.strip())
 
     def right(self, text, processes):
@@ -45,7 +45,7 @@ class Nccl(Case):
     def test_no_gpu_is_said_in_one_line(self):
         code, out, err = execute(BENCH, env={"CUDA_VISIBLE_DEVICES": ""})
         self.assertEqual((code, out, err.count("\n")), (3, "", 1), err)
-        self.assertIn("looking for GPUs: ", err)
+        self.assertIn("no GPU: ", err)
 
     def test_one_process_on_a_gpu(self):
         self.needs_gpu()

@@ -22,8 +22,10 @@ void require(cudaError_t status, const char* what) {
 }
 
 void take_gpu(const NcclOptions& options) {
-  int count = 0;
-  require(cudaGetDeviceCount(&count), "looking for GPUs");
+  int driver = 0, count = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) throw RunFailed("no GPU: there is no NVIDIA driver");
+  require(cudaGetDeviceCount(&count), "no GPU");
   require(cudaSetDevice(static_cast<int>(options.place % static_cast<std::uint32_t>(count))),
           "choosing a GPU");
 }
