@@ -38,14 +38,18 @@ void summary(const CpuFigures& f) {
   fmt::print("{}, {}: merging {} GB/s a core, copying {} GB/s, a message {} us and more\n",
              counted(f.cores, "core"), f.instructions, figure(f.memory_gb_per_s),
              figure(f.copy_gb_per_s), figure(f.latency_us));
-  std::vector<std::vector<std::string>> rows = {
-      {"TFLOP/s of a core", "mask", "dtype", "head dim", "64 tokens", "512", "most"}};
-  for (const MeasuredKernel& k : f.kernels)
+  std::vector<std::vector<std::string>> rows = {{"TFLOP/s of a core", "mask", "dtype", "head dim"}};
+  const std::vector<std::int64_t>& tokens = f.kernels.front().tokens;
+  std::vector<std::size_t> shown = {0};  // the least, one between, the most
+  if (tokens.size() > 4) shown.push_back(3);
+  if (tokens.size() > 1) shown.push_back(tokens.size() - 1);
+  for (const std::size_t i : shown)
+    rows[0].push_back(fmt::format("{}{}", tokens[i], i == 0 ? " tokens" : ""));
+  for (const MeasuredKernel& k : f.kernels) {
     rows.push_back({k.backward ? "backward" : "forward", k.causal ? "causal" : "full",
-                    std::string(to_text(k.dtype)), std::to_string(k.head_dim),
-                    fmt::format("{:.3f}", k.tflops.front()),
-                    fmt::format("{:.3f}", k.tflops[std::min<std::size_t>(3, k.tflops.size() - 1)]),
-                    fmt::format("{:.3f}", k.tflops.back())});
+                    std::string(to_text(k.dtype)), std::to_string(k.head_dim)});
+    for (const std::size_t i : shown) rows.back().push_back(fmt::format("{:.3f}", k.tflops[i]));
+  }
   fmt::print("{}", table(rows));
 }
 
@@ -194,7 +198,7 @@ void run(const CalibrateCommand& c) {
     fail("--output {}: a profile is a file that ends in .toml", c.output);
   check_output(c.output, "--output");
   CalibrationOptions options;
-  options.cores = static_cast<unsigned>(count(c.cores, "--cores", 0, 4096));
+  options.cores = static_cast<unsigned>(count(c.cores, "--cores", 0, usable_cores()));
   if (cuda && options.cores > 0) fail("--cores is for --backend cpu");
   if (!cuda && c.workers != "1") fail("--workers is for --backend cuda");
   if (!cuda && !(c.heads.empty() && c.kv_heads.empty()))

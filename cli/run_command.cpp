@@ -233,6 +233,11 @@ void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& lau
 
 void run(const RunCommand& c, ExitCode& code) {
   const Asked a = asked(c);
+  if (c.machine.given() && c.machine.machine().ideal)
+    fail(
+        "--machine ideal counts blocks, and a run takes seconds; ringsched calibrate makes a "
+        "profile "
+        "of this machine");
   const Launch launch = launched_by(c.join.launch);
   Control control;
   const Interruptible interruptible(control);

@@ -87,6 +87,8 @@ TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
 }
 
 TEST_F(RunProgram, RefusesWhatMakesNoSense) {
+  expect_refused("run --machine ideal", "--machine ideal counts blocks");
+  expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000, allowed are 0 to ");
   expect_refused("run --transport pigeon", "allowed are local, tcp, mpi and nccl");
   expect_refused("run --transport tcp", "this one is alone");
   expect_refused("run --rank 1", "--rank and --ranks go together");
