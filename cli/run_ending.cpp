@@ -86,7 +86,13 @@ void End::do_last(const std::string& why) {
   last(why);
 }
 
+void End::alone() {
+  if (ending_.exchange(true))
+    while (true) ::pause();
+}
+
 void End::now(const std::string& why, int code) {
+  alone();
   say(why);
   do_last(why);
   if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
@@ -161,6 +167,7 @@ void give_up(World& world, const Control& control, End& end) {
     why = failed.what();
   }
   if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
+  end.alone();
   end.say(why);
   end.do_last(why);
   // Should the launcher not answer.

@@ -1,6 +1,7 @@
 // How a run that cannot go on is ended, whatever it hangs in, with a word on what that was.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -33,10 +34,14 @@ class End {
   // for no longer than some seconds.
   void finally(std::function<void(const std::string&)> last);
   void do_last(const std::string& why);
+  // For a thread that ends the process: one that comes second, perhaps because of what the first
+  // one told the others, does not return.
+  void alone();
 
  private:
   std::mutex guard_;
   std::function<void(const std::string&)> last_;
+  std::atomic<bool> ending_{false};
   const Control& control_;
   const bool others_;
   const std::string self_;
