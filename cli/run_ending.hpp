@@ -1,7 +1,6 @@
 // How a run that cannot go on is ended, whatever it hangs in, with a word on what that was.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -34,14 +33,15 @@ class End {
   // for no longer than some seconds.
   void finally(std::function<void(const std::string&)> last);
   void do_last(const std::string& why);
-  // For a thread that ends the process: one that comes second, perhaps because of what the first
-  // one told the others, does not return.
-  void alone();
+  // The same as say(), for a thread that ends the process: one that comes second, perhaps because
+  // of what the first one told the others, is silent.
+  void say_once(const std::string& why);
 
  private:
   std::mutex guard_;
   std::function<void(const std::string&)> last_;
-  std::atomic<bool> ending_{false};
+  std::mutex saying_;
+  bool said_ = false;
   const Control& control_;
   const bool others_;
   const std::string self_;
