@@ -33,13 +33,13 @@ std::string transport_name(const BenchLinksCommand& c, const World& world) {
   return c.join.transport == "nccl" ? "nccl" : world.name();
 }
 
+std::int64_t count(const std::string& text, const char* flag, std::int64_t from, std::int64_t to) {
+  const std::int64_t n = parse_count(text, flag);
+  if (n < from || n > to) fail("{} is {}, allowed are {} to {}", flag, text, from, to);
+  return n;
+}
+
 LinkBenchOptions options_of(const BenchLinksCommand& c) {
-  const auto count = [](const std::string& text, const char* flag, std::int64_t from,
-                        std::int64_t to) {
-    const std::int64_t n = parse_count(text, flag);
-    if (n < from || n > to) fail("{} is {}, allowed are {} to {}", flag, text, from, to);
-    return n;
-  };
   LinkBenchOptions o;
   constexpr std::int64_t most = std::int64_t{16} << 30;
   o.least = count(c.least, "--minbytes", 1, most);
@@ -125,8 +125,7 @@ std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, Wo
 
 void run(const BenchLinksCommand& c, ExitCode& code) {
   const LinkBenchOptions options = options_of(c);
-  const std::chrono::seconds deadline{parse_count(c.deadline, "--deadline")};
-  if (deadline.count() < 1) fail("--deadline is {}, allowed are 1 and more", c.deadline);
+  const std::chrono::seconds deadline{count(c.deadline, "--deadline", 1, 1'000'000)};
   c.join.check();
   const Launch launch = launched_by(c.join.launch);
   Control control;

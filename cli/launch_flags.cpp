@@ -24,6 +24,13 @@ std::unique_ptr<World> mpi_world() {
   return std::unique_ptr<World>(make());
 }
 
+bool by_flags(const Launch& l) { return l.launcher == "flags"; }
+
+// Who has it that there are so many processes, for sentences that go on with their number.
+std::string says(const Launch& l) {
+  return by_flags(l) ? "--rank and --ranks say" : l.launcher + " has started";
+}
+
 // Whether whoever has started this process left something by which MPI finds the others. Open MPI
 // ends a process of srun at once if there is nothing, so this is asked before.
 bool mpi_can_connect() {
@@ -35,9 +42,9 @@ bool mpi_can_connect() {
 std::unique_ptr<World> mpi_world(const Launch& launch) {
   const auto alone = [&] {
     fail(
-        "{} has started {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
+        "{} {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
         "srun --mpi=pmix, or leave --transport mpi out",
-        launch.launcher, launch.size, launch.size);
+        says(launch), launch.size, launch.size);
   };
   if (launch.size > 1 && !mpi_can_connect()) alone();
   std::unique_ptr<World> world = mpi_world();
@@ -50,9 +57,9 @@ std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds 
   if (launch.size == 1) return make_local_world();
   if (launch.master.empty())
     fail(
-        "{} has started {} processes and does not say where they meet; give --master HOST:PORT of "
-        "process 0, or set MASTER_ADDR and MASTER_PORT",
-        launch.launcher, launch.size);
+        "{} {} processes and {} not say where they meet; give --master HOST:PORT of process 0, or "
+        "set MASTER_ADDR and MASTER_PORT",
+        says(launch), launch.size, by_flags(launch) ? "do" : "does");
   const char* secret = std::getenv("RINGSCHED_SECRET");
   const std::string self = fmt::format("process {}: ", launch.rank);
   try {
@@ -139,8 +146,8 @@ std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
   const std::string& name = flags.transport;
   if (name == "local") {
     if (launch.size > 1)
-      fail("{} has started {} processes, and --transport local runs in one; use --transport {}",
-           launch.launcher, launch.size, mpi_can_connect() ? "mpi" : "tcp");
+      fail("{} {} processes, and --transport local runs in one; use --transport {}", says(launch),
+           launch.size, mpi_can_connect() ? "mpi" : "tcp");
     return make_local_world();
   }
   if (name == "mpi") return mpi_world(launch);
@@ -159,7 +166,7 @@ std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
 
 std::string found_by(const Launch& l) {
   if (l.launcher.empty()) return "nobody has started others";
-  return l.launcher == "flags" ? l.found : fmt::format("{}'s {}", l.launcher, l.found);
+  return by_flags(l) ? l.found : fmt::format("{}'s {}", l.launcher, l.found);
 }
 
 }  // namespace ringsched

@@ -67,7 +67,10 @@ Facts facts_of(const RunCommand& c, const Plan& plan, const World& world) {
           {"--inputs", c.inputs},
           {"--seed", c.seed},
           {"--repeat", c.repeat},
-          {"--check", c.check ? c.check_rows + " rows" : "no"}};
+          {"--check", !c.check              ? "no"
+                      : c.check_rows == "0" ? "yes"
+                                            : c.check_rows + " rows"},
+          {"--check-finite", c.finite ? "yes" : "no"}};
 }
 
 struct Asked {
@@ -185,6 +188,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   if (!m.holds()) code = 1;
   if (world.rank() != 0) return;
   watchdog.works("writing");
+  job.remains->all_ended();
   std::string written;
   if (c.outputs.any()) {
     std::vector<Timeline> shown;

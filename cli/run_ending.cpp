@@ -86,8 +86,14 @@ void End::do_last(const std::string& why) {
   last(why);
 }
 
+void End::say_once(const std::string& why) {
+  const std::lock_guard lock(saying_);
+  if (!said_) say(why);
+  said_ = true;
+}
+
 void End::now(const std::string& why, int code) {
-  say(why);
+  say_once(why);
   do_last(why);
   if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
   std::_Exit(code);
@@ -161,7 +167,7 @@ void give_up(World& world, const Control& control, End& end) {
     why = failed.what();
   }
   if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
-  end.say(why);
+  end.say_once(why);
   end.do_last(why);
   // Should the launcher not answer.
   std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });

@@ -33,10 +33,15 @@ class End {
   // for no longer than some seconds.
   void finally(std::function<void(const std::string&)> last);
   void do_last(const std::string& why);
+  // The same as say(), for a thread that ends the process: one that comes second, perhaps because
+  // of what the first one told the others, is silent.
+  void say_once(const std::string& why);
 
  private:
   std::mutex guard_;
   std::function<void(const std::string&)> last_;
+  std::mutex saying_;
+  bool said_ = false;
   const Control& control_;
   const bool others_;
   const std::string self_;

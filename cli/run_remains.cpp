@@ -55,6 +55,11 @@ void Remains::run_of(const Execution& execution, Clock::time_point zero) {
   zero_ = zero;
 }
 
+void Remains::all_ended() {
+  const std::lock_guard lock(guard_);
+  execution_ = nullptr;
+}
+
 std::string Remains::times(const std::vector<TaskTime>& all) const {
   std::string out(all.size() * sizeof(TaskTime), '\0');
   if (!all.empty()) std::memcpy(out.data(), all.data(), out.size());

@@ -18,6 +18,8 @@ class Remains {
 
   // From now on a run of it is what is left, until there is another.
   void run_of(const Execution&, Clock::time_point zero);
+  // The runs have come to their end: whatever fails now, no times of theirs are incomplete.
+  void all_ended();
   // Tells the others. Process 0 writes the timeline and says what became of all.
   void leave(const std::string& why);
 

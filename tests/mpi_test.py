@@ -183,6 +183,10 @@ class Refusals(Case):
         self.refused([*run, "--transport", "mpi"], "srun has started 3 processes", hint, env=slurm)
         self.refused([*run, "--transport", "local"], "srun has started 3 processes", "--transport local", env=slurm)
 
+    def test_flags_without_an_address(self):
+        run = [PROGRAM, "run", "-w", "3", *flags("--tokens 60 --rank 1 --ranks 3")]
+        self.refused(run, "ringsched: --rank and --ranks say 3 processes and do not say where they meet; give --master")
+
     def test_a_job_of_one_task_is_no_refusal(self):
         self.good([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json")],
                   env={"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "RANK": "0", "WORLD_SIZE": "1"})

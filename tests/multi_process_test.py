@@ -213,7 +213,8 @@ class Refusals(Runs):
         for other, told in ((["--dtype", "fp32"], "on the dtype: 'bf16' in processes 0 and 2, 'fp32' in process 1"),
                             (["--mask", "full"], "on the problem: '60 tokens, 4 heads"),
                             (["--overlap", "none"], "on the plan's hash: '"),
-                            (["--check"], "on --check: 'no' in processes 0 and 2, '0 rows' in process 1")):
+                            (["--check"], "on --check: 'no' in processes 0 and 2, 'yes' in process 1"),
+                            (["--check-finite"], "on --check-finite: 'no' in processes 0 and 2, 'yes' in process 1")):
             with self.subTest(other):
                 p, port = self.processes(), free_port()
                 for rank in range(3):
@@ -313,6 +314,24 @@ class Failures(Runs):
         for rank in (0, 2):
             self.assertIn("process 1 gave up: ended by signal 15; pending", lines[rank])
         self.left(p, "0, 1, 2 ended")
+
+    def test_measured_links_are_told_to_end(self):
+        """Process 0 hears of its own end from the store, and says it once all the same."""
+        p = self.processes()
+        p.ranks(2, "bench-links", "-b", "1M", "-e", "128M", "-f", "2", "--deadline", "60")
+        p.computing()
+        p.all[0].kill(signal.SIGTERM)
+        self.assertTrue(p.wait())
+        for rank, why in enumerate(("ended by signal 15", "process 0 gave up: ended by signal 15")):
+            self.assertEqual(p.all[rank].code, FAILED)
+            [line] = p.all[rank].said()
+            self.assertTrue(line.startswith(f"ringsched: process {rank}: {why}, still "), line)
+
+    def test_deadlines_that_are_none(self):
+        for command in (["run"], ["bench-links"], ["calibrate", "-o", "c.toml"]):
+            for seconds in ("0", "1000001", "9223372036854775807"):
+                code, out, err = execute([PROGRAM, *command, "--deadline", seconds], cwd=self.folder)
+                self.assertEqual((code, out, err), (BAD, "", f"ringsched: --deadline is {seconds}, allowed are 1 to 1000000\n"))
 
     def test_too_little_time(self):
         p = self.processes()
