@@ -93,7 +93,7 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --transport tcp", "this one is alone");
   expect_refused("run --rank 1", "--rank and --ranks go together");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
-  expect_refused("run --rank 1 --ranks 2", "does not say where they meet");
+  expect_refused("run --rank 1 --ranks 2", "do not say where they meet");
   expect_refused("run --rank 1 --ranks 2 --master localhost", "it is HOST:PORT");
   expect_refused("run --repeat 0", "1 to 10000");
   expect_refused("run --inputs odd", "inputs");
