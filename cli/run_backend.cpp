@@ -44,7 +44,7 @@ RunBackend::RunBackend(const BackendFlags& flags, const JoinFlags& join, const L
   }
   const unsigned cores = usable_cores();
   in_turns_ = mine.size() > cores;
-  if (mine.size() >= cores) gate_ = make_core_gate(cores, control);
+  if (mine.size() >= cores) gate_ = make_core_gate(cores, world.size() == 1, control);
 }
 
 std::unique_ptr<Device> RunBackend::device(WorkerId w) {

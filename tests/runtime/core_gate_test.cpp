@@ -11,7 +11,7 @@ namespace {
 
 TEST(CoreGate, HasNoMoreTurnsThanCores) {
   const Control control;
-  CoreGate gate(3, control);
+  CoreGate gate(3, true, control);
   std::atomic<int> inside{0}, most{0}, turns{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t)
@@ -35,7 +35,7 @@ TEST(CoreGate, HasNoMoreTurnsThanCores) {
 // Whoever comes first to a gate that expects others waits for them.
 TEST(CoreGate, WhoHasMostLeftGoesFirst) {
   const Control control;
-  CoreGate gate(1, control);
+  CoreGate gate(1, true, control);
   for (int round = 0; round < 20; ++round) {
     std::vector<CoreGate::Place> places(5);
     for (CoreGate::Place& p : places) gate.expect(p);
@@ -53,7 +53,7 @@ TEST(CoreGate, WhoHasMostLeftGoesFirst) {
 
 TEST(CoreGate, NobodyWaitsForEverForThoseWhoDoNotCome) {
   Control control;
-  CoreGate gate(2, control);
+  CoreGate gate(2, true, control);
   CoreGate::Place absent, here;
   gate.expect(absent);
   bool stopped = false;

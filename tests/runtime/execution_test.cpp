@@ -46,7 +46,7 @@ Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = fals
   Control control;
   const Inputs inputs(plan.problem, 7, kind);
   const auto transport = make_local_transport(plan, control);
-  const auto gate = make_core_gate(2, control);
+  const auto gate = make_core_gate(2, true, control);
   std::vector<WorkerId> all;
   for (std::uint32_t w = 0; w < plan.problem.workers; ++w) all.push_back({w});
   Execution e(

@@ -6,8 +6,18 @@
 
 namespace ringsched {
 
-CoreGate::CoreGate(unsigned cores, const Control& control)
-    : scratch_(cores), cores_(core_numbers()), control_(control) {
+namespace {
+
+std::vector<int> pins(unsigned turns, bool alone) {
+  std::vector<int> cores = core_numbers();
+  if (!alone || cores.size() < turns) cores.clear();
+  return cores;
+}
+
+}  // namespace
+
+CoreGate::CoreGate(unsigned cores, bool alone, const Control& control)
+    : scratch_(cores), pins_(pins(cores, alone)), control_(control) {
   for (unsigned slot = cores; slot-- > 0;) free_.push_back(slot);
 }
 
@@ -58,8 +68,7 @@ void CoreGate::hand_out() {
     next.slot = *taken;
     free_.erase(taken);
     // If it sleeps, it wakes up there.
-    if (next.slot != next.last && cores_.size() >= scratch_.size())
-      pin(next.thread, cores_[next.slot]);
+    if (next.slot != next.last && !pins_.empty()) pin(next.thread, pins_[next.slot]);
     next.called = true;
     next.news.notify_one();
   }

@@ -21,8 +21,9 @@ namespace ringsched {
 
 class CoreGate {
  public:
-  // So many turns at a time.
-  CoreGate(unsigned cores, const Control&);
+  // So many turns at a time. Pins where this process has the cores for itself: two that pin to
+  // the same ones keep each other waiting for seconds, however the system shares.
+  CoreGate(unsigned cores, bool alone, const Control&);
 
   // What a worker has of a gate between its turns.
   struct Place {
@@ -67,7 +68,7 @@ class CoreGate {
   std::vector<Waiting*> queue_;
   unsigned expected_ = 0;
   std::vector<cpu::Scratch> scratch_;
-  const std::vector<int> cores_;  // fewer than turns: those are not pinned
+  const std::vector<int> pins_;  // the core of each turn; empty: they are not pinned
   const Control& control_;
 };
 

@@ -12,8 +12,8 @@
 
 namespace ringsched {
 
-std::shared_ptr<CoreGate> make_core_gate(unsigned cores, const Control& control) {
-  return std::make_shared<CoreGate>(cores, control);
+std::shared_ptr<CoreGate> make_core_gate(unsigned cores, bool alone, const Control& control) {
+  return std::make_shared<CoreGate>(cores, alone, control);
 }
 
 std::unique_ptr<Device> make_cpu_device(const Plan& plan, WorkerId worker, Control& control,

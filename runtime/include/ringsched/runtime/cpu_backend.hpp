@@ -17,8 +17,9 @@ namespace ringsched {
 unsigned usable_cores();
 
 class CoreGate;
-// For workers of this process that take all cores, or are more; `control` is kept by reference.
-std::shared_ptr<CoreGate> make_core_gate(unsigned cores, const Control&);
+// For workers of this process that take all cores, or are more; it is the only one of its run or
+// not. `control` is kept by reference.
+std::shared_ptr<CoreGate> make_core_gate(unsigned cores, bool alone, const Control&);
 
 struct CpuOptions {
   bool check_finite = false;       // what a task makes must be finite, or the run is stopped
