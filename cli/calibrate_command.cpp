@@ -51,6 +51,11 @@ void summary(const CpuFigures& f) {
     for (const std::size_t i : shown) rows.back().push_back(fmt::format("{:.3f}", k.tflops[i]));
   }
   fmt::print("{}", table(rows));
+  if (f.disturbed > 0)
+    fmt::print(
+        "{} could not be measured without others on the host of this virtual machine taking\n"
+        "processor time: runs in a quieter hour will be faster than predicted from them\n",
+        how_many_disturbed(f));
 }
 
 void summary(const CudaFigures& f) {

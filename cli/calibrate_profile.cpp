@@ -37,7 +37,7 @@ std::string messages(const std::vector<MeasuredMessage>& all) {
   });
 }
 
-std::string measured_on(const char* how) {
+std::string measured_on(const std::string& how) {
   return fmt::format("measured by ringsched calibrate on {:%Y-%m-%d}, {}",
                      fmt::gmtime(std::chrono::system_clock::now()), how);
 }
@@ -69,10 +69,18 @@ std::string kernels(const std::vector<MeasuredKernel>& measured, const std::stri
 
 }  // namespace
 
+std::string how_many_disturbed(const CpuFigures& f) {
+  return fmt::format("{} of {} times", f.disturbed, f.points);
+}
+
 std::string figure(double x) { return fmt::format("{:.4g}", x); }
 
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
-  const std::string source = measured_on("all cores at work");
+  const std::string source = measured_on(
+      f.disturbed == 0 ? "all cores at work"
+                       : fmt::format("all cores at work; {} while others on the host took their "
+                                     "time",
+                                     how_many_disturbed(f)));
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"

@@ -21,5 +21,7 @@ std::string profile(const CudaFigures&, const std::string& name);
 
 // As short as it may be without losing more than measuring loses anyway.
 std::string figure(double);
+// "3 of 59 times"
+std::string how_many_disturbed(const CpuFigures&);
 
 }  // namespace ringsched

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "plan_summary.hpp"
+#include "ringsched/runtime/stolen_time.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "text.hpp"
 
@@ -79,6 +80,10 @@ std::string measurement_text(const Measurement& m) {
     out += fmt::format(
         "(clocks of the processes agree within {}; drift of up to {:.2g} ppm is taken out)\n",
         duration({1000 * m.clock_error.count()}), 1e6 * m.clock_drift);
+  if (m.stolen >= kMuchStolen)
+    out += fmt::format(
+        "(others on the host of this virtual machine took {} of the processor time meanwhile)\n",
+        percent(m.stolen));
   out += "\n" + worker_table(t);
   if (m.in_turns)
     out += "(workers take turns on the cores: attend and overhead contain the wait for a turn)\n";
@@ -115,6 +120,7 @@ std::string measurement_json(const Measurement& m) {
     field("launcher", fmt::format("\"{}\"", escaped(m.launch.launcher)));
     field("launched_by", fmt::format("\"{}\"", escaped(m.launch.found)));
   }
+  field("stolen_fraction", number(m.stolen));
   field("clock_error_us", number(static_cast<double>(m.clock_error.count()) / 1e3));
   field("clock_drift_ppm", number(1e6 * m.clock_drift));
   if (m.prediction) {

@@ -27,6 +27,7 @@ struct Measurement {
   std::string transport{};
   std::chrono::nanoseconds clock_error = {};  // between processes; 0: they share a clock
   double clock_drift = 0;                     // that was taken out, per second
+  double stolen = 0;  // share of the processors' time that others on the host had meanwhile
 
   bool holds() const;
 };

@@ -14,6 +14,7 @@
 #include "ringsched/runtime/agreement.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/execution.hpp"
+#include "ringsched/runtime/stolen_time.hpp"
 #include "ringsched/runtime/world.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -150,6 +151,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   m.launch = launch;
   m.launch.size = world.size();
   m.transport = world.name();
+  const StolenTime stolen;
   for (std::int64_t r = 0; r < a.repeats; ++r) {
     const Stage stage(fmt::format("run {} of {}", r + 1, a.repeats), world.rank() == 0);
     watchdog.waits("waiting for the other processes");
@@ -171,6 +173,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
     m.clock_error = std::max(m.clock_error, all.clock_error);
     m.clock_drift = std::max(m.clock_drift, all.clock_drift);
   }
+  m.stolen = stolen.share();
   std::vector<CheckedResults> numbers;
   if (c.check) {
     const Stage stage("checking the numbers", world.rank() == 0);

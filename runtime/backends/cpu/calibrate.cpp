@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/samples.hpp"
 #include "backends/cpu/task_timer.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -52,20 +53,23 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-// A task whose time is asked for. All are timed in turn, several times over, and the second
-// fastest time counts: what else the machine does for a while only adds to some of them.
+// A task whose time is asked for. All are timed in turn, several times over.
 struct Timed {
   std::string what;
   Plan plan;
   TaskId task;
-  std::vector<double> seconds;
+  Samples seconds;
 };
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 5, kMostRounds = 15;
 
-double typical(std::vector<double> rounds) {
-  std::nth_element(rounds.begin(), rounds.begin() + 1, rounds.end());
-  return rounds[1];
+// The same for what is measured by itself.
+template <class Measure>
+double typical(Measure measure) {
+  Samples times;
+  for (int round = 0; round < 3 || (round < kMostRounds && !times.settled()); ++round)
+    times.take(measure);
+  return times.typical();
 }
 
 Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes) {
@@ -197,35 +201,41 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
 
   TaskTimer timer(out.cores);
   double done = 0;
-  for (int round = 0; round < kRounds; ++round)
+  for (int round = 0; round < kMostRounds; ++round)
     for (Timed& t : tasks) {
-      progress(t.what, done++ / static_cast<double>(kRounds * tasks.size()));
-      t.seconds.push_back(timer.mean_seconds(t.plan, t.task));
+      if (round >= kRounds && t.seconds.settled()) continue;
+      progress(t.what, std::min(0.99, done++ / static_cast<double>(kRounds * tasks.size())));
+      t.seconds.take([&] { return timer.mean_seconds(t.plan, t.task); });
     }
+  out.points = tasks.size();
+  out.disturbed = static_cast<std::size_t>(std::count_if(
+      tasks.begin(), tasks.end(), [](const Timed& t) { return !t.seconds.settled(); }));
   auto next = tasks.begin();
   for (MeasuredKernel& k : out.kernels)
     for (const std::int64_t n : k.tokens) {
       const auto pairs = static_cast<double>(k.causal ? n * (n + 1) / 2 : n * n);
       k.tflops.push_back((k.backward ? 10 : 4) * pairs * k.head_dim * kHeads /
-                         typical((next++)->seconds) / 1e12);
+                         (next++)->seconds.typical() / 1e12);
     }
   const double elements = double{rows} * kHeads * 128;
   const auto per_element = [&](std::size_t i) {
-    return typical(tasks[others + i].seconds) / elements * out.memory_gb_per_s * 1e9;
+    return tasks[others + i].seconds.typical() / elements * out.memory_gb_per_s * 1e9;
   };
-  out.memory_gb_per_s = out.merge_bytes * elements / typical(tasks[others].seconds) / 1e9;
+  out.memory_gb_per_s = out.merge_bytes * elements / tasks[others].seconds.typical() / 1e9;
   out.reduce_bytes = per_element(1);
   out.prepare_bytes = per_element(2);
-  out.task_us = task_us();
+  out.task_us = typical(task_us);
   progress("copying and sending", 1);
-  out.copy_gb_per_s = copy_gb_per_s(out.cores);
+  out.copy_gb_per_s = 1 / typical([&] { return 1 / copy_gb_per_s(out.cores); });
   // A message takes a core, so one is left to it; the others are at work.
   const Busy busy(out.cores - 1);
   const std::span<std::byte> memory = timer.memory(256 << 20);
-  out.latency_us = message_seconds(memory, 1, 200) * 1e6;
+  out.latency_us = typical([&] { return message_seconds(memory, 1, 200); }) * 1e6;
   double longest = 0;  // a longer message does not arrive sooner
   for (std::int64_t bytes = 16 << 10; bytes <= 16 << 20; bytes *= 4) {
-    longest = std::max(1.01 * longest, message_seconds(memory, bytes, bytes > 4 << 20 ? 20 : 100));
+    const int rounds = bytes > 4 << 20 ? 20 : 100;
+    longest =
+        std::max(1.01 * longest, typical([&] { return message_seconds(memory, bytes, rounds); }));
     out.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
   }
   // Two messages at once cannot be faster than one alone, and one alone is no limit.
