@@ -73,8 +73,9 @@ std::string measurement_text(const Measurement& m) {
   out += table(rows);
   if (m.makespans.size() > 1) {
     const auto [least, most] = std::minmax_element(m.makespans.begin(), m.makespans.end());
-    out += fmt::format("(the middle one of {} runs, which took {} to {})\n", m.makespans.size(),
-                       duration(*least), duration(*most));
+    out += fmt::format("(the {} one of {} runs, which took {} to {})\n",
+                       m.fastest ? "fastest" : "middle", m.makespans.size(), duration(*least),
+                       duration(*most));
   }
   if (m.clock_error.count() > 0)
     out += fmt::format(

@@ -16,7 +16,7 @@ struct Measurement {
   const ProvedPlan& proved;
   std::string where;                    // "2 cores, amx; 8 workers as threads of one process"
   std::vector<Picoseconds> makespans;   // of each run, in order
-  Timeline timeline;                    // of the one in the middle
+  Timeline timeline;                    // of the one in the middle, or the fastest
   RunTimes times;                       // its accounts
   Bytes memory;                         // on the fullest worker
   std::vector<CheckedResults> checked;  // empty: not asked for
@@ -27,6 +27,7 @@ struct Measurement {
   std::string transport{};
   std::chrono::nanoseconds clock_error = {};  // between processes; 0: they share a clock
   double clock_drift = 0;                     // that was taken out, per second
+  bool fastest = false;
   double stolen = 0;  // share of the processors' time that others on the host had meanwhile
 
   bool holds() const;
