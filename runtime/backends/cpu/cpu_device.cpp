@@ -1,7 +1,6 @@
 #include "backends/cpu/cpu_device.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -58,8 +57,7 @@ std::byte* CpuDevice::allocate(Bytes bytes) {
   if (const Bytes there = available_memory(); there < bytes)
     throw RunFailed(fmt::format("worker {}: its tensors take {}, and {} of memory are available",
                                 worker_.value, human(bytes), human(there)));
-  auto* block = static_cast<std::byte*>(std::aligned_alloc(2<<20, (size + (2<<20) - 1) >> 21 << 21));
-  if (block) ::madvise(block, size, MADV_HUGEPAGE);
+  auto* block = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
   if (!block)
     throw RunFailed(
         fmt::format("worker {}: no memory for its tensors, {}", worker_.value, human(bytes)));
