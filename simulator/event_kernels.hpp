@@ -11,21 +11,20 @@ namespace ringsched {
 // False if it takes no time.
 inline bool EventRun::start_kernel(std::uint32_t id, Cause cause) {
   const Task& task = plan_.tasks[id];
-  out_.start[id] = now_;
   out_.cause[id] = now_ == 0 ? Cause{} : cause;
   const std::int64_t duration = costs_.compute(id, task);
+  if (duration == 0 || !workload_.turns) out_.start[id] = now_;
   if (duration == 0) return false;
   WorkerState& w = workers_[task.worker_index];
   lanes_[lane_of(task)].posted = true;
   w.kernel = id;
-  w.started = w.since = now_;
+  w.ready = w.started = w.since = now_;
   w.left = static_cast<double>(duration);
   w.speed = 0;
   if (workload_.turns) {
     w.in_line = true;
     devices_[device_of(task.worker_index)].line.push_back(task.worker_index);
     to_give_.push_back(device_of(task.worker_index));
-    note(task.worker_index);
   } else {
     changed(task.worker_index, +1);
   }
@@ -40,14 +39,16 @@ inline void EventRun::give_turns() {
       const auto first =
           std::min_element(d.line.begin(), d.line.end(), [&](std::uint32_t x, std::uint32_t y) {
             const auto key = [&](std::uint32_t w) {
-              return std::tuple(-work_left_[workers_[w].kernel], workers_[w].started, w);
+              return std::tuple(-work_left_[workers_[w].kernel], workers_[w].ready, w);
             };
             return key(x) < key(y);
           });
       const std::uint32_t worker = *first;
       d.line.erase(first);
-      workers_[worker].in_line = false;
-      workers_[worker].since = now_;
+      WorkerState& w = workers_[worker];
+      w.in_line = false;
+      w.started = w.since = out_.start[w.kernel] = now_;
+      if (now_ > w.ready) out_.cause[w.kernel] = {Cause::Kernel, d.ended & kTaskBits};
       changed(worker, +1);
     }
   }
@@ -61,7 +62,10 @@ inline void EventRun::end_kernel(std::uint32_t id) {
   complete(lane_of(task), lanes_[lane_of(task)].at + 1);
   wake(lane_of(task));
   changed(task.worker_index, -1);
-  if (workload_.turns) to_give_.push_back(device_of(task.worker_index));
+  if (workload_.turns) {
+    to_give_.push_back(device_of(task.worker_index));
+    devices_[to_give_.back()].ended = id;
+  }
   for (const std::uint32_t lane : w.held) {
     lanes_[lane].waiting = false;
     wake(lane);
@@ -99,7 +103,7 @@ inline void EventRun::copying(std::uint32_t send, int begins) {
 
 inline void EventRun::set_speed(std::uint32_t worker) {
   WorkerState& w = workers_[worker];
-  if (w.kernel == kNone || w.in_line) return;
+  if (!w.computes()) return;
   double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
   if (devices_shared_) {
     const DeviceState& d = devices_[device_of(worker)];

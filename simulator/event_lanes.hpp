@@ -19,7 +19,7 @@ inline void EventRun::advance(std::uint32_t index) {
       continue;
     }
     WorkerState& w = workers_[index / kLanes];
-    if (workload_.waits_for_kernel && w.kernel != kNone && w.started < now_) {
+    if (workload_.waits_for_kernel && w.computes() && w.started < now_) {
       w.held.push_back(index);
       l.waiting = true;
       l.cause = {Cause::Kernel, w.kernel & kTaskBits};

@@ -137,8 +137,8 @@ inline void EventRun::pause_and_resume() {
     for (const std::uint32_t f : workers_[worker].flows) {
       Flow& flow = flows_[f];
       const Task& task = plan_.tasks[flow.send];
-      const bool may = workers_[task.worker_index].kernel == kNone &&
-                       workers_[plan_.tasks[task.peer.value].worker_index].kernel == kNone;
+      const bool may = !workers_[task.worker_index].computes() &&
+                       !workers_[plan_.tasks[task.peer.value].worker_index].computes();
       if (may == flow.moving) continue;
       flow.moving = may;
       if (may) {

@@ -43,9 +43,9 @@ class EventRun {
   // What runs on a worker's device for it.
   struct WorkerState {
     std::uint32_t kernel = kNone;
-    std::int64_t started = 0;
-    std::int64_t since = 0;  // `left` was true then
-    double left = 0;         // of the kernel, in ps at full speed
+    std::int64_t ready = 0, started = 0;  // it may wait for its turn between
+    std::int64_t since = 0;               // `left` was true then
+    double left = 0;                      // of the kernel, in ps at full speed
     double speed = 1;
     std::uint32_t version = 0;
     unsigned groups = 0;               // posted and not complete
@@ -53,12 +53,14 @@ class EventRun {
     std::vector<std::uint32_t> flows;  // messages to or from here; only if ends must poll
     bool changed = false;
     bool in_line = false;  // its kernel waits for its turn on the device
+    bool computes() const { return kernel != kNone && !in_line; }
   };
 
   // What runs on a device at one time.
   struct DeviceState {
     std::uint32_t kernels = 0, copies = 0;
     std::vector<std::uint32_t> line;  // workers whose kernels wait for their turn
+    std::uint32_t ended = kNone;      // the kernel whose turn was over last
   };
 
   struct Flow {

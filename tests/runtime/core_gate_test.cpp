@@ -18,7 +18,8 @@ TEST(CoreGate, HasNoMoreTurnsThanCores) {
     threads.emplace_back([&, t] {
       CoreGate::Place place;
       for (int i = 0; i < 200; ++i) {
-        const CoreGate::Turn turn(gate, t, place);
+        CoreGate::Turn turn(gate, place);
+        turn.take(t);
         const int now = ++inside;
         for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
         }
@@ -43,12 +44,32 @@ TEST(CoreGate, WhoHasMostLeftGoesFirst) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 5; ++t)
       threads.emplace_back([&, t] {
-        const CoreGate::Turn turn(gate, t * 7 % 5, places[static_cast<std::size_t>(t)]);
+        CoreGate::Turn turn(gate, places[static_cast<std::size_t>(t)]);
+        turn.take(t * 7 % 5);
         order.push_back(t * 7 % 5);
       });
     for (std::thread& t : threads) t.join();
     EXPECT_EQ(order, (std::vector<int>{4, 3, 2, 1, 0}));
   }
+}
+
+TEST(CoreGate, WhoHasATurnAndMostLeftHasTheNextOne) {
+  const Control control;
+  CoreGate gate(1, true, control);
+  std::vector<CoreGate::Place> places(3);
+  for (CoreGate::Place& p : places) gate.expect(p);
+  std::vector<int> order;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      CoreGate::Turn turn(gate, places[static_cast<std::size_t>(t)]);
+      for (int left = 10 * t + 12; left > 0; left -= 10) {
+        turn.take(left);
+        order.push_back(left);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(order, (std::vector<int>{32, 22, 22, 12, 12, 12, 2, 2, 2}));
 }
 
 TEST(CoreGate, NobodyWaitsForEverForThoseWhoDoNotCome) {
@@ -59,7 +80,8 @@ TEST(CoreGate, NobodyWaitsForEverForThoseWhoDoNotCome) {
   bool stopped = false;
   std::thread waits([&] {
     try {
-      const CoreGate::Turn turn(gate, 1, here);
+      CoreGate::Turn turn(gate, here);
+      turn.take(1);
     } catch (const Stopped&) {
       stopped = true;
     }

@@ -90,6 +90,20 @@ std::string described(const Plan& plan) {
                      to_text(p.mask), to_text(p.pass));
 }
 
+// Tasks that compute at one time.
+int most_at_once(const Timeline& t) {
+  std::vector<std::pair<std::int64_t, int>> changes;
+  for (const TimelineTask& x : t.tasks) {
+    if (is_transfer(x.kind) || x.kind == TaskKind::Output || x.start_ps == x.end_ps) continue;
+    changes.emplace_back(x.start_ps, +1);
+    changes.emplace_back(x.end_ps, -1);
+  }
+  std::sort(changes.begin(), changes.end());  // at one instant, ends come first
+  int now = 0, most = 0;
+  for (const auto& [at, change] : changes) most = std::max(most, now += change);
+  return most;
+}
+
 class EveryScheduleForReal : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryScheduleForReal, ComputesTheRightNumbers) {
@@ -119,6 +133,7 @@ TEST_P(EveryScheduleForReal, ComputesTheRightNumbers) {
         ASSERT_TRUE(verify(plan).holds()) << described(plan);
         const Ran r = run(plan, InputKind::Normal, true);
         expect_right(r, described(plan));
+        EXPECT_LE(most_at_once(r.timeline), 2) << described(plan);
         if (HasFailure()) return;
       }
 }

@@ -52,6 +52,7 @@ class Naive {
     }
     left_.assign(n, -1);
     has_turn_.assign(n, false);
+    ready_.assign(n, -1);
   }
 
   NaiveRun run() {
@@ -80,7 +81,7 @@ class Naive {
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
   bool computes(std::uint32_t worker) const {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
-      if (plan_.tasks[id].worker_index == worker && running(id)) return true;
+      if (plan_.tasks[id].worker_index == worker && running(id) && has_turn_[id]) return true;
     return false;
   }
 
@@ -113,7 +114,7 @@ class Naive {
         if (transfers && w_.waits_for_kernel && blocked_by_kernel(worker)) continue;
         g->posted = now_;
         any = true;
-        for (const std::uint32_t id : g->tasks) run_.start[id] = now_;
+        for (const std::uint32_t id : g->tasks) run_.start[id] = ready_[id] = now_;
         if (!transfers) {
           left_[g->tasks[0]] = duration(g->tasks[0]);
           if (left_[g->tasks[0]] == 0) end_compute(g->tasks[0]);
@@ -176,19 +177,21 @@ class Naive {
   bool give_turn() {
     std::uint32_t next = ~0u;
     const auto key = [&](std::uint32_t id) {
-      return std::tuple(-left_to_attend(id), run_.start[id], plan_.tasks[id].worker_index);
+      return std::tuple(-left_to_attend(id), ready_[id], plan_.tasks[id].worker_index);
     };
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       if (running(id) && !has_turn_[id] && (!w_.turns || with_turns(id) < w_.concurrency) &&
           (next == ~0u || key(id) < key(next)))
         next = id;
     if (next == ~0u) return false;
+    run_.start[next] = now_;
     return has_turn_[next] = true;
   }
 
   bool blocked_by_kernel(std::uint32_t worker) const {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
-      if (plan_.tasks[id].worker_index == worker && running(id) && run_.start[id] < now_)
+      if (plan_.tasks[id].worker_index == worker && running(id) && has_turn_[id] &&
+          run_.start[id] < now_)
         return true;
     return false;
   }
@@ -312,6 +315,7 @@ class Naive {
   std::vector<Message> messages_;
   std::vector<std::size_t> message_of_;  // by task
   std::vector<double> left_, speed_;     // of computing tasks
+  std::vector<double> ready_;            // likewise: when it began to wait for its turn
   std::vector<bool> has_turn_;           // likewise
 };
 

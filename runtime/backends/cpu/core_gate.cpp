@@ -1,6 +1,7 @@
 #include "core_gate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/cpu/cores.hpp"
 
@@ -21,9 +22,14 @@ CoreGate::CoreGate(unsigned cores, bool alone, const Control& control)
   for (unsigned slot = cores; slot-- > 0;) free_.push_back(slot);
 }
 
-CoreGate::Turn::Turn(CoreGate& gate, std::int64_t work_left, Place& place)
-    : gate_(gate), slot_(gate.enter(work_left, place)) {
-  place.last = slot_;
+void CoreGate::Turn::take(std::int64_t work_left) {
+  slot_ = gate_.enter(work_left, place_, std::exchange(slot_, std::nullopt));
+  place_.last = *slot_;
+}
+
+void CoreGate::Turn::give_back() {
+  if (slot_) gate_.leave(*slot_);
+  slot_.reset();
 }
 
 void CoreGate::expect(Place& place) {
@@ -32,8 +38,9 @@ void CoreGate::expect(Place& place) {
   place.expected = true;
 }
 
-unsigned CoreGate::enter(std::int64_t work_left, Place& place) {
+unsigned CoreGate::enter(std::int64_t work_left, Place& place, std::optional<unsigned> before) {
   std::unique_lock lock(guard_);
+  if (before) free_.push_back(*before);
   if (place.expected) --expected_;
   place.expected = false;
   Waiting self;

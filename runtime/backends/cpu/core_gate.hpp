@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "attention.hpp"
@@ -34,20 +35,24 @@ class CoreGate {
   // there, so that not chance says who is first.
   void expect(Place&);
 
-  // A core, held while this lives.
+  // A worker's turns, one after the other.
   class Turn {
    public:
-    // Waits. It is the core of `place` if that is free. Throws Stopped.
-    Turn(CoreGate&, std::int64_t work_left, Place& place);
-    ~Turn() { gate_.leave(slot_); }
+    Turn(CoreGate& gate, Place& place) : gate_(gate), place_(place) {}
+    ~Turn() { give_back(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    // Waits. It is the core of `place` if that is free. Who still has the turn before gives it back
+    // in the same moment, so it has another at once if it has most left to do. Throws Stopped.
+    void take(std::int64_t work_left);
+    void give_back();
     // Of the core, not of the worker: it is still in the cache from the task before.
-    cpu::Scratch& scratch() { return gate_.scratch_[slot_]; }
+    cpu::Scratch& scratch() { return gate_.scratch_[*slot_]; }
 
    private:
     CoreGate& gate_;
-    const unsigned slot_;
+    Place& place_;
+    std::optional<unsigned> slot_;
   };
 
  private:
@@ -59,7 +64,7 @@ class CoreGate {
     bool called = false;
     unsigned slot = 0;
   };
-  unsigned enter(std::int64_t work_left, Place&);
+  unsigned enter(std::int64_t work_left, Place&, std::optional<unsigned> before);
   void hand_out();
   void leave(unsigned slot);
 

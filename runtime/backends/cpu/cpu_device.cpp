@@ -152,7 +152,9 @@ LaneState CpuDevice::state(Lane l) const {
 void CpuDevice::run(LaneThread& l) {
   try {
     std::this_thread::sleep_until(zero_);
-    for (const Step& step : l.steps) run_step(l, step);
+    std::optional<CoreGate::Turn> turn;
+    if (options_.gate && &l == &lane(Lane::Compute)) turn.emplace(*options_.gate, place_);
+    for (const Step& step : l.steps) run_step(l, step, turn ? &*turn : nullptr);
   } catch (const Stopped&) {
   } catch (const std::exception& e) {
     const std::uint32_t at = l.at.load();
@@ -162,10 +164,20 @@ void CpuDevice::run(LaneThread& l) {
   l.finished = true;
 }
 
-void CpuDevice::run_step(LaneThread& l, const Step& step) {
-  if (const auto* wait = std::get_if<Wait>(&step)) {
-    std::unique_lock lock(guard_);
-    wait_until(control_, news_, lock, [&] { return ended_[wait->task]; });
+void CpuDevice::wait(std::uint32_t task, CoreGate::Turn* turn) {
+  std::unique_lock lock(guard_);
+  if (ended_[task]) return;
+  lock.unlock();
+  if (turn) turn->give_back();
+  lock.lock();
+  wait_until(control_, news_, lock, [&] { return ended_[task]; });
+}
+
+// `turn`: where cores are shared, of the lane that computes. It is kept from task to task, if
+// nothing has to be waited for.
+void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) {
+  if (const auto* waits = std::get_if<Wait>(&step)) {
+    wait(waits->task, turn);
   } else if (const auto* begins = std::get_if<Begin>(&step)) {
     if (control_.stopped()) throw Stopped{};
     const std::int64_t start = now();
@@ -180,8 +192,11 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     for (const std::uint32_t task : ends->tasks) ended_[task] = true;
     news_.notify_all();
   } else if (const auto* work = std::get_if<Compute>(&step)) {
-    std::optional<CoreGate::Turn> turn;
-    if (options_.gate) turn.emplace(*options_.gate, work_left_[number(work->task)], place_);
+    const std::uint32_t task = number(work->task);
+    if (turn) {
+      turn->take(work_left_[task]);
+      times_[task].start = now();
+    }
     cpu::Scratch& scratch = turn ? turn->scratch() : scratch_;
     scratch.on_pause([this] {
       if (control_.stopped()) throw Stopped{};
@@ -189,6 +204,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step) {
     operations_.perform(work->task, work->operands, scratch);
     if (options_.check_finite) operations_.require_finite(work->task, work->operands);
   } else {
+    if (turn) turn->give_back();  // a transfer on this lane waits for others
     std::get<std::function<void()>>(step)();
   }
 }

@@ -67,7 +67,8 @@ class CpuDevice final : public Device {
   bool asks_at_once() const;
   std::int64_t now() const;
   void run(LaneThread&);
-  void run_step(LaneThread&, const Step&);
+  void run_step(LaneThread&, const Step&, CoreGate::Turn*);
+  void wait(std::uint32_t task, CoreGate::Turn*);
 
   const Plan& plan_;
   const WorkerId worker_;

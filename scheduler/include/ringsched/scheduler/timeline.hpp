@@ -42,7 +42,7 @@ enum class StartedBy : std::uint8_t {
   Data,     // an input was made or arrived
   Lane,     // its lane was busy
   Buffers,  // a control edge: a buffer, or a limit on how far communication runs ahead
-  Kernel,   // the SMs were busy with a kernel
+  Kernel,   // a kernel had the SMs; where workers take turns, the core
 };
 inline constexpr std::uint32_t kStartedBy = 5;
 

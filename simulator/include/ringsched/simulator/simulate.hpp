@@ -67,7 +67,7 @@ struct Cause {
     Data,     // an input was made or arrived
     Lane,     // the lane was busy with the task, or group, before it
     Control,  // a control edge: a buffer, or a limit on how far communication runs ahead
-    Kernel,   // the SMs were busy with a kernel
+    Kernel,   // a kernel had the SMs; where workers take turns, the core
     Member,   // of a group's second member: the member that took longest
   };
   Kind kind : 3 = None;
