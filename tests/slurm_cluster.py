@@ -103,7 +103,8 @@ class Cluster:
                               timeout=PATIENCE, cwd=self.folder, env={**ENVIRONMENT, **self.env, **env})
 
     def srun(self, *arguments, **env):
-        return self.command("srun", *arguments, **env)
+        """Which does not say that it waited for the job before."""
+        return self.command("srun", "--quiet", *arguments, **env)
 
     def tasks(self, *variables):
         """Processes of this cluster that have these in their environment."""
