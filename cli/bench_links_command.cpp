@@ -91,14 +91,14 @@ std::string json_of(const std::string& transport, const World& world, const Laun
   return out + "\n}\n";
 }
 
-Facts facts_of(const BenchLinksCommand& c, const World& world) {
+Facts facts_of(const BenchLinksCommand& c, const LinkBenchOptions& o, const World& world) {
   Facts facts = {{"the version", RINGSCHED_VERSION},
                  {"the transport", transport_name(c, world)},
-                 {"--minbytes", c.least},
-                 {"--maxbytes", c.most},
-                 {"--stepfactor", c.factor},
-                 {"--iters", c.rounds},
-                 {"--warmup_iters", c.warm_up}};
+                 {"--minbytes", std::to_string(o.least)},
+                 {"--maxbytes", std::to_string(o.most)},
+                 {"--stepfactor", fmt::format("{}", o.factor)},
+                 {"--iters", std::to_string(o.rounds)},
+                 {"--warmup_iters", std::to_string(o.warm_up)}};
   if (c.join.transport == "nccl") facts.emplace_back("the version of NCCL", nccl_version());
   return facts;
 }
@@ -136,7 +136,8 @@ void run(const BenchLinksCommand& c, ExitCode& code) {
   const std::unique_ptr<World> world = world_of(c.join, launch, deadline, control);
   end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
   try {
-    if (const std::string differs = disagreement(*world, facts_of(c, *world)); !differs.empty())
+    if (const std::string differs = disagreement(*world, facts_of(c, options, *world));
+        !differs.empty())
       return refuse_together(*world, end, differs, code);
     const std::vector<Table> tables =
         measured(c, launch, *world, control, options, deadline, [&](std::int64_t bytes) {

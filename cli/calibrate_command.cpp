@@ -89,6 +89,13 @@ std::int64_t count(const std::string& text, const char* flag, std::int64_t least
   return n;
 }
 
+// What is measured twice would be twice in the profile, which is then refused.
+template <class T>
+void add_once(std::vector<T>& all, T one, const char* flag, const std::string& given) {
+  if (std::find(all.begin(), all.end(), one) != all.end()) fail("{} has '{}' twice", flag, given);
+  all.push_back(one);
+}
+
 // Flags that both kinds of machine have.
 template <class Options>
 void apply(const CalibrateCommand& c, std::int64_t most, Options& options) {
@@ -96,13 +103,14 @@ void apply(const CalibrateCommand& c, std::int64_t most, Options& options) {
   if (!c.head_dims.empty()) {
     options.head_dims.clear();
     for (const std::string& one : list_of(c.head_dims, "--head-dim"))
-      options.head_dims.push_back(
-          static_cast<std::uint32_t>(count(one, "--head-dim", 1, kMaxHeadDim)));
+      add_once(options.head_dims,
+               static_cast<std::uint32_t>(count(one, "--head-dim", 1, kMaxHeadDim)), "--head-dim",
+               one);
   }
   if (!c.dtypes.empty()) {
     options.dtypes.clear();
     for (const std::string& one : list_of(c.dtypes, "--dtype"))
-      options.dtypes.push_back(parse_dtype(one));
+      add_once(options.dtypes, parse_dtype(one), "--dtype", one);
   }
 }
 

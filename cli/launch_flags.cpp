@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/problem.hpp"
@@ -12,8 +14,10 @@ namespace ringsched {
 
 namespace {
 
+void* mpi_module() { return ::dlopen("libringsched_mpi.so", RTLD_NOW | RTLD_GLOBAL); }
+
 std::unique_ptr<World> mpi_world() {
-  void* module = ::dlopen("libringsched_mpi.so", RTLD_NOW | RTLD_GLOBAL);
+  void* module = mpi_module();
   if (!module)
     fail(
         "the mpi transport is not there: {}; install libopenmpi-dev and openmpi-bin and build "
@@ -34,9 +38,16 @@ std::string says(const Launch& l) {
 // Whether whoever has started this process left something by which MPI finds the others. Open MPI
 // ends a process of srun at once if there is nothing, so this is asked before.
 bool mpi_can_connect() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"})
-    if (std::getenv(name)) return true;
-  return false;
+  const auto any = [](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [](auto* name) { return std::getenv(name); });
+  };
+  if (any({"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"})) return true;
+  if (!any({"PMI_RANK", "PMI_FD"})) return false;
+  void* module = mpi_module();
+  const auto speaks =
+      module ? reinterpret_cast<MpiSpeaksPmi>(::dlsym(module, "ringsched_mpi_speaks_pmi"))
+             : nullptr;
+  return speaks && speaks();
 }
 
 std::unique_ptr<World> mpi_world(const Launch& launch) {

@@ -53,8 +53,17 @@ std::int64_t count(const std::string& text, const char* flag, std::int64_t least
   return n;
 }
 
-// What all processes must have alike, the most telling first.
-Facts facts_of(const RunCommand& c, const Plan& plan, const World& world) {
+struct Asked {
+  std::int64_t repeats = 0, rows = 0;
+  std::chrono::seconds deadline{};
+  InputKind inputs{};
+  std::uint64_t seed = 0;
+  OutputKinds kinds;
+};
+
+// What all processes must have alike, the most telling first: what was meant, not how it was
+// written.
+Facts facts_of(const RunCommand& c, const Asked& a, const Plan& plan, const World& world) {
   const Problem& p = plan.problem;
   const bool nccl = c.backend.name == "cuda" && world.size() > 1;
   return {{"the version", RINGSCHED_VERSION},
@@ -67,21 +76,13 @@ Facts facts_of(const RunCommand& c, const Plan& plan, const World& world) {
           {"the schedule", plan.schedule},
           {"the plan's hash", plan_hash(plan)},
           {"--inputs", c.inputs},
-          {"--seed", c.seed},
-          {"--repeat", c.repeat},
-          {"--check", !c.check              ? "no"
-                      : c.check_rows == "0" ? "yes"
-                                            : c.check_rows + " rows"},
+          {"--seed", std::to_string(a.seed)},
+          {"--repeat", std::to_string(a.repeats)},
+          {"--check", !c.check      ? "no"
+                      : a.rows == 0 ? "yes"
+                                    : fmt::format("{} rows", a.rows)},
           {"--check-finite", c.finite ? "yes" : "no"}};
 }
-
-struct Asked {
-  std::int64_t repeats = 0, rows = 0;
-  std::chrono::seconds deadline{};
-  InputKind inputs{};
-  std::uint64_t seed = 0;
-  OutputKinds kinds;
-};
 
 Asked asked(const RunCommand& c) {
   Asked a;
@@ -226,7 +227,7 @@ void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& lau
     prediction = std::make_unique<Prediction>(predict(
         proved, {c.machine.machine(), c.machine.conditions(workers)}, c.machine.diagonal()));
   watchdog.waits("waiting for the plans of the other processes");
-  std::string wrong = disagreement(world, facts_of(c, proved.plan, world));
+  std::string wrong = disagreement(world, facts_of(c, a, proved.plan, world));
   if (wrong.empty() && world.size() > workers)
     wrong = fmt::format("{} processes for {}: at most one process for each worker", world.size(),
                         counted(workers, "worker"));

@@ -74,6 +74,7 @@ void End::finally(std::function<void(const std::string&)> last) {
 }
 
 void End::do_last(const std::string& why) {
+  const std::lock_guard until_done(doing_);  // who comes second would cut off the first
   std::function<void(const std::string&)> last;
   {
     const std::lock_guard lock(guard_);
@@ -86,14 +87,18 @@ void End::do_last(const std::string& why) {
   last(why);
 }
 
-void End::say_once(const std::string& why) {
+int End::say_once(const std::string& why, int code) {
   const std::lock_guard lock(saying_);
-  if (!said_) say(why);
+  if (!said_) {
+    say(why);
+    code_ = code;
+  }
   said_ = true;
+  return code_;
 }
 
 void End::now(const std::string& why, int code) {
-  say_once(why);
+  code = say_once(why, code);
   do_last(why);
   if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
   std::_Exit(code);
@@ -167,7 +172,7 @@ void give_up(World& world, const Control& control, End& end) {
     why = failed.what();
   }
   if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
-  end.say_once(why);
+  code = end.say_once(why, code);
   end.do_last(why);
   // Should the launcher not answer.
   std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });

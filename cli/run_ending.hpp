@@ -34,14 +34,16 @@ class End {
   void finally(std::function<void(const std::string&)> last);
   void do_last(const std::string& why);
   // The same as say(), for a thread that ends the process: one that comes second, perhaps because
-  // of what the first one told the others, is silent.
-  void say_once(const std::string& why);
+  // of what the first one told the others, is silent. What the process ends with: the first one's.
+  int say_once(const std::string& why, int code);
 
  private:
+  std::mutex doing_;  // what is done last
   std::mutex guard_;
   std::function<void(const std::string&)> last_;
   std::mutex saying_;
   bool said_ = false;
+  int code_ = 0;  // once it is said
   const Control& control_;
   const bool others_;
   const std::string self_;

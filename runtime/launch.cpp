@@ -73,31 +73,59 @@ Launch checked(const char* launcher, const char* rank_name, const std::string& r
   return l;
 }
 
+struct Known {
+  const char *launcher, *rank, *size, *local;
+};
+constexpr Known kKnown[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+
+// Half of a pair means others that this process would not find. In the script of sbatch, outside of
+// srun, SLURM_PROCID is alone, and so is the process.
+void refuse_halves() {
+  for (const Known& k : kKnown) {
+    const std::string rank = variable(k.rank), size = variable(k.size);
+    if (rank.empty() == size.empty() ||
+        (k.rank == std::string_view("SLURM_PROCID") && size.empty()))
+      continue;
+    if (size.empty())
+      fail("{} is '{}', and {} is not set: how many processes there are; set both or neither",
+           k.rank, printable(rank), k.size);
+    fail("{} is '{}', and {} is not set: the number of this process; set both or neither", k.size,
+         printable(size), k.rank);
+  }
+}
+
+// With srun --mpi=pmi2 there are both, and Slurm knows where process 0 is.
+bool by_slurm_too(const Launch& l) {
+  return number(variable("SLURM_PROCID")) == l.rank &&
+         number(variable("SLURM_STEP_NUM_TASKS")) == l.size;
+}
+
 }  // namespace
 
 Launch launched_by(const LaunchFlags& flags) {
   if (flags.rank.empty() != flags.ranks.empty())
     fail("--rank and --ranks go together: the number of this process, and how many there are");
-  struct Known {
-    const char *launcher, *rank, *size, *local;
-  };
-  constexpr Known known[] = {
-      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-      {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-      {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
   Launch l;
   std::string local = variable("LOCAL_RANK");
   if (!flags.rank.empty()) {
     l = checked("flags", "--rank", flags.rank, "--ranks", flags.ranks);
   } else {
-    for (const Known& k : known) {
+    for (const Known& k : kKnown) {
       const std::string rank = variable(k.rank), size = variable(k.size);
       if (rank.empty() || size.empty()) continue;
       l = checked(k.launcher, k.rank, rank, k.size, size);
       local = variable(k.local);
+      if (k.rank == std::string_view("PMI_RANK") && by_slurm_too(l)) {
+        l.launcher = "srun";
+        local = variable("SLURM_LOCALID");
+      }
       break;
     }
+    if (l.launcher.empty()) refuse_halves();
   }
   l.local_rank = number(local).value_or(0);
   l.master = master_of(flags, l);

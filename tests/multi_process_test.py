@@ -207,7 +207,35 @@ class Refusals(Runs):
         self.assertTrue(p.wait())
         self.assertEqual([one.code for one in p.all], [FAILED, BAD])
         self.assertIn("does not know the secret", p.all[1].stderr())
-        self.assertIn("process 1 did not come", p.all[0].stderr())
+        self.assertRegex(p.all[0].stderr(), r"process 1 did not come .*; one that says it is process 1 was refused: .* before it "
+                                            r"had proved to know the secret")
+
+    def test_a_secret_that_process_zero_has_not(self):
+        p, port = self.processes(), free_port()
+        p.ranks([0, 2], *problem("-w 4 --tokens 60 --deadline 60"), size=3, port=port)
+        p.ranks([1], *problem("-w 4 --tokens 60 --deadline 60"), size=3, port=port, env={"RINGSCHED_SECRET": "s"})
+        self.ends(p, 0, "process 1 (", "has a secret (RINGSCHED_SECRET), and process 0 has none")
+
+    def test_half_of_what_torchrun_leaves(self):
+        for env, told in (({"RANK": "1"}, "RANK is '1', and WORLD_SIZE is not set: "),
+                          ({"WORLD_SIZE": "4"}, "WORLD_SIZE is '4', and RANK is not set: ")):
+            for command in (["run", *flags("-w 2 --tokens 60")], ["bench-links"], ["calibrate", "-o", "c.toml"]):
+                code, out, err = execute([PROGRAM, *command], env=env, cwd=self.folder)
+                self.assertEqual((code, out, err.count("\n")), (BAD, "", 1), err)
+                self.assertIn(told, err)
+
+    def test_the_same_written_otherwise(self):
+        p, port = self.processes(), free_port()
+        for rank, numbers in enumerate(("--seed 1K --repeat 2 --check-rows 1K", "--seed 1024 --repeat 02 --check-rows 1024")):
+            p.ranks([rank], *problem(f"-w 4 --tokens 60 --check --deadline 60 {numbers}"), size=2, port=port)
+        self.good(p)
+
+    def test_wrong_flags_are_bad_input_on_each(self):
+        """Also on those that hear meanwhile that others have given up."""
+        for _ in range(5):
+            p = self.processes()
+            p.ranks(3, *problem("-w 6 --tokens nope --deadline 60"))
+            self.ends(p, 0, "--tokens is 'nope'", codes=(BAD,))
 
     def test_processes_that_mean_different_things(self):
         for other, told in ((["--dtype", "fp32"], "on the dtype: 'bf16' in processes 0 and 2, 'fp32' in process 1"),

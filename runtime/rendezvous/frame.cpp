@@ -12,6 +12,12 @@ constexpr std::string_view kMagic = "RSCH";
 constexpr auto kLastKind = static_cast<std::uint64_t>(FrameKind::Left);
 constexpr std::size_t kMostHost = 200;
 
+bool greets(std::uint64_t kind) {
+  const auto k = static_cast<FrameKind>(kind);
+  return k == FrameKind::Hello || k == FrameKind::Challenge || k == FrameKind::Proof ||
+         k == FrameKind::Refused;
+}
+
 ParsedFrame bad(std::string why) { return {ParsedFrame::Outcome::Bad, {}, 0, std::move(why)}; }
 
 }  // namespace
@@ -39,7 +45,7 @@ ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body) {
   const std::uint64_t version = take_number(rest, 1), kind = take_number(rest, 1),
                       zero = take_number(rest, 2), number = take_number(rest, 4),
                       length = take_number(rest, 4);
-  if (version != kFrameVersion)
+  if (version != kFrameVersion && !greets(kind))
     return bad(fmt::format("its messages are of version {}, not {}", version, kFrameVersion));
   if (kind == 0 || kind > kLastKind || zero != 0)
     return bad(fmt::format("a message of unknown kind {}", kind));
@@ -49,7 +55,7 @@ ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body) {
   ParsedFrame out;
   out.outcome = ParsedFrame::Outcome::Good;
   out.frame = {static_cast<FrameKind>(kind), static_cast<std::uint32_t>(number),
-               bytes.substr(kFrameHeader, length)};
+               bytes.substr(kFrameHeader, length), static_cast<std::uint8_t>(version)};
   out.taken = kFrameHeader + length;
   return out;
 }

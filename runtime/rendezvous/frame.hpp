@@ -3,6 +3,9 @@
 //
 //   "RSCH"  version (1 byte)  kind (1)  0 (2)  number (4)  length of the body (4)
 //
+// Hello, Challenge, Proof and Refused are the same in every version, so that two that differ can
+// tell each other that they do.
+//
 // Everything here reads bytes of anybody: it refuses what is not as it should be, and takes no more
 // memory than it was allowed.
 #pragma once
@@ -44,6 +47,7 @@ struct Frame {
   FrameKind kind = FrameKind::Alive;
   std::uint32_t number = 0;
   std::string_view body;
+  std::uint8_t version = kFrameVersion;
 };
 
 // What stands at the beginning of `bytes`.

@@ -19,7 +19,10 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr auto kGreetingTime = 5s;          // to say who one is
+constexpr auto kProofTime = 1s;             // and to prove it, where others want to come in
 constexpr std::size_t kMostStrangers = 64;  // at a time
+constexpr int kMostAtOnce = 16;             // let in before those who came are read
+constexpr std::size_t kNamed = 8;           // of those who are late
 constexpr std::size_t kMostUnread = 4096;   // frames that somebody leaves unread
 constexpr std::size_t kAtOnce = 1 << 18;    // bytes
 constexpr unsigned kMostLogged = 20;
@@ -105,26 +108,51 @@ void Store::tick() {
       send(v, frame(FrameKind::Alive));
   }
   if (ended_ || (complete_ && given_ == 0) || Steady::now() - began_ <= options_.patience) return;
-  std::vector<std::uint32_t> late;
+  std::vector<std::uint32_t> missing;
   for (std::uint32_t r = 0; r < options_.size; ++r)
-    if (complete_ ? !texts_[r].has_value() : !members_[r]) late.push_back(r);
-  constexpr std::size_t named = 8;
-  const std::size_t more = late.size() - std::min(named, late.size());
-  const std::uint32_t first = late.front();
-  late.resize(late.size() - more);
-  end(first, fmt::format("process{} {}{} did not come {} within {}", late.size() > 1 ? "es" : "",
-                         fmt::join(late, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
-                         complete_ ? "to meet the others" : "to " + address_.text(),
-                         text_of(options_.patience)));
+    if (complete_ ? !texts_[r].has_value() : !members_[r]) missing.push_back(r);
+  end(missing.front(), late(missing));
+}
+
+// What is said of them. Who was turned away may have been one of them: without the secret nobody
+// knows, so that alone ends no run.
+std::string Store::late(std::vector<std::uint32_t> all) const {
+  const std::size_t more = all.size() - std::min(kNamed, all.size());
+  all.resize(all.size() - more);
+  std::string out = fmt::format(
+      "process{} {}{} did not come {} within {}", all.size() > 1 ? "es" : "", fmt::join(all, ", "),
+      more > 0 ? fmt::format(" and {} more", more) : "",
+      complete_ ? "to meet the others" : "to " + address_.text(), text_of(options_.patience));
+  if (!complete_)
+    for (const std::uint32_t r : all)
+      if (const auto found = turned_away_.find(r); found != turned_away_.end())
+        out += fmt::format("; one that says it is process {} was refused: {}", r, found->second);
+  return out;
+}
+
+// Of strangers who are too many, the oldest must go that has had its time: who belongs here speaks
+// at once, and comes again.
+bool Store::make_room() {
+  const auto is_stranger = [](const Visitor& v) { return !v.rank && !v.over; };
+  const auto strangers =
+      static_cast<std::size_t>(std::count_if(visitors_.begin(), visitors_.end(), is_stranger));
+  if (strangers < kMostStrangers + options_.size - there_) return true;
+  const Steady::time_point now = Steady::now();
+  const auto oldest = std::find_if(visitors_.begin(), visitors_.end(), [&](const Visitor& v) {
+    return is_stranger(v) && (v.hello.empty() || now - v.since > kProofTime);
+  });
+  if (oldest == visitors_.end()) return false;
+  lose(*oldest, "it did not say who it is, and others came");
+  return true;
 }
 
 void Store::let_in() {
-  while (Socket s = accept_from(listening_)) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    Socket s = accept_from(listening_);
+    if (!s) return;
     const std::string name = peer_address(s).text();
-    const auto strangers = static_cast<std::size_t>(std::count_if(
-        visitors_.begin(), visitors_.end(), [](const Visitor& v) { return !v.rank; }));
-    if (strangers >= kMostStrangers + options_.size - there_) {
-      log(fmt::format("refused {}: {} others have not said who they are", name, strangers));
+    if (!make_room()) {
+      log(fmt::format("refused {}: too many others have not proved yet who they are", name));
       continue;
     }
     Visitor& v = visitors_.emplace_back();
@@ -195,7 +223,13 @@ void Store::lose(Visitor& v, const std::string& how) {
   if (v.over) return;
   v.over = true;
   if (!v.rank) {
-    if (!v.closes) log(fmt::format("refused {}: {}", v.name, how));
+    if (v.closes) return;
+    // One with another secret goes when it finds that process 0 does not know that.
+    if (!v.hello.empty() && !options_.secret.empty())
+      turn_away(v, *parse_greeting(v.hello),
+                how + " before it had proved to know the secret (RINGSCHED_SECRET) of process 0");
+    else
+      log(fmt::format("refused {}: {}", v.name, how));
     return;
   }
   members_[*v.rank] = nullptr;

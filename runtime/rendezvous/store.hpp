@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,11 +69,16 @@ class Store {
   void serve();
   void tick();
   void let_in();
+  bool make_room();
+  std::string late(std::vector<std::uint32_t>) const;
   void receive(Visitor&);
   void flush(Visitor&);
   void handle(Visitor&, const Frame&);
   void greet(Visitor&, const Frame&);
-  void admit(Visitor&, const Greeting&);
+  void admit(Visitor&, const Greeting&, unsigned version);
+  bool too_late(Visitor&);
+  void misfit(Visitor&, const Greeting&, const std::string& why);
+  void turn_away(Visitor&, const Greeting&, const std::string& why);
   void put(Visitor&, const Frame&);
   void leave(Visitor&);
   void lose(Visitor&, const std::string& how);
@@ -95,7 +101,8 @@ class Store {
   std::vector<Visitor*> members_;  // by rank; none: not come yet, or gone
   std::uint32_t there_ = 0, left_ = 0;
   bool complete_ = false, ended_ = false;
-  std::string why_;  // it ended
+  std::string why_;                                   // it ended
+  std::map<std::uint32_t, std::string> turned_away_;  // by the number that they say they have
   std::uint32_t round_ = 0, given_ = 0;
   std::vector<std::optional<std::string>> texts_;  // of the round
   std::size_t held_ = 0;                           // bytes of them

@@ -61,9 +61,10 @@ void Store::greet(Visitor& v, const Frame& f) {
     const auto g = f.kind == FrameKind::Hello ? parse_greeting(f.body) : std::nullopt;
     if (!g) {
       refuse(v, "it does not say who it is");
-    } else if (g->secret != !options_.secret.empty()) {
-      refuse(v, g->secret ? "it has a secret (RINGSCHED_SECRET), and process 0 has none"
-                          : "it has no secret, and process 0 has (RINGSCHED_SECRET)");
+    } else if (g->secret && options_.secret.empty()) {
+      misfit(v, *g, "has a secret (RINGSCHED_SECRET), and process 0 has none");
+    } else if (!g->secret && !options_.secret.empty()) {
+      turn_away(v, *g, "it has no secret, and process 0 has (RINGSCHED_SECRET)");
     } else {
       v.hello = f.body;
       v.nonce = random_bytes(kNonce);
@@ -72,27 +73,51 @@ void Store::greet(Visitor& v, const Frame& f) {
     }
     return;
   }
+  const Greeting g = *parse_greeting(v.hello);
   if (f.kind != FrameKind::Proof ||
       !same_proof(f.body, process_proof(options_.secret, v.hello, v.nonce))) {
-    refuse(v, "it does not know the secret (RINGSCHED_SECRET) of process 0");
+    turn_away(v, g, "it does not know the secret (RINGSCHED_SECRET) of process 0");
     return;
   }
-  admit(v, *parse_greeting(v.hello));
+  admit(v, g, f.version);
 }
 
-// Before all are there, two that cannot both be right end the run; afterwards it is the one that
-// comes who is wrong.
-void Store::admit(Visitor& v, const Greeting& g) {
-  const std::string name = fmt::format("{}, {}", g.host, v.name);
-  if (ended_) {
+// Who did not prove to belong here must not end the run, whatever it says. If it does belong here,
+// this is for what is said in the end of those who did not come.
+void Store::turn_away(Visitor& v, const Greeting& g, const std::string& why) {
+  constexpr std::size_t most = 8;
+  if (turned_away_.size() < most)
+    turned_away_.try_emplace(g.rank, fmt::format("{}, {}: {}", g.host, v.name, why));
+  refuse(v, why);
+}
+
+// Once all are there, it is the one that comes who is wrong.
+bool Store::too_late(Visitor& v) {
+  if (ended_)
     refuse(v, why_, false);
-  } else if (complete_) {
+  else if (complete_)
     refuse(v, fmt::format("all {} processes are there; does another run use {}?", options_.size,
                           address_.text()));
+  return ended_ || complete_;
+}
+
+// Who proved to belong here, or need not, and will never fit: that ends the run.
+void Store::misfit(Visitor& v, const Greeting& g, const std::string& why) {
+  if (too_late(v)) return;
+  end(g.rank, fmt::format("process {} ({}, {}) {}", g.rank, g.host, v.name, why));
+  refuse(v, why_, false);
+}
+
+void Store::admit(Visitor& v, const Greeting& g, unsigned version) {
+  const std::string name = fmt::format("{}, {}", g.host, v.name);
+  if (too_late(v)) return;
+  if (version != kFrameVersion) {
+    misfit(v, g,
+           fmt::format("speaks version {} of what processes say to each other, and process 0 "
+                       "version {}",
+                       version, kFrameVersion));
   } else if (g.size != options_.size) {
-    end(g.rank, fmt::format("process {} ({}) is one of {}, and process 0 one of {}", g.rank, name,
-                            g.size, options_.size));
-    refuse(v, why_, false);
+    misfit(v, g, fmt::format("is one of {}, and process 0 one of {}", g.size, options_.size));
   } else if (members_[g.rank]) {
     end(g.rank, fmt::format("two processes say that they are process {}: {} and {}", g.rank,
                             members_[g.rank]->name, name));

@@ -276,3 +276,12 @@ class MpiWorld final : public World {
 }  // namespace ringsched
 
 extern "C" ringsched::World* ringsched_make_mpi_world() { return new ringsched::MpiWorld; }
+
+// Open MPI can only where it was built for one Slurm in particular, and no more from version 5 on.
+extern "C" bool ringsched_mpi_speaks_pmi() {
+#ifdef OPEN_MPI
+  return false;
+#else
+  return true;
+#endif
+}

@@ -23,7 +23,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view body = p.frame.body;
     if (body.size() > most || p.taken != kFrameHeader + body.size() || p.taken > bytes.size())
       std::abort();
-    if (frame(p.frame.kind, p.frame.number, body) != bytes.substr(0, p.taken)) std::abort();
+    std::string again = frame(p.frame.kind, p.frame.number, body);
+    again[4] = static_cast<char>(p.frame.version);
+    if (again != bytes.substr(0, p.taken)) std::abort();
     for (std::size_t have : {std::size_t{0}, p.taken / 2, p.taken - 1})
       if (parse_frame(bytes.substr(0, have), most).outcome != Outcome::NeedsMore) std::abort();
     if (const auto g = parse_greeting(body)) {

@@ -52,6 +52,18 @@ TEST(Frame, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(spoiled(6, 1).why, HasSubstr("unknown kind"));
 }
 
+TEST(Frame, OfAnotherVersionCanGreetAndBeRefused) {
+  for (const FrameKind kind :
+       {FrameKind::Hello, FrameKind::Challenge, FrameKind::Proof, FrameKind::Refused}) {
+    std::string bytes = frame(kind, 3, "body");
+    bytes[4] = 7;
+    const ParsedFrame p = parse_frame(bytes, 100);
+    ASSERT_EQ(p.outcome, Outcome::Good) << p.why;
+    EXPECT_EQ(p.frame.version, 7);
+    EXPECT_EQ(p.frame.body, "body");
+  }
+}
+
 TEST(Frame, RefusesTooMuchBeforeItComes) {
   const std::string header =
       frame(FrameKind::Put, 0, std::string(101, 'x')).substr(0, kFrameHeader);

@@ -131,7 +131,57 @@ TEST_F(Launched, RefusesWhatMakesNoSense) {
   }
   EXPECT_THROW(with({}, {"1", "", "h:1"}), Error);
   EXPECT_THROW(with({}, {"", "2", "h:1"}), Error);
-  EXPECT_EQ(with({{"RANK", "3"}}).size, 1u);  // of something else, perhaps
+}
+
+TEST_F(Launched, RefusesHalfOfWhatALauncherLeaves) {
+  const auto refusal = [&](const Variables& variables) -> std::string {
+    try {
+      with(variables);
+    } catch (const Error& wrong) {
+      return wrong.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({{"RANK", "3"}}),
+            "RANK is '3', and WORLD_SIZE is not set: how many processes there are; set both or "
+            "neither");
+  EXPECT_EQ(refusal({{"RANK", ""}, {"WORLD_SIZE", "4"}}),
+            "WORLD_SIZE is '4', and RANK is not set: the number of this process; set both or "
+            "neither");
+  for (const auto& [set, missing] : std::vector<std::pair<const char*, const char*>>{
+           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+           {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+           {"PMI_RANK", "PMI_SIZE"},
+           {"PMI_SIZE", "PMI_RANK"},
+           {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
+    EXPECT_THAT(refusal({{set, "1"}}), testing::StartsWith(set + std::string(" is '1', and ") +
+                                                           missing + " is not set: "));
+  }
+  EXPECT_EQ(with({{"RANK", "3"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).size, 2u);
+  EXPECT_EQ(with({{"RANK", "3"}}, {"0", "2", "h:1"}).size, 2u);
+}
+
+TEST_F(Launched, ByAScriptOfSbatchIsAlone) {
+  const Launch l = with({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}});
+  EXPECT_EQ(l.launcher, "");
+  EXPECT_EQ(l.size, 1u);
+}
+
+// srun --mpi=pmi2 leaves what PMI does and what it leaves itself; a mpirun that has started its
+// helpers by srun leaves Slurm's numbers of those.
+TEST_F(Launched, BySrunWithPmi) {
+  Variables both = kSlurm;
+  both["PMI_RANK"] = "4";
+  both["PMI_SIZE"] = "7";
+  const Launch l = with(both);
+  EXPECT_EQ(l.launcher, "srun");
+  EXPECT_EQ(l.found, "PMI_RANK and PMI_SIZE");
+  EXPECT_EQ(l.local_rank, 2u);
+  EXPECT_EQ(l.master, "node07:29500");
+  both["PMI_RANK"] = "9";
+  both["PMI_SIZE"] = "14";
+  EXPECT_EQ(with(both).launcher, "mpirun");
+  EXPECT_EQ(with(both).master, "");
 }
 
 }  // namespace

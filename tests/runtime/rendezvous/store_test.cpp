@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <future>
 #include <set>
 
@@ -17,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
-using testing::Contains;
+using testing::AnyOf;
+using testing::Each;
 using testing::HasSubstr;
 
 class Meeting : public testing::Test {
@@ -33,6 +35,7 @@ class Meeting : public testing::Test {
     store_ = std::make_unique<Store>(o, [this](const std::string& what) {
       const std::lock_guard lock(guard_);
       log_.push_back(what);
+      news_.notify_all();
     });
   }
   MemberOptions options(std::uint32_t rank, std::uint32_t size, const std::string& secret = "") {
@@ -45,6 +48,7 @@ class Meeting : public testing::Test {
         auto m = std::make_unique<Member>(o, [this](const std::string& why) {
           const std::lock_guard lock(guard_);
           ended_.push_back(why);
+          news_.notify_all();
         });
         const std::lock_guard lock(guard_);
         members_.push_back(std::move(m));
@@ -71,6 +75,33 @@ class Meeting : public testing::Test {
   void say(const Socket& s, const std::string& text) {
     EXPECT_TRUE(send_all(s, text, std::chrono::steady_clock::now() + 5s));
   }
+  // One that has proved to know the secret, by whatever version of the protocol.
+  Socket proved(std::uint32_t rank, std::uint32_t size, const std::string& secret = "",
+                char version = kFrameVersion) {
+    const auto of_version = [version](std::string bytes) {
+      bytes[4] = version;
+      return bytes;
+    };
+    Socket s = stranger();
+    const std::string hello =
+        greeting_text({rank, size, !secret.empty(), std::string(16, 'n'), "host"});
+    say(s, of_version(frame(FrameKind::Hello, 0, hello)));
+    std::string challenge(kFrameHeader + kNonce + 32, '\0');
+    EXPECT_TRUE(
+        receive_all(s, challenge.data(), challenge.size(), std::chrono::steady_clock::now() + 20s));
+    const std::string nonce = challenge.substr(kFrameHeader, kNonce);
+    EXPECT_EQ(challenge.substr(kFrameHeader + kNonce), store_proof(secret, hello, nonce));
+    say(s, of_version(frame(FrameKind::Proof, 0, process_proof(secret, hello, nonce))));
+    return s;
+  }
+  // The same, once it is one of the run: those are told every now and then that the store is there.
+  Socket admitted(std::uint32_t rank, std::uint32_t size, const std::string& secret = "") {
+    Socket s = proved(rank, size, secret);
+    std::string news(kFrameHeader, '\0');
+    EXPECT_TRUE(receive_all(s, news.data(), news.size(), std::chrono::steady_clock::now() + 20s));
+    EXPECT_EQ(news, frame(FrameKind::Alive));
+    return s;
+  }
   // All that it is sent until it is closed.
   std::string hear(const Socket& s) {
     std::string out;
@@ -82,22 +113,18 @@ class Meeting : public testing::Test {
     const std::lock_guard lock(guard_);
     return log_;
   }
-  template <class Condition>
-  void until(Condition condition) {
-    const auto ends = std::chrono::steady_clock::now() + 20s;
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), ends);
-      std::this_thread::sleep_for(5ms);
-    }
+  std::size_t told(const std::string& text) const {  // guarded
+    return static_cast<std::size_t>(std::count_if(
+        ended_.begin(), ended_.end(), [&](auto& why) { return why.find(text) != why.npos; }));
   }
-  bool ended_with(const std::string& text, std::size_t times) {
-    const std::lock_guard lock(guard_);
-    return static_cast<std::size_t>(std::count_if(ended_.begin(), ended_.end(), [&](auto& why) {
-             return why.find(text) != why.npos;
-           })) >= times;
+  // Until so many have been told that.
+  void until_told(const std::string& text, std::size_t times) {
+    std::unique_lock lock(guard_);
+    EXPECT_TRUE(news_.wait_for(lock, 20s, [&] { return told(text) >= times; })) << text;
   }
 
   std::mutex guard_;
+  std::condition_variable news_;
   std::vector<std::string> log_, ended_;
   std::unique_ptr<Store> store_;
   std::vector<std::unique_ptr<Member>> members_;
@@ -161,19 +188,76 @@ TEST_F(Meeting, ASecretThatOnlyOneHasOrThatIsAnotherIsNamed) {
 
 TEST_F(Meeting, TwoOfOneNumberEndTheRun) {
   open(3);
-  auto zero = joins(options(0, 3)), one = joins(options(1, 3));
-  std::this_thread::sleep_for(100ms);
+  const Socket zero = admitted(0, 3), one = admitted(1, 3);
   EXPECT_THAT(joins(options(1, 3)).get(), HasSubstr("two processes say that they are process 1"));
-  EXPECT_THAT(zero.get(), HasSubstr("failed: two processes say that they are process 1"));
-  EXPECT_THAT(one.get(), HasSubstr("two processes"));
+  store_.reset();  // which closes connections
+  for (const Socket* s : {&zero, &one})
+    EXPECT_THAT(hear(*s), HasSubstr("two processes say that they are process 1: host, 127.0.0.1:"));
 }
 
-TEST_F(Meeting, OneOfAnotherNumberOfProcessesEndsTheRun) {
-  open(3);
-  auto zero = joins(options(0, 3));
-  std::this_thread::sleep_for(100ms);
-  EXPECT_THAT(joins(options(1, 4)).get(), HasSubstr("is one of 4, and process 0 one of 3"));
-  EXPECT_THAT(zero.get(), HasSubstr("process 1 "));
+TEST_F(Meeting, OneThatCannotFitEndsTheRun) {
+  struct Case {
+    std::function<std::string()> comes;
+    const char* why;
+  };
+  for (const Case& c :
+       {Case{[&] { return joins(options(1, 4)).get(); }, "is one of 4, and process 0 one of 3"},
+        Case{[&] { return joins(options(1, 3, "s")).get(); }, "and process 0 has none"},
+        Case{[&] { return hear(proved(1, 3, "", 2)); },
+             "speaks version 2 of what processes say to each other, and process 0 version 1"}}) {
+    open(3);
+    const Socket zero = admitted(0, 3);
+    EXPECT_THAT(c.comes(), HasSubstr(c.why));
+    store_.reset();
+    EXPECT_THAT(hear(zero), AllOf(HasSubstr("process 1 ("), HasSubstr(c.why)));
+    EXPECT_TRUE(log().empty());
+  }
+}
+
+TEST_F(Meeting, OneThatCannotFitMustKnowTheSecretToEndTheRun) {
+  open(3, "secret");
+  const Socket zero = admitted(0, 3, "secret");
+  const Socket guess = stranger();
+  say(guess, frame(FrameKind::Hello, 0, greeting_text({1, 4, true, std::string(16, 'n'), "h"})) +
+                 frame(FrameKind::Proof, 0, std::string(32, 'p')));
+  EXPECT_THAT(hear(guess), HasSubstr("does not know the secret"));
+  auto one = joins(options(1, 3, "secret")), two = joins(options(2, 3, "secret"));
+  EXPECT_EQ(one.get(), "joined");
+  EXPECT_EQ(two.get(), "joined");
+}
+
+TEST_F(Meeting, OneThatKnowsTheSecretAndCannotFitEndsTheRun) {
+  open(3, "secret");
+  const Socket zero = admitted(0, 3, "secret");
+  EXPECT_THAT(hear(proved(1, 3, "secret", 9)), HasSubstr("speaks version 9"));
+  store_.reset();
+  EXPECT_THAT(hear(zero), HasSubstr("speaks version 9"));
+}
+
+// Who is idle keeps nobody out, however many they are.
+TEST_F(Meeting, IdleConnectionsMakeRoom) {
+  open(2);
+  std::vector<Socket> idle(200);
+  for (Socket& s : idle) s = stranger();
+  all_join(2);
+  EXPECT_EQ(hear(idle[0]), "");
+  EXPECT_THAT(log(), Each(AnyOf(HasSubstr("it did not say who it is, and others came"),
+                                HasSubstr("which is not said any more"))));
+}
+
+TEST_F(Meeting, WhoComesAmongManyOthersIsLetIn) {
+  open(2);
+  std::promise<void> enough;
+  std::thread others([this, over = enough.get_future()] {
+    std::deque<Socket> some;
+    while (over.wait_for(0s) != std::future_status::ready) {
+      some.push_back(stranger());
+      if (some.size() > 300) some.pop_front();
+    }
+  });
+  all_join(2);
+  enough.set_value();
+  others.join();
 }
 
 TEST_F(Meeting, WhoComesLaterIsRefusedAndTheRunGoesOn) {
@@ -189,6 +273,15 @@ TEST_F(Meeting, WhoDoesNotComeIsNamed) {
   EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: processes 1, 3 did not come to 127.0.0.1:"),
                                 HasSubstr("within 700 ms")));
   EXPECT_THAT(two.get(), HasSubstr("processes 1, 3"));
+}
+
+TEST_F(Meeting, WhoDoesNotComeButWasRefusedIsNamedWithTheReason) {
+  open(2, "secret", 700ms);
+  auto zero = joins(options(0, 2, "secret"));
+  EXPECT_THAT(joins(options(1, 2, "other")).get(), HasSubstr("refused: "));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: process 1 did not come to 127.0.0.1:"),
+                                HasSubstr("; one that says it is process 1 was refused: "),
+                                HasSubstr("proved to know the secret (RINGSCHED_SECRET)")));
 }
 
 TEST_F(Meeting, WhoDoesNotComeToARoundIsNamed) {
@@ -211,7 +304,7 @@ TEST_F(Meeting, AConnectionThatClosesEndsTheRunAtOnce) {
   open(3);
   all_join(3);
   members_.pop_back();  // without leave
-  until([&] { return ended_with("is gone: its connection closed", 2); });
+  until_told("is gone: its connection closed", 2);
   EXPECT_THROW(members_[0]->gather("x"), RunFailed);
 }
 
@@ -219,33 +312,28 @@ TEST_F(Meeting, AConnectionThatClosesEndsTheRunAtOnce) {
 TEST_F(Meeting, OneThatIsSilentEndsTheRun) {
   open(2, "", 20s, 1s);
   auto zero = joins(options(0, 2));
-  const Socket s = stranger();
-  const std::string hello = greeting_text({1, 2, false, std::string(16, 'n'), "host"});
-  say(s, frame(FrameKind::Hello, 0, hello));
-  std::string challenge(kFrameHeader + kNonce + 32, '\0');
-  ASSERT_TRUE(
-      receive_all(s, challenge.data(), challenge.size(), std::chrono::steady_clock::now() + 5s));
-  const std::string nonce = challenge.substr(kFrameHeader, kNonce);
-  EXPECT_EQ(challenge.substr(kFrameHeader + kNonce), store_proof("", hello, nonce));
-  say(s, frame(FrameKind::Proof, 0, process_proof("", hello, nonce)));
+  const Socket s = proved(1, 2);
   EXPECT_EQ(zero.get(), "joined");
-  until([&] { return ended_with("process 1 (host, ", 1); });
-  EXPECT_TRUE(ended_with("nothing was heard of it for 1.00 s", 1));
+  until_told("process 1 (host, ", 1);
+  until_told("nothing was heard of it for 1.00 s", 1);
 }
 
 TEST_F(Meeting, AStoreThatIsGoneIsNoticed) {
   open(1);
   all_join(1);
   store_.reset();
-  until([&] { return ended_with("process 0 (which keeps the store at ", 1); });
+  until_told("process 0 (which keeps the store at ", 1);
 }
 
 TEST_F(Meeting, LastWordsAreKept) {
   open(3);
   all_join(3);
   members_[0]->farewell(texts_body({"a reason; pending: much", "times"}));
-  until([&] { return ended_with("gave up: a reason", 3); });
-  EXPECT_FALSE(ended_with("pending", 1));
+  until_told("gave up: a reason", 3);
+  {
+    const std::lock_guard lock(guard_);
+    EXPECT_EQ(told("pending"), 0u);
+  }
   members_[1]->farewell(texts_body({"another", ""}));
   members_.pop_back();
   const std::vector<LastWord> words = store_->last_words(20s);

@@ -2,8 +2,10 @@
 // they wait, and gives up. So a run that cannot go on ends, everywhere and soon.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -41,14 +43,17 @@ class Control {
 // Thrown inside a lane to leave it; never seen outside a run.
 struct Stopped {};
 
-// Waits on `condition` until `ready()`, looking at `control` now and then. `lock` is held by the
-// caller. Throws Stopped.
+// Waits on `condition` until `ready()`, looking at `control` now and then: the longer it waits, the
+// less often, as a thousand lanes that wait would otherwise keep all cores busy with looking.
+// `lock` is held by the caller. Throws Stopped.
 template <class Condition, class Lock, class Ready>
 void wait_until(const Control& control, Condition& condition, Lock& lock, Ready ready) {
-  constexpr std::chrono::milliseconds look{20};
+  constexpr std::chrono::milliseconds longest{160};
+  std::chrono::milliseconds look{20};
   while (!ready()) {
     if (control.stopped()) throw Stopped{};
-    condition.wait_for(lock, look);
+    if (condition.wait_for(lock, look) == std::cv_status::timeout)
+      look = std::min(2 * look, longest);
   }
 }
 

@@ -92,5 +92,8 @@ std::unique_ptr<World> make_tcp_world(const Launch&, const TcpOptions&, Control&
 // What the module of the MPI transport has under the name "ringsched_make_mpi_world". Throws
 // RunFailed.
 using MakeWorld = World* (*)();
+// And under "ringsched_mpi_speaks_pmi": whether that MPI finds others by PMI-1 or PMI-2, as of
+// MPICH's mpirun and srun --mpi=pmi2, too, and not by PMIx alone.
+using MpiSpeaksPmi = bool (*)();
 
 }  // namespace ringsched
