@@ -31,7 +31,7 @@ struct CalibrateCommand {
   JoinFlags join;
   std::string deadline = "600";
   std::string backend = "cpu", output, name, cores = "0", workers = "1", heads, kv_heads, most,
-              head_dims, dtypes;
+              head_dims, dtypes, passes = "both";
 };
 
 void summary(const CpuFigures& f) {
@@ -213,6 +213,10 @@ void run(const CalibrateCommand& c) {
   CalibrationOptions options;
   options.cores = static_cast<unsigned>(count(c.cores, "--cores", 0, usable_cores()));
   if (cuda && options.cores > 0) fail("--cores is for --backend cpu");
+  if (c.passes != "forward" && c.passes != "both")
+    fail("--pass is '{}', allowed are forward and both", c.passes);
+  if (cuda && c.passes != "both") fail("--pass is for --backend cpu");
+  options.backward = c.passes == "both";
   if (!cuda && c.workers != "1") fail("--workers is for --backend cuda");
   if (!cuda && !(c.heads.empty() && c.kv_heads.empty()))
     fail("--heads and --kv-heads are for --backend cuda");
@@ -262,6 +266,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_option("--dtype", command->dtypes,
                   "separated by commas (fp32,bf16,fp16; cuda:\nbf16,fp16)")
       ->type_name("LIST");
+  app->add_option("--pass", command->passes, "cpu: forward, or both (both)")->type_name("NAME");
   app->add_option("--most-tokens", command->most, "of the largest tile (4K; cuda: 16K)")
       ->type_name("N");
   command->join.add_to(*app, false);

@@ -179,6 +179,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
     for (const Dtype dtype : options.dtypes)
       for (const bool backward : {false, true})
         for (const bool causal : {false, true}) {
+          if (backward && !options.backward) continue;
           MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
           for (std::int64_t n = 64; n <= options.most_tokens; n *= 2) {
             k.tokens.push_back(n);

@@ -43,6 +43,7 @@ struct CalibrationOptions {
   std::vector<std::uint32_t> head_dims = {64, 128};
   std::vector<Dtype> dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
   std::int64_t most_tokens = 4096;
+  bool backward = true;  // the backward pass, too
 };
 
 // `progress` is told what is being measured, and how much of all is done.
