@@ -151,8 +151,8 @@ void Watchdog::watch() {
   }
 }
 
-void refuse_together(World& world, const End& end, const std::string& why, int& code) {
-  end.say(why);
+void refuse_together(World& world, End& end, const std::string& why, int& code) {
+  end.say_once(why, kBadInput);
   world.gather("");  // mpirun ends the rest when the first one ends
   world.leave();
   code = kBadInput;

@@ -81,7 +81,7 @@ class Watchdog {
 };
 
 // Says on each process what makes a run of them all impossible, which all know.
-void refuse_together(World&, const End&, const std::string& why, int& code);
+void refuse_together(World&, End&, const std::string& why, int& code);
 
 // Ends this process for the exception that is being handled, and the others. It must not leave as
 // from a good run: MPI_Finalize waits for the others, who wait for it.

@@ -295,7 +295,7 @@ class Failures(Runs):
     def started(self, deadline):
         p = self.processes()
         p.ranks(3, *LONG, "--deadline", deadline, "--timeline", "t.json")
-        p.computing()
+        p.computing(0.5)  # of which its inputs take up to 0.3, where processors are slow
         return p
 
     def test_a_process_is_killed(self):
