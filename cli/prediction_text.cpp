@@ -121,7 +121,7 @@ const char* to_text(Cause::Kind cause) {
     case Cause::Control:
       return "buffers";
     case Cause::Kernel:
-      return "SMs";
+      return "kernel";
     case Cause::None:
     case Cause::Member:
       break;
