@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "backends/cuda/lowering.hpp"
+#include "backends/cuda/library_tile.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
 namespace ringsched::cuda {

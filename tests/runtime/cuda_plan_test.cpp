@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backends/cuda/memory_need.hpp"
+#include "backends/cuda/narrow_outputs.hpp"
 #include "backends/cuda/partitions.hpp"
 #include "ringsched/runtime/check.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"

@@ -78,6 +78,15 @@ class DeviceMemory {
   void* data_ = nullptr;
 };
 
+// A copy of what the host has. Throws RunFailed("writing ...") where it cannot be made.
+template <class List>
+DeviceMemory on_gpu(const List& from, const char* what) {
+  const std::size_t bytes = from.size() * sizeof(from[0]);
+  DeviceMemory to(static_cast<std::int64_t>(bytes));
+  if (bytes > 0) require(cudaMemcpy(to.get(), from.data(), bytes, cudaMemcpyHostToDevice), what);
+  return to;
+}
+
 inline float milliseconds(const Event& from, const Event& to) {
   float ms = 0;
   require(cudaEventElapsedTime(&ms, from.get(), to.get()), "reading a time");

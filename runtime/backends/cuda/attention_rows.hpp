@@ -41,6 +41,20 @@ RINGSCHED_BOTH float product(const float (&x)[kElements], const float (&y)[kElem
   return sum;
 }
 
+// Of a row of queries: its head of keys and values, this thread's share, and what it sees.
+struct QueryRow {
+  std::uint32_t kv;
+  Share share;
+  Seen seen;
+};
+
+template <class Group>
+RINGSCHED_BOTH QueryRow query_row(const AnyTile& t, std::int64_t r, const Group& group) {
+  const auto head = static_cast<std::uint32_t>(r % t.heads);
+  return {head / (t.heads / t.kv_heads), share_of(t.dim, group),
+          seen_by(t.mask, t.query_positions[r / t.heads])};
+}
+
 RINGSCHED_BOTH inline std::int64_t rows_of(const OwnForward& s) {
   return s.tile.rows * s.tile.heads;
 }
@@ -49,10 +63,7 @@ template <class Group>
 RINGSCHED_BOTH void row(const OwnForward& s, std::int64_t r, const Group& group) {
   constexpr int kElements = Group::kMostElements;
   const AnyTile& t = s.tile;
-  const auto head = static_cast<std::uint32_t>(r % t.heads);
-  const std::uint32_t kv = head / (t.heads / t.kv_heads);
-  const Share share = share_of(t.dim, group);
-  const Seen seen = seen_by(t.mask, t.query_positions[r / t.heads]);
+  const auto [kv, share, seen] = query_row(t, r, group);
   float query[kElements], other[kElements], output[kElements];
   load_share(query, t.query, t.dtype, r, t.dim, share);
   for (float& x : output) x = 0;
@@ -88,10 +99,7 @@ template <class Group>
 RINGSCHED_BOTH void row(const OwnQueryGradient& s, std::int64_t r, const Group& group) {
   constexpr int kElements = Group::kMostElements;
   const AnyTile& t = s.tile;
-  const auto head = static_cast<std::uint32_t>(r % t.heads);
-  const std::uint32_t kv = head / (t.heads / t.kv_heads);
-  const Share share = share_of(t.dim, group);
-  const Seen seen = seen_by(t.mask, t.query_positions[r / t.heads]);
+  const auto [kv, share, seen] = query_row(t, r, group);
   float query[kElements], gradient[kElements], key[kElements], value[kElements], out[kElements];
   load_share(query, t.query, t.dtype, r, t.dim, share);
   load_share(gradient, s.output_gradient, t.dtype, r, t.dim, share);

@@ -4,7 +4,6 @@
 
 #include "backends/cuda/fill.hpp"
 #include "backends/cuda/kernels.hpp"
-#include "ringsched/runtime/tensor_form.hpp"
 #include "ringsched/scheduler/builder.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
@@ -33,14 +32,7 @@ Bench::Bench(Gpu& gpu, std::uint32_t place, const Plan& plan, bool narrow)
       library_(std::make_unique<Library::Caller>(gpu.library(), stream(), workspace_.get())) {}
 
 const std::int32_t* Bench::positions(Region region) {
-  std::vector<std::int32_t> all;
-  for (const TokenRange& range : plan_.layout.ranges(region))
-    for (std::int64_t i = 0; i < range.count; ++i)
-      all.push_back(static_cast<std::int32_t>(range.position(i)));
-  const std::size_t bytes = all.size() * sizeof(std::int32_t);
-  positions_.emplace_back(static_cast<std::int64_t>(bytes));
-  require(cudaMemcpy(positions_.back().get(), all.data(), bytes, cudaMemcpyHostToDevice),
-          "writing positions");
+  positions_.push_back(on_gpu(positions_of(plan_.layout, region), "writing positions"));
   return positions_.back().get<std::int32_t>();
 }
 
@@ -61,43 +53,22 @@ const std::vector<Step>& Bench::steps(TaskId id) {
   return at->second = lowering_.steps(id, operands, around);
 }
 
-bool Bench::call_library(const Step& step) {
-  if (const auto* forward = std::get_if<LibraryForward>(&step))
-    library_->call(*forward);
-  else if (const auto* backward = std::get_if<LibraryBackward>(&step))
-    library_->call(*backward);
-  else
-    return false;
-  return true;
-}
-
 void Bench::perform(TaskId id) {
   for (const Step& step : steps(id))
-    if (!call_library(step)) launch(step, stream(), gpu_.multiprocessors(place_));
+    if (!library_->call(step)) launch(step, stream(), gpu_.multiprocessors(place_));
 }
 
 void Bench::perform_library(TaskId id) {
-  for (const Step& step : steps(id)) call_library(step);
+  for (const Step& step : steps(id)) library_->call(step);
 }
 
 void Bench::come_to(TaskId task) {
-  const Problem& p = plan_.problem;
   for (std::uint32_t t = 0; t < plan_.initial.size(); ++t) {
     const InitialTensor& tensor = plan_.initial[t];
-    const Region region = plan_.regions[tensor.region.value];
-    const Tokens rows = plan_.layout.rows(region);
-    const TensorForm form = tensor_form(p, tensor.kind, rows);
-    const auto fill = [&](Matrix matrix, std::size_t m) {
-      launch(fill_inputs(p, 1, InputKind::Normal, matrix, positions(region), rows.value,
-                         block_.get() + memory_.offset[t] + form.at(m)),
-             stream(), gpu_.multiprocessors(place_));
-    };
-    if (tensor.kind == TensorKind::Query) fill(Matrix::Query, 0);
-    if (tensor.kind == TensorKind::OutputGradient) fill(Matrix::OutputGradient, 0);
-    if (tensor.kind == TensorKind::KeyValue) {
-      fill(Matrix::Key, 0);
-      fill(Matrix::Value, 1);
-    }
+    for (const FillInputs& fill :
+         fills_of(plan_, tensor, 1, InputKind::Normal,
+                  positions(plan_.regions[tensor.region.value]), block_.get() + memory_.offset[t]))
+      launch(fill, stream(), gpu_.multiprocessors(place_));
   }
   for (std::uint32_t id = 0; id < task.value; ++id) perform({id});
   require(cudaStreamSynchronize(stream()), "coming to a task");
@@ -111,10 +82,8 @@ void Bench::fill_all() {
   const std::int64_t rows = memory_.size[0].value / (64 * 4);
   std::vector<std::int32_t> numbers(static_cast<std::size_t>(rows));
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i);
-  DeviceMemory on_gpu(4 * rows);
-  require(cudaMemcpy(on_gpu.get(), numbers.data(), numbers.size() * 4, cudaMemcpyHostToDevice),
-          "writing positions");
-  launch(fill_inputs(p, 1, InputKind::Normal, Matrix::Query, on_gpu.get<std::int32_t>(), rows,
+  const DeviceMemory positions = on_gpu(numbers, "writing positions");
+  launch(fill_inputs(p, 1, InputKind::Normal, Matrix::Query, positions.get<std::int32_t>(), rows,
                      block_.get()),
          stream(), gpu_.multiprocessors(place_));
   require(cudaStreamSynchronize(stream()), "filling memory");

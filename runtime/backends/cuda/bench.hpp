@@ -33,7 +33,6 @@ class Bench {
 
  private:
   const std::vector<Step>& steps(TaskId);
-  bool call_library(const Step&);
   const std::int32_t* positions(Region);
 
   Gpu& gpu_;

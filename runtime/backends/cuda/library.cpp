@@ -248,6 +248,16 @@ Library::Caller::~Caller() {
   if (handle_) fe::detail::destroy_handle(static_cast<cudnnHandle_t>(handle_));
 }
 
+bool Library::Caller::call(const Step& step) {
+  if (const auto* forward = std::get_if<LibraryForward>(&step))
+    call(*forward);
+  else if (const auto* backward = std::get_if<LibraryBackward>(&step))
+    call(*backward);
+  else
+    return false;
+  return true;
+}
+
 void Library::Caller::call(const LibraryForward& f) {
   const auto writable = [](const std::byte* p) { return const_cast<std::byte*>(p); };
   std::unordered_map<std::int64_t, void*> tensors = {{kQuery, writable(f.query)},

@@ -35,10 +35,13 @@ class Library {
    public:
     Caller(Library&, cudaStream_t, std::byte* workspace);
     ~Caller();
+    // False: the step is not the library's.
+    bool call(const Step&);
+
+   private:
     void call(const LibraryForward&);
     void call(const LibraryBackward&);
 
-   private:
     Library& library_;
     void* handle_ = nullptr;
     std::byte* const workspace_;

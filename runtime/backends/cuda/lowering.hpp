@@ -1,39 +1,17 @@
-// From the tasks of a plan to what a GPU does for them: which attends go to the library and with
-// which shape, which partial results stay narrow, and the steps of each task with their addresses.
-// No call of CUDA is made here.
+// From the tasks of a plan to what a GPU does for them: which attends go to the library, and the
+// steps of each task with their addresses. No call of CUDA is made here.
 #pragma once
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/cuda/attend_tile.hpp"
 #include "ringsched/runtime/device.hpp"
 #include "steps.hpp"
 
 namespace ringsched::cuda {
-
-// A tile as the library is given it: without the first rows, which see nothing, and without the
-// last keys, which nobody sees.
-struct LibraryTile {
-  Shape shape;
-  std::int64_t dropped_rows = 0;
-};
-
-// None: the library has no mask for that.
-std::optional<LibraryTile> library_tile(const Problem&, TileForm, std::int64_t rows,
-                                        std::int64_t keys, bool backward);
-
-// Why the library does not take what all of this plan's attends have in common; empty: it may.
-std::string refusal(const Problem&);
-
-// Throws Error where no kernel takes the problem at all.
-void check_for_gpu(const Problem&);
-
-// Whether something is kept as the library has made it, in 16 bits, because all that reads it is a
-// merge or sum on the same worker. By task and output: [2 * task + output].
-std::vector<bool> narrow_outputs(const Plan&, const std::vector<bool>& by_library);
 
 // What tasks need besides their operands, in memory of the device.
 struct Surroundings {
@@ -61,8 +39,6 @@ class Lowering {
   std::string summary() const;  // of that, in a line
 
  private:
-  struct Attend;
-  Attend attend_of(const Task&) const;
   void add_forward(std::vector<Step>&, TaskId, const Operands&, const Surroundings&) const;
   void add_backward(std::vector<Step>&, TaskId, const Operands&, const Surroundings&) const;
   Merge merge(TaskId, const Operands&) const;
@@ -70,7 +46,6 @@ class Lowering {
   Prepare prepare(const Task&, const Operands&) const;
   void add_checks(std::vector<Step>&, TaskId, const Operands&, std::uint32_t* flag) const;
   std::int64_t rows(RegionId) const;
-  Region whole(const Task&, std::size_t input) const;
   Side side(TaskId, std::size_t input, const std::byte*) const;
 
   const Plan& plan_;

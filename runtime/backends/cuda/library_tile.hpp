@@ -1,0 +1,29 @@
+// What the library may be asked for: tiles in its own terms, and problems that it takes at all.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "steps.hpp"
+
+namespace ringsched::cuda {
+
+// A tile as the library is given it: without the first rows, which see nothing, and without the
+// last keys, which nobody sees.
+struct LibraryTile {
+  Shape shape;
+  std::int64_t dropped_rows = 0;
+};
+
+// None: the library has no mask for that.
+std::optional<LibraryTile> library_tile(const Problem&, TileForm, std::int64_t rows,
+                                        std::int64_t keys, bool backward);
+
+// Why the library does not take what all of this plan's attends have in common; empty: it may.
+std::string refusal(const Problem&);
+
+// Throws Error where no kernel takes the problem at all.
+void check_for_gpu(const Problem&);
+
+}  // namespace ringsched::cuda

@@ -1,0 +1,184 @@
+// What a run submits to its streams, and when.
+#include <nvtx3/nvtx3.hpp>
+#include <thread>
+
+#include "backends/cuda/kernels.hpp"
+#include "backends/cuda/run.hpp"
+#include "ringsched/scheduler/task_name.hpp"
+
+namespace ringsched::cuda {
+
+namespace {
+
+// So many launches and events of one stream may stand behind the gate, of a thousand or so: when
+// its queue is full submitting blocks, and then nobody would open it.
+constexpr std::size_t kMostBehindGate = 700;
+// What a step comes to, at the most: cuDNN's backward pass is several kernels.
+constexpr std::size_t kLaunchesOfStep = 3;
+
+struct Domain {  // of profilers
+  static constexpr const char* name{"ringsched"};
+};
+using Range = nvtx3::scoped_range_in<Domain>;
+
+}  // namespace
+
+// Once, when all is on its lanes.
+void Run::prepare() {
+  order_ = submission_order(streams_);
+  const std::size_t tasks = plan_.tasks.size();
+  steps_.resize(tasks);
+  names_.resize(tasks);
+  begins_.resize(tasks);
+  ends_.resize(streams_.events());
+  events_.resize(streams_.events());
+  for (const Submitted s : order_) {
+    const Op& op = streams_.lanes()[s.lane][s.op];
+    const Worker& own = workers_[s.lane / kLanes];
+    own.gpu->make_current();
+    if (op.kind == Op::Kind::Begin) {
+      for (const TaskId task : streams_.group(op.task)) front_[task.value] = op.task;
+      names_[op.task.value] = fmt::format("{}: {}", op.task.value, name_of(plan_, op.task));
+      begins_[op.task.value].emplace();
+    } else if (op.kind == Op::Kind::End) {
+      ends_[op.event].emplace();
+      if (options_.graph) events_[op.event].emplace(cudaEventDisableTiming);
+    } else if (op.kind == Op::Kind::Record) {
+      events_[op.event].emplace(cudaEventDisableTiming);
+    } else if (op.kind == Op::Kind::Compute) {
+      steps_[op.task.value] = lowering_->steps(op.task, streams_.operands(op), surroundings(own));
+    }
+  }
+  for (const Gpu& gpu : gpus_) {  // inputs are there
+    gpu.make_current();
+    require(cudaDeviceSynchronize(), "making inputs");
+  }
+  warm_up();
+  if (options_.graph) capture();
+  prepared_ = true;
+}
+
+// Kernels are loaded when they are first launched, which may wait for all streams: not what should
+// happen behind the gate, or in a capture. So the run is made once without either.
+void Run::warm_up() {
+  for (const Submitted s : order_) submit_op(s.lane, s.op);
+  const auto all_finished = [&] {
+    return std::all_of(mine_.begin(), mine_.end(), [&](WorkerId w) { return finished(w); });
+  };
+  while (!control_.stopped() && !all_finished())
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (control_.stopped()) throw RunFailed(control_.why());
+}
+
+void Run::start(Clock::time_point zero) {
+  if (++started_ < mine_.size()) return;
+  started_ = 0;
+  looked_ = false;
+  try {
+    if (!prepared_) prepare();
+    for (std::size_t g = 0; options_.check_finite && g < gpus_.size(); ++g) {
+      gpus_[g].make_current();
+      require(cudaMemset(not_finite_[g].get(), 0xff, 4), "starting");
+      require(cudaDeviceSynchronize(), "starting");
+    }
+    submit(zero);
+  } catch (...) {
+    open_gates();  // what was submitted comes to an end
+    throw;
+  }
+}
+
+// Streams stand behind a gate until all is submitted, so that the run does not wait for the host.
+void Run::submit(Clock::time_point zero) {
+  for (std::size_t g = 0; g < gpus_.size(); ++g) {
+    gpus_[g].make_current();
+    gates_[g]->close();
+  }
+  if (graph_) {
+    gpus_[0].make_current();
+    require(cudaGraphLaunch(graph_, gates_[0]->stream()), "launching the graph");
+    return open_gates(zero);
+  }
+  for (const WorkerId w : mine_) {
+    const Gpu& gpu = *workers_[w.value].gpu;
+    gpu.make_current();
+    for (std::uint32_t l = 0; l < kLanes; ++l)
+      gates_[index_of(gpu)]->hold(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))));
+  }
+  std::vector<std::size_t> behind(streams_.lanes().size(), 0);
+  bool open = false;
+  for (const Submitted s : order_) {
+    const Op& op = streams_.lanes()[s.lane][s.op];
+    behind[s.lane] +=
+        op.kind == Op::Kind::Compute ? kLaunchesOfStep * steps_[op.task.value].size() : 1;
+    if (!open && behind[s.lane] > kMostBehindGate) {
+      open_gates(zero);
+      open = true;
+    }
+    submit_op(s.lane, s.op);
+  }
+  if (!open) open_gates(zero);
+}
+
+void Run::open_gates() {
+  for (const auto& gate : gates_) gate->open();
+}
+
+void Run::open_gates(Clock::time_point zero) {
+  std::this_thread::sleep_until(zero - std::chrono::microseconds(200));
+  while (Clock::now() < zero) {
+  }
+  open_gates();
+  late_ = options_.shared_clock ? Clock::now() - zero : std::chrono::nanoseconds(0);
+}
+
+void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
+  const Op& op = streams_.lanes()[lane][number];
+  const Worker& own = workers_[lane / kLanes];
+  const cudaStream_t on = stream(lane);
+  own.gpu->make_current();
+  const auto record_time = [&](const Event& event) {
+    require(capturing_ ? cudaEventRecordWithFlags(event.get(), on, cudaEventRecordExternal)
+                       : cudaEventRecord(event.get(), on),
+            "recording an event");
+  };
+  switch (op.kind) {
+    case Op::Kind::Begin:
+      return record_time(*begins_[op.task.value]);
+    case Op::Kind::End:
+      record_time(*ends_[op.event]);
+      if (events_[op.event])
+        require(cudaEventRecord(events_[op.event]->get(), on), "recording an event");
+      return;
+    case Op::Kind::Record:
+      return require(cudaEventRecord(events_[op.event]->get(), on), "recording an event");
+    case Op::Kind::Wait:
+      return require(
+          cudaStreamWaitEvent(on, (events_[op.event] ? events_ : ends_)[op.event]->get()),
+          "waiting for an event");
+    case Op::Kind::Compute: {
+      const Range range(names_[op.task.value].c_str());
+      return compute(own, on, steps_[op.task.value]);
+    }
+    case Op::Kind::Copy:
+      return copy_message(op, on);
+    case Op::Kind::Call:
+      return streams_.function(op)();
+  }
+}
+
+void Run::compute(const Worker& own, cudaStream_t on, const std::vector<Step>& steps) {
+  for (const Step& step : steps)
+    if (!own.library->call(step)) launch(step, on, own.gpu->multiprocessors(own.place));
+}
+
+void Run::copy_message(const Op& op, cudaStream_t on) {
+  const Delivery& d = streams_.delivery(op);
+  const Range range(
+      fmt::format("{} to worker {}", name_of(plan_, op.task), d.receiver.value).c_str());
+  for (const CopiedPiece& piece : pieces(d))
+    copy(piece.to, workers_[d.receiver.value].gpu->index(), piece.from,
+         workers_[d.sender.value].gpu->index(), piece.bytes, !capturing_, on);
+}
+
+}  // namespace ringsched::cuda
