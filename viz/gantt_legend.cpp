@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "gantt_internal.hpp"
+#include "gantt_chart.hpp"
 
 namespace ringsched {
 
@@ -144,6 +144,47 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
           Label{b.x + 3, b.y + kStepSize + 0.5, kStepSize, ink::black, Anchor::Start, false, "2"});
     });
   return height;
+}
+
+LegendUse GanttChart::legend() const {
+  LegendUse use;
+  use.bands = bands_;
+  use.moves = moves_;
+  use.workers = workers_;
+  for (const Shape& s : picture_.shapes) {
+    const auto* box = std::get_if<Box>(&s);
+    use.critical = use.critical || (box && box->outline == ink::black);
+    const auto* label = std::get_if<Label>(&s);
+    use.labels = use.labels || (label && label->anchor == Anchor::Middle && label->text[0] == 'q');
+    use.gradients = use.gradients ||
+                    (label && label->anchor == Anchor::Middle && label->text.starts_with("dq") &&
+                     label->text.find(" k") != std::string::npos);
+    use.numbered = use.numbered || (label && label->size == kStepSize);
+  }
+  for (const Run& run : runs_) {
+    for (std::uint32_t i = 0; i < workers_; ++i) {
+      if (!shows(i)) continue;
+      const WorkerTimes& w = run.times.workers[i];
+      use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
+      use.out_of_work = use.out_of_work || w.out_of_work.value > axis_.end_ps / 500;
+    }
+    for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {
+      const TimelineTask& t = run.timeline->tasks[i];
+      if (t.end_ps <= t.start_ps || !shows(t.worker)) continue;
+      use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
+      use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
+      if (is_transfer(t.kind)) {
+        const Colour cargo = cargo_colour(t.makes);
+        use.keys = use.keys || cargo == ink::keys;
+        use.queries = use.queries || cargo == ink::queries;
+        use.results = use.results || cargo == ink::results;
+      }
+      use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
+                                (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
+                                 axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted));
+    }
+  }
+  return use;
 }
 
 }  // namespace ringsched

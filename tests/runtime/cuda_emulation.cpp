@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backends/cuda/attention_rows.hpp"
+#include "runtime/plans_to_run.hpp"
 
 namespace ringsched::cuda {
 
@@ -161,14 +162,7 @@ Emulation::Emulation(const Plan& plan, const Lowering::Refusal& refuses, std::ui
     : plan_(plan),
       streams_(plan),
       transport_(streams_),
-      lowering_(
-          plan,
-          [&] {
-            std::vector<WorkerId> all;
-            for (std::uint32_t w = 0; w < plan.problem.workers; ++w) all.push_back({w});
-            return all;
-          }(),
-          refuses),
+      lowering_(plan, all_workers(plan), refuses),
       random_(seed),
       check_finite_(check_finite),
       blocks_(plan.problem.workers),
@@ -244,6 +238,13 @@ void Emulation::perform(std::uint32_t lane, const Op& op) {
   if (check_finite_) around.not_finite = &not_finite_;
   for (const Step& step : lowering_.steps(op.task, streams_.operands(op), around)) emulate(step);
   positions_.clear();
+}
+
+std::unique_ptr<Execution> execution_of(const Plan& plan, Emulation& gpu, Control& control,
+                                        const Inputs& inputs) {
+  return std::make_unique<Execution>(
+      plan, all_workers(plan), [&](WorkerId w) { return gpu.device(w); }, gpu.transport(), control,
+      fill_from(plan, inputs));
 }
 
 }  // namespace ringsched::cuda

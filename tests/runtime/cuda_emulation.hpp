@@ -12,10 +12,13 @@
 #include "backends/cuda/lowering.hpp"
 #include "backends/cuda/stream_device.hpp"
 #include "ringsched/runtime/execution.hpp"
+#include "ringsched/runtime/inputs.hpp"
 
 namespace ringsched::cuda {
 
 void emulate(const Step&);
+
+inline const Lowering::Refusal kTakesAll = [](const Shape&) { return std::string(); };
 
 class Emulation {
  public:
@@ -48,5 +51,8 @@ class Emulation {
   std::uint32_t not_finite_ = ~0u;
   std::uint32_t created_ = 0, started_ = 0;
 };
+
+// A plan on it; all are kept by reference.
+std::unique_ptr<Execution> execution_of(const Plan&, Emulation&, Control&, const Inputs&);
 
 }  // namespace ringsched::cuda

@@ -1,52 +1,21 @@
 // The cuda backend on a GPU. Skipped, with the reason, where there is none.
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <set>
 
-#include "ringsched/runtime/check.hpp"
-#include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/cuda_backend.hpp"
-#include "ringsched/runtime/execution.hpp"
 #include "ringsched/runtime/numbers.hpp"
-#include "ringsched/scheduler/overlap.hpp"
-#include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/timeline.hpp"
+#include "runtime/plans_to_run.hpp"
 
 namespace ringsched {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t heads,
-                std::uint32_t kv_heads, std::uint32_t dim, Dtype dtype, Pass pass,
-                const Mask& mask = Mask::causal()) {
-  Problem p;
-  p.workers = workers;
-  p.tokens = {tokens};
-  p.heads = heads;
-  p.kv_heads = kv_heads;
-  p.head_dim = dim;
-  p.dtype = dtype;
-  p.pass = pass;
-  p.mask = mask;
-  return p;
-}
-
-Plan plan_of(const Problem& p, std::string_view schedule) {
-  return limit_communication(build_plan(p, find_schedule(std::string(schedule))), {});
-}
-
-std::vector<WorkerId> all_workers(const Plan& plan) {
-  std::vector<WorkerId> out;
-  for (std::uint32_t w = 0; w < plan.problem.workers; ++w) out.push_back({w});
-  return out;
-}
 
 class Gpu : public testing::Test {
  protected:
@@ -87,13 +56,7 @@ class Gpu : public testing::Test {
     const auto transport = backend->transport();
     Execution e(
         plan, all_workers(plan), [&](WorkerId w) { return backend->device(w); }, *transport,
-        control,
-        [&](const InitialTensor& t, std::span<std::byte> out) {
-          if (t.kind == TensorKind::Partial)
-            fill_forward_result(plan, inputs, t, out);
-          else
-            inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-        });
+        control, fill_from(plan, inputs));
     for (int i = 0; i < repeats; ++i)
       e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });
     e.fetch_results();
@@ -112,15 +75,7 @@ class Gpu : public testing::Test {
   }
 
   static void expect_right(const Plan& plan, const Ran& r) {
-    const Problem& p = plan.problem;
-    ASSERT_FALSE(r.checked.empty());
-    for (const CheckedResults& c : r.checked)
-      EXPECT_TRUE(c.holds() && c.rows > 0)
-          << plan.schedule << " W=" << p.workers << " tokens " << p.tokens.value << " heads "
-          << p.heads << "/" << p.kv_heads << " x " << p.head_dim << " " << to_text(p.dtype) << " "
-          << to_text(p.mask) << " " << to_text(p.pass) << " (" << r.kernels << "): " << c.name
-          << " is off by " << c.largest_error << ", " << c.of_bound << " of what is allowed, at "
-          << c.worst;
+    ringsched::expect_right(r.checked, described(plan) + " (" + r.kernels + ")");
   }
 
   void* module_ = nullptr;
@@ -187,16 +142,8 @@ TEST_P(EveryScheduleOnAGpu, TimesAreInTheOrderOfThePlan) {
   EXPECT_GT(t.makespan().value, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, EveryScheduleOnAGpu, testing::ValuesIn([] {
-                           std::vector<std::string> names;
-                           for (const Schedule& s : schedules()) names.emplace_back(s.name);
-                           return names;
-                         }()),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Cuda, EveryScheduleOnAGpu, testing::ValuesIn(schedule_names()),
+                         name_of_test);
 
 TEST_F(Gpu, MakesTheInputsOfTheCpuBitForBit) {
   const Plan plan = plan_of(problem(3, 100, 4, 2, 24, Dtype::Bf16, Pass::Both), "zigzag");

@@ -1,6 +1,6 @@
-// What the cuda backend decides before it calls CUDA: streams, events, steps, memory. Plans are
-// executed by loops in place of a GPU, in any order that streams allow, and checked against
-// attention in double precision.
+// What the cuda backend decides before it calls CUDA: steps, partitions, memory. Plans are executed
+// by loops in place of a GPU, in any order that streams allow, and checked against attention in
+// double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,12 +9,9 @@
 #include "backends/cuda/memory_need.hpp"
 #include "backends/cuda/narrow_outputs.hpp"
 #include "backends/cuda/partitions.hpp"
-#include "ringsched/runtime/check.hpp"
-#include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/overlap.hpp"
-#include "ringsched/scheduler/schedule.hpp"
 #include "runtime/cuda_emulation.hpp"
+#include "runtime/plans_to_run.hpp"
 
 namespace ringsched::cuda {
 namespace {
@@ -22,55 +19,10 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-const Lowering::Refusal kTakesAll = [](const Shape&) { return std::string(); };
 const Lowering::Refusal kTakesNone = [](const Shape&) { return std::string("not today"); };
 const Lowering::Refusal kTakesSome = [](const Shape& s) {
   return std::string((s.rows + s.keys) % 3 == 0 ? "a multiple of three" : "");
 };
-
-Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t heads,
-                std::uint32_t kv_heads, std::uint32_t dim, Dtype dtype, Pass pass,
-                const Mask& mask = Mask::causal()) {
-  Problem p;
-  p.workers = workers;
-  p.tokens = {tokens};
-  p.heads = heads;
-  p.kv_heads = kv_heads;
-  p.head_dim = dim;
-  p.dtype = dtype;
-  p.pass = pass;
-  p.mask = mask;
-  return p;
-}
-
-Plan plan_of(const Problem& p, std::string_view schedule, Overlap overlap = Overlap::Prefetch) {
-  return limit_communication(build_plan(p, find_schedule(std::string(schedule))), {overlap, 0});
-}
-
-std::string described(const Plan& plan) {
-  const Problem& p = plan.problem;
-  return fmt::format("{} W={} tokens {} heads {}/{} x {} {} {} {}", plan.schedule, p.workers,
-                     p.tokens.value, p.heads, p.kv_heads, p.head_dim, to_text(p.dtype),
-                     to_text(p.mask), to_text(p.pass));
-}
-
-std::vector<WorkerId> all_workers(const Plan& plan) {
-  std::vector<WorkerId> out;
-  for (std::uint32_t w = 0; w < plan.problem.workers; ++w) out.push_back({w});
-  return out;
-}
-
-std::unique_ptr<Execution> execution_of(const Plan& plan, Emulation& gpu, Control& control,
-                                        const Inputs& inputs) {
-  return std::make_unique<Execution>(
-      plan, all_workers(plan), [&](WorkerId w) { return gpu.device(w); }, gpu.transport(), control,
-      [&](const InitialTensor& t, std::span<std::byte> out) {
-        if (t.kind == TensorKind::Partial)
-          fill_forward_result(plan, inputs, t, out);
-        else
-          inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-      });
-}
 
 // Again and again on the same streams, as a run is repeated.
 void expect_right(const Plan& plan, const Lowering::Refusal& refuses, std::uint64_t seed,
@@ -81,12 +33,8 @@ void expect_right(const Plan& plan, const Lowering::Refusal& refuses, std::uint6
   const auto run = execution_of(plan, gpu, control, inputs);
   for (int i = 0; i < repeats; ++i) {
     run->run(Clock::now(), 60s, [](const std::string& why) { FAIL() << why; });
-    const auto checked = check_results(plan, inputs, run->results(), {0, 3}, {});
-    ASSERT_FALSE(checked.empty());
-    for (const CheckedResults& c : checked)
-      EXPECT_TRUE(c.holds() && c.rows > 0)
-          << described(plan) << " seed " << seed << ": " << c.name << " is off by "
-          << c.largest_error << ", " << c.of_bound << " of what is allowed, at " << c.worst;
+    ringsched::expect_right(check_results(plan, inputs, run->results(), {0, 3}, {}),
+                            fmt::format("{} seed {}", described(plan), seed));
   }
   EXPECT_EQ(gpu.not_finite(), ~0u) << described(plan);
 }
@@ -120,129 +68,6 @@ TEST_P(EverySchedule, ComputesTheRightNumbersInAnyOrderThatStreamsAllow) {
       }
 }
 
-// Which ops happen before which, by clocks that count the ops of each lane.
-class Clocks {
- public:
-  explicit Clocks(const StreamPlan& streams) : lanes_(streams.lanes().size()) {
-    std::vector<std::vector<std::uint32_t>> recorded(streams.events());
-    std::vector<std::vector<std::uint32_t>> now(lanes_, std::vector<std::uint32_t>(lanes_, 0));
-    std::vector<std::size_t> at(lanes_, 0);
-    times_.resize(lanes_);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t lane = 0; lane < lanes_; ++lane)
-        while (at[lane] < streams.lanes()[lane].size()) {
-          const Op& op = streams.lanes()[lane][at[lane]];
-          if (op.kind == Op::Kind::Wait) {
-            if (recorded[op.event].empty()) break;
-            for (std::size_t l = 0; l < lanes_; ++l)
-              now[lane][l] = std::max(now[lane][l], recorded[op.event][l]);
-          }
-          now[lane][lane] = static_cast<std::uint32_t>(++at[lane]);
-          if (op.kind == Op::Kind::Record || op.kind == Op::Kind::End)
-            recorded[op.event] = now[lane];
-          times_[lane].push_back(now[lane]);
-          moved = true;
-        }
-    }
-    for (std::size_t lane = 0; lane < lanes_; ++lane)
-      complete_ = complete_ && at[lane] == streams.lanes()[lane].size();
-  }
-  bool complete() const { return complete_; }
-  bool before(Submitted a, Submitted b) const {
-    return times_[b.lane][b.op][a.lane] >= times_[a.lane][a.op][a.lane] &&
-           (a.lane != b.lane || a.op < b.op);
-  }
-
- private:
-  std::size_t lanes_;
-  bool complete_ = true;
-  std::vector<std::vector<std::vector<std::uint32_t>>> times_;
-};
-
-struct Access {
-  const std::byte *from, *to;
-  bool writes;
-  Submitted op;
-};
-
-// What each op reads and writes, whole tensors and copied pieces.
-std::vector<Access> accesses(const Plan& plan, const StreamPlan& streams) {
-  std::vector<Access> out;
-  const auto add = [&](const std::byte* at, std::int64_t bytes, bool writes, Submitted op) {
-    if (at && bytes > 0) out.push_back({at, at + bytes, writes, op});
-  };
-  for (std::uint32_t lane = 0; lane < streams.lanes().size(); ++lane)
-    for (std::uint32_t i = 0; i < streams.lanes()[lane].size(); ++i) {
-      const Op& op = streams.lanes()[lane][i];
-      if (op.kind == Op::Kind::Copy)
-        for (const CopiedPiece& p : pieces(streams.delivery(op))) {
-          add(p.from, p.bytes, false, {lane, i});
-          add(p.to, p.bytes, true, {lane, i});
-        }
-      if (op.kind != Op::Kind::Compute) continue;
-      const Task& task = plan.tasks[op.task.value];
-      const Operands& operands = streams.operands(op);
-      for (std::size_t n = 0; n < task.inputs.size(); ++n)
-        if (task.inputs[n].valid()) {
-          const Tensor t = plan.tensor(task.inputs[n]);
-          add(operands.inputs[n], plan.bytes(t.kind, t.region).value, false, {lane, i});
-        }
-      for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) {
-        const Tensor t = plan.tensor(plan.output(op.task, n));
-        add(operands.outputs[n], plan.bytes(t.kind, t.region).value, true, {lane, i});
-      }
-    }
-  return out;
-}
-
-TEST_P(EverySchedule, OrdersWhateverTouchesTheSameMemory) {
-  for (std::uint32_t w = 1; w <= 9; ++w)
-    for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward})
-      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
-        const Plan plan =
-            plan_of(problem(w, 3 * w + 1, 2, 1, 8, Dtype::Bf16, pass), GetParam(), overlap);
-        Control control;
-        const Inputs inputs(plan.problem, 1);
-        Emulation gpu(plan, kTakesAll, 1);
-        const auto run = execution_of(plan, gpu, control, inputs);
-        const Clocks clocks(gpu.streams());
-        ASSERT_TRUE(clocks.complete()) << described(plan);
-        const std::vector<Access> all = accesses(plan, gpu.streams());
-        for (std::size_t i = 0; i < all.size(); ++i)
-          for (std::size_t j = 0; j < i; ++j) {
-            const Access &a = all[i], &b = all[j];
-            if (!(a.writes || b.writes) || !(a.from < b.to && b.from < a.to)) continue;
-            if (a.op.lane == b.op.lane && a.op.op == b.op.op) continue;
-            ASSERT_TRUE(clocks.before(a.op, b.op) || clocks.before(b.op, a.op))
-                << described(plan) << ": ops " << a.op.op << " of lane " << a.op.lane << " and "
-                << b.op.op << " of lane " << b.op.lane;
-          }
-      }
-}
-
-TEST_P(EverySchedule, IsSubmittedSoThatEventsAreRecordedBeforeTheyAreWaitedFor) {
-  for (std::uint32_t w = 1; w <= 9; ++w)
-    for (const Pass pass : {Pass::Forward, Pass::Both}) {
-      const Plan plan = plan_of(problem(w, 4 * w + 1, 2, 1, 8, Dtype::Bf16, pass), GetParam());
-      Control control;
-      const Inputs inputs(plan.problem, 1);
-      Emulation gpu(plan, kTakesAll, 1);
-      const auto run = execution_of(plan, gpu, control, inputs);
-      const auto& lanes = gpu.streams().lanes();
-      std::vector<bool> recorded(gpu.streams().events(), false);
-      std::vector<std::uint32_t> next(lanes.size(), 0);
-      for (const Submitted s : submission_order(gpu.streams())) {
-        ASSERT_EQ(s.op, next[s.lane]++) << "each lane in its order";
-        const Op& op = lanes[s.lane][s.op];
-        ASSERT_TRUE(op.kind != Op::Kind::Wait || recorded[op.event]) << described(plan);
-        if (op.kind == Op::Kind::Record || op.kind == Op::Kind::End) recorded[op.event] = true;
-      }
-      for (std::size_t lane = 0; lane < lanes.size(); ++lane)
-        ASSERT_EQ(next[lane], lanes[lane].size());
-    }
-}
-
 TEST_P(EverySchedule, KeepsNarrowOnlyWhatIsMergedWhereItWasMade) {
   for (std::uint32_t w = 1; w <= 9; ++w) {
     const Plan plan = plan_of(problem(w, 4 * w, 2, 1, 8, Dtype::Bf16, Pass::Both), GetParam());
@@ -262,16 +87,7 @@ TEST_P(EverySchedule, KeepsNarrowOnlyWhatIsMergedWhereItWasMade) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, EverySchedule, testing::ValuesIn([] {
-                           std::vector<std::string> names;
-                           for (const Schedule& s : schedules()) names.emplace_back(s.name);
-                           return names;
-                         }()),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Cuda, EverySchedule, testing::ValuesIn(schedule_names()), name_of_test);
 
 TEST(CudaPlan, LargeAndEqualScoresStayRight) {
   for (const InputKind kind : {InputKind::Large, InputKind::Equal})
@@ -292,19 +108,6 @@ TEST(CudaPlan, ANumberThatIsNoneIsSeenAndItsTaskNamed) {
     ASSERT_LT(gpu.not_finite(), plan.tasks.size());
     EXPECT_EQ(plan.tasks[gpu.not_finite()].worker_index, 2);
   }
-}
-
-TEST(CudaPlan, AStreamThatWaitsForAnotherProcessIsRefused) {
-  const Plan plan = plan_of(problem(2, 30, 2, 1, 8, Dtype::Bf16, Pass::Forward), "ring");
-  StreamPlan streams(plan);
-  StreamTransport transport(streams);
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-    if (plan.tasks[id].kind != TaskKind::Receive) continue;
-    Message m;
-    m.task = plan.tasks[id].peer;
-    streams.exchange({1}, Lane::Fetch, {m});
-  }
-  EXPECT_THROW(submission_order(streams), RunFailed);
 }
 
 // What a tile's form says, pair by pair, against what the library is given.

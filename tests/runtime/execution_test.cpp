@@ -5,35 +5,17 @@
 #include <cmath>
 #include <map>
 
-#include "ringsched/runtime/check.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
-#include "ringsched/runtime/execution.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
-#include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "runtime/plans_to_run.hpp"
 
 namespace ringsched {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-Problem problem(std::uint32_t workers, std::int64_t tokens, std::uint32_t heads,
-                std::uint32_t kv_heads, std::uint32_t dim, Dtype dtype, Pass pass,
-                const char* mask = "causal") {
-  Problem p;
-  p.workers = workers;
-  p.tokens = {tokens};
-  p.heads = heads;
-  p.kv_heads = kv_heads;
-  p.head_dim = dim;
-  p.dtype = dtype;
-  p.pass = pass;
-  p.mask = parse_mask(mask);
-  return p;
-}
 
 struct Ran {
   std::vector<CheckedResults> checked;
@@ -47,20 +29,12 @@ Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = fals
   const Inputs inputs(plan.problem, 7, kind);
   const auto transport = make_local_transport(plan, control);
   const auto gate = make_core_gate(2, true, control);
-  std::vector<WorkerId> all;
-  for (std::uint32_t w = 0; w < plan.problem.workers; ++w) all.push_back({w});
   Execution e(
-      plan, all,
+      plan, all_workers(plan),
       [&](WorkerId w) {
         return make_cpu_device(plan, w, control, {finite, gate});
       },
-      *transport, control,
-      [&](const InitialTensor& t, std::span<std::byte> out) {
-        if (t.kind == TensorKind::Partial)
-          fill_forward_result(plan, inputs, t, out);
-        else
-          inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-      });
+      *transport, control, fill_from(plan, inputs));
   const auto hung = [](const std::string& why) { FAIL() << "hung: " << why; };
   e.run(Clock::now() + e.lead(), deadline, hung);
   Ran out;
@@ -75,19 +49,7 @@ Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = fals
 }
 
 void expect_right(const Ran& r, const std::string& what) {
-  ASSERT_FALSE(r.checked.empty());
-  for (const CheckedResults& c : r.checked) {
-    EXPECT_GT(c.rows, 0) << what << ": " << c.name;
-    EXPECT_TRUE(c.holds()) << what << ": " << c.name << " is off by " << c.largest_error << ", "
-                           << c.of_bound << " of what is allowed, at " << c.worst;
-  }
-}
-
-std::string described(const Plan& plan) {
-  const Problem& p = plan.problem;
-  return fmt::format("{} W={} tokens {} heads {}/{} x {} {} {} {}", plan.schedule, p.workers,
-                     p.tokens.value, p.heads, p.kv_heads, p.head_dim, to_text(p.dtype),
-                     to_text(p.mask), to_text(p.pass));
+  ringsched::expect_right(r.checked, what);
 }
 
 class EveryScheduleForReal : public testing::TestWithParam<std::string> {};
@@ -127,9 +89,8 @@ TEST_P(EveryScheduleForReal, TakesLittleMoreMemoryThanVerifySays) {
   for (std::uint32_t w : {1u, 2u, 3u, 5u, 8u, 16u})
     for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward})
       for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
-        const Plan plan = limit_communication(
-            build_plan(problem(w, 64 * w, 8, 2, 64, Dtype::Bf16, pass), find_schedule(GetParam())),
-            {overlap, 0});
+        const Plan plan =
+            plan_of(problem(w, 64 * w, 8, 2, 64, Dtype::Bf16, pass), GetParam(), overlap);
         const Verification v = verify(plan);
         const MemoryPlan memory = plan_memory(plan);
         for (std::uint32_t i = 0; i < w; ++i) {
@@ -142,8 +103,7 @@ TEST_P(EveryScheduleForReal, TakesLittleMoreMemoryThanVerifySays) {
 }
 
 TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
-  const Plan plan = limit_communication(
-      build_plan(problem(5, 101, 4, 2, 8, Dtype::Fp32, Pass::Both), find_schedule(GetParam())), {});
+  const Plan plan = plan_of(problem(5, 101, 4, 2, 8, Dtype::Fp32, Pass::Both), GetParam());
   const Ran r = run(plan);
   // A tensor is there from the start of its task to the end of the last that reads it.
   struct Stay {
@@ -181,23 +141,14 @@ TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Runtime, EveryScheduleForReal, testing::ValuesIn([] {
-                           std::vector<std::string> names;
-                           for (const Schedule& s : schedules()) names.emplace_back(s.name);
-                           return names;
-                         }()),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Runtime, EveryScheduleForReal, testing::ValuesIn(schedule_names()),
+                         name_of_test);
 
 TEST(Execution, TheErrorDoesNotGrowWithTheWorkers) {
   for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
     double first = 0;
     for (const std::uint32_t w : {1u, 8u, 64u}) {
-      const Plan plan = limit_communication(
-          build_plan(problem(w, 512, 2, 1, 32, dtype, Pass::Both), find_schedule("ring")), {});
+      const Plan plan = plan_of(problem(w, 512, 2, 1, 32, dtype, Pass::Both), "ring");
       const Ran r = run(plan);
       expect_right(r, described(plan));
       if (w == 1) first = r.checked[0].largest_error;
@@ -210,8 +161,7 @@ TEST(Execution, LargeAndEqualScoresStayRight) {
   for (const InputKind kind : {InputKind::Large, InputKind::Equal})
     for (const char* name : {"ring", "balanced-split", "zigzag"})
       for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
-        const Plan plan = limit_communication(
-            build_plan(problem(4, 130, 2, 1, 24, dtype, Pass::Both), find_schedule(name)), {});
+        const Plan plan = plan_of(problem(4, 130, 2, 1, 24, dtype, Pass::Both), name);
         expect_right(run(plan, kind, true), described(plan));
       }
 }
@@ -225,8 +175,7 @@ TEST(Execution, OneTokenForEachWorkerIsNothingUnusual) {
 }
 
 TEST(Execution, ANumberThatIsNoneEndsTheRunAndIsNamed) {
-  const Plan plan = limit_communication(
-      build_plan(problem(4, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), find_schedule("ring")), {});
+  const Plan plan = plan_of(problem(4, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), "ring");
   EXPECT_THROW(
       {
         try {
@@ -245,17 +194,13 @@ TEST(Execution, ANumberThatIsNoneEndsTheRunAndIsNamed) {
 
 TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
   // Worker 1 runs in another process, which is not there.
-  const Plan plan = limit_communication(
-      build_plan(problem(2, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), find_schedule("ring")), {});
+  const Plan plan = plan_of(problem(2, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), "ring");
   Control control;
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
       plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); }, *transport,
-      control,
-      [&](const InitialTensor& t, std::span<std::byte> out) {
-        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-      });
+      control, fill_from(plan, inputs));
   const auto began = Clock::now();
   try {
     e.run(Clock::now() + e.lead(), 200ms, [](const std::string& why) { FAIL() << why; });
@@ -268,17 +213,13 @@ TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
 }
 
 TEST(Execution, RunsAgainWithTheSameNumbers) {
-  const Plan plan = limit_communication(
-      build_plan(problem(3, 96, 2, 1, 16, Dtype::Fp32, Pass::Both), find_schedule("balanced")), {});
+  const Plan plan = plan_of(problem(3, 96, 2, 1, 16, Dtype::Fp32, Pass::Both), "balanced");
   Control control;
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
       plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); },
-      *transport, control,
-      [&](const InitialTensor& t, std::span<std::byte> out) {
-        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-      });
+      *transport, control, fill_from(plan, inputs));
   for (int i = 0; i < 3; ++i) {
     e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });
     for (const CheckedResults& c : check_results(plan, inputs, e.results(), {}, {}))

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
@@ -21,14 +19,6 @@ using testing::HasSubstr;
 Plan plan_of(std::string_view schedule, std::uint32_t workers, Pass pass = Pass::Forward) {
   return build_plan(small_problem(workers, 4 * std::int64_t{workers}, pass),
                     find_schedule(schedule));
-}
-
-// The n-th task of a kind on a worker.
-TaskId find_task(const Plan& plan, TaskKind kind, std::uint32_t worker, int n = 0) {
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == kind && plan.tasks[id].worker_index == worker && n-- == 0)
-      return {id};
-  throw std::logic_error("the test names a task that is not there");
 }
 
 std::string first_violation(const Plan& plan, Rule rule) {
@@ -334,25 +324,6 @@ TEST(Verify, StopsAtTheNumberOfViolationsAskedFor) {
   EXPECT_TRUE(v.more);
 }
 
-// Keys of worker 2 of 3 go to worker 0, which sees none of them.
-void move_for_nothing(Plan& plan) {
-  Task send, receive;
-  send.kind = TaskKind::Send;
-  receive.kind = TaskKind::Receive;
-  send.makes = receive.makes = TensorKind::KeyValue;
-  send.lane = receive.lane = Lane::Fetch;
-  send.worker_index = 2;
-  send.region = receive.region = {2};
-  send.work = receive.work = plan.tasks[find_task(plan, TaskKind::Receive, 1).value].work;
-  send.inputs[0] = {3 + 2};
-  send.step = receive.step = 2;
-  const auto next = static_cast<std::uint32_t>(plan.tasks.size());
-  send.peer = {next + 1};
-  receive.peer = {next};
-  plan.tasks.push_back(send);
-  plan.tasks.push_back(receive);
-}
-
 TEST(Verify, CountsWhatIsMovedForNothing) {
   Plan plan = plan_of("ring", 3);
   ASSERT_EQ(verify(plan).unread, 0u);
@@ -360,68 +331,6 @@ TEST(Verify, CountsWhatIsMovedForNothing) {
   const Verification v = verify(plan);
   EXPECT_TRUE(v.holds());
   EXPECT_EQ(v.unread, 1u);
-}
-
-TEST(Peak, OfARingIsTwoVisitorsBesidesItsOwn) {
-  const Problem p = small_problem(8, 64, Pass::Forward, Mask::full());
-  const Plan plan =
-      limit_communication(build_plan(p, find_schedule("ring")), {Overlap::Prefetch, 0});
-  const Verification v = verify(plan);
-  const Tokens rows{8};
-  const auto bytes = [&](TensorKind k) { return tensor_bytes(p, k, rows).value; };
-  // Own Q and KV, the result so far and what is about to be merged, one visitor and the next.
-  for (const Bytes peak : v.peak)
-    EXPECT_EQ(peak.value, bytes(TensorKind::Query) + 3 * bytes(TensorKind::KeyValue) +
-                              2 * bytes(TensorKind::Partial));
-}
-
-// Keys that pass through worker 1 before it computes anything, and are gone when it does.
-TEST(Peak, HoldsWhatOnlyPassesThroughUntilItIsSentOn) {
-  const Plan plan = read_plan(R"({"format":"ringsched-plan","version":1,
-    "problem":{"workers":3,"tokens":12,"heads":4,"kv_heads":4,"head_dim":8,"dtype":"fp32",
-               "mask":"documents:4,4,4","pass":"forward"},
-    "tasks":[{"do":"send","in":["KV0"],"to":1},{"do":"receive","from":0},
-             {"do":"send","in":[1],"to":2},{"do":"receive","from":2},
-             {"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"],"after":[2]},
-             {"do":"attend","in":["Q2","KV2"]}]})",
-                              "plan");
-  const Verification v = verify(plan);
-  ASSERT_TRUE(v.holds());
-  const auto bytes = [&](TensorKind k) { return tensor_bytes(plan.problem, k, {4}).value; };
-  const std::int64_t home = bytes(TensorKind::Query) + bytes(TensorKind::KeyValue);
-  const std::int64_t visitor = bytes(TensorKind::KeyValue), result = bytes(TensorKind::Partial);
-  ASSERT_GT(visitor, result);
-  EXPECT_EQ(v.peak[0].value, home + result);
-  EXPECT_EQ(v.peak[1].value, home + visitor);           // the visitor, then the result
-  EXPECT_EQ(v.peak[2].value, home + visitor + result);  // nobody reads the visitor: it stays
-}
-
-TEST(Peak, GrowsWithTheWorkersOnlyWhenCommunicationIsUnbounded) {
-  const auto peak = [](std::uint32_t w, Overlap overlap) {
-    const Problem p = small_problem(w, 8 * std::int64_t{w});
-    const Verification v =
-        verify(limit_communication(build_plan(p, find_schedule("balanced")), {overlap, 0}));
-    return std::max_element(v.peak.begin(), v.peak.end())->value;
-  };
-  EXPECT_EQ(peak(32, Overlap::Prefetch), peak(64, Overlap::Prefetch));
-  EXPECT_LE(peak(32, Overlap::None), peak(32, Overlap::Prefetch));
-  EXPECT_LT(peak(32, Overlap::Unbounded), peak(64, Overlap::Unbounded));
-}
-
-TEST(Peak, BeyondAllNumbersIsTheMostThereIs) {
-  Problem p = small_problem(3, kMaxTokens - 1);  // equal shares
-  p.heads = p.kv_heads = kMaxHeads;
-  p.head_dim = kMaxHeadDim;
-  p.dtype = Dtype::Fp32;
-  Plan plan = build_plan(p, find_schedule("ring"));
-  // Visitors that nobody reads stay: 24 of them have 2^63 bytes, and 48 have 2^64.
-  for (const int more : {40, 20}) {
-    for (int i = 0; i < more; ++i) move_for_nothing(plan);
-    const Verification v = verify(plan);
-    ASSERT_TRUE(v.holds());
-    EXPECT_EQ(v.peak[0].value, std::numeric_limits<std::int64_t>::max());
-    EXPECT_LT(v.peak[1].value, std::int64_t{1} << 62);
-  }
 }
 
 }  // namespace

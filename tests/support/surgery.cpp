@@ -221,4 +221,29 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
   return changes[any(std::size(changes))]();
 }
 
+TaskId find_task(const Plan& plan, TaskKind kind, std::uint32_t worker, int n) {
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == kind && plan.tasks[id].worker_index == worker && n-- == 0)
+      return {id};
+  throw std::logic_error("the test names a task that is not there");
+}
+
+void move_for_nothing(Plan& plan) {
+  Task send, receive;
+  send.kind = TaskKind::Send;
+  receive.kind = TaskKind::Receive;
+  send.makes = receive.makes = TensorKind::KeyValue;
+  send.lane = receive.lane = Lane::Fetch;
+  send.worker_index = 2;
+  send.region = receive.region = {2};
+  send.work = receive.work = plan.tasks[find_task(plan, TaskKind::Receive, 1).value].work;
+  send.inputs[0] = {3 + 2};
+  send.step = receive.step = 2;
+  const auto next = static_cast<std::uint32_t>(plan.tasks.size());
+  send.peer = {next + 1};
+  receive.peer = {next};
+  plan.tasks.push_back(send);
+  plan.tasks.push_back(receive);
+}
+
 }  // namespace ringsched

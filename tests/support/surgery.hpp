@@ -8,6 +8,9 @@
 
 namespace ringsched {
 
+// The n-th task of a kind on a worker.
+TaskId find_task(const Plan&, TaskKind, std::uint32_t worker, int n = 0);
+
 // Takes a task out; whatever named it, or what it made, then names nothing.
 void erase_task(Plan&, TaskId);
 // Puts a copy of a task right behind it. A copied transfer has no other half of its own.
@@ -20,5 +23,8 @@ void restate_work(Plan&, TaskId);
 
 // One random change: drops, repeats, moves, reorders or points elsewhere. Says what it did.
 std::string mutate(Plan&, std::mt19937_64&);
+
+// Adds a message: keys of worker 2 of 3 to worker 0, which sees none of them.
+void move_for_nothing(Plan&);
 
 }  // namespace ringsched
