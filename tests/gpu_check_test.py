@@ -156,17 +156,19 @@ class WithoutAGpu(InAFolder):
         super().setUp()
         self.build, self.out = self.folder / "build", self.folder / "out"
         make_program(self.build / "cli/ringsched", PROGRAM)
-        for path in ("tests/cuda_tests", "bin/compute-sanitizer"):
-            make_program(self.build / path, '#!/bin/sh\necho "$0 $RINGSCHED_OPEN_GATE"\n')
+        make_program(self.build / "tests/cuda_tests", '#!/bin/sh\necho "[  PASSED  ] ${PASSED:-3} tests."\n'
+                     'echo "[  SKIPPED ] a.b"\n')
+        make_program(self.build / "bin/compute-sanitizer", '#!/bin/sh\necho "$0 $RINGSCHED_OPEN_GATE"\n')
         (self.build / "runtime").mkdir()
         (self.build / "runtime/libringsched_nccl.so").touch()
         (self.build / "runtime/libringsched_cuda.so").symlink_to(BUILD / "runtime/libringsched_cuda.so")
 
-    def check(self, *flags, spoil=""):
+    def check(self, *flags, spoil="", **variables):
         """Its exit code, the stages by name, and the summary."""
         self.calls = self.folder / "calls"
         self.calls.write_text("")
-        env = dict(os.environ, SPOIL=spoil, CALLS=str(self.calls), PATH=f"{self.build}/bin:{os.environ['PATH']}")
+        env = dict(os.environ, SPOIL=spoil, CALLS=str(self.calls), PATH=f"{self.build}/bin:{os.environ['PATH']}",
+                   **variables)
         done = run(SCRIPT, "--build", self.build, "--output", self.out, *flags, env=env)
         self.assertEqual(done.stderr, "")
         text = max(self.out.glob("summary*.md"), key=lambda p: p.stat().st_mtime_ns).read_text()
@@ -193,6 +195,11 @@ class WithoutAGpu(InAFolder):
         with tarfile.open(archive) as tar:
             self.assertEqual({pathlib.Path(n).name for n in tar.getnames()} - {"out"},
                              {p.name for p in self.out.iterdir()})
+
+    def test_does_not_take_skipped_tests_for_good_ones(self):
+        code, stages, text = self.check("--only", "^tests$", PASSED="1")
+        self.assertEqual((code, stages["tests"]), (1, "good"))
+        self.assertIn("tests: 1 passed, 1 skipped a.b", text)
 
     def test_goes_on_with_what_is_asked_for(self):
         self.assertEqual(self.check("--only", "^calibrate [18]$|^balanced 8 forward")[0], 0)
