@@ -36,6 +36,7 @@ calibrate)
   case "$all" in *" --workers 8 "*) parts=16 ;; esac
   [ "$parts $rates" = "16 484, 591" ] && rates="60, 70"
   cat > "$2" <<END
+# clocks seen 1980 MHz; made: 8 partitions in 0.01 s
 # cuDNN alone: forward causal bf16 x 128: tokens [2048, 4096], TFLOP/s [$rates]
 summary = "NVIDIA H200, some workers on $parts multiprocessors"
 [[kernel]]
@@ -109,12 +110,12 @@ class GpuCheck(InAFolder):
             self.assertFalse(check.bad)
             self.assertIsNone(check.run("fails", "sh", "-c", "echo why >&2; exit 7"))
             self.assertTrue(check.bad)
-            self.assertIsNone(check.run("hangs", "sh", "-c", "echo so far; exec sleep 60", most=0.5))
+            self.assertIsNone(check.run("hangs", "sh", "-c", "echo so far; exec sleep 60", most=2))
             self.assertEqual(check.said, "so far\n")
             self.assertIsNone(check.run("absent", "echo", needs=None))
             for name, script in [("wrong", "exit $RANK"), ("impossible", "exit 3"), ("hung", "exec sleep 60")]:
                 check.bad = False
-                check.run_several(name, 3, "sh", "-c", script, most=0.5)
+                check.run_several(name, 3, "sh", "-c", script, most=5)
                 self.assertEqual(check.bad, name == "wrong")
             check.bad = True
             self.assertIsNone(check.run("gone", "/nowhere/at/all"))
@@ -140,13 +141,17 @@ class GpuCheck(InAFolder):
         self.assertIn("| 8 | forward | ring | 2.00 ms | 1.00 ms | +100.0 % |", text)
 
     def test_ends_what_a_hung_program_has_started(self):
-        text, code = loaded().output_of(["sh", "-c", "sleep 60 & echo $!; wait"], 0.5)
+        text, code = loaded().output_of(["sh", "-c", "sleep 75 & echo $!; wait"], 2)
         self.assertEqual(code, "stopped: took too long")
-        try:
-            state = pathlib.Path(f"/proc/{int(text)}/stat").read_text().split()[2]
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        self.assertEqual(state, "Z")
+        for _ in range(600):  # on a busy machine even that takes its time
+            try:
+                state = pathlib.Path(f"/proc/{int(text)}/stat").read_text().split()[2]
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            if state in "ZX":
+                return
+            time.sleep(0.1)
+        self.fail(f"it goes on: {state}")
 
 
 class WithoutAGpu(InAFolder):
@@ -185,6 +190,7 @@ class WithoutAGpu(InAFolder):
         self.assertEqual(names[-1], "tests of the other schedules")
         self.assertTrue(all(s == "good" or s.startswith("skipped: what it needs") for s in stages.values()), stages)
         self.assertIn("one of 8 parts has 11.8 % of the rate of the whole GPU, and 12.1 %", text)
+        self.assertIn("calibrate 8: clocks seen 1980 MHz; made: 8 partitions", text)
         self.assertIn("published 591 on an H200 (100 %)", text)
         self.assertIn("99.8 % of the rate of cuDNN alone", text)
         self.assertIn("| 4 | both | balanced | 0.01 ms |", text)
@@ -241,7 +247,7 @@ class WithoutAGpu(InAFolder):
 
     def test_goes_on_after_a_first_run_that_hangs(self):
         gpu_check = loaded()
-        gpu_check.FIRST = 0.5
+        gpu_check.FIRST = 2
         make_program(self.build / "cli/ringsched", "#!/bin/sh\necho so far\nsleep 60\n")
         gpu, said = gpu_check.gpu_there(gpu_check.Built(self.build))
         self.assertEqual(gpu, "a GPU on which nothing runs")
