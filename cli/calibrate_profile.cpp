@@ -123,9 +123,9 @@ std::string profile(const CudaFigures& f, const std::string& name) {
       "[devices]\nper_node = 1\nworkers_each = {}\nconcurrency = {}\n"
       "source = \"{}\"\n\n",
       printable(f.driver, 60), printable(f.library, 80),
-      f.clocks.empty() ? "" : "; clocks seen " + printable(f.clocks, 60), printable(f.remarks, 200),
-      escaped(name), escaped(printable(f.name, 60)), counted(f.workers, "worker"),
-      f.multiprocessors, parted ? " each" : "", f.workers, f.workers,
+      f.clocks.empty() ? "" : "; clocks seen " + printable(f.clocks, 160),
+      printable(f.remarks, 300), escaped(name), escaped(printable(f.name, 60)),
+      counted(f.workers, "worker"), f.multiprocessors, parted ? " each" : "", f.workers, f.workers,
       parted           ? "partitions of the GPU, one for each worker"
       : f.workers == 1 ? "one worker has the GPU"
                        : escaped("workers share the GPU: " + printable(f.shared, 120)));
@@ -140,10 +140,12 @@ std::string profile(const CudaFigures& f, const std::string& name) {
       figure(f.launch_without_times_us), source, figure(f.slowdown), source);
   out += fmt::format(
       "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"
-      "# with nothing beside them: {}\n# likewise, not by a copy engine: {}\n"
+      "# one with nothing beside it: {}\n# likewise, not by a copy engine: {}\n"
+      "# all at once, not by copy engines: {} GB/s\n"
       "source = \"messages of all workers at once; one beside attention, {}\"\n\n",
       figure(f.copy_gb_per_s), figure(f.latency_us), messages(f.messages),
-      messages(f.idle_messages), messages(f.kernel_messages), source);
+      messages(f.idle_messages), messages(f.kernel_messages), figure(f.kernel_copy_gb_per_s),
+      source);
   out += fmt::format(
       "[software]\nmerge_bytes = {}\nreduce_bytes = {}\nprepare_bytes = {}\noutput_bytes = 0\n"
       "source = \"times of those tasks at the rate above, {}\"\n",

@@ -25,6 +25,7 @@ CudaFigures figures(std::uint32_t workers) {
   f.launch_us = 4;
   f.launch_without_times_us = 2.4;
   f.copy_gb_per_s = 90;
+  f.kernel_copy_gb_per_s = 1200;
   f.latency_us = 5;
   f.slowdown = 1.062;
   f.messages = {{65536, 9}, {1048576, 60}, {67108864, 80}};
@@ -44,6 +45,8 @@ TEST(CudaProfile, IsReadByTheSimulator) {
   EXPECT_DOUBLE_EQ(m.comm_slowdown, 1.062);
   EXPECT_EQ(m.fabric.kind, Fabric::Memory);
   EXPECT_THAT(m.summary, testing::HasSubstr("8 workers on 16 multiprocessors each"));
+  EXPECT_THAT(profile(figures(8), "mine"),
+              testing::HasSubstr("# all at once, not by copy engines: 1200 GB/s\n"));
   CudaFigures shared = figures(2);
   shared.shared = "the \"driver\" has no green contexts";
   EXPECT_THAT(read_machine(profile(shared, "mine"), "mine.toml").devices_source,

@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ringsched/runtime/control.hpp"
@@ -36,6 +38,12 @@ Function driver_function(const char* name, unsigned version) {
     return nullptr;
   }
   return reinterpret_cast<Function>(found);
+}
+
+// Of the environment, for where something in the driver or in a tool does not do as it should.
+inline bool is_set(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text && *text && std::string_view(text) != "0";
 }
 
 class Event {
@@ -78,12 +86,20 @@ class DeviceMemory {
   void* data_ = nullptr;
 };
 
+// Memory that is not pinned has left the host when cudaMemcpy returns, but need not have come to
+// the GPU, and the streams of workers do not wait for the one that carries it.
+inline void write(std::byte* to, const void* from, std::size_t bytes, const char* what) {
+  if (bytes == 0) return;
+  require(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), what);
+  require(cudaStreamSynchronize(nullptr), what);
+}
+
 // A copy of what the host has. Throws RunFailed("writing ...") where it cannot be made.
 template <class List>
 DeviceMemory on_gpu(const List& from, const char* what) {
   const std::size_t bytes = from.size() * sizeof(from[0]);
   DeviceMemory to(static_cast<std::int64_t>(bytes));
-  if (bytes > 0) require(cudaMemcpy(to.get(), from.data(), bytes, cudaMemcpyHostToDevice), what);
+  write(to.get(), from.data(), bytes, what);
   return to;
 }
 

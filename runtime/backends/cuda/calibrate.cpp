@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <numeric>
 
@@ -61,8 +62,8 @@ class Calibration {
     measure_attention();
     measure_passes();
     measure_messages();
-    out_.remarks =
-        fmt::format("{} shapes by cuDNN, {} by the kernel for any tile", by_library_, by_own_);
+    out_.remarks = fmt::format("{} shapes by cuDNN, {} by the kernel for any tile; made: {}",
+                               by_library_, by_own_, gpu_.costs());
     if (!engines_refused().empty())
       out_.remarks += fmt::format("; no copies by engines: {}", engines_refused());
     progress_("", 1);
@@ -97,8 +98,23 @@ class Calibration {
     return out;
   }
 
+  // A GPU that has had nothing to do has slow clocks.
+  void wake_up() {
+    const std::string before = clocks_now(0);
+    constexpr std::int64_t words = 8 << 20;
+    const DeviceMemory from(16 * words), to(16 * words);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+    while (std::chrono::steady_clock::now() < end) {
+      for (int i = 0; i < 100; ++i)
+        launch_copy(to.get(), from.get(), words, computes_[0], gpu_.multiprocessors(0));
+      require(cudaStreamSynchronize(computes_[0]), "warming up");
+    }
+    if (!before.empty()) out_.clocks = fmt::format("{} at first, {} after", before, clocks_now(0));
+  }
+
   void measure_launches() {
     report("launches");
+    wake_up();
     const Event before, after;
     const std::vector<cudaStream_t> one{computes_[0]};
     out_.launch_without_times_us =
@@ -149,7 +165,7 @@ class Calibration {
                                causal ? "causal" : "full", to_text(dtype), dim));
             measure_kernel(backward, causal, dtype, dim);
           }
-    out_.clocks = clocks_now(0);
+    if (!out_.clocks.empty()) out_.clocks += fmt::format(", {} at the end", clocks_now(0));
   }
 
   void measure_passes() {
@@ -221,7 +237,8 @@ class Calibration {
     // So many messages that they last about as long as the attend.
     constexpr std::int64_t one_message = 16 << 20;
     const double all_messages = alone(one_message, true) * static_cast<double>(options_.workers);
-    const int messages = std::clamp(static_cast<int>(undisturbed / all_messages), 1, 20);
+    // But not more than a stream's queue holds behind a gate, each time.
+    const int messages = std::clamp(static_cast<int>(undisturbed / all_messages), 1, 8);
     const auto beside = seconds_together(both, [&](std::size_t i) {
       if (i < computes_.size()) return all[i]->perform(task);
       for (int m = 0; m < messages; ++m) move(i - computes_.size(), one_message, true);
@@ -242,9 +259,13 @@ class Calibration {
       out_.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
     }
     out_.latency_us = 1e6 * alone(1, true);
-    const auto together = seconds_together(fetches_, [&](std::size_t i) { move(i, most, true); });
-    out_.copy_gb_per_s = static_cast<double>(most) * static_cast<double>(fetches_.size()) /
-                         *std::max_element(together.begin(), together.end()) / 1e9;
+    const auto together = [&](bool engine) {
+      const auto each = seconds_together(fetches_, [&](std::size_t i) { move(i, most, engine); });
+      return static_cast<double>(most) * static_cast<double>(fetches_.size()) /
+             *std::max_element(each.begin(), each.end()) / 1e9;
+    };
+    out_.copy_gb_per_s = together(true);
+    out_.kernel_copy_gb_per_s = together(false);
     for (const MeasuredMessage& m : out_.messages)  // one alone is no limit of all
       out_.copy_gb_per_s = std::max(out_.copy_gb_per_s, 1.01 * m.gb_per_s);
   }

@@ -67,7 +67,12 @@ Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
   library_ = std::make_unique<Library>();
   int low = 0, high = 0;
   require(cudaDeviceGetStreamPriorityRange(&low, &high), "asking for priorities");
-  if (workers > 1) parts_ = GreenContexts::make(index, workers, shared_);
+  if (is_set("RINGSCHED_NO_PARTITIONS")) {
+    shared_ = "RINGSCHED_NO_PARTITIONS is set";
+  } else if (workers > 1) {
+    const Spent::Here spending(parting_, static_cast<int>(workers));
+    parts_ = GreenContexts::make(index, workers, shared_);
+  }
   if (parts_) {
     const cudaStream_t stream = parts_->make_stream(0, low);
     if (!library_->takes(stream)) shared_ = "cuDNN takes no stream of a part";
@@ -100,6 +105,11 @@ std::int64_t Gpu::free_bytes() const {
   return static_cast<std::int64_t>(there);
 }
 
+std::string Gpu::costs() const {
+  return fmt::format("{} partitions in {:.2g} s, {}", parting_.count, parting_.seconds,
+                     library_->costs());
+}
+
 void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
           bool by_engine, cudaStream_t stream) {
   const auto size = static_cast<std::size_t>(bytes);
@@ -119,7 +129,9 @@ void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::i
   std::size_t first[] = {0};
   const cudaError_t status = cudaMemcpyBatchAsync(target, source, &size, 1, &how, first, 1, stream);
   if (status == cudaSuccess) return;
-  if (status != cudaErrorNotSupported && status != cudaErrorInvalidValue)
+  // What a driver says that does not do it here: at all, in a partition, for this memory.
+  if (status != cudaErrorNotSupported && status != cudaErrorInvalidValue &&
+      status != cudaErrorInvalidResourceHandle && status != cudaErrorNotPermitted)
     require(status, "copying");
   cudaGetLastError();
   refused = cudaGetErrorString(status);
@@ -161,6 +173,7 @@ void Gate::close() {
   require(wait_(stream_, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
           "holding a stream");
   require(cudaEventRecord(opened_.get(), stream_), "recording an event");
+  if (is_set("RINGSCHED_OPEN_GATE")) open();
 }
 
 void Gate::hold(cudaStream_t stream) const {

@@ -169,6 +169,7 @@ struct Library::Plans {
   cudnnHandle_t handle = nullptr;
   Described described;
   std::map<Shape, Made> by_shape;
+  Spent handles, making;
 
   // Of a shape that was asked about before the run.
   void execute(const Shape& s, cudnnHandle_t with, std::unordered_map<std::int64_t, void*>& tensors,
@@ -216,8 +217,18 @@ std::string Library::refusal(const Shape& shape) {
   if (!plans_->handle && !plans_->described.properties) return version();
   asked_.insert(shape);
   const auto [at, is_new] = plans_->by_shape.try_emplace(shape);
-  if (is_new) at->second = made(shape, plans_->handle, plans_->described);
+  if (is_new) {
+    const Spent::Here spending(plans_->making, 1);
+    at->second = made(shape, plans_->handle, plans_->described);
+  }
   return at->second.refusal;
+}
+
+std::string Library::costs() const {
+  const auto text = [](const Spent& s, const char* what) {
+    return fmt::format("{} {} in {:.2g} s", s.count, what, s.seconds);
+  };
+  return text(plans_->handles, "handles of cuDNN") + ", " + text(plans_->making, "plans");
 }
 
 bool Library::takes(cudaStream_t stream) const {
@@ -237,6 +248,7 @@ std::int64_t Library::workspace_bytes() const {
 Library::Caller::Caller(Library& library, cudaStream_t stream, std::byte* workspace)
     : library_(library), workspace_(workspace) {
   if (!library.plans_->handle) return;
+  const Spent::Here spending(library.plans_->handles, 1);
   cudnnHandle_t handle = nullptr;
   if (fe::detail::create_handle(&handle) != CUDNN_STATUS_SUCCESS ||
       set_stream(handle, stream) != CUDNN_STATUS_SUCCESS)

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 
 #include "host_device.hpp"
 #include "ringsched/runtime/numbers.hpp"
@@ -54,6 +55,14 @@ struct Eight {
   float x[8];
 };
 
+#if !defined(__CUDA_ARCH__)
+// What a GPU would trap at, a CPU must not let pass: tests run these functions there.
+inline void require_aligned(const std::byte* p) {
+  if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0)
+    throw std::logic_error("eight numbers are not at a multiple of 16 bytes");
+}
+#endif
+
 RINGSCHED_BOTH inline Eight load_eight(const std::byte* array, Dtype dtype, std::int64_t i) {
   Eight out;
 #if defined(__CUDA_ARCH__)
@@ -70,6 +79,7 @@ RINGSCHED_BOTH inline Eight load_eight(const std::byte* array, Dtype dtype, std:
     out.x[2 * k + 1] = widened(static_cast<std::uint16_t>(words[k] >> 16), dtype);
   }
 #else
+  require_aligned(array + size_of(dtype) * i);
   for (int k = 0; k < 8; ++k) out.x[k] = load(array, dtype, i + k);
 #endif
   return out;
@@ -90,6 +100,7 @@ RINGSCHED_BOTH inline void store_eight(std::byte* array, Dtype dtype, std::int64
                static_cast<std::uint32_t>(narrowed(e.x[2 * k + 1], dtype)) << 16;
   *reinterpret_cast<uint4*>(array + 2 * i) = make_uint4(words[0], words[1], words[2], words[3]);
 #else
+  require_aligned(array + size_of(dtype) * i);
   for (int k = 0; k < 8; ++k) store(array, dtype, i + k, e.x[k]);
 #endif
 }

@@ -22,10 +22,12 @@ struct Alone {
 
 inline constexpr std::uint32_t kMostHeadDim = 256;
 
-// Calls f(i, eight) or f(i, one) for the share of this thread of `dim` numbers.
+// Calls eight(i) or one(i) for the share of this thread of `dim` numbers. `aligned`: the array that
+// they are in begins at a multiple of 16 bytes.
 template <class Group, class F, class G>
-RINGSCHED_BOTH void for_share(std::uint32_t dim, const Group& group, F eight, G one) {
-  if (dim % 8 == 0) {
+RINGSCHED_BOTH void for_share(std::uint32_t dim, const Group& group, F eight, G one,
+                              bool aligned = true) {
+  if (aligned && dim % 8 == 0) {
     for (std::uint32_t i = 8u * group.rank(); i < dim; i += 8u * group.size()) eight(i);
   } else {
     for (std::uint32_t i = group.rank(); i < dim; i += group.size()) one(i);
@@ -194,6 +196,8 @@ RINGSCHED_BOTH inline std::int64_t rows_of(const Prepare& s) { return s.rows * s
 template <class Group>
 RINGSCHED_BOTH void row(const Prepare& s, std::int64_t r, const Group& group) {
   const auto* output = reinterpret_cast<const std::byte*>(s.output);
+  // Behind two matrices of one fp32 for each row, of which there may be an odd number.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(s.copied_gradient) % 16 == 0;
   float sum = 0;
   for_share(
       s.dim, group,
@@ -207,7 +211,8 @@ RINGSCHED_BOTH void row(const Prepare& s, std::int64_t r, const Group& group) {
         const float g = load(s.output_gradient, s.dtype, r * s.dim + i);
         sum += s.output[r * s.dim + i] * g;
         store(s.copied_gradient, s.dtype, r * s.dim + i, g);
-      });
+      },
+      aligned);
   sum = group.sum(sum);
   if (group.rank() != 0) return;
   s.delta[r] = sum;

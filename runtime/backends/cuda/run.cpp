@@ -27,7 +27,7 @@ class Run::WorkerDevice final : public StreamDevice {
   }
   void upload(std::byte* to, std::span<const std::byte> from) override {
     own().gpu->make_current();
-    require(cudaMemcpy(to, from.data(), from.size(), cudaMemcpyHostToDevice), "writing inputs");
+    write(to, from.data(), from.size(), "writing inputs");
   }
   void download(std::span<std::byte> to, const std::byte* from) override {
     own().gpu->make_current();
@@ -140,8 +140,8 @@ std::string Run::where() const {
   if (each == 1) return out + (mine_.size() == 1 ? "; one worker" : "; one worker on each");
   const Gpu& first = gpus_[0];
   if (first.parted())
-    return out + fmt::format("; {} workers on each, with {} multiprocessors of their own", each,
-                             first.multiprocessors(0));
+    return out + fmt::format("; {} workers on each, with {} of its {} multiprocessors of their own",
+                             each, first.multiprocessors(0), first.all_multiprocessors());
   return out + fmt::format("; {} workers on each, which share all of it: {}", each, first.shared());
 }
 

@@ -89,6 +89,7 @@ class Run final : public CudaBackend {
   std::vector<std::string> names_;
   std::chrono::nanoseconds late_{0};  // from when it was to begin to when it did
   cudaGraphExec_t graph_ = nullptr;
+  std::optional<Event> graph_zero_;  // when the graph begins
 };
 
 }  // namespace ringsched::cuda

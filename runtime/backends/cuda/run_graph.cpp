@@ -15,6 +15,10 @@ void Run::capture() {
   capturing_ = true;
   std::string failed;
   try {
+    // Two events have a time between them if both were recorded by the graph, or neither.
+    graph_zero_.emplace();
+    require(cudaEventRecordWithFlags(graph_zero_->get(), origin, cudaEventRecordExternal),
+            "recording an event");
     require(cudaEventRecord(fork.get(), origin), "recording an event");
     for (const WorkerId w : mine_)
       for (std::uint32_t l = 0; l < kLanes; ++l)

@@ -36,7 +36,7 @@ void Run::look_for_what_is_not_finite() {
 }
 
 std::int64_t Run::since_zero(WorkerId w, const Event& event) const {
-  const Event& zero = gates_[index_of(*workers_[w.value].gpu)]->opened();
+  const Event& zero = graph_ ? *graph_zero_ : gates_[index_of(*workers_[w.value].gpu)]->opened();
   float ms = 0;
   if (cudaEventElapsedTime(&ms, zero.get(), event.get()) != cudaSuccess) {
     cudaGetLastError();

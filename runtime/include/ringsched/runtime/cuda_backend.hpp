@@ -29,7 +29,8 @@ class CudaBackend {
   virtual std::unique_ptr<Device> device(WorkerId) = 0;
   // Between workers of this process.
   virtual std::unique_ptr<Transport> transport() = 0;
-  // "NVIDIA H200, driver for CUDA 13.0, cuDNN 9.19.0; 8 workers on 16 multiprocessors each"
+  // "NVIDIA H200, driver for CUDA 13.0, cuDNN 9.19.0; 8 workers on each, with 16 of its 132
+  // multiprocessors of their own"
   virtual std::string where() const = 0;
   // "36 attends by cuDNN"
   virtual std::string kernels() const = 0;

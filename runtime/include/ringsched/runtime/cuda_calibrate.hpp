@@ -12,7 +12,7 @@ namespace ringsched {
 
 struct CudaFigures {
   std::string name, driver, library;
-  std::string clocks;                              // seen while it worked; empty: not known
+  std::string clocks;  // seen before and while it worked; empty: not known
   std::uint32_t workers = 1, multiprocessors = 0;  // of each worker
   std::string shared;          // why they have no parts of their own; empty: they have
   double memory_gb_per_s = 0;  // of a merge of one worker, at merge_bytes for each element
@@ -20,7 +20,8 @@ struct CudaFigures {
   double copy_roof_gb_per_s = 0;  // of a kernel that copies on the whole GPU, read and written
   double launch_us = 0;           // a task of one kernel that does nothing, with its times taken
   double launch_without_times_us = 0;
-  double copy_gb_per_s = 0;  // messages of all workers at once, together
+  double copy_gb_per_s = 0;         // messages of all workers at once, together
+  double kernel_copy_gb_per_s = 0;  // likewise, but not by a copy engine
   double latency_us = 0;
   double slowdown = 1;                           // of attention beside messages
   std::vector<MeasuredMessage> messages;         // one alone, beside attention
