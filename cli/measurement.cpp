@@ -87,7 +87,8 @@ std::string measurement_text(const Measurement& m) {
         percent(m.stolen));
   out += "\n" + worker_table(t);
   if (m.in_turns)
-    out += "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
+    out +=
+        "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
   if (!m.checked.empty()) out += "\n" + check_table(m.checked);
   return out;
 }
