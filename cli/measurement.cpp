@@ -89,6 +89,11 @@ std::string measurement_text(const Measurement& m) {
   if (m.in_turns)
     out +=
         "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
+  if (m.sharing > 1)
+    out += fmt::format(
+        "({} processes share the cores of this machine, and take no turns with each other; a "
+        "prediction\nknows one process only)\n",
+        m.sharing);
   if (!m.checked.empty()) out += "\n" + check_table(m.checked);
   return out;
 }

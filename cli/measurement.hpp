@@ -28,7 +28,8 @@ struct Measurement {
   std::chrono::nanoseconds clock_error = {};  // between processes; 0: they share a clock
   double clock_drift = 0;                     // that was taken out, per second
   bool fastest = false;
-  double stolen = 0;  // share of the processors' time that others on the host had meanwhile
+  std::uint32_t sharing = 1;  // processes on this machine, whose workers share its cores
+  double stolen = 0;          // share of the processors' time that others on the host had meanwhile
 
   bool holds() const;
 };

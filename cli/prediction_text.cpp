@@ -90,7 +90,7 @@ bool moved(const Report& r) {
 std::string bound_line(const Report& r) {
   const LowerBounds& b = r.bounds;
   const Picoseconds best = b.best();
-  const char* which = best == b.work     ? "work spread evenly over the workers"
+  const char* which = best == b.work     ? "all work, spread evenly"
                       : best == b.worker ? "the busiest worker's own work"
                       : best == b.chain  ? "the longest chain of tasks"
                                          : "the bytes over the busiest link";
@@ -157,6 +157,9 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                               human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
                               percent(r.links[0].utilisation)));
   out += "\n" + worker_table(r);
+  if (p.workload.turns && p.workload.network.workers_per_device() > p.workload.concurrency)
+    out +=
+        "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
   if (!spread.makespans.empty()) {
     const auto at = [&](double x) { return duration(percentile(spread.makespans, x)); };
     out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n",

@@ -14,6 +14,7 @@
 #include "ringsched/runtime/agreement.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/execution.hpp"
+#include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/runtime/stolen_time.hpp"
 #include "ringsched/runtime/world.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -96,6 +97,8 @@ Asked asked(const RunCommand& c) {
   c.join.check();
   c.backend.check(c.join.transport);
   a.kinds = c.outputs.check({c.plan_file});
+  if (!c.machine.given() && !c.machine.figures().empty())
+    fail("{}: that describes a machine to predict for; add --machine", c.machine.figures());
   if (a.rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   return a;
@@ -155,6 +158,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   m.launch = launch;
   m.launch.size = world.size();
   m.transport = world.name();
+  if (world.size() > 1 && c.backend.name == "cpu") m.sharing = processes_here(world);
   const StolenTime stolen;
   for (std::int64_t r = 0; r < a.repeats; ++r) {
     const Stage stage(fmt::format("run {} of {}", r + 1, a.repeats), world.rank() == 0);

@@ -35,9 +35,15 @@ class TcpWorld final : public World {
           });
       at = store_->address();
     }
-    member_ = std::make_unique<Member>(
-        MemberOptions{at, rank_, size_, options.secret, options.patience, silence},
-        [&control](const std::string& why) { control.abandon(why); });
+    try {
+      member_ = std::make_unique<Member>(
+          MemberOptions{at, rank_, size_, options.secret, options.patience, silence},
+          [&control](const std::string& why) { control.abandon(why); });
+    } catch (...) {
+      // Who comes a moment later is told why, and does not look for process 0 until its deadline.
+      if (store_) store_->last_words(kForLastWords);
+      throw;
+    }
   }
 
   std::uint32_t rank() const override { return rank_; }

@@ -462,7 +462,7 @@ function why(i) {
     case 'data': return `started when its data was there: after ${other}`;
     case 'lane': return `started when its lane was free: after ${other}`;
     case 'buffers': return `started when it was allowed to run ahead: after ${other}`;
-    case 'kernel': return `started when a kernel gave up the SMs: ${other}`;
+    case 'kernel': return `started when a kernel gave up the SMs, or the core: ${other}`;
     default: return 'started at once';
   }
 }

@@ -20,6 +20,8 @@ namespace ringsched {
 namespace {
 
 constexpr std::uint32_t kNone = ~0u;
+
+bool takes_turn(TaskKind kind) { return !is_transfer(kind) && kind != TaskKind::Output; }
 constexpr std::size_t kPage = 4096;
 
 // As Linux estimates it; elsewhere all there may be.
@@ -146,7 +148,8 @@ TaskTime CpuDevice::time_of(TaskId id) const {
 
 LaneState CpuDevice::state(Lane l) const {
   const std::uint32_t at = lane(l).at.load(std::memory_order_acquire);
-  return at == kNone ? LaneState{} : LaneState{tasks_[at], lane(l).since.load()};
+  return at == kNone ? LaneState{}
+                     : LaneState{tasks_[at], lane(l).since.load(), lane(l).for_core.load()};
 }
 
 void CpuDevice::run(LaneThread& l) {
@@ -181,7 +184,9 @@ void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) 
   } else if (const auto* begins = std::get_if<Begin>(&step)) {
     if (control_.stopped()) throw Stopped{};
     const std::int64_t start = now();
-    for (const std::uint32_t task : begins->tasks) times_[task].start = start;
+    // What computes begins when it has a core.
+    for (const std::uint32_t task : begins->tasks)
+      if (!turn || !takes_turn(plan_.tasks[tasks_[task].value].kind)) times_[task].start = start;
     l.since = start;
     l.at.store(begins->tasks.front(), std::memory_order_release);
   } else if (const auto* ends = std::get_if<End>(&step)) {
@@ -194,7 +199,9 @@ void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) 
   } else if (const auto* work = std::get_if<Compute>(&step)) {
     const std::uint32_t task = number(work->task);
     if (turn) {
+      l.for_core = true;
       turn->take(work_left_[task]);
+      l.for_core = false;
       times_[task].start = now();
     }
     cpu::Scratch& scratch = turn ? turn->scratch() : scratch_;

@@ -57,6 +57,7 @@ class CpuDevice final : public Device {
     std::thread thread;
     std::atomic<std::uint32_t> at{~0u};  // the task it is at, as numbered here
     std::atomic<std::int64_t> since{0};  // nanoseconds since the run began
+    std::atomic<bool> for_core{false};   // it waits for its turn
     std::atomic<bool> finished{true};
   };
 

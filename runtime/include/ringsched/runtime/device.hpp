@@ -29,6 +29,7 @@ struct TaskTime {
 struct LaneState {
   TaskId task;             // none: it has ended, or not begun
   std::int64_t since = 0;  // nanoseconds since the run began
+  bool for_core = false;   // it waits for its turn on a core
 };
 
 using Clock = std::chrono::steady_clock;
