@@ -217,9 +217,9 @@ std::string Execution::pending(std::chrono::nanoseconds after) const {
                    [](const LaneState& a, const LaneState& b) { return a.since < b.since; });
   std::string out;
   for (std::size_t i = 0; i < std::min(kNamed, states.size()); ++i)
-    out += fmt::format("{}{}, {}for {}", out.empty() ? "" : "; ", name(states[i].task),
-                       states[i].for_core ? "waiting for a core " : "",
-                       duration({1000 * (after.count() - states[i].since)}));
+    out += fmt::format("{}{}, for {}{}", out.empty() ? "" : "; ", name(states[i].task),
+                       duration({1000 * (after.count() - states[i].since)}),
+                       states[i].for_core ? ", waiting for a core" : "");
   if (states.size() > kNamed) out += fmt::format("; and {} more", states.size() - kNamed);
   return out.empty() ? "nothing" : out;
 }

@@ -1,6 +1,7 @@
 // Processes that need no MPI to meet: by a store that process 0 keeps.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -25,6 +26,7 @@ class TcpWorld final : public World {
  public:
   TcpWorld(const Launch& launch, const TcpOptions& options, Control& control)
       : rank_(launch.rank), size_(launch.size), options_(options) {
+    const auto began = std::chrono::steady_clock::now();
     const auto silence = std::min(kSilence, options.patience);
     Address at = parse_address(launch.master, "the address of process 0 (--master, MASTER_ADDR)");
     if (rank_ == 0) {
@@ -40,8 +42,11 @@ class TcpWorld final : public World {
           MemberOptions{at, rank_, size_, options.secret, options.patience, silence},
           [&control](const std::string& why) { control.abandon(why); });
     } catch (...) {
-      // Who comes a moment later is told why, and does not look for process 0 until its deadline.
-      if (store_) store_->last_words(kForLastWords);
+      // If there is time: who comes a moment later is told why, and does not look for process 0
+      // until its own time is over.
+      const auto left = began + options.patience - std::chrono::steady_clock::now();
+      if (store_ && left > 0s)
+        store_->last_words(std::min<std::chrono::nanoseconds>(left, kForLastWords));
       throw;
     }
   }

@@ -67,7 +67,7 @@ void Store::serve() {
   while (true) {
     {
       const std::lock_guard lock(guard_);
-      if (over_) return;
+      if (over_) break;
     }
     polled = {{bell_.fd(), POLLIN, 0}, {listening_.fd(), POLLIN, 0}};
     for (const Visitor& v : visitors_)
@@ -89,6 +89,8 @@ void Store::serve() {
     }
     visitors_.remove_if([](const Visitor& v) { return v.over; });
   }
+  for (Visitor& v : visitors_)  // why it ended, to those who have not heard yet
+    if (!v.over && !v.out.empty()) flush(v);
 }
 
 void Store::tick() {
