@@ -12,20 +12,12 @@
 #include "ringsched/runtime/control.hpp"
 #include "ringsched/runtime/numbers.hpp"
 #include "ringsched/runtime/tensor_form.hpp"
+#include "typed_memory.hpp"
 #include "visible.hpp"
 
 namespace ringsched {
 
 namespace {
-
-template <class T>
-const T* as(const std::byte* p) {
-  return reinterpret_cast<const T*>(p);
-}
-template <class T>
-T* as(std::byte* p) {
-  return reinterpret_cast<T*>(p);
-}
 
 std::vector<std::int32_t> rows_from(std::int64_t first, std::size_t count) {
   std::vector<std::int32_t> out(count);
