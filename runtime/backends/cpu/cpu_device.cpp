@@ -201,6 +201,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) 
     if (turn) {
       l.for_core = true;
       turn->take(work_left_[task]);
+      if (control_.stopped()) throw Stopped{};  // the core is free because all give up
       l.for_core = false;
       times_[task].start = now();
     }
