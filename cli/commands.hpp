@@ -1,7 +1,9 @@
 // One function per subcommand: it adds its flags to the program and says what to run.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace ringsched {
 

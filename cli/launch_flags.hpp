@@ -1,12 +1,15 @@
 // The flags that say how processes find each other and what carries their messages.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "ringsched/runtime/nccl_transport.hpp"
 #include "ringsched/runtime/world.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace ringsched {
 

@@ -1,5 +1,6 @@
 #include "machine_flags.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 

@@ -1,12 +1,15 @@
 // The flags that describe a machine and the conditions of a run.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "ringsched/simulator/machine.hpp"
 #include "ringsched/simulator/simulate.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace ringsched {
 

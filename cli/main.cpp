@@ -1,6 +1,7 @@
 // The ringsched program. Exit codes: 0 good; 1 a check did not hold; 2 bad input or usage; 3 a run
 // failed.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <csignal>

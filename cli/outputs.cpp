@@ -1,6 +1,7 @@
 #include "outputs.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"

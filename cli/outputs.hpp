@@ -1,7 +1,6 @@
 // The flags that say where the timeline of a run and its pictures are to be written.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +8,10 @@
 #include "pictures.hpp"
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/scheduler/timeline.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace ringsched {
 

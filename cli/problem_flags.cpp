@@ -1,5 +1,6 @@
 #include "problem_flags.hpp"
 
+#include <CLI/CLI.hpp>
 #include <limits>
 #include <utility>
 

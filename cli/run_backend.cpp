@@ -1,6 +1,7 @@
 #include "run_backend.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cuda_module.hpp"
 #include "ringsched/scheduler/error.hpp"

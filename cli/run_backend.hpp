@@ -1,7 +1,6 @@
 // What a run computes with: the cores of this machine, or its GPUs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,10 @@
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/cuda_backend.hpp"
 #include "ringsched/runtime/world.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace ringsched {
 

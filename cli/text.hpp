@@ -1,13 +1,17 @@
 // Text for people: aligned columns, units, and one-line usage errors.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ringsched/scheduler/words.hpp"
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
 
 namespace ringsched {
 
