@@ -116,7 +116,8 @@ std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, Wo
          measure_links(world, control, LinkPattern::Alone, options, begins)}};
   std::vector<NcclTable> by_kind;
   reinterpret_cast<BenchNccl>(nccl_function("ringsched_bench_nccl"))(
-      world, control, nccl_options(c.join, launch, deadline), options, begins, by_kind);
+      world, control, nccl_options(c.join, place_here(world, launch.local_rank), deadline), options,
+      begins, by_kind);
   std::vector<Table> out;
   for (NcclTable& t : by_kind)
     out.push_back(

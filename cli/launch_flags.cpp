@@ -100,23 +100,23 @@ std::string nccl_version() {
   return text;
 }
 
-NcclOptions nccl_options(const JoinFlags& flags, const Launch& launch,
+NcclOptions nccl_options(const JoinFlags& flags, std::uint32_t place,
                          std::chrono::nanoseconds patience) {
   NcclOptions o;
-  o.place = launch.local_rank;
+  o.place = place;
   o.ctas = static_cast<int>(parse_count(flags.ctas, "--nccl-ctas"));
   o.patience = patience;
   return o;
 }
 
-std::unique_ptr<Transport> transport_of(const JoinFlags& flags, const Launch& launch, World& world,
+std::unique_ptr<Transport> transport_of(const JoinFlags& flags, std::uint32_t place, World& world,
                                         const Plan& plan, Control& control,
                                         std::chrono::nanoseconds patience) {
   if (flags.transport != "nccl") return world.transport(plan, control);
   const auto make =
       reinterpret_cast<MakeNcclTransport>(nccl_function("ringsched_make_nccl_transport"));
   return std::unique_ptr<Transport>(
-      make(plan, control, world, nccl_options(flags, launch, patience)));
+      make(plan, control, world, nccl_options(flags, place, patience)));
 }
 
 void JoinFlags::add_to(CLI::App& app, bool nccl) {
@@ -141,10 +141,10 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
       ->type_name("HOST:PORT");
 }
 
-void JoinFlags::check() const {
+void JoinFlags::check(bool on_gpus) const {
   const std::int64_t blocks = parse_count(ctas, "--nccl-ctas");
   if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}, allowed are 0 to 64", ctas);
-  if (blocks > 0 && transport != "nccl") fail("--nccl-ctas goes with --transport nccl");
+  if (blocks > 0 && transport != "nccl" && !on_gpus) fail("--nccl-ctas goes with --transport nccl");
   for (const char* known : {"", "local", "tcp", "mpi"})
     if (transport == known) return;
   if (has_nccl && transport == "nccl") return;
@@ -154,7 +154,6 @@ void JoinFlags::check() const {
 
 std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
                                 std::chrono::nanoseconds patience, Control& control) {
-  flags.check();
   const std::string& name = flags.transport;
   if (name == "local") {
     if (launch.size > 1)

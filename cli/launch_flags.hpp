@@ -20,9 +20,9 @@ struct JoinFlags {
 
   // `nccl`: whether that is a transport, too.
   void add_to(CLI::App&, bool nccl);
-  // Empty: what is taken depends on who has started the processes. Throws Error where the name is
-  // unknown.
-  void check() const;
+  // Empty: what is taken depends on who has started the processes; it is nccl if `on_gpus`. Throws
+  // Error where the name is unknown.
+  void check(bool on_gpus = false) const;
 };
 
 // Throws Error where that cannot be, RunFailed where the others are not found within `patience`.
@@ -30,13 +30,14 @@ std::unique_ptr<World> world_of(const JoinFlags&, const Launch&, std::chrono::na
                                 Control&);
 
 // What carries the messages of a plan between the processes of the world. Throws as world_of().
-std::unique_ptr<Transport> transport_of(const JoinFlags&, const Launch&, World&, const Plan&,
+std::unique_ptr<Transport> transport_of(const JoinFlags&, std::uint32_t place, World&, const Plan&,
                                         Control&, std::chrono::nanoseconds patience);
 
 // What is in the module of NCCL under that name. Throws Error where there is none.
 void* nccl_function(const char* name);
 std::string nccl_version();  // throws RunFailed where it is older than what this was built against
-NcclOptions nccl_options(const JoinFlags&, const Launch&, std::chrono::nanoseconds patience);
+// `place`: of this process on its machine.
+NcclOptions nccl_options(const JoinFlags&, std::uint32_t place, std::chrono::nanoseconds patience);
 
 // For people: "torchrun's RANK and WORLD_SIZE".
 std::string found_by(const Launch&);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cuda_module.hpp"
+#include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 
@@ -32,10 +33,12 @@ RunBackend::RunBackend(const BackendFlags& flags, const JoinFlags& join, const L
       plan_(plan),
       control_(control),
       world_(world),
-      finite_(options.check_finite) {
+      finite_(options.check_finite),
+      place_(launch.local_rank.value_or(0)) {
   if (flags.name == "cuda") {
     if (world.size() > 1) {
-      options.gpu = static_cast<int>(launch.local_rank);
+      place_ = place_here(world, launch.local_rank);
+      options.gpu = static_cast<int>(place_);
       options.shared_clock = true;
     }
     const auto make =
@@ -56,7 +59,7 @@ std::unique_ptr<Transport> RunBackend::transport(std::chrono::nanoseconds patien
   if (cuda_ && world_.size() == 1 && join_.transport != "nccl") return cuda_->transport();
   JoinFlags join = join_;
   if (cuda_) join.transport = "nccl";
-  return transport_of(join, launch_, world_, plan_, control_, patience);
+  return transport_of(join, place_, world_, plan_, control_, patience);
 }
 
 std::string RunBackend::where() const {

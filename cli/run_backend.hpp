@@ -44,6 +44,7 @@ class RunBackend {
   Control& control_;
   World& world_;
   const bool finite_;
+  std::uint32_t place_ = 0;  // of this process on its machine
   std::shared_ptr<CoreGate> gate_;
   bool in_turns_ = false;
   std::unique_ptr<CudaBackend> cuda_;  // none: the CPU

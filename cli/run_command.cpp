@@ -95,7 +95,7 @@ Asked asked(const RunCommand& c) {
   a.rows = count(c.check_rows, "--check-rows", 0, 1'000'000'000);
   a.inputs = parse_input_kind(c.inputs);
   a.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
-  c.join.check();
+  c.join.check(c.backend.name == "cuda");
   c.backend.check(c.join.transport);
   a.kinds = c.outputs.check({c.plan_file});
   if (!c.machine.given() && !c.machine.figures().empty())
@@ -129,10 +129,12 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   options.graph = c.backend.graph;
   options.seed = a.seed;
   options.inputs = a.inputs;
+  watchdog.waits("joining the other processes");
   job.backend =
       std::make_unique<RunBackend>(c.backend, c.join, launch, plan, mine, control, world, options);
   RunBackend& backend = *job.backend;
   job.transport = backend.transport(a.deadline);
+  watchdog.works("making its inputs");
   std::unique_ptr<Execution>& execution = job.execution;
   {
     const Stage stage("making the inputs",
@@ -151,6 +153,11 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   const auto hung = [&](const std::string& why) { end.now(why); };
   job.remains = std::make_unique<Remains>(world, plan, c.outputs.timeline());
   end.finally([&job](const std::string& why) { job.remains->leave(why); });
+  {
+    const Stage stage("getting ready", world.rank() == 0);
+    watchdog.runs();
+    execution->rehearse(a.deadline, hung);
+  }
   watchdog.waits("waiting for the other processes");
   ClockLine clock;
   clock.after = world.read_clock();

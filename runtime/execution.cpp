@@ -234,7 +234,11 @@ std::string Execution::name(TaskId id) const {
   return out;
 }
 
-std::chrono::nanoseconds Execution::lead() const { return 2ms + kLanes * mine_.size() * 100us; }
+std::chrono::nanoseconds Execution::lead() const {
+  std::chrono::nanoseconds longest = 2ms + kLanes * mine_.size() * 100us;
+  for (const WorkerId w : mine_) longest = std::max(longest, devices_[w.value]->lead());
+  return longest;
+}
 
 // Whether there is a reason to stop.
 void Execution::look(Clock::time_point zero, std::chrono::nanoseconds deadline) {
@@ -257,10 +261,26 @@ void Execution::look(Clock::time_point zero, std::chrono::nanoseconds deadline) 
   control_.stop(fmt::format("{}; pending: {}", why, pending(after)));
 }
 
-void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline,
-                    const std::function<void(const std::string&)>& hung) {
+void Execution::rehearse(std::chrono::nanoseconds deadline, const Hung& hung) {
+  if (std::exchange(rehearsed_, true)) return;
+  const Clock::time_point zero = Clock::now();
+  transport_.begin_run();
+  bool any = false;
+  for (const WorkerId w : mine_) any |= devices_[w.value]->rehearse();
+  if (!any) return;
+  wait_for_all(zero, deadline, hung);
+  for (const WorkerId w : mine_) devices_[w.value]->rehearsed();
+}
+
+void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline, const Hung& hung) {
+  rehearse(deadline, hung);
   transport_.begin_run();
   for (const WorkerId w : mine_) devices_[w.value]->start(zero);
+  wait_for_all(zero, deadline, hung);
+}
+
+void Execution::wait_for_all(Clock::time_point zero, std::chrono::nanoseconds deadline,
+                             const Hung& hung) {
   const auto all_finished = [&] {
     return std::all_of(mine_.begin(), mine_.end(),
                        [&](WorkerId w) { return devices_[w.value]->finished(); });

@@ -127,7 +127,7 @@ Launch launched_by(const LaunchFlags& flags) {
     }
     if (l.launcher.empty()) refuse_halves();
   }
-  l.local_rank = number(local).value_or(0);
+  l.local_rank = number(local);
   l.master = master_of(flags, l);
   return l;
 }

@@ -209,6 +209,16 @@ std::uint32_t processes_here(World& world) {
   return static_cast<std::uint32_t>(std::count(all.begin(), all.end(), all[world.rank()]));
 }
 
+std::uint32_t place_here(World& world, std::optional<std::uint32_t> said) {
+  const std::vector<std::string> all = world.gather((said ? "+" : "-") + name_of_clock());
+  const auto knows = [](const std::string& one) { return one.substr(0, 1) == "+"; };
+  if (std::all_of(all.begin(), all.end(), knows)) return said.value_or(0);
+  const std::string here = all[world.rank()].substr(1);
+  return static_cast<std::uint32_t>(
+      std::count_if(all.begin(), all.begin() + world.rank(),
+                    [&](const std::string& one) { return one.substr(1) == here; }));
+}
+
 std::vector<LinkPoint> measure_links(World& world, Control& control, LinkPattern kind,
                                      const LinkBenchOptions& options,
                                      const std::function<void(std::int64_t)>& begins) {

@@ -168,6 +168,12 @@ TEST(CudaPlan, APartitionIsAsLargeAsItMayBe) {
   // An H100 or H200, as its driver describes it.
   EXPECT_EQ(part({132, 8, 8}, 8).each, 16u);
   EXPECT_EQ(part({132, 8, 8}, 8).left, 4u);
+  // One whose driver makes fewer of these than there should be.
+  EXPECT_EQ(smaller({132, 8, 8}, {16, 4}, 8).each, 8u);
+  EXPECT_EQ(smaller({132, 8, 8}, {16, 4}, 8).left, 68u);
+  EXPECT_EQ(smaller({132, 8, 8}, {8, 68}, 8).each, 0u);
+  EXPECT_EQ(smaller({108, 4, 2}, {6, 0}, 18).each, 4u);
+  EXPECT_EQ(smaller({7, 1, 0}, {1, 0}, 7).each, 0u);
 }
 
 TEST(CudaPlan, WorkersAreSpreadOverGpusEvenlyAndInOrder) {

@@ -227,6 +227,32 @@ TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
   EXPECT_LT(Clock::now() - began, 5s);
 }
 
+// Nor does a task begin on a core that is free because all give up.
+TEST(Execution, ARunThatIsGivenUpHasWorkersWaitingForCores) {
+  const Plan plan = plan_of(problem(6, 12288, 4, 4, 64, Dtype::Fp32, Pass::Forward), "ring");
+  Control control;
+  const Inputs inputs(plan.problem, 7);
+  const auto transport = make_local_transport(plan, control);
+  const auto gate = make_core_gate(2, true, control);
+  Execution e(
+      plan, all_workers(plan),
+      [&](WorkerId w) {
+        return make_cpu_device(plan, w, control, {false, gate});
+      },
+      *transport, control, fill_from(plan, inputs));
+  try {
+    e.run(Clock::now() + e.lead(), 50ms, [](const std::string& why) { FAIL() << why; });
+    GTEST_SKIP() << "this machine was faster";
+  } catch (const RunFailed& failed) {
+    EXPECT_THAT(failed.what(), HasSubstr("waiting for a core"));
+  }
+  Timeline t = timeline_of(plan, TimelineSource::Measured, "here");
+  e.add_times(t);
+  for (TimelineTask& task : t.tasks)
+    if (task.start_ps >= 0 && task.end_ps < 0) task.end_ps = INT64_MAX;  // it did not end
+  EXPECT_LE(most_at_once(t), 2);
+}
+
 TEST(Execution, RunsAgainWithTheSameNumbers) {
   const Plan plan = plan_of(problem(3, 96, 2, 1, 16, Dtype::Fp32, Pass::Both), "balanced");
   Control control;

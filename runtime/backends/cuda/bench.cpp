@@ -98,6 +98,7 @@ std::vector<double> measured(const std::vector<cudaStream_t>& streams,
   std::vector<Event> begins(streams.size()), ends(streams.size());
   try {
     gate.close();
+    GateOpener opener([&gate] { gate.open(); });
     for (std::size_t i = 0; i < streams.size(); ++i) {
       gate.hold(streams[i]);
       require(cudaEventRecord(begins[i].get(), streams[i]), "recording an event");
@@ -106,12 +107,12 @@ std::vector<double> measured(const std::vector<cudaStream_t>& streams,
       for (std::size_t i = 0; i < streams.size(); ++i) work(i);
     for (std::size_t i = 0; i < streams.size(); ++i)
       require(cudaEventRecord(ends[i].get(), streams[i]), "recording an event");
+    opener.open();
   } catch (...) {
     gate.open();
     cudaDeviceSynchronize();
     throw;
   }
-  gate.open();
   require(cudaDeviceSynchronize(), "measuring");
   std::vector<double> out;
   for (std::size_t i = 0; i < streams.size(); ++i)

@@ -66,6 +66,8 @@ class Calibration {
                                by_library_, by_own_, gpu_.costs());
     if (!engines_refused().empty())
       out_.remarks += fmt::format("; no copies by engines: {}", engines_refused());
+    if (const std::string why = gates_failed(); !why.empty())
+      out_.remarks += fmt::format("; times contain the host's: {}", why);
     progress_("", 1);
     return std::move(out_);
   }

@@ -14,6 +14,11 @@ std::string version(int number) { return fmt::format("{}.{}", number / 1000, num
 
 std::string refused;  // why there are no copies by engines; empty: there are
 
+// Longer than submitting takes, and shorter than anybody waits.
+constexpr auto kLongestHold = std::chrono::seconds(3);
+std::atomic<int> no_waiting{0};    // the driver's error, where streams cannot wait for memory
+std::atomic<int> opened_early{0};  // gates that were opened by the clock
+
 }  // namespace
 
 const std::string& engines_refused() { return refused; }
@@ -29,7 +34,8 @@ int require_gpus() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver)
     throw RunFailed(
-        fmt::format("the NVIDIA driver is too old: it is for CUDA {}, and this needs {}",
+        fmt::format("the NVIDIA driver is too old: it is for CUDA {}, and this needs {} (on a GPU "
+                    "for data centres, a cuda-compat package will do)",
                     version(driver), version(runtime)));
   if (status != cudaSuccess) throw RunFailed(fmt::format("no GPU: {}", cudaGetErrorString(status)));
   if (count == 0) throw RunFailed("no GPU: the driver sees none");
@@ -170,8 +176,12 @@ Gate::~Gate() {
 
 void Gate::close() {
   ++round_;
-  require(wait_(stream_, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ),
-          "holding a stream");
+  const CUresult held =
+      wait_(stream_, reinterpret_cast<CUdeviceptr>(flag_), round_, CU_STREAM_WAIT_VALUE_GEQ);
+  if (held == CUDA_ERROR_NOT_SUPPORTED)
+    no_waiting = held;
+  else
+    require(held, "holding a stream");
   require(cudaEventRecord(opened_.get(), stream_), "recording an event");
   if (is_set("RINGSCHED_OPEN_GATE")) open();
 }
@@ -181,5 +191,41 @@ void Gate::hold(cudaStream_t stream) const {
 }
 
 void Gate::open() { std::atomic_ref(*flag_).store(round_, std::memory_order_release); }
+
+GateOpener::GateOpener(std::function<void()> open_gates)
+    : open_gates_(std::move(open_gates)), waits_([this] {
+        std::unique_lock lock(guard_);
+        if (news_.wait_for(lock, kLongestHold, [this] { return over_ || opened_; })) return;
+        open_gates_();
+        opened_ = Clock::now();
+        ++opened_early;
+      }) {}
+
+GateOpener::~GateOpener() {
+  {
+    const std::lock_guard lock(guard_);
+    over_ = true;
+  }
+  news_.notify_one();
+  waits_.join();
+}
+
+Clock::time_point GateOpener::open() {
+  const std::lock_guard lock(guard_);
+  if (!opened_) {
+    open_gates_();
+    opened_ = Clock::now();
+    news_.notify_one();
+  }
+  return *opened_;
+}
+
+std::string gates_failed() {
+  if (no_waiting)
+    return fmt::format("streams cannot wait for memory here (error {})", no_waiting.load());
+  if (opened_early)
+    return fmt::format("submitting waited for the GPU {} times", opened_early.load());
+  return {};
+}
 
 }  // namespace ringsched::cuda

@@ -61,7 +61,7 @@ std::unique_ptr<GreenContexts> GreenContexts::make(int gpu, std::uint32_t worker
   }
   const Multiprocessors has{all.sm.smCount, all.sm.minSmPartitionSize,
                             all.sm.smCoscheduledAlignment};
-  const Partition asked = part(has, workers);
+  Partition asked = part(has, workers);
   if (asked.each == 0) {
     why = fmt::format("{} multiprocessors are too few for {} partitions of at least {}", has.all,
                       workers, has.least);
@@ -69,11 +69,17 @@ std::unique_ptr<GreenContexts> GreenContexts::make(int gpu, std::uint32_t worker
   }
   std::vector<CUdevResource> parts(workers);
   CUdevResource rest{};
-  unsigned count = workers;
-  const CUresult split = d.split(parts.data(), &count, &all, &rest, 0, asked.each);
+  unsigned count = 0;
+  CUresult split = CUDA_SUCCESS;
+  // There may be fewer than the multiprocessors come to, where they do not fill whole blocks.
+  for (; asked.each > 0 && count < workers; asked = smaller(has, asked, workers)) {
+    count = workers;
+    split = d.split(parts.data(), &count, &all, &rest, 0, asked.each);
+    if (split != CUDA_SUCCESS) break;
+  }
   if (split != CUDA_SUCCESS || count < workers) {
-    why = fmt::format("the driver does not part {} multiprocessors into {} times {} (error {}, {})",
-                      has.all, workers, asked.each, static_cast<int>(split), count);
+    why = fmt::format("the driver does not part {} multiprocessors into {} (error {}, {})", has.all,
+                      workers, static_cast<int>(split), count);
     return nullptr;
   }
   std::unique_ptr<GreenContexts> out(new GreenContexts());

@@ -11,6 +11,12 @@ Partition part(const Multiprocessors& m, std::uint32_t workers) {
   return {each, m.all - each * workers};
 }
 
+Partition smaller(const Multiprocessors& m, const Partition& p, std::uint32_t workers) {
+  const std::uint32_t step = std::max(1u, m.step);
+  if (p.each < std::max(1u, m.least) + step) return {};
+  return {p.each - step, p.left + step * workers};
+}
+
 std::vector<std::uint32_t> gpu_of_each(std::uint32_t workers, std::uint32_t gpus) {
   const std::uint32_t on_each = (workers + gpus - 1) / gpus;
   std::vector<std::uint32_t> out(workers);

@@ -19,6 +19,8 @@ struct Partition {
 
 // As large as they can be with `workers` of one size.
 Partition part(const Multiprocessors&, std::uint32_t workers);
+// The next smaller ones, for drivers that cannot make as many of these.
+Partition smaller(const Multiprocessors&, const Partition&, std::uint32_t workers);
 
 // Which GPU of `gpus` each of `workers` is on: evenly and in order, as the simulator has it.
 std::vector<std::uint32_t> gpu_of_each(std::uint32_t workers, std::uint32_t gpus);

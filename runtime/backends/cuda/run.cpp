@@ -7,6 +7,7 @@
 #include "backends/cuda/memory_need.hpp"
 #include "backends/cuda/partitions.hpp"
 #include "backends/cuda/stream_device.hpp"
+#include "ringsched/scheduler/error.hpp"
 
 namespace ringsched::cuda {
 
@@ -40,6 +41,12 @@ class Run::WorkerDevice final : public StreamDevice {
   }
   bool is_host_memory() const override { return false; }
   void* stream(Lane lane) override { return run_.stream(StreamPlan::lane_of(worker_, lane)); }
+  bool rehearse() override {
+    run_.rehearse();
+    return true;
+  }
+  void rehearsed() override { run_.rehearsed(); }
+  std::chrono::nanoseconds lead() const override { return 2 * run_.submitting_; }
   void start(Clock::time_point zero) override { run_.start(zero); }
   bool finished() const override { return run_.finished(worker_); }
   void join() override { run_.look_for_what_is_not_finite(); }
@@ -60,6 +67,11 @@ Run::Run(const Plan& plan, std::vector<WorkerId> mine, Control& control, const C
       streams_(plan),
       front_(plan.tasks.size()) {
   choose_gpus();
+  if (options_.graph && gpus_.size() > 1)
+    fail(
+        "--graph is for one GPU, and this run is on {}: CUDA_VISIBLE_DEVICES says which it may "
+        "take",
+        gpus_.size());
   lowering_ = std::make_unique<Lowering>(plan_, mine_, [this](const Shape& shape) {
     for (Gpu& gpu : gpus_) {
       gpu.make_current();
@@ -150,6 +162,8 @@ std::string Run::kernels() const {
   if (!engines_refused().empty())
     out += fmt::format("; copies take multiprocessors, as the driver gives no copy engine ({})",
                        engines_refused());
+  if (const std::string why = gates_failed(); !why.empty())
+    out += fmt::format("; times contain the host's: {}", why);
   return out;
 }
 

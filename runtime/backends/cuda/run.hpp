@@ -42,13 +42,16 @@ class Run final : public CudaBackend {
   const std::int32_t* positions(const Gpu&, Region);
   Surroundings surroundings(const Worker&);
 
-  void start(Clock::time_point zero);  // of one worker; the last one starts all
+  // Of one worker; the last one does it for all.
+  void rehearse();
+  void rehearsed();
+  void start(Clock::time_point zero);
+  bool last_of_all();
   void prepare();
+  void reset();
   void submit(Clock::time_point zero);
-  void warm_up();
   void capture();
   void open_gates();
-  void open_gates(Clock::time_point zero);
   void submit_op(std::uint32_t lane, std::uint32_t number);
   void compute(const Worker&, cudaStream_t, const std::vector<Step>&);
   void copy_message(const Op&, cudaStream_t);
@@ -79,7 +82,7 @@ class Run final : public CudaBackend {
   std::vector<DeviceMemory> not_finite_;      // by GPU
   std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, DeviceMemory> positions_;
   std::mutex guard_;  // of the above
-  std::size_t started_ = 0;
+  std::size_t called_ = 0;
   bool prepared_ = false, failed_ = false, looked_ = false, capturing_ = false;
   std::vector<Submitted> order_;
   std::vector<std::vector<Step>> steps_;             // by TaskId
@@ -87,7 +90,8 @@ class Run final : public CudaBackend {
   std::vector<std::optional<Event>> events_;  // for waiting, where those with times do not do
   std::vector<TaskId> front_;                 // the first task of the group of each
   std::vector<std::string> names_;
-  std::chrono::nanoseconds late_{0};  // from when it was to begin to when it did
+  std::chrono::nanoseconds late_{0};        // from when it was to begin to when it did
+  std::chrono::nanoseconds submitting_{0};  // how long that took in the rehearsal
   cudaGraphExec_t graph_ = nullptr;
   std::optional<Event> graph_zero_;  // when the graph begins
 };

@@ -6,11 +6,11 @@ namespace ringsched::cuda {
 // Graphs know events of two kinds: those that order what is captured, and those that are recorded
 // when the graph runs, which have times.
 void Run::capture() {
+  gpus_[0].make_current();
   const cudaStream_t origin = gates_[0]->stream();
   const Event fork(cudaEventDisableTiming);
   std::vector<Event> joins;
   cudaGraph_t graph = nullptr;
-  gpus_[0].make_current();
   require(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal), "capturing");
   capturing_ = true;
   std::string failed;

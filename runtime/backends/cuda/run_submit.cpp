@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kMostBehindGate = 700;
 // What a step comes to, at the most: cuDNN's backward pass is several kernels.
 constexpr std::size_t kLaunchesOfStep = 3;
+constexpr std::size_t kLaunchesOfCall = 6;  // of NCCL: waits, a kernel, events
+constexpr std::size_t kQueues = 32;         // CUDA_DEVICE_MAX_CONNECTIONS
 
 struct Domain {  // of profilers
   static constexpr const char* name{"ringsched"};
@@ -22,6 +24,12 @@ struct Domain {  // of profilers
 using Range = nvtx3::scoped_range_in<Domain>;
 
 }  // namespace
+
+bool Run::last_of_all() {
+  if (++called_ < mine_.size()) return false;
+  called_ = 0;
+  return true;
+}
 
 // Once, when all is on its lanes.
 void Run::prepare() {
@@ -49,38 +57,53 @@ void Run::prepare() {
       steps_[op.task.value] = lowering_->steps(op.task, streams_.operands(op), surroundings(own));
     }
   }
-  for (const Gpu& gpu : gpus_) {  // inputs are there
-    gpu.make_current();
-    require(cudaDeviceSynchronize(), "making inputs");
-  }
-  warm_up();
-  if (options_.graph) capture();
   prepared_ = true;
 }
 
 // Kernels are loaded when they are first launched, which may wait for all streams: not what should
-// happen behind the gate, or in a capture. So the run is made once without either.
-void Run::warm_up() {
-  for (const Submitted s : order_) submit_op(s.lane, s.op);
-  const auto all_finished = [&] {
-    return std::all_of(mine_.begin(), mine_.end(), [&](WorkerId w) { return finished(w); });
+// happen behind the gate, in a capture, or while messages wait for another process. So first all
+// that computes runs by itself, on whatever is there, and then the run is made without a gate.
+void Run::rehearse() {
+  if (!last_of_all()) return;
+  prepare();
+  const auto wait = [&] {
+    for (const Gpu& gpu : gpus_) {
+      gpu.make_current();
+      require(cudaDeviceSynchronize(), "getting ready");
+    }
   };
-  while (!control_.stopped() && !all_finished())
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  wait();  // inputs are there
+  for (const Submitted s : order_) {
+    const Op& op = streams_.lanes()[s.lane][s.op];
+    if (op.kind == Op::Kind::Compute) submit_op(s.lane, s.op);
+  }
+  wait();
+  reset();
+  const Clock::time_point before = Clock::now();
+  for (const Submitted s : order_) submit_op(s.lane, s.op);
+  submitting_ = Clock::now() - before;
+}
+
+void Run::rehearsed() {
+  if (!last_of_all()) return;
   if (control_.stopped()) throw RunFailed(control_.why());
+  if (options_.graph) capture();
+}
+
+// Before each run.
+void Run::reset() {
+  looked_ = false;
+  for (std::size_t g = 0; options_.check_finite && g < gpus_.size(); ++g) {
+    gpus_[g].make_current();
+    require(cudaMemset(not_finite_[g].get(), 0xff, 4), "starting");
+    require(cudaDeviceSynchronize(), "starting");
+  }
 }
 
 void Run::start(Clock::time_point zero) {
-  if (++started_ < mine_.size()) return;
-  started_ = 0;
-  looked_ = false;
+  if (!last_of_all()) return;
   try {
-    if (!prepared_) prepare();
-    for (std::size_t g = 0; options_.check_finite && g < gpus_.size(); ++g) {
-      gpus_[g].make_current();
-      require(cudaMemset(not_finite_[g].get(), 0xff, 4), "starting");
-      require(cudaDeviceSynchronize(), "starting");
-    }
+    reset();
     submit(zero);
   } catch (...) {
     open_gates();  // what was submitted comes to an end
@@ -94,10 +117,18 @@ void Run::submit(Clock::time_point zero) {
     gpus_[g].make_current();
     gates_[g]->close();
   }
+  GateOpener gate([this] { open_gates(); });
+  const auto begin = [&] {
+    std::this_thread::sleep_until(zero - std::chrono::microseconds(200));
+    while (Clock::now() < zero) {
+    }
+    const Clock::time_point opened = gate.open();
+    late_ = options_.shared_clock ? opened - zero : std::chrono::nanoseconds(0);
+  };
   if (graph_) {
     gpus_[0].make_current();
     require(cudaGraphLaunch(graph_, gates_[0]->stream()), "launching the graph");
-    return open_gates(zero);
+    return begin();
   }
   for (const WorkerId w : mine_) {
     const Gpu& gpu = *workers_[w.value].gpu;
@@ -105,31 +136,26 @@ void Run::submit(Clock::time_point zero) {
     for (std::uint32_t l = 0; l < kLanes; ++l)
       gates_[index_of(gpu)]->hold(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))));
   }
+  // Streams beyond the hardware's queues share them.
+  const std::size_t sharing = kLanes * mine_.size() / gpus_.size() / kQueues + 1;
   std::vector<std::size_t> behind(streams_.lanes().size(), 0);
   bool open = false;
   for (const Submitted s : order_) {
     const Op& op = streams_.lanes()[s.lane][s.op];
-    behind[s.lane] +=
-        op.kind == Op::Kind::Compute ? kLaunchesOfStep * steps_[op.task.value].size() : 1;
-    if (!open && behind[s.lane] > kMostBehindGate) {
-      open_gates(zero);
+    behind[s.lane] += op.kind == Op::Kind::Compute ? kLaunchesOfStep * steps_[op.task.value].size()
+                      : op.kind == Op::Kind::Call  ? kLaunchesOfCall
+                                                   : 1;
+    if (!open && behind[s.lane] > kMostBehindGate / sharing) {
+      begin();
       open = true;
     }
     submit_op(s.lane, s.op);
   }
-  if (!open) open_gates(zero);
+  if (!open) begin();
 }
 
 void Run::open_gates() {
   for (const auto& gate : gates_) gate->open();
-}
-
-void Run::open_gates(Clock::time_point zero) {
-  std::this_thread::sleep_until(zero - std::chrono::microseconds(200));
-  while (Clock::now() < zero) {
-  }
-  open_gates();
-  late_ = options_.shared_clock ? Clock::now() - zero : std::chrono::nanoseconds(0);
 }
 
 void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
@@ -168,8 +194,13 @@ void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
 }
 
 void Run::compute(const Worker& own, cudaStream_t on, const std::vector<Step>& steps) {
-  for (const Step& step : steps)
-    if (!own.library->call(step)) launch(step, on, own.gpu->multiprocessors(own.place));
+  try {
+    for (const Step& step : steps)
+      if (!own.library->call(step)) launch(step, on, own.gpu->multiprocessors(own.place));
+  } catch (const RunFailed& e) {
+    if (!own.gpu->parted()) throw;
+    throw RunFailed(fmt::format("{}; RINGSCHED_NO_PARTITIONS=1 does without partitions", e.what()));
+  }
 }
 
 void Run::copy_message(const Op& op, cudaStream_t on) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched::nccl {
@@ -39,7 +41,8 @@ std::string require_version() {
   return version_text(version);
 }
 
-Communicator::Communicator(World& world, const Control& control, const NcclOptions& options)
+Communicator::Communicator(World& world, const Control& control, const NcclOptions& options,
+                           Calls calls)
     : control_(control), patience_(options.patience) {
   require_version();
   ncclUniqueId id{};
@@ -49,7 +52,7 @@ Communicator::Communicator(World& world, const Control& control, const NcclOptio
   if (all.size() != sizeof id.internal) throw RunFailed("process 0 has sent no NCCL id");
   std::copy(all.begin(), all.end(), id.internal);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = calls == Calls::Wait ? 1 : 0;
   if (options.ctas > 0) {
     config.minCTAs = 1;
     config.maxCTAs = options.ctas;
@@ -66,6 +69,11 @@ Communicator::Communicator(World& world, const Control& control, const NcclOptio
 
 Communicator::~Communicator() {
   if (!comm_ || aborted_) return;
+  if (std::uncaught_exceptions() > 0) {  // a leave is taken together, and waits for the GPU
+    ncclCommAbort(comm_);
+    return;
+  }
+  leaving_ = true;
   try {
     if (memory_) ncclCommDeregister(comm_, memory_);
     check(ncclCommFinalize(comm_), "taking leave of NCCL");
@@ -77,15 +85,19 @@ Communicator::~Communicator() {
 
 template <class Done>
 void Communicator::until(Done done, const char* what) {
-  const auto ends = std::chrono::steady_clock::now() + patience_;
+  const auto begun = std::chrono::steady_clock::now();
   while (!done()) {
     if (aborted_) throw RunFailed(fmt::format("{} was given up", what));
-    if (control_.stopped()) throw RunFailed(control_.why());
+    if (control_.stopped() && !leaving_) throw RunFailed(control_.why());
     if (control_.abandoned()) throw RunFailed(control_.abandoned_why());
-    if (std::chrono::steady_clock::now() > ends)
+    const auto waited = std::chrono::steady_clock::now() - begun;
+    if (waited > patience_)
       throw RunFailed(
           fmt::format("{} took more than {}", what, duration({1000 * patience_.count()})));
-    std::this_thread::sleep_for(50us);
+    if (waited < 1ms)  // most calls take less than a sleep does
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(50us);
   }
 }
 
@@ -110,8 +122,16 @@ void Communicator::check(ncclResult_t result, const char* what) {
         fmt::format("{}: {}: {}", what, ncclGetErrorString(result), ncclGetLastError(comm_)));
 }
 
-void Communicator::begin() {
+void Communicator::group(const std::function<void()>& calls) {
   if (ncclGroupStart() != ncclSuccess) throw RunFailed("NCCL begins no group");
+  try {
+    calls();
+  } catch (...) {
+    ncclGroupEnd();
+    throw;
+  }
+  // The stream may be used only once NCCL has put there what it has to.
+  check(ncclGroupEnd(), "exchanging messages by NCCL");
 }
 
 // Within a group there is nothing to wait for yet.
@@ -123,9 +143,6 @@ void Communicator::receive(void* to, std::size_t bytes, int peer, cudaStream_t s
   const ncclResult_t result = ncclRecv(to, bytes, ncclInt8, peer, comm_, stream);
   if (result != ncclInProgress) check(result, "receiving by NCCL");
 }
-// The stream may be used only once NCCL has put there what it has to.
-void Communicator::end() { check(ncclGroupEnd(), "exchanging messages by NCCL"); }
-
 void Communicator::use_memory(void* first, std::size_t bytes) {
   if (memory_ || bytes == 0) return;
   check(ncclCommRegister(comm_, first, bytes, &memory_), "registering memory with NCCL");
@@ -151,14 +168,15 @@ void Communicator::look() const {
         fmt::format("NCCL: {}: {}", ncclGetErrorString(state), ncclGetLastError(comm_)));
 }
 
-void Communicator::abort() {
-  if (!aborted_.exchange(true)) ncclCommAbort(comm_);
-}
-
-// If it hangs, the process ends without it: whoever gives a run up has a deadline.
-void abort_all(std::vector<std::shared_ptr<Communicator>> all) {
+// As a group: the stream of one may wait for what another is at, which has to end first. From
+// here on nobody else asks NCCL about them. If it hangs, the process ends without it: whoever gives
+// a run up has a deadline.
+void Communicator::abort_all(std::vector<std::shared_ptr<Communicator>> all) {
+  std::erase_if(all, [](const auto& c) { return c->aborted_.exchange(true); });
   std::thread([all = std::move(all)] {
-    for (const auto& c : all) c->abort();
+    ncclGroupStart();
+    for (const auto& c : all) ncclCommAbort(c->comm_);
+    ncclGroupEnd();
   }).detach();
 }
 

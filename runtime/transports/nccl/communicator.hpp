@@ -1,13 +1,14 @@
-// An NCCL communicator of all processes. None of its calls blocks: NCCL is asked again and again
-// whether it is done, so that a process that waits for one that is gone can be told.
+// An NCCL communicator of all processes.
 #pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "ringsched/runtime/nccl_transport.hpp"
 
@@ -23,16 +24,18 @@ std::string require_version();
 
 class Communicator {
  public:
+  // Whether a call of NCCL returns before it is done, and NCCL is asked whether it is: so that a
+  // process that waits for one that is gone can be told. That is a thread of NCCL's for each group.
+  enum class Calls { Return, Wait };
   // Together with all processes of the world, on the GPU that is current.
-  Communicator(World&, const Control&, const NcclOptions&);
+  Communicator(World&, const Control&, const NcclOptions&, Calls = Calls::Return);
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
-  // What has been put between begin() and end() goes to the stream at once.
-  void begin();
+  // What is sent and received within goes to the stream at once.
+  void group(const std::function<void()>&);
   void send(const void* from, std::size_t bytes, int peer, cudaStream_t);
   void receive(void* to, std::size_t bytes, int peer, cudaStream_t);
-  void end();
   // For calls that this class has not.
   ncclComm_t get() const { return comm_; }
   void check(ncclResult_t, const char* what);
@@ -42,8 +45,8 @@ class Communicator {
   void wait_for(cudaStream_t);
   // Of what happened since. Throws RunFailed.
   void look() const;
-  // Ends what the GPU does for it. May hang, so not on a thread that is needed.
-  void abort();
+  // Ends what the GPU does for them, on a thread of its own, since that may hang. Returns soon.
+  static void abort_all(std::vector<std::shared_ptr<Communicator>>);
 
  private:
   template <class Done>
@@ -54,10 +57,8 @@ class Communicator {
   const std::chrono::nanoseconds patience_;
   ncclComm_t comm_ = nullptr;
   void* memory_ = nullptr;
+  bool leaving_ = false;
   std::atomic<bool> aborted_{false};
 };
-
-// Aborts all, on a thread of its own, since that may hang. Returns soon.
-void abort_all(std::vector<std::shared_ptr<Communicator>>);
 
 }  // namespace ringsched::nccl

@@ -67,18 +67,18 @@ class NcclTransport final : public Transport {
       for (std::size_t i = 0; i < m.piece.size(); ++i)
         if (m.bytes[i] > 0) used_[at].add(m.piece[i], m.bytes[i]);
     device.call(lane, [comm = lanes_[at], stream, messages = std::move(messages)] {
-      comm->begin();
-      for (const Message& m : messages)
-        for (std::size_t i = 0; i < m.piece.size(); ++i) {
-          const auto bytes = static_cast<std::size_t>(m.bytes[i]);
-          const int peer = static_cast<int>(m.peer.value);  // worker and process have one number
-          if (bytes == 0) continue;
-          if (m.sends)
-            comm->send(m.piece[i], bytes, peer, stream);
-          else
-            comm->receive(m.piece[i], bytes, peer, stream);
-        }
-      comm->end();
+      comm->group([&] {
+        for (const Message& m : messages)
+          for (std::size_t i = 0; i < m.piece.size(); ++i) {
+            const auto bytes = static_cast<std::size_t>(m.bytes[i]);
+            const int peer = static_cast<int>(m.peer.value);  // worker and process have one number
+            if (bytes == 0) continue;
+            if (m.sends)
+              comm->send(m.piece[i], bytes, peer, stream);
+            else
+              comm->receive(m.piece[i], bytes, peer, stream);
+          }
+      });
     });
   }
 
@@ -91,7 +91,7 @@ class NcclTransport final : public Transport {
     std::vector<std::shared_ptr<Communicator>> all;
     for (const auto& c : lanes_)
       if (c) all.push_back(c);
-    nccl::abort_all(std::move(all));
+    Communicator::abort_all(std::move(all));
   }
 
  private:
@@ -102,12 +102,12 @@ class NcclTransport final : public Transport {
     const int self = static_cast<int>(world_.rank());
     nccl::require(cudaMalloc(&memory, 2), "memory to warm up with");
     nccl::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-    comm.begin();
-    for (const auto& [from, to] : ways) {
-      if (from == self) comm.send(memory, 1, to, stream);
-      if (to == self) comm.receive(memory + 1, 1, from, stream);
-    }
-    comm.end();
+    comm.group([&] {
+      for (const auto& [from, to] : ways) {
+        if (from == self) comm.send(memory, 1, to, stream);
+        if (to == self) comm.receive(memory + 1, 1, from, stream);
+      }
+    });
     comm.wait_for(stream);
     cudaStreamDestroy(stream);
     cudaFree(memory);

@@ -47,10 +47,10 @@ double share(double n) { return (n - 1) / n; }
 constexpr Kind kKinds[] = {
     {"sendrecv", [](double) { return 1.0; },
      [](const Bench& b, std::size_t bytes) {
-       b.comm.begin();
-       b.comm.send(b.from, bytes, (b.rank + 1) % b.size, b.stream);
-       b.comm.receive(b.to, bytes, (b.rank + b.size - 1) % b.size, b.stream);
-       b.comm.end();
+       b.comm.group([&] {
+         b.comm.send(b.from, bytes, (b.rank + 1) % b.size, b.stream);
+         b.comm.receive(b.to, bytes, (b.rank + b.size - 1) % b.size, b.stream);
+       });
        return ncclSuccess;
      },
      [](const Bench& b, std::size_t, std::size_t i) {
@@ -68,12 +68,12 @@ constexpr Kind kKinds[] = {
     {"alltoall", share,
      [](const Bench& b, std::size_t bytes) {
        const std::size_t part = bytes / static_cast<std::size_t>(b.size);
-       b.comm.begin();
-       for (int r = 0; r < b.size; ++r) {
-         b.comm.send(b.from + part * static_cast<std::size_t>(r), part, r, b.stream);
-         b.comm.receive(b.to + part * static_cast<std::size_t>(r), part, r, b.stream);
-       }
-       b.comm.end();
+       b.comm.group([&] {
+         for (int r = 0; r < b.size; ++r) {
+           b.comm.send(b.from + part * static_cast<std::size_t>(r), part, r, b.stream);
+           b.comm.receive(b.to + part * static_cast<std::size_t>(r), part, r, b.stream);
+         }
+       });
        return ncclSuccess;
      },
      [](const Bench& b, std::size_t bytes, std::size_t i) {
@@ -122,7 +122,7 @@ LinkPoint measure(const Kind& kind, const Bench& b, World& world, std::size_t by
     for (int i = 0; i < n; ++i) b.comm.check(kind.run(b, bytes), kind.name);
     b.comm.wait_for(b.stream);
   };
-  nccl::require(cudaMemset(b.to, 0, bytes), "clearing memory");
+  nccl::require(cudaMemsetAsync(b.to, 0, bytes, b.stream), "clearing memory");
   rounds(std::max(1, options.warm_up));
   world.gather("warm");
   const Clock::time_point start = Clock::now();
@@ -142,7 +142,6 @@ void bench(World& world, Control& control, const NcclOptions& options,
            const LinkBenchOptions& asked, const std::function<void(std::int64_t)>& begins,
            std::vector<NcclTable>& tables) {
   nccl::take_gpu(options);
-  Communicator comm(world, control, options);
   const auto n = static_cast<std::size_t>(world.size());
   const std::size_t most = (static_cast<std::size_t>(asked.most) / n + 1) * n;
   const DeviceBytes from(most), to(most);
@@ -151,8 +150,11 @@ void bench(World& world, Control& control, const NcclOptions& options,
   for (std::size_t i = 0; i < most; ++i) host[i] = pattern(rank, i);
   nccl::require(cudaMemcpy(from.get(), host.data(), most, cudaMemcpyHostToDevice),
                 "writing messages");
+  nccl::require(cudaStreamSynchronize(nullptr), "writing messages");
   cudaStream_t stream = nullptr;
   nccl::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  // After the memory, so that what it is at is ended before that is given back.
+  Communicator comm(world, control, options, Communicator::Calls::Wait);
   const Bench b{comm, rank, static_cast<int>(n), from.get(), to.get(), stream};
   for (const Kind& kind : kKinds) {
     NcclTable& table = tables.emplace_back();

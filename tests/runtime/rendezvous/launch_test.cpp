@@ -76,11 +76,12 @@ TEST_F(Launched, ByTheFirstOfThoseThatLeftSomething) {
   struct Expected {
     const Variables& variables;
     const char *launcher, *found;
-    std::uint32_t rank, size, local;
+    std::uint32_t rank, size;
+    std::optional<std::uint32_t> local;
   };
   for (const Expected& e :
        {Expected{kSlurm, "srun", "SLURM_PROCID and SLURM_STEP_NUM_TASKS", 4, 7, 2},
-        Expected{kPmi, "mpirun", "PMI_RANK and PMI_SIZE", 3, 6, 0},
+        Expected{kPmi, "mpirun", "PMI_RANK and PMI_SIZE", 3, 6, {}},
         Expected{kOpenMpi, "mpirun", "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE", 2, 5, 0},
         Expected{kTorchrun, "torchrun", "RANK and WORLD_SIZE", 1, 4, 1}}) {
     all.insert(e.variables.begin(), e.variables.end());

@@ -9,6 +9,7 @@
 #include "ringsched/runtime/check.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/execution.hpp"
+#include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/runtime/world.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -74,6 +75,35 @@ TEST(TcpWorld, EveryScheduleComputesWhatItShould) {
         }
       EXPECT_EQ(rows, 103 * 4) << name;
     }
+}
+
+// Which of the processes of this machine each is: all know it, or their order decides.
+TEST(TcpWorld, ProcessesOfAMachineHaveAPlaceEach) {
+  using Said = std::vector<std::optional<std::uint32_t>>;
+  const auto places = [](const Said& said) {
+    const std::string master = free_address();
+    std::vector<std::future<std::uint32_t>> all;
+    for (std::uint32_t r = 0; r < said.size(); ++r)
+      all.push_back(std::async(std::launch::async, [&, r] {
+        Control control;
+        Launch launch;
+        launch.rank = r;
+        launch.size = static_cast<std::uint32_t>(said.size());
+        launch.master = master;
+        const auto world = make_tcp_world(launch, {"", 60s}, control);
+        const std::uint32_t place = place_here(*world, said[r]);
+        EXPECT_EQ(processes_here(*world), said.size());
+        world->leave();
+        return place;
+      }));
+    std::vector<std::uint32_t> out;
+    for (auto& one : all) out.push_back(one.get());
+    return out;
+  };
+  const std::optional<std::uint32_t> nothing;
+  EXPECT_EQ(places({nothing, nothing, nothing}), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(places({2, 0, 0}), (std::vector<std::uint32_t>{2, 0, 0}));
+  EXPECT_EQ(places({2, nothing, 0}), (std::vector<std::uint32_t>{0, 1, 2}));
 }
 
 }  // namespace

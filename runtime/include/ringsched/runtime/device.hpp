@@ -57,6 +57,12 @@ class Device {
   virtual void call(Lane, std::function<void()>) = 0;
   virtual void* stream(Lane) { return nullptr; }  // for those that have
 
+  // Once, before the first run: lets the lanes run, for what happens when something is first used,
+  // and is waited for like a run. False: there is nothing of that kind.
+  virtual bool rehearse() { return false; }
+  virtual void rehearsed() {}  // after that
+  // How long before `zero` it is to be started, so that it begins then.
+  virtual std::chrono::nanoseconds lead() const { return {}; }
   // Lets the lanes run what was put on them, from the time `zero` on; may be done again and again.
   virtual void start(Clock::time_point zero) = 0;
   virtual bool finished() const = 0;  // all lanes have ended, or given up

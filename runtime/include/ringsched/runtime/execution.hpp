@@ -38,12 +38,15 @@ class Execution {
             const FillTensor&);
   ~Execution();
 
+  using Hung = std::function<void(const std::string&)>;
+  // What devices do when they first do it, once and together with all processes, as it may send all
+  // messages. Ends as run() does, which does it if nobody has before: then its `zero` is long gone.
+  void rehearse(std::chrono::nanoseconds deadline, const Hung&);
   // Runs all from the time `zero` on, again if called again. Throws RunFailed when the run is
   // stopped or has not ended `deadline` later, naming what was pending then. `hung` is called if
   // even then some lane does not give up, and at once if the control was interrupted, as whoever
   // does that has no patience; it must not return.
-  void run(Clock::time_point zero, std::chrono::nanoseconds deadline,
-           const std::function<void(const std::string&)>& hung);
+  void run(Clock::time_point zero, std::chrono::nanoseconds deadline, const Hung& hung);
   // How long before `zero` to call run(), so that all lanes are there.
   std::chrono::nanoseconds lead() const;
 
@@ -70,6 +73,7 @@ class Execution {
   std::string pending(std::chrono::nanoseconds after) const;
   std::string name(TaskId) const;
   void look(Clock::time_point zero, std::chrono::nanoseconds deadline);
+  void wait_for_all(Clock::time_point zero, std::chrono::nanoseconds deadline, const Hung&);
 
   const Plan& plan_;
   const std::vector<WorkerId> mine_;
@@ -81,6 +85,7 @@ class Execution {
   std::vector<Result> results_;
   std::vector<const std::byte*> result_places_;  // in memory of the device
   std::vector<std::vector<float>> fetched_;
+  bool rehearsed_ = false;
   std::function<std::uint32_t(WorkerId)> process_of_;
 };
 

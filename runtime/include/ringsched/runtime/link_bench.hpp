@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ std::vector<std::int64_t> sizes_of(const LinkBenchOptions&);
 
 // How many processes of the world are on this machine. Together with all of them.
 std::uint32_t processes_here(World&);
+// Which of those this process is: what its launcher says, or in their order if it does not say it
+// to all. Together with all of them.
+std::uint32_t place_here(World&, std::optional<std::uint32_t> said);
 
 // Together with all processes of the world, a worker each; two threads where there is one process.
 // `begins` is told of each size before it is measured. Throws RunFailed.

@@ -69,8 +69,8 @@ struct Launch {
   std::string launcher;  // empty: nobody, so it is alone
   std::string found;     // by which it was known: "RANK and WORLD_SIZE"
   std::uint32_t rank = 0, size = 1;
-  std::uint32_t local_rank = 0;  // among those of this machine
-  std::string master;            // HOST:PORT of process 0; empty: not said
+  std::optional<std::uint32_t> local_rank;  // among those of this machine
+  std::string master;                       // HOST:PORT of process 0; empty: not said
 };
 struct LaunchFlags {
   std::string rank, ranks, master;
