@@ -2,6 +2,7 @@
 of them, which is written anew after every stage."""
 
 import datetime
+import itertools
 import os
 import pathlib
 import re
@@ -19,16 +20,52 @@ ROOT = HERE if PACKED else HERE.parent
 MAKESPAN, IDLE = 0.05, 0.03  # so far off a prediction may be
 ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_CUMEM_ENABLE": "0",
            "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "1"}
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+STOPPED = "stopped: took too long"  # by us
+SPARE = 15  # seconds that processes have beside their own deadline: 10 to start, 5 to end
+# What NCCL says of several processes on one GPU, and ringsched where its deadline ended what ran on GPUs.
+REFUSED = re.compile("invalid usage|Duplicate GPU")
+TOO_LONG = re.compile("not finished after|took more than|not done in time, still (?!looking for|waiting for the plans)")
+
+
+def impossible(codes, said):
+    """Of processes that NCCL is to have on one GPU: why it cannot, if all ended by themselves for that. Empty:
+    they did well, or something else is wrong."""
+    if set(codes) != {3}:
+        return ""
+    refused = REFUSED.search(said)
+    return refused[0] if refused else "took too long" if TOO_LONG.search(said) else ""
+
+
+def visible_gpus():
+    """What CUDA_VISIBLE_DEVICES may say of the GPUs that are to be seen. As to CUDA, the first that is not
+    there ends the list. Parts of a GPU (MIG) are not for NCCL: of these, none or one."""
+    listed, _ = output_of(["nvidia-smi", "-L"], 20, stderr=subprocess.DEVNULL)
+    there = re.findall(r"^GPU (\d+): .*\(UUID: (.*?)\)", listed, re.M)
+    asked = os.environ.get(VISIBLE, ",".join(number for number, _ in there)).split(",")
+    gpus = list(itertools.takewhile(
+        lambda one: any(one == number or one.startswith("GPU-") and uuid.startswith(one) for number, uuid in there),
+        map(str.strip, asked)))
+    return gpus[:1] if re.search(r"^\s+MIG ", listed, re.M) else gpus
 
 
 def environment():
-    """With the places where CUDA's and cuDNN's libraries may be."""
+    """With one GPU, the first that is to be seen, and the places where CUDA's and cuDNN's libraries may be."""
     places = [str(ROOT / "lib")] if PACKED else []
     places += filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     for folder in sys.path:
         places += map(str, sorted(pathlib.Path(folder or ".").glob("nvidia/*/lib")))
     places += [f"{os.environ.get('CUDA_HOME', '/usr/local/cuda')}/lib64"]
-    return dict(os.environ, LD_LIBRARY_PATH=":".join(p for p in places if os.path.isdir(p)))
+    return dict(os.environ, LD_LIBRARY_PATH=":".join(p for p in places if os.path.isdir(p)),
+                **{VISIBLE: os.environ.get(VISIBLE, "0").split(",")[0].strip()})
+
+
+def lacking(module):
+    """The library that the module needs and that is not there, if that is why it cannot be loaded."""
+    text, _ = output_of([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", module], 30,
+                        env=environment(), stderr=subprocess.STDOUT)
+    found = re.search(r"OSError: (\S+): cannot open shared object file", text)
+    return found[1] if found else ""
 
 
 def end(process):
@@ -59,10 +96,15 @@ def output_of(command, most, **how):
             text, _ = process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
             text = e.stdout or b""
-        return text.decode(errors="replace"), "stopped: took too long"
+        return text.decode(errors="replace"), STOPPED
     except BaseException:
         end(process)
         raise
+
+
+def since(log, at):
+    """What stands in a log from there on."""
+    return log.read_bytes()[at:].decode(errors="replace")
 
 
 class Check:
@@ -70,7 +112,7 @@ class Check:
         """Until `ends` by the monotonic clock."""
         self.folder, self.archive, self.ends = folder, archive, ends
         self.only = re.compile("")  # in the names of stages
-        self.gpu, self.tasks, self.said, self.failed = "", "", "", False
+        self.gpu, self.tasks, self.said, self.failed, self.late = "", "", "", False, False
         self.stages, self.notes, self.rows, self.bad = [], [], [], False
         self.variables = {}  # of the environment of every stage
         count = len(list(folder.glob("summary*.md")))  # of earlier calls
@@ -79,11 +121,11 @@ class Check:
     def left(self):
         return self.ends - time.monotonic()
 
-    def chosen(self, name, needs=True):
+    def chosen(self, name, needs=True, lacks="what it needs is not there"):
         if not self.only.search(name):
             return False
         if not needs or self.left() < 5:
-            self.skip(name, "what it needs is not there" if not needs else "no time left")
+            self.skip(name, lacks if not needs else "no time left")
             return False
         print(f"{name} ...", flush=True)
         return True
@@ -91,11 +133,11 @@ class Check:
     def log(self, name):
         return self.folder / f"{re.sub('[^A-Za-z0-9.-]+', '-', name)}.log"
 
-    def run(self, name, *command, most=60, needs=True, log=None, variables=None):
+    def run(self, name, *command, most=60, log=None, variables=None, **needed):
         """Runs a command with its own log. What it printed, or None if that came to nothing; `said` has it
-        either way."""
-        self.said, self.failed = "", False
-        if not self.chosen(name, needs):
+        either way, and `late` is whether it took too long, by this limit or its own."""
+        self.said, self.failed, self.late = "", False, False
+        if not self.chosen(name, **needed):
             return None
         log = self.log(log or name)
         began = time.monotonic()
@@ -103,44 +145,59 @@ class Check:
         with open(log, "a") as out:
             out.write(f"$ {' '.join([*(f'{k}={v}' for k, v in also.items()), *map(str, command)])}\n")
             out.flush()
+            at = out.tell()
             self.said, code = output_of(command, min(most, self.left()), stderr=out, cwd=self.folder,
                                         env=dict(environment(), **also))
             out.write(f"{self.said}exit code {code}\n\n")
         self.failed = code != 0
+        self.late = code == STOPPED or code == 3 and bool(TOO_LONG.search(since(log, at)))
         self.stage(name, f"FAILED ({code})" if self.failed else "good", time.monotonic() - began, log.name)
         return None if self.failed else self.said
 
-    def run_several(self, name, count, *command, most=30, log=None):
-        """Runs a command in several processes on one GPU, each of which NCCL takes to be on a host of its
-        own. NCCL's makers do not support that, so that it cannot be done is no failure; wrong numbers are."""
-        if not self.chosen(name):
+    def run_several(self, name, count, *command, deadline=20, most=None, gpus=None, log=None, **needed):
+        """Runs a command in several processes, each on one of the `gpus`, where all must be well. Without
+        these all are on one GPU, and NCCL takes each to be on a host of its own. Its makers do not support
+        that: that it cannot be done, or hangs until the deadline, is no failure; anything else is. `late` is
+        as after run()."""
+        self.late = False
+        if not self.chosen(name, **needed):
             return
         log = self.log(log or name)
         began = time.monotonic()
+        command = [*command, "--deadline", deadline]
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         ranks, codes = [], []
+        most, left = most or deadline + SPARE, self.left()
         with open(log, "a") as out:
-            out.write(f"$ {' '.join(map(str, command))}  # {count} times\n")
+            on = ",".join(gpus or [environment()[VISIBLE]])
+            out.write(f"$ {' '.join(map(str, command))}  # {count} times, on GPU {on}\n")
             out.flush()
+            at = out.tell()
             try:
                 for r in range(count):
+                    place = ({VISIBLE: ",".join(gpus), "LOCAL_RANK": str(r)} if gpus else
+                             dict(ONE_GPU, LOCAL_RANK="0", NCCL_HOSTID=f"host{r}"))
                     ranks.append(started(command, cwd=self.folder, stdout=out, stderr=out, env=dict(
-                        environment(), RANK=str(r), WORLD_SIZE=str(count), LOCAL_RANK="0", MASTER_ADDR="127.0.0.1",
-                        MASTER_PORT=str(port), NCCL_HOSTID=f"host{r}", **ONE_GPU, **self.variables)))
-                ends = began + min(most, self.left())
+                        environment(), RANK=str(r), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1",
+                        MASTER_PORT=str(port), **dict(place, **self.variables))))
+                ends = began + min(most, left)
                 for rank in ranks:
                     try:
                         codes.append(rank.wait(max(0.1, ends - time.monotonic())))
                     except subprocess.TimeoutExpired:
-                        codes.append("took too long")
+                        codes.append(STOPPED)
             finally:
                 for rank in ranks:
                     end(rank)
             out.write(f"exit codes {codes}\n\n")
-        result = ("good" if not any(codes) else "FAILED (1)" if 1 in codes or 2 in codes else
-                  f"not possible here ({', '.join(map(str, codes))})")
+        said = since(log, at)
+        self.late = STOPPED in codes or 3 in codes and bool(TOO_LONG.search(said))
+        why = "" if gpus else impossible(codes, said)
+        result = ("good" if not any(codes) else f"not possible here: {why}" if why else
+                  "not done: no time left" if left < most and set(codes) <= {0, STOPPED} else
+                  f"FAILED ({', '.join(map(str, codes))})")
         self.stage(name, result, time.monotonic() - began, log.name)
 
     def attempt(self, name, body, *given):

@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts/gpu-check"
@@ -25,7 +26,8 @@ BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 # In place of the program, on a GPU that does all as predicted. SPOIL is what it does before.
 PROGRAM = r"""#!/bin/sh
 all=" $* "
-echo "$RINGSCHED_NO_PARTITIONS$RINGSCHED_OPEN_GATE$all" >> "$CALLS"
+echo "$RINGSCHED_NO_PARTITIONS$RINGSCHED_OPEN_GATE$all" \
+  "gpu=$CUDA_VISIBLE_DEVICES rank=$RANK/$WORLD_SIZE local=$LOCAL_RANK host=$NCCL_HOSTID ctas=$NCCL_MAX_CTAS" >> "$CALLS"
 kernels="2 attends by cuDNN" rates="484, 591"
 eval "$SPOIL"
 case "$1" in
@@ -50,6 +52,15 @@ END
 run) echo '{"where": "NVIDIA H200", "kernels": "'$kernels'", "makespan_us": 10, "idle_fraction": 0.5,
   "predicted": {"makespan_us": 10, "idle_fraction": 0.5}}' ;;
 esac
+"""
+
+
+NVIDIA_SMI = r"""#!/bin/sh
+[ "$1" = -L ] || exit 0
+for i in $GPUS; do
+  echo "GPU $i: NVIDIA H200 (UUID: GPU-$i$i-f00d)"
+  [ -z "$PARTS" ] || echo "  MIG 1g.18gb     Device  0: (UUID: MIG-$i$i-cafe)"
+done
 """
 
 
@@ -95,12 +106,113 @@ class GpuCheck(InAFolder):
         packed = self.folder / "packed"
         done = run(SCRIPT, "--build", BUILD, "--pack", packed)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertLess(sum(p.stat().st_size for p in packed.rglob("*")), 64 * 2**20)
+        size = sum(p.stat().st_size for p in packed.rglob("*") if p.is_file())
+        nccl = packed / "lib/libnccl.so.2"
+        self.assertLess(size - (nccl.stat().st_size if nccl.is_file() else 0), 64 * 2**20)
+        self.assertIn(f" {size / 2**20:.0f} MiB;", done.stdout)
+        self.assertEqual((packed / "lib/libringsched_nccl.so").is_file(), nccl.is_file() or "libnccl" in done.stdout)
+        for one in ("libcudnn*.so.9", "libcublasLt.so.13", "libcudart.so.13", "libnvrtc.so.13"):
+            self.assertIn(one, done.stdout)
+            self.assertEqual(list((packed / "lib").glob(one)), [])
         bare = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(packed / "lib")}
         self.assertEqual(run(packed / "bin/ringsched", "--version", env=bare).returncode, 0)
         tests = run(packed / "bin/cuda_tests", "--gtest_filter=CudaPlan.*", env=bare)
         self.assertEqual(tests.returncode, 0, tests.stdout)
         self.require_no_gpu(run(packed / "gpu-check", "--minutes", "0.01", env=bare))
+
+    def test_packs_what_is_loaded_by_name(self):
+        here, packed = self.folder / "here", self.folder / "packed"
+        here.mkdir()
+        names = {"libcudnn.so.9", "libcudnn_engines_precompiled.so.9", "libcublasLt.so.13", "libcudart.so.13",
+                 "libnvrtc.so.13", "libnvrtc-builtins.so.13.0"}
+        for name in names | {"libcudnn.so", "libcudnn.so.9.19.0", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0.88"}:
+            (here / name).write_text("here")
+        env = dict(os.environ, LD_LIBRARY_PATH=str(here))
+        done = run(SCRIPT, "--build", BUILD, "--pack", packed, "--with-libraries", env=env)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        got = {p.name for p in (packed / "lib").iterdir() if p.name.startswith(("libcu", "libnvrtc"))}
+        self.assertEqual(got, names)  # and not another version's parts from another folder
+        self.assertNotIn("libcu", done.stdout)
+        self.assertIn("a driver for CUDA 13.0", done.stdout)
+        done = run(SCRIPT, "--build", BUILD, "--with-libraries")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("goes with --pack", done.stderr)
+
+    def test_says_which_libraries_it_did_not_find(self):
+        gpu_check = loaded()
+        gpu_check.LOADED = {"libnone.so.13": (r"libnone\.so\.13", "none such (libnone.so.13)")}
+        for with_libraries in False, True:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                try:
+                    gpu_check.pack(gpu_check.Built(BUILD), self.folder / "packed", with_libraries)
+                    ended = None
+                except SystemExit as e:
+                    ended = e.code
+            self.assertEqual(ended, 1 if with_libraries else None)
+            self.assertIn("none such (libnone.so.13)" + ", not found here" * with_libraries, said.getvalue())
+
+    def test_takes_the_first_gpu_that_is_to_be_seen(self):
+        loaded()
+        environment = sys.modules["gpu_stages"].environment
+        for asked, one in [("3,1", "3"), (" GPU-ab , GPU-cd", "GPU-ab"), ("", ""),
+                           ("MIG-ab/1/0,MIG-ab/2/0", "MIG-ab/1/0")]:
+            with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=asked):
+                self.assertEqual(environment()["CUDA_VISIBLE_DEVICES"], one)
+        with unittest.mock.patch.dict(os.environ):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            self.assertEqual(environment()["CUDA_VISIBLE_DEVICES"], "0")
+
+    def test_counts_gpus_as_cuda_does(self):
+        loaded()
+        make_program(self.folder / "bin/nvidia-smi", NVIDIA_SMI)
+        for gpus, parts, asked, seen in [
+                ("0 1 2", "", None, ["0", "1", "2"]), ("0 1 2", "", "2, 0", ["2", "0"]), ("0 1 2", "", "1,7,2", ["1"]),
+                ("0 1", "", "-1,0", []), ("0 1", "", "", []), ("", "", None, []), ("", "", "0,1", []),
+                ("0 1 2", "", "GPU-22,GPU-00-f00d", ["GPU-22", "GPU-00-f00d"]),
+                ("0 1", "", "GPU-11,GPU-77", ["GPU-11"]), ("0 1", "yes", None, ["0"]),
+                ("0 1", "yes", "MIG-00-cafe,MIG-11-cafe", [])]:
+            variables = dict(GPUS=gpus, PARTS=parts, PATH=f"{self.folder}/bin:{os.environ['PATH']}")
+            with self.subTest(gpus=gpus, asked=asked), unittest.mock.patch.dict(os.environ, variables):
+                os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+                if asked is not None:
+                    os.environ["CUDA_VISIBLE_DEVICES"] = asked
+                self.assertEqual(sys.modules["gpu_stages"].visible_gpus(), seen)
+
+    def test_tells_what_nccl_cannot_from_what_is_wrong(self):
+        check = loaded().Check(self.folder, time.monotonic() + 300)
+        cases = [("good", "exit 0", None, "good"),
+                 ("refused", "echo 'Duplicate GPU detected : rank 1' >&2; exit 3", None,
+                  "not possible here: Duplicate GPU"),
+                 ("misused", "echo 'joining: invalid usage (run with ...'; exit 3", None,
+                  "not possible here: invalid usage"),
+                 ("late", "echo 'sending by NCCL took more than 20 s'; exit 3", None,
+                  "not possible here: took too long"),
+                 ("hung", "echo 'not done in time, still running'; exit 3", None,
+                  "not possible here: took too long"),
+                 ("alone", "echo 'not done in time, still looking for the other processes'; exit 3", None,
+                  "FAILED (3, 3, 3)"),
+                 ("silent", "exit 3", None, "FAILED (3, 3, 3)"),
+                 ("wrong", "echo 'invalid usage'; [ $RANK = 0 ] || exit 3; exit 1", None, "FAILED (1, 3, 3)"),
+                 ("misled", "echo 'invalid usage'; exit 2", None, "FAILED (2, 2, 2)"),
+                 ("partly", "echo 'invalid usage'; [ $RANK = 0 ] || exit 3", None, "FAILED (0, 3, 3)"),
+                 ("crashed", "echo 'Duplicate GPU'; [ $RANK != 1 ] || kill -SEGV $$; exit 3", None,
+                  "FAILED (3, -11, 3)"),
+                 ("endless", "echo 'not finished after 20 s'; [ $RANK = 2 ] && exec sleep 60; exit 3", None,
+                  "FAILED (3, 3, stopped: took too long)"),
+                 ("apart", "echo 'Duplicate GPU'; exit 3", ["0", "1", "2"], "FAILED (3, 3, 3)"),
+                 ("apart and late", "echo 'not finished after 20 s'; exit 3", ["0", "1", "2"], "FAILED (3, 3, 3)")]
+        for name, script, gpus, result in cases:
+            check.bad = False
+            with self.subTest(name), contextlib.redirect_stdout(io.StringIO()):
+                check.run_several(name, 3, "sh", "-c", script, most=3 if name == "endless" else None, gpus=gpus,
+                                  log="one")
+                self.assertEqual(check.stages[-1][:2], (name, result))
+                self.assertEqual(check.bad, result.startswith("FAILED"))
+        check.bad, check.ends = False, time.monotonic() + 6
+        with contextlib.redirect_stdout(io.StringIO()):
+            check.run_several("unfinished", 3, "sh", "-c", "exec sleep 60")
+        self.assertEqual(check.stages[-1][1], "not done: no time left")
+        self.assertFalse(check.bad)
 
     def test_tells_stages_apart(self):
         check = loaded().Check(self.folder, time.monotonic() + 60)
@@ -111,13 +223,11 @@ class GpuCheck(InAFolder):
             self.assertIsNone(check.run("fails", "sh", "-c", "echo why >&2; exit 7"))
             self.assertTrue(check.bad)
             self.assertIsNone(check.run("hangs", "sh", "-c", "echo so far; exec sleep 60", most=2))
-            self.assertEqual(check.said, "so far\n")
+            self.assertEqual((check.said, check.late), ("so far\n", True))
+            self.assertIsNone(check.run("ends itself", "sh", "-c", "echo not finished after 2 s >&2; exit 3"))
+            self.assertTrue(check.late)
             self.assertIsNone(check.run("absent", "echo", needs=None))
-            for name, script in [("wrong", "exit $RANK"), ("impossible", "exit 3"), ("hung", "exec sleep 60")]:
-                check.bad = False
-                check.run_several(name, 3, "sh", "-c", script, most=5)
-                self.assertEqual(check.bad, name == "wrong")
-            check.bad = True
+            self.assertFalse(check.late)
             self.assertIsNone(check.run("gone", "/nowhere/at/all"))
             check.ends = 0
             self.assertIsNone(check.run("late", "echo"))
@@ -129,8 +239,7 @@ class GpuCheck(InAFolder):
                            {"makespan_us": 1000, "idle_fraction": 0.4})
             check.written()
         self.assertEqual([s[1].split(" ")[0] for s in check.stages],
-                         ["good", "FAILED", "FAILED", "skipped:", "FAILED", "not", "not", "FAILED", "skipped:",
-                          "FAILED"])
+                         ["good", "FAILED", "FAILED", "FAILED", "skipped:", "FAILED", "skipped:", "FAILED"])
         self.assertIn("why\n", (self.folder / "fails.log").read_text())
         self.assertIn("so far\n", (self.folder / "hangs.log").read_text())
         self.assertIn("a key", (self.folder / "gpu-check.log").read_text())
@@ -164,6 +273,7 @@ class WithoutAGpu(InAFolder):
         make_program(self.build / "tests/cuda_tests", '#!/bin/sh\necho "[  PASSED  ] ${PASSED:-3} tests."\n'
                      'echo "[  SKIPPED ] a.b"\n')
         make_program(self.build / "bin/compute-sanitizer", '#!/bin/sh\necho "$0 $RINGSCHED_OPEN_GATE"\n')
+        make_program(self.build / "bin/nvidia-smi", NVIDIA_SMI)
         (self.build / "runtime").mkdir()
         (self.build / "runtime/libringsched_nccl.so").touch()
         (self.build / "runtime/libringsched_cuda.so").symlink_to(BUILD / "runtime/libringsched_cuda.so")
@@ -172,8 +282,10 @@ class WithoutAGpu(InAFolder):
         """Its exit code, the stages by name, and the summary."""
         self.calls = self.folder / "calls"
         self.calls.write_text("")
-        env = dict(os.environ, SPOIL=spoil, CALLS=str(self.calls), PATH=f"{self.build}/bin:{os.environ['PATH']}",
-                   **variables)
+        env = dict(os.environ, SPOIL=spoil, CALLS=str(self.calls), GPUS="0",
+                   PATH=f"{self.build}/bin:{os.environ['PATH']}")
+        env.pop("CUDA_VISIBLE_DEVICES", None)
+        env.update(variables)
         done = run(SCRIPT, "--build", self.build, "--output", self.out, *flags, env=env)
         self.assertEqual(done.stderr, "")
         text = max(self.out.glob("summary*.md"), key=lambda p: p.stat().st_mtime_ns).read_text()
@@ -188,7 +300,8 @@ class WithoutAGpu(InAFolder):
         self.assertLess(names.index("tests"), names.index("balanced 8 both, checked"))
         self.assertLess(names.index("balanced 8 as a graph"), names.index("calibrate 8"))
         self.assertEqual(names[-1], "tests of the other schedules")
-        self.assertTrue(all(s == "good" or s.startswith("skipped: what it needs") for s in stages.values()), stages)
+        self.assertEqual({name: s for name, s in stages.items() if s != "good"},
+                         {"nccl on several GPUs": "skipped: only one GPU is to be seen"})
         self.assertIn("one of 8 parts has 11.8 % of the rate of the whole GPU, and 12.1 %", text)
         self.assertIn("calibrate 8: clocks seen 1980 MHz; made: 8 partitions", text)
         self.assertIn("published 591 on an H200 (100 %)", text)
@@ -201,6 +314,69 @@ class WithoutAGpu(InAFolder):
         with tarfile.open(archive) as tar:
             self.assertEqual({pathlib.Path(n).name for n in tar.getnames()} - {"out"},
                              {p.name for p in self.out.iterdir()})
+
+    def test_tries_nccl_on_all_gpus_and_all_else_on_one(self):
+        code, stages, text = self.check(GPUS="0 1 2 3 4 5 6", CUDA_VISIBLE_DEVICES="5,GPU-44-f00d,3,2,1")
+        self.assertEqual(code, 0, text)
+        names = list(stages)
+        self.assertLess(names.index("nccl, balanced on 4 GPUs"), names.index("nccl, links of 4 GPUs"))
+        self.assertLess(names.index("nccl, links of 4 GPUs"), names.index("nccl, ring in 3 processes on one GPU"))
+        self.assertNotIn("nccl on several GPUs", stages)
+        calls = self.calls.read_text().splitlines()
+        together = [c for c in calls if "gpu=5,GPU-44-f00d,3,2 " in c]
+        ranks = [f"rank={r}/4 local={r} host= ctas=" for r in range(4)]
+        self.assertEqual(sorted(c.split("d,3,2 ")[1] for c in together), sorted(3 * ranks))
+        for schedule in "ring", "balanced":
+            both = [c for c in together if f" run --backend cuda -s {schedule} -w 4 --pass both --check " in c]
+            self.assertEqual(len(both), 4, together)
+        self.assertEqual(sum(" bench-links --transport nccl " in c for c in together), 4)
+        self.assertTrue(all("gpu=5 " in c for c in calls if c not in together), calls)
+        self.assertEqual(sum("rank=2/3 local=0 host=host2 ctas=1" in c for c in calls), 2)
+        self.assertFalse([c for c in calls if " -w 1 " in c and "nccl" in c])
+
+    def test_does_not_forgive_nccl_on_gpus_of_their_own(self):
+        refuses = ('case "$CUDA_VISIBLE_DEVICES$RANK" in 0,1*) echo invalid usage >&2; exit 3 ;; '
+                   '0?) echo took more than; exit 3; esac')
+        code, stages, text = self.check("--only", "nccl", GPUS="0 1", spoil=refuses)
+        self.assertEqual(code, 1, text)
+        self.assertEqual(stages["nccl, ring on 2 GPUs"], "FAILED (3, 3)")
+        self.assertEqual(stages["nccl, links of 2 GPUs"], "FAILED (3, 3)")
+        self.assertEqual(stages["nccl, ring in 3 processes on one GPU"], "not possible here: took too long")
+        self.assertEqual(stages["nccl, balanced in 3 processes on one GPU"], "skipped: one before it took too long")
+
+    def test_leaves_nccl_out_where_its_library_is_not(self):
+        module = BUILD / "runtime/libringsched_nccl.so"
+        if not module.is_file():
+            self.skipTest("the nccl module is not built")
+        there = self.build / "runtime/libringsched_nccl.so"
+        there.write_bytes(module.read_bytes().replace(b"libnccl.so.2\0", b"libnone.so.2\0"))
+        code, stages, text = self.check("--only", "nccl", GPUS="0 1")
+        self.assertEqual(code, 0, text)
+        nccl = {s for name, s in stages.items() if name.startswith("nccl")}
+        self.assertEqual(nccl, {"skipped: libnone.so.2 is not there"})
+        there.unlink()
+        _, stages, _ = self.check("--only", "nccl", GPUS="0 1")
+        nccl = {s for name, s in stages.items() if name.startswith("nccl")}
+        self.assertEqual(nccl, {"skipped: what it needs is not there"})
+
+    def test_opens_the_gate_where_one_worker_takes_too_long(self):
+        hangs = ('case "$RINGSCHED_OPEN_GATE$all" in " run "*"-w 1 -t 8192 "*) '
+                 'echo "ringsched: not done in time, still running" >&2; exit 3; esac')
+        code, stages, text = self.check("--only", "^calibrate 8|compute-sanitizer", spoil=hangs)
+        self.assertEqual(code, 1)
+        self.assertEqual((stages["one worker"], stages["one worker, gate open"]), ("FAILED (3)", "good"))
+        self.assertIn("RINGSCHED_OPEN_GATE=1: that is set from here on", text)
+        self.assertIn("\n1 calibrate ", self.calls.read_text())
+        self.assertIn("2 attends by cuDNN", text)
+
+    def test_does_not_open_the_gate_for_another_failure(self):
+        for spoil, tried in [("invalid", False), ("not finished after 45 s", True)]:
+            code, stages, text = self.check("--only", "^calibrate 8", spoil='case "$all" in *" run "*"-w 1 -t 8192 "*) '
+                                            f'echo {spoil} >&2; exit 3; esac')
+            self.assertEqual(code, 1)
+            self.assertEqual("one worker, gate open" in stages, tried)
+            self.assertNotIn("that is set", text)
+            self.assertNotIn("\n1 calibrate ", self.calls.read_text())
 
     def test_does_not_take_skipped_tests_for_good_ones(self):
         code, stages, text = self.check("--only", "^tests$", PASSED="1")
