@@ -69,7 +69,9 @@ std::string RunBackend::where() const {
   return fmt::format("this machine: {}, {}; {} {}", counted(usable_cores(), "core"),
                      cpu_instructions(plan_.problem.dtype),
                      counted(plan_.problem.workers, "worker"),
-                     world_.size() == 1 ? "as threads" : processes);
+                     world_.size() > 1            ? processes
+                     : plan_.problem.workers == 1 ? "as a thread"
+                                                  : "as threads");
 }
 
 }  // namespace ringsched

@@ -34,7 +34,12 @@ std::string printable(std::string_view text, std::size_t most) {
     std::size_t length = 1;
     while (length < std::min(length_by(text[0]), text.size()) && continues(text[length])) ++length;
     const std::string_view character = text.substr(0, length);
-    if (out.size() + length > most) return out + "...";
+    if (out.size() + length > most) {
+      // After a whole word, if there is one.
+      const std::size_t space = out.rfind(' ');
+      if (character != " " && space != out.npos && space > most / 2) out.resize(space);
+      return out + "...";
+    }
     out += is_control(character) ? "?" : character;
     text.remove_prefix(length);
   }

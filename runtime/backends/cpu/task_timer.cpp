@@ -71,6 +71,7 @@ double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
   const std::vector<std::byte>& numbers = numbers_[static_cast<std::size_t>(plan.problem.dtype)];
 
   std::atomic<std::size_t> next{0}, measuring{cores_};
+  std::vector<std::atomic<bool>> taken(blocks);  // who is slow may have one for a whole turn
   std::barrier together(static_cast<std::ptrdiff_t>(cores_));
   std::vector<double> means(cores_);
   const std::vector<int> cores = core_numbers();
@@ -82,8 +83,11 @@ double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
                     std::min(numbers.size(), size - at));
     CpuOperations operations(plan);
     const auto perform = [&] {
-      std::byte* const block = all.data() + next++ % blocks * size;
-      operations.perform(task, operands_of(plan, places, task, block), scratch_[core]);
+      std::size_t b = next++ % blocks;
+      while (taken[b].exchange(true)) b = next++ % blocks;
+      operations.perform(task, operands_of(plan, places, task, all.data() + b * size),
+                         scratch_[core]);
+      taken[b] = false;
     };
     together.arrive_and_wait();
     Clock::time_point began = Clock::now();
