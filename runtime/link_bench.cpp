@@ -211,7 +211,7 @@ std::uint32_t processes_here(World& world) {
 
 std::uint32_t place_here(World& world, std::optional<std::uint32_t> said) {
   const std::vector<std::string> all = world.gather((said ? "+" : "-") + name_of_clock());
-  const auto knows = [](const std::string& one) { return one.substr(0, 1) == "+"; };
+  const auto knows = [](const std::string& one) { return one.starts_with('+'); };
   if (std::all_of(all.begin(), all.end(), knows)) return said.value_or(0);
   const std::string here = all[world.rank()].substr(1);
   return static_cast<std::uint32_t>(

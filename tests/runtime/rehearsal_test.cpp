@@ -81,27 +81,23 @@ TEST(Rehearsal, IsMadeWithTheFirstRunIfNobodyAskedForIt) {
               ElementsAre("rehearse", "join", "rehearsed", "start", "join", "start", "join"));
 }
 
-TEST(Rehearsal, ThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
-  Stage s(false);
+// What is said of a rehearsal that does not give up when it is told to.
+std::string said_of(Stage& s, std::chrono::nanoseconds deadline) {
   std::string why;
   const auto give_up = [&](const std::string& w) {
     why = w;
     throw RunFailed(w);
   };
-  s.control.interrupt(15);
-  EXPECT_THROW(s.execution.rehearse(100ms, give_up), RunFailed);
-  EXPECT_THAT(why, HasSubstr("ended by signal 15; pending: task 0 (worker 0, step 0, attend"));
+  EXPECT_THROW(s.execution.rehearse(deadline, give_up), RunFailed);
+  return why;
 }
 
-TEST(Rehearsal, LooksAtTheDeadline) {
-  Stage s(false);
-  std::string why;
-  const auto give_up = [&](const std::string& w) {
-    why = w;
-    throw RunFailed(w);
-  };
-  EXPECT_THROW(s.execution.rehearse(50ms, give_up), RunFailed);
-  EXPECT_THAT(why, HasSubstr("not finished after 50.0 ms; pending: task 0"));
+TEST(Rehearsal, ThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
+  Stage late(false), told(false);
+  told.control.interrupt(15);
+  EXPECT_THAT(said_of(late, 50ms), HasSubstr("not finished after 50.0 ms; pending: task 0"));
+  EXPECT_THAT(said_of(told, 10s),
+              HasSubstr("ended by signal 15; pending: task 0 (worker 0, step 0, attend"));
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ TEST(Printable, LeavesWhatFitsALineAlone) {
 TEST(Printable, CutsBetweenCharacters) {
   EXPECT_EQ(printable("abcdef", 6), "abcdef");
   EXPECT_EQ(printable("abcdefg", 6), "abcdef...");
+  EXPECT_EQ(printable("abcd efg", 6), "abcd...");
+  EXPECT_EQ(printable("abcd efg hi", 8), "abcd efg...");
+  EXPECT_EQ(printable("a bcdefgh", 6), "a bcde...");
   EXPECT_EQ(printable("abcd\u6f22\u5b57", 8), "abcd\u6f22...");
   EXPECT_EQ(printable("\u6f22", 2), "...");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/fill.hpp"
+#include "backends/cuda/gate_opener.hpp"
 #include "backends/cuda/kernels.hpp"
 #include "ringsched/scheduler/builder.hpp"
 #include "ringsched/scheduler/schedule.hpp"

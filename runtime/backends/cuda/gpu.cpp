@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "backends/cuda/gate_opener.hpp"
+
 namespace ringsched::cuda {
 
 namespace {
@@ -14,10 +16,7 @@ std::string version(int number) { return fmt::format("{}.{}", number / 1000, num
 
 std::string refused;  // why there are no copies by engines; empty: there are
 
-// Longer than submitting takes, and shorter than anybody waits.
-constexpr auto kLongestHold = std::chrono::seconds(3);
-std::atomic<int> no_waiting{0};    // the driver's error, where streams cannot wait for memory
-std::atomic<int> opened_early{0};  // gates that were opened by the clock
+std::atomic<int> no_waiting{0};  // the driver's error, where streams cannot wait for memory
 
 }  // namespace
 
@@ -192,39 +191,11 @@ void Gate::hold(cudaStream_t stream) const {
 
 void Gate::open() { std::atomic_ref(*flag_).store(round_, std::memory_order_release); }
 
-GateOpener::GateOpener(std::function<void()> open_gates)
-    : open_gates_(std::move(open_gates)), waits_([this] {
-        std::unique_lock lock(guard_);
-        if (news_.wait_for(lock, kLongestHold, [this] { return over_ || opened_; })) return;
-        open_gates_();
-        opened_ = Clock::now();
-        ++opened_early;
-      }) {}
-
-GateOpener::~GateOpener() {
-  {
-    const std::lock_guard lock(guard_);
-    over_ = true;
-  }
-  news_.notify_one();
-  waits_.join();
-}
-
-Clock::time_point GateOpener::open() {
-  const std::lock_guard lock(guard_);
-  if (!opened_) {
-    open_gates_();
-    opened_ = Clock::now();
-    news_.notify_one();
-  }
-  return *opened_;
-}
-
 std::string gates_failed() {
   if (no_waiting)
     return fmt::format("streams cannot wait for memory here (error {})", no_waiting.load());
-  if (opened_early)
-    return fmt::format("submitting waited for the GPU {} times", opened_early.load());
+  if (const int times = GateOpener::opened_by_clock(); times > 0)
+    return fmt::format("submitting waited for the GPU {} times", times);
   return {};
 }
 

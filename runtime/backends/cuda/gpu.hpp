@@ -4,20 +4,14 @@
 #include <cuda_runtime.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "backends/cuda/api.hpp"
 #include "backends/cuda/green_contexts.hpp"
 #include "backends/cuda/library.hpp"
-#include "ringsched/runtime/device.hpp"
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched::cuda {
@@ -97,25 +91,6 @@ class Gate {
   decltype(&cuStreamWaitValue32) wait_ = nullptr;
   cudaStream_t stream_ = nullptr;
   Event opened_;
-};
-
-// Opens gates when it is told to, or after some seconds: whoever submits may be waiting for what
-// stands behind them, for reasons of a driver's or a library's own.
-class GateOpener {
- public:
-  explicit GateOpener(std::function<void()> open_gates);
-  ~GateOpener();  // without opening them
-  GateOpener(const GateOpener&) = delete;
-  GateOpener& operator=(const GateOpener&) = delete;
-  Clock::time_point open();  // when they were
-
- private:
-  const std::function<void()> open_gates_;
-  std::mutex guard_;
-  std::condition_variable news_;
-  std::optional<Clock::time_point> opened_;
-  bool over_ = false;
-  std::thread waits_;
 };
 
 // Why runs were not held back until all of them was submitted, so that their times have the host's

@@ -2,6 +2,7 @@
 #include <nvtx3/nvtx3.hpp>
 #include <thread>
 
+#include "backends/cuda/gate_opener.hpp"
 #include "backends/cuda/kernels.hpp"
 #include "backends/cuda/run.hpp"
 #include "ringsched/scheduler/task_name.hpp"

@@ -143,6 +143,7 @@ void Communicator::receive(void* to, std::size_t bytes, int peer, cudaStream_t s
   const ncclResult_t result = ncclRecv(to, bytes, ncclInt8, peer, comm_, stream);
   if (result != ncclInProgress) check(result, "receiving by NCCL");
 }
+
 void Communicator::use_memory(void* first, std::size_t bytes) {
   if (memory_ || bytes == 0) return;
   check(ncclCommRegister(comm_, first, bytes, &memory_), "registering memory with NCCL");
