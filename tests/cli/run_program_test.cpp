@@ -110,8 +110,9 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("calibrate --dtype fp32,bf16,fp32 -o my.toml", "--dtype has 'fp32' twice");
   expect_refused("calibrate --head-dim 1024,1K -o my.toml", "--head-dim has '1K' twice");
   expect_refused("run --backend gpu", "cpu and cuda");
-  expect_refused("run --software ring-flash-attention",
-                 "software ring-flash-attention: that describes a machine to predict for; add --machine");
+  expect_refused(
+      "run --software ring-flash-attention",
+      "software ring-flash-attention: that describes a machine to predict for; add --machine");
   expect_refused("run --nccl-ctas 4", "--nccl-ctas");
   expect_refused("run --graph", "--backend cuda");
 }
