@@ -48,6 +48,8 @@ struct Strip {
 Colour cargo_colour(TensorKind);
 // "makespan 24.2 ms · idle 14.0 % · ..."
 std::string facts(const Timeline&, const RunTimes&);
+// Whether the run was given up before a worker had computed all that it had to.
+bool has_more(const Timeline&, std::uint32_t worker);
 void refuse_incomplete(const Timeline&);  // beside another: their times compare with nothing
 // "; noise 5 %", or nothing.
 std::string conditions_of(const Timeline&);

@@ -166,7 +166,8 @@ LegendUse GanttChart::legend() const {
       if (!shows(i)) continue;
       const WorkerTimes& w = run.times.workers[i];
       use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
-      use.out_of_work = use.out_of_work || w.out_of_work.value > axis_.end_ps / 500;
+      if (w.out_of_work.value > axis_.end_ps / 500)
+        (has_more(*run.timeline, i) ? use.waiting : use.out_of_work) = true;
     }
     for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {
       const TimelineTask& t = run.timeline->tasks[i];

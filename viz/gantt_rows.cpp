@@ -100,8 +100,19 @@ void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const Ti
     label_bar(bar, task, numbered, words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
-  // Nothing left to do: a line, and no colour.
-  if (until < axis.end_ps) {
+  if (until < axis.end_ps && has_more(t, worker)) {  // it waited when the run was given up
+    Box b{axis.x(until),
+          s.y,
+          axis.right - axis.x(until),
+          s.compute,
+          ink::waiting,
+          Hatch::None,
+          {},
+          1,
+          {}};
+    if (s.compute >= kWithWords) b.hatch = Hatch::Dots;
+    out.emplace_back(b);
+  } else if (until < axis.end_ps) {  // nothing left to do: a line, and no colour
     const double from = axis.x(until) + 2;
     if (from < axis.right)
       out.emplace_back(Stroke{{{from, s.y + s.compute / 2}, {axis.right, s.y + s.compute / 2}},

@@ -91,6 +91,12 @@ std::string facts(const Timeline& t, const RunTimes& r) {
   return text;
 }
 
+bool has_more(const Timeline& t, std::uint32_t worker) {
+  return std::any_of(t.unfinished.begin(), t.unfinished.end(), [&](TaskId id) {
+    return t.tasks[id.value].worker == worker && t.tasks[id.value].lane == Lane::Compute;
+  });
+}
+
 std::string conditions_of(const Timeline& t) {
   return t.conditions.empty() ? "" : "; " + printable(t.conditions, 80);
 }

@@ -226,6 +226,15 @@ TEST(Gantt, OfARunThatDidNotEndSaysSoAndStandsAlone) {
   EXPECT_THAT(text, HasSubstr("process 1 is gone"));
   EXPECT_THAT(text, Not(HasSubstr("overlap")));
   expect_tidy(gantt(t));
+  // Worker 0 has computed all it had to, or waits for a turn that it did not get.
+  EXPECT_THAT(text, HasSubstr("out of work"));
+  for (std::uint32_t id = 0; id < t.tasks.size(); ++id)
+    if (t.tasks[id].worker == 0 && t.tasks[id].kind == TaskKind::Attend)
+      t.unfinished = {TaskId{id}};
+  const std::string waits = svg(gantt(t));
+  EXPECT_THAT(waits, Not(HasSubstr("out of work")));
+  EXPECT_THAT(waits, HasSubstr(">waiting<"));
+  expect_tidy(gantt(t));
   EXPECT_THROW(gantt(t, run_of("ring", 2, find_machine("ideal"))), Error);
   EXPECT_THROW(gantt(run_of("ring", 2, find_machine("ideal")), t), Error);
 }
