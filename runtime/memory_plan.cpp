@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -16,6 +17,8 @@ struct Block {
   std::int64_t bytes = 0;
   Lifetime life;
   std::int64_t offset = 0;
+
+  friend auto operator<=>(const Block&, const Block&) = default;
 };
 
 bool meet(Lifetime a, Lifetime b) { return a.from < b.until && b.from < a.until; }
@@ -87,39 +90,79 @@ std::int64_t least(const std::vector<Block>& blocks) {
   return most;
 }
 
-// No order packs every plan best, so some are tried: by time, backwards, backwards, the large
-// first, the long-lived first.
-std::int64_t pack(std::vector<Block>& blocks) {
-  const std::int64_t bound = least(blocks);
+// The order in which a rule places blocks: by time, backwards, the large first, the long-lived
+// first.
+constexpr int kRules = 4;
+
+std::tuple<std::int64_t, std::int64_t, std::int64_t> rank(int rule, const Block& x) {
+  const std::int64_t length = std::int64_t{x.life.until} - x.life.from;
+  switch (rule) {
+    case 0:
+      return {x.life.from, -length, -x.bytes};
+    case 1:
+      return {-std::int64_t{x.life.until}, -length, -x.bytes};
+    case 2:
+      return {-x.bytes, x.life.from, -length};
+    default:
+      return {-length, -x.bytes, x.life.from};
+  }
+}
+
+struct Packed {
+  std::int64_t size = std::numeric_limits<std::int64_t>::max();
+  std::vector<Block> blocks;
+};
+
+// No order packs every plan best, so some are tried, and those again with the blocks first that did
+// not fit the time before. As often as does not take long, by the number of blocks.
+void improve(Packed& best, std::vector<Block> blocks) {
+  constexpr std::size_t kSteps = 1'000'000, kMostTries = 32;
+  const std::size_t tries =
+      std::clamp<std::size_t>(kSteps / (blocks.size() * blocks.size()), 1, kMostTries);
+  const std::int64_t room = least(blocks);
   std::vector<std::uint32_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0u);
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
-  const auto length = [](const Block& b) { return std::int64_t{b.life.until} - b.life.from; };
-  const auto key = [&](int rule, const Block& x) -> Key {
-    switch (rule) {
-      case 0:
-        return {x.life.from, -length(x), -x.bytes};
-      case 1:
-        return {-std::int64_t{x.life.until}, -length(x), -x.bytes};
-      case 2:
-        return {-x.bytes, x.life.from, -length(x)};
-      default:
-        return {-length(x), -x.bytes, x.life.from};
+  for (int rule = 0; rule < kRules; ++rule) {
+    std::vector<std::uint32_t> misses(blocks.size());
+    for (std::size_t n = 0; n < tries && best.size > room; ++n) {
+      std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        if (misses[a] != misses[b]) return misses[a] > misses[b];
+        return rank(rule, blocks[a]) < rank(rule, blocks[b]);
+      });
+      const std::int64_t size = place(blocks, order, room);
+      if (size < best.size) best = {size, blocks};
+      for (std::size_t b = 0; b < blocks.size(); ++b)
+        misses[b] += blocks[b].offset + blocks[b].bytes > room;
     }
-  };
-  std::vector<Block> best;
-  std::int64_t size = std::numeric_limits<std::int64_t>::max();
-  for (int rule = 0; rule < 4 && size > bound; ++rule) {
-    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return key(rule, blocks[a]) < key(rule, blocks[b]);
-    });
-    const std::int64_t takes = place(blocks, order, bound);
-    if (takes >= size) continue;
-    size = takes;
-    best = blocks;
   }
-  blocks = std::move(best);
-  return blocks.empty() ? 0 : size;
+}
+
+// What is nearly as large as another takes as much, so that either fits where the other one was.
+void make_alike(std::vector<Block>& blocks) {
+  constexpr std::int64_t kNearly = 16;  // less by no more than one part of so many
+  std::vector<Block*> by_size;
+  for (Block& b : blocks) by_size.push_back(&b);
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
+  std::int64_t largest = 0;
+  for (Block* b : by_size) {
+    if (b->bytes < largest - largest / kNearly || largest == 0) largest = b->bytes;
+    b->bytes = largest;
+  }
+}
+
+// Gives each block its place and returns the size of all.
+std::int64_t pack(std::vector<Block>& blocks) {
+  if (blocks.empty()) return 0;
+  Packed best;
+  improve(best, blocks);
+  if (best.size > least(blocks)) {
+    std::vector<Block> alike = blocks;
+    make_alike(alike);
+    improve(best, alike);
+  }
+  blocks = std::move(best.blocks);
+  return best.size;
 }
 
 }  // namespace
@@ -158,7 +201,12 @@ MemoryPlan plan_memory(const Plan& plan) {
     }
   }
   MemoryPlan out;
-  for (auto& own : blocks) out.size.push_back({pack(own)});
+  std::map<std::vector<Block>, std::uint32_t> packed;  // many workers' blocks are alike
+  for (std::uint32_t w = 0; w < blocks.size(); ++w) {
+    const auto [alike, first] = packed.try_emplace(blocks[w], w);
+    out.size.push_back(first ? Bytes{pack(blocks[w])} : out.size[alike->second]);
+    if (!first) blocks[w] = blocks[alike->second];
+  }
   out.offset.assign(life.size(), MemoryPlan::kNowhere);
   for (std::uint32_t t = 0; t < life.size(); ++t)
     if (block_of[t] != none)

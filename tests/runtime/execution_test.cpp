@@ -100,21 +100,32 @@ TEST_P(EveryScheduleForReal, ComputesTheRightNumbers) {
       }
 }
 
+// Verify says what lives at one time. Tensors do not move while they live, so some plans need more:
+// a place for the keys that arrive and one for a partial result that comes and goes between them.
 TEST_P(EveryScheduleForReal, TakesLittleMoreMemoryThanVerifySays) {
-  for (std::uint32_t w : {1u, 2u, 3u, 5u, 8u, 16u})
+  int plans = 0, as_said = 0;
+  for (std::uint32_t w : {1u, 2u, 3u, 5u, 7u, 8u, 9u, 17u})
     for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward})
-      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
-        const Plan plan =
-            plan_of(problem(w, 64 * w, 8, 2, 64, Dtype::Bf16, pass), GetParam(), overlap);
-        const Verification v = verify(plan);
-        const MemoryPlan memory = plan_memory(plan);
-        for (std::uint32_t i = 0; i < w; ++i) {
-          EXPECT_GE(memory.size[i], v.peak[i]) << described(plan);
-          EXPECT_LE(static_cast<double>(memory.size[i].value),
-                    1.15 * static_cast<double>(v.peak[i].value))
-              << described(plan) << " " << to_text(overlap) << " worker " << i;
+      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded})
+        for (const std::uint32_t kv_heads : {1u, 2u, 8u}) {
+          const Plan plan = plan_of(problem(w, 64 * w + 3, 8, kv_heads, 64, Dtype::Bf16, pass),
+                                    GetParam(), overlap);
+          const Verification v = verify(plan);
+          const MemoryPlan memory = plan_memory(plan);
+          const std::string what = fmt::format("{} {}", described(plan), to_text(overlap));
+          Bytes most, most_said;
+          for (std::uint32_t i = 0; i < w; ++i) {
+            EXPECT_GE(memory.size[i], v.peak[i]) << what;
+            EXPECT_LE(static_cast<double>(memory.size[i].value),
+                      1.12 * static_cast<double>(v.peak[i].value))
+                << what << " worker " << i;
+            most = std::max(most, memory.size[i]);
+            most_said = std::max(most_said, v.peak[i]);
+          }
+          ++plans;
+          as_said += static_cast<double>(most.value) <= 1.01 * static_cast<double>(most_said.value);
         }
-      }
+  EXPECT_GE(as_said, 0.8 * plans) << plans;
 }
 
 TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {

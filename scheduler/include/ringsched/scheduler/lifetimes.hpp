@@ -2,6 +2,7 @@
 // meet may have the same place there: the plan's own order keeps them apart, whatever the timing.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -17,7 +18,7 @@ struct Lifetime {
   static constexpr std::uint32_t kAlways = std::numeric_limits<std::uint32_t>::max();
   std::uint32_t from = 0, until = 0;
 
-  friend bool operator==(const Lifetime&, const Lifetime&) = default;
+  friend auto operator<=>(const Lifetime&, const Lifetime&) = default;
 };
 
 // By TensorId, of a plan that verifies; {0, 0} where there is no such tensor. What is there before
