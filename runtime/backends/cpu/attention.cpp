@@ -16,6 +16,14 @@ Isa chosen(Element element) {
   return element == Element::Bf16 ? kBf16 : kFloats;
 }
 
+#if defined(RINGSCHED_AMX)
+bool tiles_take(Isa isa, const Shape& shape) {
+  return isa == Isa::Amx && shape.element == Element::Bf16 && shape.scale != 0;
+}
+#endif
+
+}  // namespace
+
 const Kernels& kernels(Isa isa) {
 #if defined(RINGSCHED_X86)
   if (isa == Isa::Avx2) return avx2_kernels();
@@ -26,13 +34,7 @@ const Kernels& kernels(Isa isa) {
   return portable_kernels();
 }
 
-#if defined(RINGSCHED_AMX)
-bool tiles_take(Isa isa, const Shape& shape) {
-  return isa == Isa::Amx && shape.element == Element::Bf16 && shape.scale != 0;
-}
-#endif
-
-}  // namespace
+const Kernels& best_kernels() { return kernels(chosen(Element::Fp32)); }
 
 void attend_with(Isa isa, const Shape& shape, const Tile& tile, const void* query, const void* key,
                  const void* value, float* output, float* lse, Scratch& scratch) {

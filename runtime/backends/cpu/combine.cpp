@@ -1,46 +1,19 @@
 #include "combine.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
+#include "kernels.hpp"
 #include "ringsched/runtime/numbers.hpp"
 
 namespace ringsched {
 
 void merge_partials(float* a, float* a_lse, const float* b, const float* b_lse, std::int64_t rows,
                     std::uint32_t width) {
-  constexpr std::uint32_t kLine = 64 / sizeof(float);
-  constexpr float nothing = -std::numeric_limits<float>::infinity();
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* x = a + r * width;
-    const float* y = b + r * width;
-    // Memory stands still while log and exp are computed unless it is told what comes next.
-    for (std::uint32_t i = 0; i < width; i += kLine) {
-      __builtin_prefetch(x + 2 * width + i, 1);
-      __builtin_prefetch(y + 2 * width + i);
-    }
-    const float la = a_lse[r], lb = b_lse[r];
-    if (lb == nothing) continue;
-    if (la == nothing) {
-      std::memcpy(x, y, width * sizeof(float));
-      a_lse[r] = lb;
-      continue;
-    }
-    // The share of b, and a log of a sum that cannot overflow.
-    const float smaller = std::exp(-std::abs(la - lb));
-    const float share = (la > lb ? smaller : 1) / (1 + smaller);
-    a_lse[r] = std::max(la, lb) + std::log1p(smaller);
-    for (std::uint32_t i = 0; i < width; ++i) x[i] += share * (y[i] - x[i]);
-  }
+  cpu::best_kernels().merge(a, a_lse, b, b_lse, rows, width);
 }
 
-void add_to(float* a, const float* b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) a[i] += b[i];
-}
+void add_to(float* a, const float* b, std::int64_t count) { cpu::best_kernels().add(a, b, count); }
 
 namespace {
 

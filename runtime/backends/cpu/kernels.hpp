@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "attention.hpp"
+#include "isa.hpp"
 
 namespace ringsched::cpu {
 
@@ -67,10 +68,19 @@ struct Kernels {
   // Scores become probabilities, and `gradients` (in the same panels) goes from the gradient of the
   // probabilities to that of the scores. What is hidden becomes zero in both.
   void (*probabilities)(const ScoreRows&, float* gradients, const float* lse, const float* delta);
+
+  // What combine.hpp says of merge_partials() and add_to().
+  void (*merge)(float* a, float* a_lse, const float* b, const float* b_lse, std::int64_t rows,
+                std::uint32_t width);
+  void (*add)(float* a, const float* b, std::int64_t count);
 };
 
 // Rows of a product computed at once: masks are exploited for so many rows together.
 inline constexpr std::int32_t kRowGroup = 6;
+
+const Kernels& kernels(Isa);
+// Those of the best instruction set that runs and that RINGSCHED_CPU admits.
+const Kernels& best_kernels();
 
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
