@@ -80,9 +80,7 @@ std::string markdown_of(const Validation& v) {
       "the measurements below was used to set a constant. The columns after *difference* say "
       "where\n"
       "the predicted time goes, on the critical path ([metrics](metrics.md)).\n\n"
-      "How predictions compare with runs of this program itself on the machine at hand, every\n"
-      "schedule at W = 1, 2, 4 and 8: `bench/predicted-against-measured`; results of it are in\n"
-      "[bench/results](../bench/results). On a GPU: `scripts/gpu-check` ([gpu](gpu.md)).\n\n" +
+      "How predictions compare with runs of this program itself: [validation](validation.md).\n\n" +
       fmt::format("**{}.**\n", summary(v));
   for (const ValidatedGroup& g : v.groups) {
     out += fmt::format("\n## {}\n\n{}. Unit: {}.\n\n", g.name, g.source, unit(g));
