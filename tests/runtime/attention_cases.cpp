@@ -54,14 +54,14 @@ void expect_near(const char* what, const std::vector<float>& actual,
 }
 
 // Products are summed in float: half a unit in the last place, 2^-24, for each of the terms at
-// worst, and much less than the root of their number in practice. Tile registers take
+// worst, and much less than the root of their number in practice. Products of bf16 take
 // probabilities and gradients of scores rounded to bf16, 2^-9.
 double tolerance(Isa isa, const Case& c) {
   const double terms =
       static_cast<double>(c.shape.head_dim + c.key_rows.size() + c.query_rows.size());
   const double summing = std::ldexp(8 + std::sqrt(terms), -24);
-  return isa == Isa::Amx && c.shape.element == Element::Bf16 ? summing + std::ldexp(1.5, -9)
-                                                             : summing;
+  return for_bf16(isa) && c.shape.element == Element::Bf16 ? summing + std::ldexp(1.5, -9)
+                                                           : summing;
 }
 
 void check_one(Isa isa, const Case& c, const Result& expected, Scratch& scratch) {
@@ -93,7 +93,7 @@ void check(const Case& c) {
   static Scratch scratch;  // shared by all, so that what one leaves behind may disturb the next
   const Result expected = oracle::attend(c);
   for (const Isa isa : isas_here()) {
-    if (isa == Isa::Amx && c.shape.element != Element::Bf16) continue;
+    if (for_bf16(isa) && c.shape.element != Element::Bf16) continue;
     SCOPED_TRACE(std::string(name(isa)) + ": " + describe(c));
     check_one(isa, c, expected, scratch);
   }

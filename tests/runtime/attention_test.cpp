@@ -138,7 +138,9 @@ TEST(AttentionIsa, TheCapIsObeyedAndABadOneNamesTheGoodOnes) {
     best_isa(Element::Fp32, "avx1024");
     FAIL() << "no exception";
   } catch (const std::invalid_argument& e) {
-    EXPECT_STREQ(e.what(), "RINGSCHED_CPU is 'avx1024', not one of portable, avx2, avx512, amx");
+    EXPECT_STREQ(e.what(),
+                 "RINGSCHED_CPU is 'avx1024', not one of portable, avx2, avx512, "
+                 "avx512bf16, amx");
   }
 }
 

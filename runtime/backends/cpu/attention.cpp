@@ -1,7 +1,7 @@
 // From the public functions to the drivers and the kernels that they are given.
 #include "attention.hpp"
 
-#include "amx.hpp"
+#include "bf16_kernels.hpp"
 #include "drivers.hpp"
 #include "isa.hpp"
 
@@ -16,9 +16,9 @@ Isa chosen(Element element) {
   return element == Element::Bf16 ? kBf16 : kFloats;
 }
 
-#if defined(RINGSCHED_AMX)
-bool tiles_take(Isa isa, const Shape& shape) {
-  return isa == Isa::Amx && shape.element == Element::Bf16 && shape.scale != 0;
+#if defined(RINGSCHED_BF16)
+bool as_bf16(Isa isa, const Shape& shape) {
+  return for_bf16(isa) && shape.element == Element::Bf16 && shape.scale != 0;
 }
 #endif
 
@@ -27,7 +27,7 @@ bool tiles_take(Isa isa, const Shape& shape) {
 const Kernels& kernels(Isa isa) {
 #if defined(RINGSCHED_X86)
   if (isa == Isa::Avx2) return avx2_kernels();
-  if (isa == Isa::Avx512 || isa == Isa::Amx) return avx512_kernels();
+  if (isa >= Isa::Avx512) return avx512_kernels();
 #else
   static_cast<void>(isa);
 #endif
@@ -40,8 +40,9 @@ void attend_with(Isa isa, const Shape& shape, const Tile& tile, const void* quer
                  const void* value, float* output, float* lse, Scratch& scratch) {
   if (tile.query_rows.empty()) return;
   const ForwardCall call{shape, tile, query, key, value, output, lse};
-#if defined(RINGSCHED_AMX)
-  if (tiles_take(isa, shape) && amx_forward(call, scratch.memory())) return;
+#if defined(RINGSCHED_BF16)
+  const auto tiles = isa == Isa::Amx ? amx_forward : avx512bf16_forward;
+  if (as_bf16(isa, shape) && tiles(call, scratch.memory())) return;
 #endif
   forward(kernels(isa), call, scratch.memory());
 }
@@ -53,8 +54,9 @@ void attend_backward_with(Isa isa, const Shape& shape, const Tile& tile, const v
   const BackwardCall call{
       shape, tile,  query,          key,          value,         output_gradient,
       lse,   delta, query_gradient, key_gradient, value_gradient};
-#if defined(RINGSCHED_AMX)
-  if (tiles_take(isa, shape) && amx_backward(call, scratch.memory())) return;
+#if defined(RINGSCHED_BF16)
+  const auto tiles = isa == Isa::Amx ? amx_backward : avx512bf16_backward;
+  if (as_bf16(isa, shape) && tiles(call, scratch.memory())) return;
 #endif
   backward(kernels(isa), call, scratch.memory());
 }

@@ -72,9 +72,9 @@ void attend_backward(const Shape&, const Tile&, const void* query, const void* k
                      const float* delta, float* query_gradient, float* key_gradient,
                      float* value_gradient, Scratch&);
 
-// The instruction sets the above may use, best last: "portable", "avx2", "avx512", "amx". The
-// environment's RINGSCHED_CPU names one that is not to be exceeded, for tests and comparisons; this
-// and the two above throw std::invalid_argument when it names none of them.
+// The instruction sets the above may use, best last: "portable", "avx2", "avx512", "avx512bf16",
+// "amx". The environment's RINGSCHED_CPU names one that is not to be exceeded, for tests and
+// comparisons; this and the two above throw std::invalid_argument when it names none of them.
 std::string_view attention_isa(Element);
 
 }  // namespace ringsched::cpu

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#if defined(RINGSCHED_AMX)
+#if defined(RINGSCHED_BF16)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -13,7 +13,7 @@ namespace ringsched::cpu {
 
 namespace {
 
-#if defined(RINGSCHED_AMX)
+#if defined(RINGSCHED_BF16)
 // Linux gives a process the tile registers only when asked: they make its signal frames larger.
 bool ask_for_tiles() {
   constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -41,6 +41,8 @@ std::string_view name(Isa isa) {
       return "avx2";
     case Isa::Avx512:
       return "avx512";
+    case Isa::Avx512Bf16:
+      return "avx512bf16";
     case Isa::Amx:
       return "amx";
   }
@@ -58,10 +60,11 @@ bool runs(Isa isa) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #endif
-#if defined(RINGSCHED_AMX)
+#if defined(RINGSCHED_BF16)
+    case Isa::Avx512Bf16:
+      return runs(Isa::Avx512) && __builtin_cpu_supports("avx512bf16");
     case Isa::Amx: {
-      static const bool kGranted =
-          runs(Isa::Avx512) && __builtin_cpu_supports("avx512bf16") && ask_for_tiles();
+      static const bool kGranted = runs(Isa::Avx512Bf16) && ask_for_tiles();
       return kGranted;
     }
 #endif
@@ -78,7 +81,7 @@ Isa best_isa(Element element, std::string_view cap) {
     names += (names.empty() ? "" : ", ") + std::string(name(isa));
     const bool above = found && !cap.empty();
     if (name(isa) == cap) found = true;
-    if (above || (isa == Isa::Amx && element != Element::Bf16) || !runs(isa)) continue;
+    if (above || (for_bf16(isa) && element != Element::Bf16) || !runs(isa)) continue;
     best = isa;
   }
   if (!found)

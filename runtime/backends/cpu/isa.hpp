@@ -9,9 +9,13 @@
 
 namespace ringsched::cpu {
 
-enum class Isa : std::uint8_t { Portable, Avx2, Avx512, Amx };
+enum class Isa : std::uint8_t { Portable, Avx2, Avx512, Avx512Bf16, Amx };
 
-inline constexpr std::array kIsas = {Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Amx};
+inline constexpr std::array kIsas = {Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16,
+                                     Isa::Amx};
+
+// Whether it is the same as the one before but for bf16.
+constexpr bool for_bf16(Isa isa) { return isa >= Isa::Avx512Bf16; }
 
 std::string_view name(Isa);
 

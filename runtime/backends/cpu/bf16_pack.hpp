@@ -1,7 +1,7 @@
 // Rows of bf16 to tiles. Rows and columns beyond are zeros.
 #pragma once
 
-#include "amx_tiles.hpp"
+#include "bf16_vectors.hpp"
 
 namespace ringsched::cpu {
 namespace {

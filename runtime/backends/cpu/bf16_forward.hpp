@@ -1,17 +1,14 @@
-// Forward attention of bf16 with tile registers, 32 rows (a strip) and one block of keys at a time.
-#include "amx.hpp"
-#include "amx_pack.hpp"
-#include "amx_tiles.hpp"
+// Forward attention of bf16 by products of tiles (bf16_multiply_*.hpp), 32 rows (a strip) and one
+// block of keys at a time.
+#pragma once
+
+#include "bf16_pack.hpp"
+#include "bf16_vectors.hpp"
 #include "block_mask.hpp"
 
 namespace ringsched::cpu {
 
 namespace {
-
-constexpr std::int32_t kRows = 128;  // of a block: they share the keys in the second cache
-constexpr std::int32_t kKeys = 256;  // of a block
-constexpr std::int32_t kStrip = 32;
-constexpr float kMinusInfinity = -__builtin_inff();
 
 // A strip and what it sees of a block of keys; both ends are multiples of kChunk.
 struct Piece {
@@ -23,6 +20,11 @@ struct Piece {
 };
 
 struct Forward {
+  static constexpr std::int32_t kRows = 128;  // of a block: they share the keys in the second cache
+  static constexpr std::int32_t kKeys = 256;  // of a block
+  static constexpr std::int32_t kStrip = 32;
+  static constexpr float kMinusInfinity = -__builtin_inff();
+
   const ForwardCall& call;
   std::int32_t columns;  // head_dim
   std::int32_t padded;   // head_dim, to whole tiles
@@ -218,9 +220,7 @@ struct Forward {
   }
 };
 
-}  // namespace
-
-bool amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
+bool bf16_forward(const ForwardCall& call, Scratch::Memory& memory) {
   memory.restart();
   const Shape& shape = call.shape;
   const TileSize size = size_of(shape, call.tile);
@@ -235,23 +235,25 @@ bool amx_forward(const ForwardCall& call, Scratch::Memory& memory) {
             .log2_scale = __builtin_fabsf(shape.scale) * kLog2E,
             .key = tiles(matrix),
             .value = tiles(matrix),
-            .query = tiles(wide(kRows) * wide(padded) * sizeof(Bf16)),
-            .output = memory.floats(wide(kRows) * wide(padded)),
-            .scores = memory.floats(wide(kStrip * kKeys)),
-            .weights = tiles(wide(kStrip * kKeys) * sizeof(Bf16))};
+            .query = tiles(wide(Forward::kRows) * wide(padded) * sizeof(Bf16)),
+            .output = memory.floats(wide(Forward::kRows) * wide(padded)),
+            .scores = memory.floats(wide(Forward::kStrip * Forward::kKeys)),
+            .weights = tiles(wide(Forward::kStrip * Forward::kKeys) * sizeof(Bf16))};
   const TileRegisters registers;
   for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
     f.pack_keys(head);
     if (f.load.not_finite) return false;
-    for (std::size_t first = 0; first < size.rows; first += kRows) {
+    for (std::size_t first = 0; first < size.rows; first += Forward::kRows) {
       memory.between_blocks();
       const std::size_t left = size.rows - first;
       fill_query_block(shape, call.tile, head, first,
-                       left < kRows ? static_cast<std::int32_t>(left) : kRows, f.queries);
+                       left < Forward::kRows ? static_cast<std::int32_t>(left) : Forward::kRows,
+                       f.queries);
       f.attend_block();
     }
   }
   return f.load.not_finite == 0;
 }
 
+}  // namespace
 }  // namespace ringsched::cpu

@@ -1,21 +1,22 @@
-// Backward attention of bf16 with tile registers, in strips of 32 rows as in amx_forward.cpp. The
+// Backward attention of bf16 by products of tiles, in strips of 32 rows as in bf16_forward.hpp. The
 // gradients of keys and values are kept transposed, [keys / 16][columns / 16][tile], because then
 // probabilities are the right operand, whose pairs of rows are what two rows of scores become.
-#include "amx.hpp"
-#include "amx_pack.hpp"
-#include "amx_tiles.hpp"
+#pragma once
+
+#include "bf16_pack.hpp"
+#include "bf16_vectors.hpp"
 #include "block_mask.hpp"
 
 namespace ringsched::cpu {
 
 namespace {
 
-constexpr std::int32_t kRows = 256;  // of a block
-constexpr std::int32_t kKeys = 256;
-constexpr std::int32_t kStrip = 32;
-constexpr float kMinusInfinity = -__builtin_inff();
-
 struct Backward {
+  static constexpr std::int32_t kRows = 256;  // of a block
+  static constexpr std::int32_t kKeys = 256;
+  static constexpr std::int32_t kStrip = 32;
+  static constexpr float kMinusInfinity = -__builtin_inff();
+
   const BackwardCall& call;
   std::int32_t columns;  // head_dim
   std::int32_t padded;   // head_dim, to whole tiles
@@ -271,16 +272,14 @@ struct Backward {
   }
 };
 
-}  // namespace
-
-bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
+bool bf16_backward(const BackwardCall& call, Scratch::Memory& memory) {
   memory.restart();
   const Shape& shape = call.shape;
   const TileSize size = size_of(shape, call.tile);
   const auto columns = static_cast<std::int32_t>(shape.head_dim);
   const std::int32_t padded = up_to(columns, kChunk);
   const std::size_t of_keys = wide(up_to(size.keys, kChunk)) * wide(padded);
-  const std::size_t of_rows = wide(kRows) * wide(padded);
+  const std::size_t of_rows = wide(Backward::kRows) * wide(padded);
   const auto tiles = [&](std::size_t elements) {
     return static_cast<Bf16*>(memory.bytes(elements * sizeof(Bf16)));
   };
@@ -295,11 +294,11 @@ bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
              .output_gradient = tiles(of_rows),
              .query_left = tiles(of_rows),
              .output_gradient_left = tiles(of_rows),
-             .scores = memory.floats(wide(kStrip * kKeys)),
-             .gradients = memory.floats(wide(kStrip * kKeys)),
-             .weight_pairs = tiles(wide(kRows * kKeys)),
-             .gradient_pairs = tiles(wide(kRows * kKeys)),
-             .gradient_rows = tiles(wide(kRows * kKeys)),
+             .scores = memory.floats(wide(Backward::kStrip * Backward::kKeys)),
+             .gradients = memory.floats(wide(Backward::kStrip * Backward::kKeys)),
+             .weight_pairs = tiles(wide(Backward::kRows * Backward::kKeys)),
+             .gradient_pairs = tiles(wide(Backward::kRows * Backward::kKeys)),
+             .gradient_rows = tiles(wide(Backward::kRows * Backward::kKeys)),
              .query_gradient = memory.floats(of_rows),
              .key_gradient = memory.floats(of_keys),
              .value_gradient = memory.floats(of_keys)};
@@ -309,11 +308,12 @@ bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
     if (b.load.not_finite) return false;
     __builtin_memset(b.key_gradient, 0, of_keys * sizeof(float));
     __builtin_memset(b.value_gradient, 0, of_keys * sizeof(float));
-    for (std::size_t first = 0; first < size.rows; first += kRows) {
+    for (std::size_t first = 0; first < size.rows; first += Backward::kRows) {
       memory.between_blocks();
       const std::size_t left = size.rows - first;
       fill_query_block(shape, call.tile, head, first,
-                       left < kRows ? static_cast<std::int32_t>(left) : kRows, b.queries);
+                       left < Backward::kRows ? static_cast<std::int32_t>(left) : Backward::kRows,
+                       b.queries);
       b.attend_block();
     }
     b.write_keys(head, b.key_gradient, shape.scale, call.key_gradient);
@@ -322,4 +322,5 @@ bool amx_backward(const BackwardCall& call, Scratch::Memory& memory) {
   return b.load.not_finite == 0;
 }
 
+}  // namespace
 }  // namespace ringsched::cpu

@@ -1,4 +1,4 @@
-// Tile registers and the vectors that feed them. A tile is 16 rows of 64 bytes, here always 1 KiB
+// Tiles of bf16 and the vectors that fill them. A tile is 16 rows of 64 bytes, here always 1 KiB
 // without gaps. A product of tiles wants its right operand in pairs of k: row k / 2 holds the pair
 // (k, k + 1) of each column. All of this has internal linkage; see simd_vector.hpp.
 #pragma once
@@ -28,24 +28,6 @@ constexpr std::int32_t up_to(std::int32_t x, std::int32_t multiple) {
 constexpr std::int32_t least(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 constexpr std::size_t wide(std::int32_t x) { return static_cast<std::size_t>(x); }
 
-// GCC's tile loads do not say that they read memory, so stores might be moved behind them.
-inline void fence() { __asm__ volatile("" ::: "memory"); }
-
-struct TileRegisters {
-  TileRegisters() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } config;
-    fence();
-    _tile_loadconfig(&config);
-  }
-  ~TileRegisters() { _tile_release(); }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
-};
-
 // Two row tiles of a times two column tiles of b; the steps are those from one k to the next and
 // to the second tile, in elements.
 struct TileProduct {
@@ -57,42 +39,6 @@ struct TileProduct {
   std::size_t c_second_row, c_second_column;
   std::int32_t steps;
 };
-
-template <bool Add>
-inline void multiply(const TileProduct& p) {
-  float* const c01 = p.c + p.c_second_column;
-  float* const c10 = p.c + p.c_second_row;
-  float* const c11 = c01 + p.c_second_row;
-  fence();
-  if constexpr (Add) {
-    _tile_loadd(0, p.c, 64);
-    _tile_loadd(1, c01, 64);
-    _tile_loadd(2, c10, 64);
-    _tile_loadd(3, c11, 64);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  const Bf16* a = p.a;
-  const Bf16* b = p.b;
-  for (std::int32_t k = 0; k < p.steps; ++k, a += p.a_step, b += p.b_step) {
-    _tile_loadd(4, a, 64);
-    _tile_loadd(6, b, 64);
-    _tile_loadd(7, b + p.b_second, 64);
-    _tile_loadd(5, a + p.a_second, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, p.c, 64);
-  _tile_stored(1, c01, 64);
-  _tile_stored(2, c10, 64);
-  _tile_stored(3, c11, 64);
-  fence();
-}
 
 // 16 x 16 of 32 bits.
 inline void transpose(__m512i (&x)[16]) {

@@ -1,0 +1,19 @@
+#include "bf16_kernels.hpp"
+
+#include "bf16_multiply_vectors.hpp"
+// What is above multiplies for what is below.
+
+#include "bf16_backward.hpp"
+#include "bf16_forward.hpp"
+
+namespace ringsched::cpu {
+
+bool avx512bf16_forward(const ForwardCall& call, Scratch::Memory& memory) {
+  return bf16_forward(call, memory);
+}
+
+bool avx512bf16_backward(const BackwardCall& call, Scratch::Memory& memory) {
+  return bf16_backward(call, memory);
+}
+
+}  // namespace ringsched::cpu
