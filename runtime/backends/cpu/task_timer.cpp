@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <cstring>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -27,15 +28,51 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-Operands operands_of(const Plan& plan, const MemoryPlan& memory, TaskId id, std::byte* block) {
-  const Task& task = plan.tasks[id.value];
-  Operands out;
-  for (std::size_t i = 0; i < task.inputs.size(); ++i)
-    if (task.inputs[i].valid()) out.inputs[i] = block + memory.offset[task.inputs[i].value];
-  for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n)
-    out.outputs[n] = block + memory.offset[plan.output(id, n).value];
-  return out;
-}
+// What a task reads and writes, close together, and nothing else of its worker's memory: else the
+// same few tensors would be used over and over, and stay in a cache that a run has to share.
+class Place {
+ public:
+  Place(const Plan& plan, TaskId id) : plan_(plan), id_(id), places_(plan_memory(plan)) {
+    for_each([&](TensorId t) { at_[places_.offset[t.value]] = bytes(t); });
+    for (auto& [offset, taken] : at_) {
+      const std::int64_t needs = taken;
+      taken = size_;
+      size_ += (needs + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    }
+  }
+
+  std::int64_t size() const { return size_; }
+
+  Operands operands(std::byte* block) const {
+    const auto place = [&](TensorId t) { return block + at_.at(places_.offset[t.value]); };
+    const Task& task = plan_.tasks[id_.value];
+    Operands out;
+    for (std::size_t i = 0; i < task.inputs.size(); ++i)
+      if (task.inputs[i].valid()) out.inputs[i] = place(task.inputs[i]);
+    for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n)
+      out.outputs[n] = place(plan_.output(id_, n));
+    return out;
+  }
+
+ private:
+  template <class Do>
+  void for_each(Do what) const {
+    const Task& task = plan_.tasks[id_.value];
+    for (const TensorId t : task.inputs)
+      if (t.valid()) what(t);
+    for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) what(plan_.output(id_, n));
+  }
+  std::int64_t bytes(TensorId t) const {
+    const Tensor tensor = plan_.tensor(t);
+    return plan_.bytes(tensor.kind, tensor.region).value;
+  }
+
+  const Plan& plan_;
+  const TaskId id_;
+  const MemoryPlan places_;
+  std::map<std::int64_t, std::int64_t> at_;  // by offset in the worker's memory
+  std::int64_t size_ = 0;
+};
 
 }  // namespace
 
@@ -62,11 +99,10 @@ std::span<std::byte> TaskTimer::memory(std::size_t bytes) {
 }
 
 double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
-  const MemoryPlan places = plan_memory(plan);
-  const std::int64_t needed = places.size[plan.tasks[task.value].worker_index].value;
-  const auto size = static_cast<std::size_t>(needed) / kPage * kPage + kPage;
-  const auto blocks = cores_ * static_cast<std::size_t>(
-                                   std::clamp<std::int64_t>(kInTurns / needed, 1, kMostBlocks));
+  const Place place(plan, task);
+  const auto size = static_cast<std::size_t>(place.size()) / kPage * kPage + kPage;
+  const auto blocks = cores_ * static_cast<std::size_t>(std::clamp<std::int64_t>(
+                                   kInTurns / place.size(), 1, kMostBlocks));
   const std::span<std::byte> all = memory(blocks * size);
   const std::vector<std::byte>& numbers = numbers_[static_cast<std::size_t>(plan.problem.dtype)];
 
@@ -85,8 +121,7 @@ double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
     const auto perform = [&] {
       std::size_t b = next++ % blocks;
       while (taken[b].exchange(true)) b = next++ % blocks;
-      operations.perform(task, operands_of(plan, places, task, all.data() + b * size),
-                         scratch_[core]);
+      operations.perform(task, place.operands(all.data() + b * size), scratch_[core]);
       taken[b] = false;
     };
     together.arrive_and_wait();
