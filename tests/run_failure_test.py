@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from mpi_job import PATIENCE, PROGRAM, Case, Process, execute, mpirun, said, still_there
+from mpi_job import PATIENCE, PROGRAM, SANITIZED, Case, Process, execute, mpirun, said, still_there
 
 FAILED = 3
 GRACE = 5  # seconds after the deadline, by which all must be over
@@ -159,6 +159,7 @@ class Failures(Case):
         job = self.job([PROGRAM, "run", "-w", "4", *SMALL, "--repeat", "1", "--no-chart", "--inputs", "nan"])
         self.assertEqual(job.wait(PATIENCE), 0)
 
+    @unittest.skipIf(SANITIZED, "sanitizers map terabytes")
     def test_a_process_has_too_little_memory(self):
         # Of the second process, KiB: too little for its workers, which take 2 x 300 MiB each.
         script = self.folder / "limited"
