@@ -60,6 +60,10 @@ class Meeting : public testing::Test {
       }
     });
   }
+  bool none_ended() {
+    const std::lock_guard lock(guard_);
+    return ended_.empty();
+  }
   void all_join(std::uint32_t size, const std::string& secret = "") {
     std::vector<std::future<std::string>> all;
     for (std::uint32_t r = 0; r < size; ++r) all.push_back(joins(options(r, size, secret)));
@@ -173,7 +177,7 @@ TEST_F(Meeting, StrangersAreRefusedAndSaidAndDisturbNobody) {
   EXPECT_THAT(hear(guess), HasSubstr("does not know the secret"));
   all_join(2, "secret");
   EXPECT_EQ(log().size(), 4u);
-  EXPECT_TRUE(ended_.empty());
+  EXPECT_TRUE(none_ended());
 }
 
 TEST_F(Meeting, ASecretThatOnlyOneHasOrThatIsAnotherIsNamed) {
@@ -264,7 +268,7 @@ TEST_F(Meeting, WhoComesLaterIsRefusedAndTheRunGoesOn) {
   open(2);
   all_join(2);
   EXPECT_THAT(joins(options(1, 2)).get(), HasSubstr("all 2 processes are there"));
-  EXPECT_TRUE(ended_.empty());
+  EXPECT_TRUE(none_ended());
 }
 
 TEST_F(Meeting, WhoDoesNotComeIsNamed) {
