@@ -86,29 +86,31 @@ inline void EventRun::set_speeds(std::uint32_t device) {
   const std::uint32_t per_device = network_of().workers_per_device();
   const std::uint32_t last = std::min((device + 1) * per_device, plan_.problem.workers);
   for (std::uint32_t w = device * per_device; w < last; ++w) set_speed(w);
+  network_.share_cores(device, core_share(devices_[device]));
 }
 
-// A message begins, or has ended, which a processor copies at each of its ends.
-inline void EventRun::copying(std::uint32_t send, int begins) {
+// A message begins to move, or has ended, which a processor copies at each of its ends.
+inline void EventRun::change_copies(const Flow& flow, int by) {
   if (workload_.copy_cores == 0) return;
-  const Task& task = plan_.tasks[send];
-  const std::uint32_t from = device_of(task.worker_index);
-  const std::uint32_t to = device_of(plan_.tasks[task.peer.value].worker_index);
-  devices_[from].copies += static_cast<std::uint32_t>(begins);
+  const auto [from, to] = flow.copying.devices;
+  devices_[from].copies += static_cast<std::uint32_t>(by);
   set_speeds(from);
   if (to == from) return;
-  devices_[to].copies += static_cast<std::uint32_t>(begins);
+  devices_[to].copies += static_cast<std::uint32_t>(by);
   set_speeds(to);
+}
+
+// Kernels and copies share cores evenly.
+inline double EventRun::core_share(const DeviceState& d) const {
+  const double wanted = d.kernels + static_cast<double>(workload_.copy_cores) * d.copies;
+  return wanted > workload_.concurrency ? workload_.concurrency / wanted : 1;
 }
 
 inline void EventRun::set_speed(std::uint32_t worker) {
   WorkerState& w = workers_[worker];
   if (!w.computes()) return;
   double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
-  if (devices_shared_) {
-    const DeviceState& d = devices_[device_of(worker)];
-    speed *= std::min(1.0, workload_.for_kernels(d.copies) / d.kernels);
-  }
+  if (devices_shared_) speed *= core_share(devices_[device_of(worker)]);
   if (speed == w.speed) return;
   w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
   w.since = now_;

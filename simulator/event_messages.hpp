@@ -52,8 +52,9 @@ inline void EventRun::send_next(LaneState& l) {
 inline void EventRun::set_out(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const Distance d = network_of().distance(task.worker(), plan_.tasks[task.peer.value].worker());
-  const std::int64_t startup = costs_.message(send, task, d).startup_ps;
-  copying(send, +1);
+  std::int64_t startup = costs_.message(send, task, d).startup_ps;
+  if (workload_.copy_cores > 0)
+    startup = std::min(startup, workload_.latency[static_cast<std::size_t>(d)]);
   if (startup > 0) {
     schedule(after(now_, startup), FlowStarts, send);
   } else {
@@ -65,24 +66,40 @@ inline void EventRun::start_flow(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const std::uint32_t to = plan_.tasks[task.peer.value].worker_index;
   const Route route = network_of().route(task.worker(), {to});
-  const double bytes = costs_.message(send, task, route.distance).bytes;
-  if (route.count == 0 || bytes <= 0) return land(send);
+  const Message message = costs_.message(send, task, route.distance);
+  FairShare::Copying copying;
+  if (workload_.copy_cores > 0) {
+    // As fast as a message alone: what its start-up takes beyond the latency, is slower copying.
+    const auto latency = workload_.latency[static_cast<std::size_t>(route.distance)];
+    const double alone =
+        static_cast<double>(std::max<std::int64_t>(0, message.startup_ps - latency)) +
+        message.bytes / network_of().rate(route);
+    copying = {message.bytes / alone, {device_of(task.worker_index), device_of(to)}};
+  }
+  const bool at_once = route.count == 0 && copying.rate == FairShare::Copying{}.rate;
+  if (at_once || message.bytes <= 0) return arrive(send);
   if (free_flows_.empty()) {
     free_flows_.push_back(static_cast<std::uint32_t>(flows_.size()));
     flows_.emplace_back();
   }
   const std::uint32_t f = free_flows_.back();
   free_flows_.pop_back();
-  flows_[f] = {send, false, bytes, route};
+  flows_[f] = {send, false, message.bytes, route, copying};
   if (conditions_.progress == Progress::Polling) {
     for (const std::uint32_t w : {std::uint32_t{task.worker_index}, to}) {
       workers_[w].flows.push_back(f);
       note(w);
     }
   } else {
-    flows_[f].moving = true;
-    network_.start(f, route, bytes, now_);
+    move(f);
   }
+}
+
+inline void EventRun::move(std::uint32_t f) {
+  Flow& flow = flows_[f];
+  flow.moving = true;
+  network_.start(f, flow.route, flow.copying, flow.left, now_);
+  change_copies(flow, +1);
 }
 
 inline void EventRun::end_flow(std::uint32_t f) {
@@ -93,12 +110,8 @@ inline void EventRun::end_flow(std::uint32_t f) {
                                   std::uint32_t{plan_.tasks[task.peer.value].worker_index}})
       std::erase(workers_[w].flows, f);
   }
+  change_copies(flows_[f], -1);
   free_flows_.push_back(f);
-  land(send);
-}
-
-inline void EventRun::land(std::uint32_t send) {
-  copying(send, -1);
   arrive(send);
 }
 
@@ -139,12 +152,13 @@ inline void EventRun::pause_and_resume() {
       const Task& task = plan_.tasks[flow.send];
       const bool may = !workers_[task.worker_index].computes() &&
                        !workers_[plan_.tasks[task.peer.value].worker_index].computes();
-      if (may == flow.moving) continue;
-      flow.moving = may;
+      if (may == flow.moving || (flow.moving && network_.about_to_end(f, now_))) continue;
       if (may) {
-        network_.start(f, flow.route, flow.left, now_);
+        move(f);
       } else {
+        flow.moving = false;
         flow.left = network_.stop(f, now_);
+        change_copies(flow, -1);
       }
     }
   }

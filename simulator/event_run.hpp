@@ -58,7 +58,8 @@ class EventRun {
 
   // What runs on a device at one time.
   struct DeviceState {
-    std::uint32_t kernels = 0, copies = 0;
+    std::uint32_t kernels = 0;
+    std::uint32_t copies = 0;         // messages that its processors copy now
     std::vector<std::uint32_t> line;  // workers whose kernels wait for their turn
     std::uint32_t ended = kNone;      // the kernel whose turn was over last
   };
@@ -68,6 +69,7 @@ class EventRun {
     bool moving = false;
     double left = 0;
     Route route;
+    FairShare::Copying copying;
   };
 
   // Time, in events.cpp.
@@ -103,7 +105,8 @@ class EventRun {
   void give_turns();
   void end_kernel(std::uint32_t id);
   void changed(std::uint32_t worker, int kernels);
-  void copying(std::uint32_t send, int begins);
+  void change_copies(const Flow&, int by);
+  double core_share(const DeviceState&) const;
   void set_speeds(std::uint32_t device);
   void set_speed(std::uint32_t worker);
 
@@ -114,7 +117,7 @@ class EventRun {
   void set_out(std::uint32_t send);
   void start_flow(std::uint32_t send);
   void end_flow(std::uint32_t flow);
-  void land(std::uint32_t send);
+  void move(std::uint32_t flow);
   void arrive(std::uint32_t send);
   void complete_group(std::uint32_t lane, std::uint32_t longest);
   void pause_and_resume();

@@ -15,7 +15,7 @@ EventRun::EventRun(const Workload& w, const Conditions& c, const Costs& costs, S
       conditions_(c),
       costs_(costs),
       out_(s),
-      network_(w.network),
+      network_(w.network, plan_.problem.workers),
       lanes_(std::size_t{plan_.problem.workers} * kLanes),
       workers_(plan_.problem.workers),
       devices_shared_(w.copy_cores > 0 || w.turns ||

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "engines.hpp"
 
@@ -15,13 +16,16 @@ constexpr std::uint32_t kVersions = (1u << 30) - 1;  // what an event has room f
 
 }  // namespace
 
-FairShare::FairShare(const Network& network) : links_(network.links()), use_(network.links()) {
+FairShare::FairShare(const Network& network, std::uint32_t devices)
+    : links_(network.links()), core_shares_(devices, 1), use_(network.links()) {
   for (std::uint32_t l = 0; l < network.links(); ++l) links_[l].capacity = network.capacity({l});
 }
 
-void FairShare::start(std::uint32_t flow, const Route& route, double bytes, std::int64_t now) {
+void FairShare::start(std::uint32_t flow, const Route& route, const Copying& copying, double bytes,
+                      std::int64_t now) {
   if (flow >= flows_.size()) flows_.resize(flow + 1);
   flows_[flow].route = route;
+  flows_[flow].copying = copying;
   flows_[flow].bytes = bytes;
   for (const LinkId id : route.over()) {
     Link& link = links_[id.value];
@@ -56,6 +60,7 @@ void FairShare::reclassify(std::uint32_t flow, std::int64_t now) {
 std::uint32_t FairShare::class_of(const Flow& flow) {
   Key key;
   key.alone = kInfinity;
+  key.copying = flow.copying;
   for (const LinkId id : flow.route.over()) {
     const Link& link = links_[id.value];
     if (link.flows > 1) {
@@ -117,6 +122,19 @@ double FairShare::leave(std::uint32_t flow, std::int64_t now) {
   return left;
 }
 
+void FairShare::share_cores(std::uint32_t device, double share) {
+  if (core_shares_[device] == share) return;
+  core_shares_[device] = share;
+  for (const auto& [key, group] : by_key_)
+    if (key.copying.devices[0] == device || key.copying.devices[1] == device) touch(group);
+}
+
+bool FairShare::about_to_end(std::uint32_t flow, std::int64_t now) const {
+  const Class& c = classes_[flows_[flow].group];
+  const double left = flows_[flow].until - c.clock - c.rate * static_cast<double>(now - c.clock_at);
+  return left <= c.rate;
+}
+
 // The part of the network that a change can reach: classes that share links, and their links.
 void FairShare::solve(std::int64_t now) {
   ++mark_;
@@ -168,7 +186,14 @@ void FairShare::fill(std::int64_t now) {
     }
   };
   std::vector<Tight> heap;
-  for (const std::uint32_t g : part_classes_) classes_[g].fixed = false;
+  for (const std::uint32_t g : part_classes_) {
+    Class& c = classes_[g];
+    c.fixed = false;
+    double share = 1;
+    for (const std::uint32_t device : c.key.copying.devices)
+      if (device != kNone) share = std::min(share, core_shares_[device]);
+    c.most = std::min(c.key.alone, share * c.key.copying.rate);
+  }
   for (const std::uint32_t l : part_links_) {
     links_[l].left = links_[l].capacity;
     links_[l].open = 0;
@@ -179,8 +204,10 @@ void FairShare::fill(std::int64_t now) {
   const auto share = [&](std::uint32_t l) {
     return std::max(0.0, links_[l].left) / links_[l].open;
   };
-  std::sort(part_classes_.begin(), part_classes_.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return classes_[a].key < classes_[b].key; });
+  std::sort(part_classes_.begin(), part_classes_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const auto order = [&](const Class& c) { return std::tie(c.most, c.key); };
+    return order(classes_[a]) < order(classes_[b]);
+  });
 
   const auto fix = [&](std::uint32_t g, double rate) {
     Class& c = classes_[g];
@@ -211,9 +238,9 @@ void FairShare::fill(std::int64_t now) {
         std::push_heap(heap.begin(), heap.end(), std::greater<Tight>());
       }
     }
-    const double alone = classes_[part_classes_[slowest]].key.alone;
-    if (heap.empty() || alone <= heap.front().share) {
-      fix(part_classes_[slowest++], alone);
+    const double most = classes_[part_classes_[slowest]].most;
+    if (heap.empty() || most <= heap.front().share) {
+      fix(part_classes_[slowest++], most);
       continue;
     }
     const Link& tightest = links_[heap.front().link];

@@ -3,9 +3,15 @@
 // they have to themselves, go at one rate and are kept as one class, whose clock counts the bytes
 // that each of its messages has moved. A message is then an entry in a queue ordered by that clock,
 // and a change of rates touches classes, not messages.
+//
+// A message that processors copy goes no faster than they copy it: at a rate of its own, times the
+// share of a core that it gets at either end.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <queue>
 #include <span>
@@ -18,14 +24,26 @@ namespace ringsched {
 
 class FairShare {
  public:
-  explicit FairShare(const Network&);
+  // How processors copy a message: bytes per picosecond on cores of its own.
+  struct Copying {
+    double rate = std::numeric_limits<double>::infinity();
+    std::array<std::uint32_t, 2> devices = {~0u, ~0u};  // whose
+    friend auto operator<=>(const Copying&, const Copying&) = default;
+  };
+
+  FairShare(const Network&, std::uint32_t devices);
 
   // A message sets out, or goes on after a pause. `flow` is a small number of the caller's.
-  void start(std::uint32_t flow, const Route&, double bytes, std::int64_t now);
+  void start(std::uint32_t flow, const Route&, const Copying&, double bytes, std::int64_t now);
   // Takes a message off its way; returns the bytes that it has still to go.
   double stop(std::uint32_t flow, std::int64_t now);
 
-  // Finds the rates anew after starts and stops. Must be called before time goes on.
+  // Within a picosecond of its end: two that end at once may differ by that, as rounding has it.
+  bool about_to_end(std::uint32_t flow, std::int64_t now) const;
+  // What part of a core each copy gets that a device's processors make; 1 at first.
+  void share_cores(std::uint32_t device, double share);
+
+  // Finds the rates anew after all these. Must be called before time goes on.
   void solve(std::int64_t now);
   // The next instant at which some message is done; classes_changed() says whose to ask for.
   struct Due {
@@ -43,6 +61,7 @@ class FairShare {
  private:
   struct Flow {
     Route route;
+    Copying copying;
     std::uint32_t group = ~0u;
     std::uint32_t stamp = 0;  // entries of the queue with an older one are void
     double until = 0;         // by the clock of its class
@@ -55,9 +74,10 @@ class FairShare {
       return until > o.until || (until == o.until && flow > o.flow);
     }
   };
-  // The rate of what a flow has to itself, and the links it shares.
+  // The rate of the links that a flow has to itself, how it is copied, and the links it shares.
   struct Key {
     double alone = 0;
+    Copying copying;
     std::array<std::uint32_t, 6> shared{};
     std::uint32_t count = 0;
     friend auto operator<=>(const Key&, const Key&) = default;
@@ -65,6 +85,7 @@ class FairShare {
   struct Class {
     Key key;
     std::uint32_t flows = 0;
+    double most = 0;   // of each flow's rate, whatever it shares
     double rate = 0;   // of each flow
     double clock = 0;  // bytes
     std::int64_t clock_at = 0;
@@ -94,6 +115,7 @@ class FairShare {
   void announce(std::uint32_t group, std::int64_t now);
 
   std::vector<Link> links_;
+  std::vector<double> core_shares_;  // by device
   std::vector<LinkUse> use_;
   std::vector<Flow> flows_;
   std::vector<Class> classes_;

@@ -116,7 +116,8 @@ void price_slices(Workload& out, const Machine& m) {
 }  // namespace
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
-  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 0, {}, {}};
+  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, {}, 0, {},
+               {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -153,11 +154,13 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
                   ? kernels.slowed(plan.works[w], kind == TaskKind::AttendBackward, groups)
                   : machine.comm_slowdown;
     }
-  for (std::size_t d = 0; d < kDistances; ++d)
+  for (std::size_t d = 0; d < kDistances; ++d) {
+    out.latency[d] = rounded(out.network.startup_ps(static_cast<Distance>(d), 0));
     for (std::size_t w = 0; w < works; ++w)
       if (occurs[static_cast<std::size_t>(TaskKind::Send) * works + w])
         out.startup[d][w] = rounded(out.network.startup_ps(
             static_cast<Distance>(d), static_cast<double>(plan.works[w].bytes.value)));
+  }
   if (machine.software.slice_bytes > 0) price_slices(out, machine);
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <stdexcept>
 #include <tuple>
 
@@ -15,6 +16,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Message {
   std::uint32_t send = 0, receive = 0;
   double startup = 0, bytes = 0, rate = 0;
+  double copied = kNever;  // the rate at which cores of its own copy it
   Route route;
   enum { Waiting, Starting, Flowing, Done } state = Waiting;
 };
@@ -47,6 +49,12 @@ class Naive {
           static_cast<double>(w.startup[static_cast<std::size_t>(m.route.distance)][t.work.value]);
       m.bytes = static_cast<double>(w.amounts.empty() ? plan_.works[t.work.value].bytes.value
                                                       : w.amounts[id]);
+      if (w.copy_cores > 0) {  // they copy for as long as it takes alone, but for the latency
+        const double latency =
+            static_cast<double>(w.latency[static_cast<std::size_t>(m.route.distance)]);
+        m.copied = m.bytes / (m.startup - latency + m.bytes / w.network.rate(m.route));
+        m.startup = latency;
+      }
       message_of_[id] = message_of_[m.receive] = messages_.size();
       messages_.push_back(m);
     }
@@ -132,7 +140,8 @@ class Naive {
         m.state = Message::Flowing;
         any = true;
       }
-      if (m.state == Message::Flowing && (m.bytes <= 0 || m.route.count == 0)) {
+      if (m.state == Message::Flowing &&
+          (m.bytes <= 0 || (m.route.count == 0 && m.copied == kNever))) {
         m.state = Message::Done;
         if (c_.detached_sends) run_.end[m.send] = now_;
         any = true;
@@ -233,38 +242,46 @@ class Naive {
         speed_[id] = 0;
         continue;
       }
-      unsigned posted = 0, copies = 0;
+      unsigned posted = 0;
       for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
         const Group* g = head(std::size_t{t.worker_index} * kLanes + lane);
         posted += g != nullptr && g->posted >= 0 && is_transfer(plan_.tasks[g->tasks[0]].kind);
       }
-      for (const Message& m : messages_) {
-        if (m.state != Message::Starting && m.state != Message::Flowing) continue;
-        const std::uint32_t here = w_.network.device(t.worker());
-        if (w_.network.device(plan_.tasks[m.send].worker()) == here ||
-            w_.network.device(plan_.tasks[m.receive].worker()) == here)
-          ++copies;
-      }
       if (posted > 0 && !w_.slowed[0].empty())
         speed_[id] /= w_.slowed[posted > 1][static_cast<std::size_t>(t.kind) * plan_.works.size() +
                                             t.work.value];
-      const double cores = w_.concurrency, taken = copies * w_.copy_cores;
-      const double left = taken + 1 < cores ? cores - taken : cores / (1 + taken);
-      speed_[id] *= std::min(1.0, left / with_turns(id));
+      speed_[id] *= share_of_core(device(id));
     }
     share_links();
   }
 
-  // Max-min by raising all rates together until a link is full, over and over.
+  bool moves(const Message& m) const {
+    return m.state == Message::Flowing &&
+           !(c_.progress == Progress::Polling && (computes(plan_.tasks[m.send].worker_index) ||
+                                                  computes(plan_.tasks[m.receive].worker_index)));
+  }
+  // What each of those gets that want a device's cores: kernels and, where these copy, messages.
+  double share_of_core(std::uint32_t here) const {
+    unsigned wanted = 0;
+    for (std::uint32_t id = 0; id < left_.size(); ++id)
+      wanted += running(id) && has_turn_[id] && device(id) == here;
+    for (const Message& m : messages_)
+      if (moves(m) && (device(m.send) == here || device(m.receive) == here))
+        wanted += w_.copy_cores;
+    return wanted > w_.concurrency ? static_cast<double>(w_.concurrency) / wanted : 1;
+  }
+
+  // Max-min by raising all rates together until a link is full, or a message as fast as its copying
+  // cores, over and over.
   void share_links() {
     std::vector<Message*> rising;
+    std::map<const Message*, double> most;
     for (Message& m : messages_) {
       m.rate = 0;
-      if (m.state != Message::Flowing) continue;
-      if (c_.progress == Progress::Polling && (computes(plan_.tasks[m.send].worker_index) ||
-                                               computes(plan_.tasks[m.receive].worker_index)))
-        continue;
+      if (!moves(m)) continue;
       rising.push_back(&m);
+      most[&m] =
+          m.copied * std::min(share_of_core(device(m.send)), share_of_core(device(m.receive)));
     }
     std::vector<double> left(w_.network.links());
     for (std::uint32_t l = 0; l < left.size(); ++l) left[l] = w_.network.capacity({l});
@@ -275,11 +292,13 @@ class Naive {
       double rise = kNever;
       for (std::size_t l = 0; l < left.size(); ++l)
         if (users[l] > 0) rise = std::min(rise, left[l] / users[l]);
+      for (const Message* m : rising) rise = std::min(rise, most[m] - m->rate);
       for (Message* m : rising) {
         m->rate += rise;
         for (const LinkId l : m->route.over()) left[l.value] -= rise;
       }
       std::erase_if(rising, [&](const Message* m) {
+        if (m->rate >= most[m] * (1 - 1e-12)) return true;
         const auto over = m->route.over();
         return std::any_of(over.begin(), over.end(), [&](LinkId l) {
           return left[l.value] <= 1e-12 * w_.network.capacity(l);

@@ -27,13 +27,10 @@ struct Workload {
   bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
   std::uint32_t concurrency = 1;  // kernels side by side at full speed on one device
   bool turns = false;             // those beyond wait for their turn
-  std::uint32_t copy_cores = 0;   // of those, what a message takes at both its ends
-  // What is left of `concurrency` beside so many messages: they come first, but do not take all.
-  double for_kernels(std::uint32_t messages) const {
-    const double taken = static_cast<double>(copy_cores) * messages;
-    return std::max(concurrency - taken, concurrency / (1 + taken));
-  }
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
+  // Of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
+  std::uint32_t copy_cores = 0;
+  std::int64_t latency[kDistances] = {};  // where they do: of the start-up, what is no copying, ps
 
   // In place of the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.
   std::vector<std::int64_t, PageAllocator<std::int64_t>> amounts;
