@@ -10,8 +10,21 @@ TEST(Samples, TheSecondFastestUndisturbedTimeCounts) {
   for (const double time : {5.0, 3.0, 4.0}) s.add(time, true);
   s.add(1, false);
   s.add(2, false);
-  EXPECT_TRUE(s.settled());
   EXPECT_EQ(s.typical(), 4);
+}
+
+TEST(Samples, AreSettledWhenTheTwoFastestUndisturbedOnesAreAlike) {
+  Samples s;
+  s.add(5, true);
+  EXPECT_FALSE(s.settled());
+  s.add(4, true);
+  EXPECT_FALSE(s.settled());
+  s.add(4.05, false);
+  EXPECT_FALSE(s.settled());
+  s.add(4.05, true);
+  EXPECT_TRUE(s.settled());
+  s.add(3, true);
+  EXPECT_FALSE(s.settled());
 }
 
 TEST(Samples, DisturbedTimesCountWhereNothingIsBetter) {

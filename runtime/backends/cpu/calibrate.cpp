@@ -61,7 +61,7 @@ struct Timed {
   Samples seconds;
 };
 
-constexpr int kRounds = 5, kMostRounds = 15;
+constexpr int kRounds = 5, kMostRounds = 25;
 
 // The same for what is measured by itself.
 template <class Measure>
