@@ -23,6 +23,7 @@ void BackendFlags::check(const std::string& transport) const {
   if ((transport == "tcp" || transport == "mpi") && name == "cuda")
     fail("--transport {} moves tensors of CPUs; between GPUs of several processes it is nccl",
          transport);
+  if (name == "cpu") cpu_instructions(Dtype::Fp32);
 }
 
 RunBackend::RunBackend(const BackendFlags& flags, const JoinFlags& join, const Launch& launch,

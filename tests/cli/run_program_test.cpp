@@ -64,6 +64,14 @@ TEST_F(RunProgram, WritesWhatItMeasuredBesideThePrediction) {
     EXPECT_THAT(json.out, HasSubstr(key));
 }
 
+TEST_F(RunProgram, RefusesInstructionsThatThereAreNotInOneLine) {
+  ::setenv("RINGSCHED_CPU", "avx1024", 1);
+  const std::string why = "RINGSCHED_CPU is 'avx1024', not one of portable, avx2, ";
+  expect_refused("run -w 2", why);
+  expect_refused("calibrate -o p.toml", why);
+  ::unsetenv("RINGSCHED_CPU");
+}
+
 TEST_F(RunProgram, TakesPlansFromFiles) {
   ASSERT_EQ(run("plan -w 3 -t 99 --heads 2 --head-dim 8 --overlap none -o p.json").code, 0);
   const Outcome o = run("run p.json --check --repeat 1");

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "backends/cpu/cpu_device.hpp"
 #include "combine.hpp"
 #include "ringsched/runtime/tensor_form.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "transports/local.hpp"
 #include "visible.hpp"
 
@@ -73,7 +75,11 @@ void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTe
 std::string cpu_instructions(Dtype dtype) {
   Problem p;
   p.dtype = dtype;
-  return std::string(cpu::attention_isa(cpu_shape(p).element));
+  try {
+    return std::string(cpu::attention_isa(cpu_shape(p).element));
+  } catch (const std::invalid_argument& wrong) {  // what the environment asks for
+    throw Error(wrong.what());
+  }
 }
 
 }  // namespace ringsched
