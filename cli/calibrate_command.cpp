@@ -54,8 +54,8 @@ void summary(const CpuFigures& f) {
   fmt::print("{}", table(rows));
   if (f.disturbed > 0)
     fmt::print(
-        "{} never came out alike twice, so something else is at work on this machine or its host:\n"
-        "runs in a quieter hour will be faster than predicted from them\n",
+        "{} did not settle: something else is at work on this machine or its host, and runs\n"
+        "in a quieter hour will be faster than predicted from them\n",
         how_many_disturbed(f));
 }
 

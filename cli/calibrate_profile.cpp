@@ -77,9 +77,9 @@ std::string figure(double x) { return fmt::format("{:.4g}", x); }
 
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
   const std::string source =
-      measured_on(f.disturbed == 0 ? "all cores at work"
-                                   : fmt::format("all cores at work; {} never came out alike twice",
-                                                 how_many_disturbed(f)));
+      measured_on(f.disturbed == 0
+                      ? "all cores at work"
+                      : fmt::format("all cores at work; {} did not settle", how_many_disturbed(f)));
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"

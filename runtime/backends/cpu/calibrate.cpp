@@ -61,7 +61,8 @@ struct Timed {
   Samples seconds;
 };
 
-constexpr int kRounds = 5, kMostRounds = 25;
+constexpr int kRounds = 5, kMostRounds = 11;
+constexpr double kLeast = 8;  // seconds: what a neighbour does may last for some of them
 
 // The same for what is measured by itself.
 template <class Measure>
@@ -201,13 +202,16 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
   tasks.push_back(timed("preparing", plan, TaskKind::Prepare, TensorKind::PreparedGradient));
 
   TaskTimer timer(out.cores);
+  const Clock::time_point began = Clock::now();
   double done = 0;
-  for (int round = 0; round < kMostRounds; ++round)
+  for (int round = 0; round < kMostRounds; ++round) {
+    const bool enough = round >= kRounds && seconds_since(began) > kLeast;
     for (Timed& t : tasks) {
-      if (round >= kRounds && t.seconds.settled()) continue;
+      if (enough && t.seconds.settled()) continue;
       progress(t.what, std::min(0.99, done++ / static_cast<double>(kRounds * tasks.size())));
       t.seconds.take([&] { return timer.mean_seconds(t.plan, t.task); });
     }
+  }
   out.points = tasks.size();
   out.disturbed = static_cast<std::size_t>(std::count_if(
       tasks.begin(), tasks.end(), [](const Timed& t) { return !t.seconds.settled(); }));

@@ -1,7 +1,6 @@
-// Times of one thing. The second fastest counts, since what else the machine or its host does for a
-// while only adds to some of them; and those during which others on the host took processor time
-// count only where there is nothing better. It is settled when the two fastest are alike: what
-// disturbs does not do so by the same amount twice.
+// Times of one thing, of which the middle one counts: what it takes here, with whatever else this
+// machine and its host do. Those during which others on the host took processor time count only
+// where there is nothing better. It is settled when the middle half of them is alike.
 #pragma once
 
 #include <algorithm>
@@ -23,19 +22,22 @@ class Samples {
   void add(double time, bool undisturbed) { (undisturbed ? good_ : others_).push_back(time); }
 
   bool settled() const {
-    return good_.size() >= 2 && typical() <= kAlike * *std::min_element(good_.begin(), good_.end());
+    std::vector<double> times = good_;
+    if (times.size() < kFew) return false;
+    std::sort(times.begin(), times.end());
+    return times[3 * times.size() / 4] <= kAlike * times[times.size() / 4];
   }
   double typical() const {
     std::vector<double> times = good_;
-    if (times.size() < 2) times.insert(times.end(), others_.begin(), others_.end());
-    const auto second = times.begin() + (times.size() > 1);
-    std::nth_element(times.begin(), second, times.end());
-    return *second;
+    if (times.size() < kFew) times.insert(times.end(), others_.begin(), others_.end());
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
   }
 
-  static constexpr double kAlike = 1.03;
-
  private:
+  static constexpr std::size_t kFew = 3;
+  static constexpr double kAlike = 1.05;
+
   std::vector<double> good_, others_;
 };
 

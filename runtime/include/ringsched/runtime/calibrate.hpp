@@ -33,7 +33,7 @@ struct CpuFigures {
   double latency_us = 0;     // of an empty message
   std::vector<MeasuredMessage> messages;
   std::vector<MeasuredKernel> kernels;
-  // Of so many tasks that were timed, these never came out alike twice: something else was at work.
+  // Of so many tasks that were timed, these did not settle: something else was at work.
   std::size_t points = 0, disturbed = 0;
 };
 
