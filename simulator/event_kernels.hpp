@@ -86,7 +86,7 @@ inline void EventRun::set_speeds(std::uint32_t device) {
   const std::uint32_t per_device = network_of().workers_per_device();
   const std::uint32_t last = std::min((device + 1) * per_device, plan_.problem.workers);
   for (std::uint32_t w = device * per_device; w < last; ++w) set_speed(w);
-  network_.share_cores(device, core_share(devices_[device]));
+  if (workload_.copy_cores > 0) network_.share_cores(device, core_share(devices_[device]));
 }
 
 // A message begins to move, or has ended, which a processor copies at each of its ends.
