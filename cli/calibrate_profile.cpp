@@ -76,21 +76,19 @@ std::string how_many_disturbed(const CpuFigures& f) {
 std::string figure(double x) { return fmt::format("{:.4g}", x); }
 
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
-  const std::string source =
-      measured_on(f.disturbed == 0
-                      ? "all cores at work"
-                      : fmt::format("all cores at work; {} did not settle", how_many_disturbed(f)));
+  const std::string source = measured_on("all cores at work");
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"
-      "summary = \"{} of {}, {}; workers are threads{}\"\n\n"
+      "summary = \"{} of {}, {}; workers are threads{}{}\"\n\n"
       "[devices]\nnodes = {}\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = true\n"
       "source = \"the cores that the system gives\"\n\n"
       "[memory]\ngb_per_s = {}\nsource = \"a merge on each core, {}\"\n\n"
       "[launch]\nus = {}\nsource = \"from task to task, {}\"\n\n",
       escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions,
-      links.processes > 1 ? fmt::format(" of {} processes", links.processes) : "", links.processes,
-      f.cores, figure(f.memory_gb_per_s), source, figure(f.task_us), source);
+      links.processes > 1 ? fmt::format(" of {} processes", links.processes) : "",
+      f.disturbed > 0 ? fmt::format("; {} did not settle", how_many_disturbed(f)) : "",
+      links.processes, f.cores, figure(f.memory_gb_per_s), source, figure(f.task_us), source);
   out += "[communication]\ncores = 1\nsource = \"the receiving thread copies\"\n\n";
   out += fmt::format(
       "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"

@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
+#include "ringsched/scheduler/accounting.hpp"
 #include "ringsched/scheduler/compare.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -26,22 +27,39 @@ std::string ratio(double r) { return std::isfinite(r) ? fmt::format("{:.3f}", r)
 std::string json_ratio(double r) { return std::isfinite(r) ? fmt::format("{}", r) : "null"; }
 
 std::string headline(const char* which, const Timeline& t) {
-  return fmt::format("{:<7} {} {} on {}, {} workers, {}\n", which, to_text(t.source), t.schedule,
-                     t.machine, t.problem.workers, duration(t.makespan()));
+  return fmt::format("{:<7} {} {} on {}{}{}, {} workers, {}\n", which, to_text(t.source),
+                     t.schedule, t.machine, t.conditions.empty() ? "" : " with ", t.conditions,
+                     t.problem.workers, duration(t.makespan()));
 }
 
 std::string parts_table(const char* what, const std::vector<ComparedPart>& parts) {
   std::vector<std::vector<std::string>> rows = {{what, "first", "second", "ratio", "difference"}};
-  for (const ComparedPart& p : parts)
+  for (const ComparedPart& p : parts) {
+    if (p.time[0].value == 0 && p.time[1].value == 0) continue;
     rows.push_back({p.name, duration(p.time[0]), duration(p.time[1]), ratio(p.ratio()),
                     signed_duration(p.time[1] - p.time[0])});
+  }
   return table(rows);
+}
+
+// What workers do while they do not compute, summed up like the kinds of task.
+std::vector<ComparedPart> idle_parts(const Timeline (&t)[2]) {
+  ComparedPart waiting{"waiting", {}, {}}, out{"out of work", {}, {}};
+  for (const int i : {0, 1})
+    for (const WorkerTimes& w : run_times(t[i]).workers) {
+      waiting.time[i] = capped_sum(waiting.time[i], w.waiting);
+      out.time[i] = capped_sum(out.time[i], w.out_of_work);
+    }
+  return {waiting, out};
 }
 
 void print_text(const Timeline (&t)[2], const Comparison& c) {
   fmt::print("{}{}{:<7} {:.3f} ({:+.1f} %)\n\n", headline("first", t[0]), headline("second", t[1]),
              "ratio", 1 + c.error(), 100 * c.error());
-  fmt::print("{}\n{}", parts_table("time in", c.classes), parts_table("worker", c.workers));
+  std::vector<ComparedPart> parts = c.classes;
+  for (const ComparedPart& p : idle_parts(t)) parts.push_back(p);
+  fmt::print("{}\n{}", parts_table("time of all workers in", parts),
+             parts_table("computing of worker", c.workers));
   if (!c.same_plan) {
     fmt::print("\n(two different plans: their tasks are not compared one by one)\n");
     return;
@@ -49,8 +67,11 @@ void print_text(const Timeline (&t)[2], const Comparison& c) {
   fmt::print("\n{}\n", c.worst.empty() ? "no task differs" : "tasks that differ most");
   for (const ComparedTask& w : c.worst) {
     const TimelineTask& x = t[0].tasks[w.task];
-    fmt::print("  task {:<6} {:<8} worker {:<3} step {:<3}  {} and {}\n", w.task, to_text(x.kind),
-               x.worker, x.step, duration(w.took[0]), duration(w.took[1]));
+    const std::string what = is_transfer(x.kind) ? fmt::format("{} {} from {}", to_text(x.kind),
+                                                               to_text(x.makes), x.other)
+                                                 : std::string(to_text(x.kind));
+    fmt::print("  task {:<6} worker {:<3} step {:<3} {:<24}  {} and {}\n", w.task, x.worker, x.step,
+               what, duration(w.took[0]), duration(w.took[1]));
   }
 }
 

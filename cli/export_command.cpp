@@ -5,10 +5,10 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
+#include "pictures.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/file.hpp"
 #include "ringsched/simulator/export.hpp"
 
 namespace ringsched {
@@ -21,20 +21,33 @@ struct ExportCommand {
   std::string plan_file, format = "goal", output = "-";
 };
 
+// All or none: one trace alone replays nothing.
+void write_traces(const std::vector<std::string>& traces, const std::vector<std::string>& names) {
+  std::size_t written = 0;
+  try {
+    for (; written < traces.size(); ++written) write_text(traces[written], names[written]);
+  } catch (...) {
+    while (written-- > 0) std::remove(names[written].c_str());
+    throw;
+  }
+}
+
 void write(const std::string& path, const std::string& bytes) {
   if (path == "-") {
     if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size())
       throw std::runtime_error("cannot write to standard output");
     return;
   }
-  NewFile file(path);
-  file.append(bytes);
-  file.finish();
+  write_text(bytes, path);
 }
 
 void run(const ExportCommand& c) {
   const Machine machine = c.machine.machine();
   const double diagonal = c.machine.diagonal();
+  const std::string inputs[] = {c.plan_file, c.machine.file()};
+  if (c.format == "chakra" && c.output == "-")
+    fail("--format chakra makes one file for each worker: give their beginning with -o PREFIX");
+  if (c.output != "-" && c.format != "chakra") check_output(c.output, "--output", inputs);
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const Workload workload = price(proved.plan, machine, diagonal);
@@ -46,11 +59,13 @@ void run(const ExportCommand& c) {
   } else if (c.format == "workload") {
     write(c.output, workload_text(workload));
   } else {
-    if (c.output == "-")
-      fail("--format chakra makes one file for each worker: give their beginning with -o PREFIX");
+    std::vector<std::string> names;
+    for (std::uint32_t w = 0; w < proved.plan.problem.workers; ++w) {
+      names.push_back(fmt::format("{}.{}.et", c.output, w));
+      check_output(names.back(), "--output", inputs);
+    }
     const std::vector<std::string> traces = chakra(workload);
-    for (std::size_t i = 0; i < traces.size(); ++i)
-      write(fmt::format("{}.{}.et", c.output, i), traces[i]);
+    write_traces(traces, names);
     fmt::print("{}.0.et to {}.{}.et\n", c.output, c.output, traces.size() - 1);
   }
 }

@@ -55,8 +55,9 @@ std::unique_ptr<World> mpi_world(const Launch& launch) {
   const auto alone = [&] {
     fail(
         "{} {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
-        "srun --mpi=pmix, or leave --transport mpi out",
-        says(launch), launch.size, launch.size);
+        "srun --mpi=pmix, or use --transport tcp{}",
+        says(launch), launch.size, launch.size,
+        by_flags(launch) ? "" : fmt::format(" (if there are no others, unset {})", launch.found));
   };
   if (launch.size > 1 && !mpi_can_connect()) alone();
   std::unique_ptr<World> world = mpi_world();
@@ -66,7 +67,6 @@ std::unique_ptr<World> mpi_world(const Launch& launch) {
 
 std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds patience,
                                  Control& control) {
-  if (launch.size == 1) return make_local_world();
   if (launch.master.empty())
     fail(
         "{} {} processes and {} not say where they meet; give --master HOST:PORT of process 0, or "
@@ -161,15 +161,23 @@ std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
            launch.size, mpi_can_connect() ? "mpi" : "tcp");
     return make_local_world();
   }
-  if (name == "mpi") return mpi_world(launch);
-  if (name == "tcp") {
-    if (launch.launcher.empty())
+  if (launch.launcher.empty()) {
+    if (name == "mpi")
+      fail(
+          "--transport mpi is for several processes, and this one is alone; start them with "
+          "mpirun -n N");
+    if (name == "tcp")
       fail(
           "--transport tcp is for several processes, and this one is alone; start them with "
           "torchrun, or with --rank, --ranks and --master");
-    return tcp_world(launch, patience, control);
+    if (!flags.launch.master.empty())
+      fail(
+          "--master is where several processes meet, and this one is alone; add --rank and "
+          "--ranks, or start them with torchrun or srun");
   }
   if (launch.size == 1) return make_local_world();
+  if (name == "mpi") return mpi_world(launch);
+  if (name == "tcp") return tcp_world(launch, patience, control);
   const bool launched_by_mpi = launch.launcher == "mpirun" || launch.launcher == "srun";
   return launched_by_mpi && mpi_can_connect() ? mpi_world(launch)
                                               : tcp_world(launch, patience, control);

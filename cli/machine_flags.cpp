@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
@@ -46,10 +47,10 @@ void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
                          : "predict for this machine, too: see ringsched\nmachines; or a profile "
                            "of your own, FILE.toml")
       ->type_name("NAME");
-  add_figures_to(command);
+  add_figures_to(command, *usual != 0);
 }
 
-void MachineFlags::add_figures_to(CLI::App& command) {
+void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   command
       .add_option("--kernels", library_,
                   "whose attention kernels, where the machine has\nfigures of several")
@@ -59,6 +60,7 @@ void MachineFlags::add_figures_to(CLI::App& command) {
           "--software", software_,
           "what is done around the kernels: fused,\nring-flash-attention (as the machine says)")
       ->type_name("NAME");
+  if (!ideal) return;
   command
       .add_option("--diagonal", diagonal_,
                   "on the machine ideal: cost of a block on the\ndiagonal, e.g. 1/2 or 0.6 (1/2)")
@@ -78,7 +80,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
        "so many workers, taken by the seed, compute\nso many times as long, e.g. 10%:1.5");
   command
-      .add_option("--slow-worker", slow_, "this worker computes so many times as long, e.g. 3:2")
+      .add_option("--slow-worker", slow_,
+                  "this worker computes so many times as long: 3:2;\nmay be repeated for others")
       ->type_name("WORKER:FACTOR");
   flag("--seed", seed_, "N", "of noise and stragglers (1)");
 }
@@ -105,6 +108,8 @@ Machine MachineFlags::machine(const std::string& name) const {
   return m;
 }
 
+std::string MachineFlags::file() const { return is_machine_file(name_) ? name_ : ""; }
+
 std::string MachineFlags::figures() const {
   std::string out;
   for (const auto& [name, value] :
@@ -113,12 +118,20 @@ std::string MachineFlags::figures() const {
   return out;
 }
 
+std::string MachineFlags::figures(const Machine& m) const {
+  const std::string given = figures();
+  if (!library_.empty() || kernel_libraries(m).size() < 2) return given;
+  return fmt::format("kernels {}{}{}", m.library, given.empty() ? "" : "; ", given);
+}
+
 double MachineFlags::diagonal() const {
   if (diagonal_.empty()) return 0.5;
   const std::size_t slash = diagonal_.find('/');
   if (slash == std::string::npos) return number(diagonal_, "--diagonal", 0, 1);
-  const double above = number(std::string_view(diagonal_).substr(0, slash), "--diagonal", 0, 1e9);
-  const double below = number(std::string_view(diagonal_).substr(slash + 1), "--diagonal", 1, 1e9);
+  const double above =
+      number(std::string_view(diagonal_).substr(0, slash), "--diagonal (before the /)", 0, 1e9);
+  const double below =
+      number(std::string_view(diagonal_).substr(slash + 1), "--diagonal (behind the /)", 1, 1e9);
   if (above > below) fail("--diagonal is {}, allowed is a number of 0 to 1", diagonal_);
   return above / below;
 }
@@ -158,13 +171,15 @@ Conditions MachineFlags::conditions(std::uint32_t workers) const {
     if (w != static_cast<std::uint32_t>(w))
       fail("--slow-worker is '{}', expected a whole number of a worker", slow);
     c.slow_worker.resize(workers, 1);
-    c.slow_worker[static_cast<std::size_t>(w)] *=
-        number(factor, "--slow-worker (factor)", 0.001, 1e6);
+    double& so_far = c.slow_worker[static_cast<std::size_t>(w)];
+    if (so_far != 1) fail("--slow-worker names worker {} twice", worker);
+    so_far = number(factor, "--slow-worker (factor)", 0.001, 1e6);
   }
   std::uint64_t seed = 0;
   const auto [end, error] = std::from_chars(seed_.data(), seed_.data() + seed_.size(), seed);
   if (error != std::errc() || end != seed_.data() + seed_.size())
-    fail("--seed is '{}', expected a whole number", seed_);
+    fail("--seed is '{}', expected a whole number of 0 to {}", seed_,
+         std::numeric_limits<std::uint64_t>::max());
   c.seed = seed;
   return c;
 }

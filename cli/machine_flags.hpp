@@ -18,16 +18,19 @@ class MachineFlags {
   // Without a usual one a machine must be asked for.
   void add_machine_to(CLI::App& command, const char* usual = "ideal");
   bool given() const { return !name_.empty(); }
-  void add_figures_to(CLI::App& command);  // all of those but --machine itself
+  // All of those but --machine itself; `ideal`: that machine can be asked for.
+  void add_figures_to(CLI::App& command, bool ideal = true);
   void add_conditions_to(CLI::App& command);
 
   // Throw Error where a value makes no sense.
   Machine machine() const { return machine(name_); }
   Machine machine(const std::string& name) const;
   double diagonal() const;
-  std::string figures() const;  // what was given of them, for people
+  std::string figures() const;                // what was given of them, for people
+  std::string figures(const Machine&) const;  // and what is usual where there are several
   Conditions conditions(std::uint32_t workers) const;
   const std::string& name() const { return name_; }
+  std::string file() const;  // where it is a profile of one's own
 
  private:
   std::string name_ = "ideal", library_, software_, diagonal_;

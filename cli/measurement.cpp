@@ -26,9 +26,12 @@ std::string check_table(const std::vector<CheckedResults>& checked) {
   std::vector<std::vector<std::string>> rows = {
       {"check", "rows", "largest error", "relative", "of its bound", ""}};
   for (const CheckedResults& c : checked)
-    rows.push_back({c.name, grouped(c.rows), fmt::format("{:.2g}", c.largest_error),
-                    fmt::format("{:.1g}", c.relative_error()), fmt::format("{:.2g}", c.of_bound),
-                    c.holds() ? "good" : "WRONG, worst at " + c.worst});
+    rows.push_back(
+        {c.name,
+         c.rows < c.there ? fmt::format("{} of {}, at random", grouped(c.rows), grouped(c.there))
+                          : fmt::format("all {}", grouped(c.rows)),
+         fmt::format("{:.2g}", c.largest_error), fmt::format("{:.1g}", c.relative_error()),
+         fmt::format("{:.2g}", c.of_bound), c.holds() ? "good" : "WRONG, worst at " + c.worst});
   return table(rows);
 }
 
@@ -76,6 +79,11 @@ std::string measurement_text(const Measurement& m) {
     out += fmt::format("(the {} one of {} runs, which took {} to {})\n",
                        m.fastest ? "fastest" : "middle", m.makespans.size(), duration(*least),
                        duration(*most));
+  }
+  if (beside) {
+    const Machine& machine = m.prediction->setup.machine;
+    out += fmt::format("(predicted for {}: {}{})\n", machine.name, machine.summary,
+                       m.prediction->figures.empty() ? "" : "; with " + m.prediction->figures);
   }
   if (m.clock_error.count() > 0)
     out += fmt::format(
@@ -142,9 +150,10 @@ std::string measurement_json(const Measurement& m) {
   std::string checked;
   for (const CheckedResults& c : m.checked)
     checked += fmt::format(
-        "{}\n    {{\"name\": \"{}\", \"rows\": {}, \"largest_error\": {}, \"relative_error\": {}, "
+        "{}\n    {{\"name\": \"{}\", \"rows\": {}, \"rows_in_all\": {}, \"largest_error\": {}, "
+        "\"relative_error\": {}, "
         "\"of_bound\": {}, \"holds\": {}}}",
-        checked.empty() ? "" : ",", c.name, c.rows, number(c.largest_error),
+        checked.empty() ? "" : ",", c.name, c.rows, c.there, number(c.largest_error),
         number(c.relative_error()), number(c.of_bound), c.holds());
   if (!checked.empty()) field("check", "[" + checked + "\n  ]");
   return out + "  \"by_worker\": " + workers_json(t) + "\n}\n";

@@ -68,7 +68,7 @@ Picoseconds makespan_of(const ProvedPlan& proved, const Setup& setup, double dia
   return simulate(price(proved.plan, setup.machine, diagonal), setup.conditions).makespan;
 }
 
-Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal) {
+Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal, std::string figures) {
   Workload workload = price(proved.plan, setup.machine, diagonal);
   Simulation run = timed(workload, setup.conditions);
   Report r = report(workload, run, setup.conditions);
@@ -79,8 +79,15 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal) {
                                            {Overlap::Prefetch, 0});
     ring = simulate(price(other, setup.machine, diagonal), setup.conditions).makespan;
   }
-  return {proved,         std::move(setup), diagonal, std::move(workload),
-          std::move(run), std::move(r),     alone,    ring};
+  return {proved,
+          std::move(setup),
+          diagonal,
+          std::move(figures),
+          std::move(workload),
+          std::move(run),
+          std::move(r),
+          alone,
+          ring};
 }
 
 std::vector<Answer> improvements(const Prediction& p) {

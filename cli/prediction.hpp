@@ -34,13 +34,14 @@ struct Prediction {
   const ProvedPlan& proved;
   Setup setup;
   double diagonal = 0.5;
+  std::string figures;  // which of the machine's, and the conditions, for people; may be empty
   Workload workload;
   Simulation run;
   Report report;
   Picoseconds one_device;
   std::optional<Picoseconds> ring;  // the same problem as `ring` does it; none: this is it
 };
-Prediction predict(const ProvedPlan&, Setup, double diagonal);
+Prediction predict(const ProvedPlan&, Setup, double diagonal, std::string figures);
 // Keeps to the fields above; `makespan_of` is what a changed setup would take.
 Picoseconds makespan_of(const ProvedPlan&, const Setup&, double diagonal);
 

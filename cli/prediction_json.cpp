@@ -52,6 +52,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   };
   text("schedule", p.proved.plan.schedule);
   text("machine", p.setup.machine.name);
+  text("conditions", p.figures);
   text("plan_hash", plan_hash(p.proved.plan));
   key("workers", fmt::format("{}", problem.workers));
   key("tokens", fmt::format("{}", problem.tokens.value));
@@ -78,7 +79,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                   us(r.path.contention), us(r.path.waiting), r.path_steps.size()));
   std::string list;
   if (path) {
-    const auto room = slack(p.workload, p.run);
+    const auto room = slack(p.workload, p.run, p.setup.conditions);
     for (const PathStep& step : r.path_steps) {
       const Task& t = p.proved.plan.tasks[step.task.value];
       list += fmt::format(

@@ -101,11 +101,15 @@ std::string bound_line(const Report& r) {
 std::string path_table(const Prediction& p) {
   std::vector<std::vector<std::string>> rows = {
       {"task", "kind", "worker", "step", "start", "took", "waited for"}};
+  bool sent = false;  // the step before was a send: of the same group as what was waited for
   for (const PathStep& s : p.report.path_steps) {
     const Task& t = p.proved.plan.tasks[s.task.value];
+    const bool group = sent && s.cause == Cause::Data && !is_transfer(t.kind);
+    sent = t.kind == TaskKind::Send;
     rows.push_back({fmt::format("{}", s.task.value), std::string(to_text(t.kind)),
                     fmt::format("{}", t.worker_index), fmt::format("{}", t.step), duration(s.start),
-                    duration(s.end - s.start), to_text(s.cause)});
+                    duration(s.end - s.start),
+                    group ? "data, whose group was complete" : to_text(s.cause)});
   }
   return table(rows);
 }
@@ -132,8 +136,9 @@ const char* to_text(Cause::Kind cause) {
 std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
                             const std::vector<Answer>& better, const Spread& spread, bool path) {
   const Report& r = p.report;
-  std::string out = fmt::format("{}\non {}: {}\n\n", headline(p.proved.plan), p.setup.machine.name,
-                                p.setup.machine.summary);
+  std::string out =
+      fmt::format("{}\non {}: {}\n{}\n", headline(p.proved.plan), p.setup.machine.name,
+                  p.setup.machine.summary, p.figures.empty() ? "" : "with " + p.figures + "\n");
   const auto line = [&](const char* what, const std::string& text) {
     out += fmt::format("{:<10} {}\n", what, text);
   };
@@ -169,8 +174,9 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (!better.empty() || !answers.empty()) out += "\n";
   if (!better.empty()) {
     std::string best;
-    for (const Answer& a : better) best += (best.empty() ? "" : ", ") + change_line(a, r.makespan);
-    line("faster by", best);
+    for (const Answer& a : better)  // another order of messages can make it slower
+      if (a.makespan <= r.makespan) best += (best.empty() ? "" : ", ") + change_line(a, r.makespan);
+    if (!best.empty()) line("faster by", best);
   }
   for (const Answer& a : answers)
     line("what if", fmt::format("{}: {}, {}", a.change, duration(a.makespan),

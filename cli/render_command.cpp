@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -53,6 +55,7 @@ struct Input {
     } else {
       text.resize(beginning);
       std::ifstream file(path, std::ios::binary);
+      if (!file) fail("cannot read {}: {}", path, std::strerror(errno));
       file.read(text.data(), static_cast<std::streamsize>(text.size()));
     }
     timeline =
@@ -85,7 +88,10 @@ std::uint32_t worker_of(const RenderCommand& c) {
 
 void write_kineto(const Timeline& t, const std::string& folder) {
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+  const std::filesystem::path parent = std::filesystem::absolute(folder).parent_path();
+  if (!std::filesystem::is_directory(parent, failed))
+    fail("cannot write {}: there is no folder {}", folder, parent.string());
+  std::filesystem::create_directory(folder, failed);
   if (failed) fail("cannot write {}: {}", folder, failed.message());
   const std::string other = fmt::format("{}/rank-{}.json", folder, t.problem.workers);
   if (std::filesystem::exists(other, failed))

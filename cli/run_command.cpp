@@ -97,7 +97,7 @@ Asked asked(const RunCommand& c) {
   a.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
   c.join.check(c.backend.name == "cuda");
   c.backend.check(c.join.transport);
-  a.kinds = c.outputs.check({c.plan_file});
+  a.kinds = c.outputs.check({c.plan_file, c.machine.file()});
   if (!c.machine.given() && !c.machine.figures().empty())
     fail("{}: that describes a machine to predict for; add --machine", c.machine.figures());
   if (a.rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
@@ -235,9 +235,12 @@ void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& lau
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const std::uint32_t workers = proved.plan.problem.workers;
   std::unique_ptr<Prediction> prediction;
-  if (c.machine.given())
-    prediction = std::make_unique<Prediction>(predict(
-        proved, {c.machine.machine(), c.machine.conditions(workers)}, c.machine.diagonal()));
+  if (c.machine.given()) {
+    const Machine machine = c.machine.machine();
+    prediction =
+        std::make_unique<Prediction>(predict(proved, {machine, c.machine.conditions(workers)},
+                                             c.machine.diagonal(), c.machine.figures(machine)));
+  }
   watchdog.waits("waiting for the plans of the other processes");
   std::string wrong = disagreement(world, facts_of(c, a, proved.plan, world));
   if (wrong.empty() && world.size() > workers)

@@ -81,7 +81,7 @@ std::vector<CheckedResults> checked(World& world, Watchdog& watchdog, const Plan
   if (world.size() == 1) return own;
   std::string text;
   for (const CheckedResults& c : own)
-    text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", c.name, c.rows, c.largest_error,
+    text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", c.name, c.rows, c.there, c.largest_error,
                         c.largest_value, c.of_bound, c.worst);
   std::vector<CheckedResults> out;
   watchdog.waits(others);
@@ -99,10 +99,11 @@ std::vector<CheckedResults> checked(World& world, Watchdog& watchdog, const Plan
       }
       CheckedResults c{cells[0],
                        std::stoll(cells[1]),
-                       std::strtod(cells[2].c_str(), nullptr),
+                       std::stoll(cells[2]),
                        std::strtod(cells[3].c_str(), nullptr),
                        std::strtod(cells[4].c_str(), nullptr),
-                       cells[5]};
+                       std::strtod(cells[5].c_str(), nullptr),
+                       cells[6]};
       if (i == out.size())
         out.push_back(c);
       else

@@ -32,7 +32,7 @@ struct SimulateCommand {
 };
 
 void run(const SimulateCommand& c) {
-  const OutputKinds kinds = c.outputs.check({c.plan_file});
+  const OutputKinds kinds = c.outputs.check({c.plan_file, c.machine.file()});
   const Machine machine = c.machine.machine();
   const double diagonal = c.machine.diagonal();
   const std::int64_t runs = parse_count(c.runs, "--runs");
@@ -44,7 +44,8 @@ void run(const SimulateCommand& c) {
   if (runs > 1 && conditions.noise <= 0 && conditions.straggler_share <= 0)
     fail("--runs {} without noise would give equal runs; add --noise or --stragglers", c.runs);
 
-  const Prediction p = predict(proved, {machine, conditions}, diagonal);
+  const Prediction p = predict(proved, {machine, conditions}, diagonal,
+                               described(conditions, c.machine.figures(machine)));
   std::vector<Answer> answers;
   for (const std::string& q : c.questions)
     answers.push_back({q, makespan_of(proved, changed(p.setup, q, workers), diagonal)});

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 
 #include "commands.hpp"
@@ -97,6 +98,11 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
               cells.push_back(std::move(cell));
             }
   }
+  std::set<std::string> asked;
+  for (const Cell& cell : cells)
+    if (!asked.insert(cell.row.key()).second)
+      fail("something is in a list twice: this asks again for {} ({}) of {} workers on {}",
+           cell.row.schedule, cell.row.overlap, cell.row.workers, cell.row.machine);
   return cells;
 }
 
@@ -178,7 +184,8 @@ class Journal {
   std::mutex guard_;
 };
 
-void run(const SweepCommand& c) {
+// 2 where there is nothing that it could rank.
+ExitCode run(const SweepCommand& c) {
   std::vector<Cell> cells = cells_of(c);
   const std::int64_t jobs = parse_count(c.jobs, "--jobs");
   if (jobs < 0 || jobs > 4096) fail("--jobs is {}, allowed are 0 (all cores) to 4096", c.jobs);
@@ -238,11 +245,12 @@ void run(const SweepCommand& c) {
       fmt::print("\n{} in {}, {} of them new\n",
                  counted(static_cast<std::int64_t>(rows.size()), "row"), c.output, open.size());
   }
+  return std::any_of(rows.begin(), rows.end(), [](const SweepRow& r) { return r.holds(); }) ? 0 : 2;
 }
 
 }  // namespace
 
-void add_sweep_command(CLI::App& program, ExitCode&) {
+void add_sweep_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand("sweep", "Rank the schedules for many problems");
   auto command = std::make_shared<SweepCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
@@ -263,7 +271,7 @@ void add_sweep_command(CLI::App& program, ExitCode&) {
   app->add_option("--format", command->format, "text (default), csv or json")
       ->check(CLI::IsMember({"text", "csv", "json"}))
       ->type_name("FORMAT");
-  app->callback([command] { run(*command); });
+  app->callback([command, &code] { code = run(*command); });
 }
 
 }  // namespace ringsched

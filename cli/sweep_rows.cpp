@@ -185,8 +185,8 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                        grouped(static_cast<std::int64_t>(number(first.tokens))), first.heads,
                        first.kv_heads, first.head_dim, first.dtype, first.mask, first.pass,
                        first.conditions.empty() ? "" : ", " + first.conditions);
-    std::vector<std::vector<std::string>> lines = {{"", "schedule", "overlap", "makespan",
-                                                    "to best", "one device", "idle", "hidden",
+    std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
+                                                    "to best", "one device", "idle", "overlap",
                                                     "memory"}};
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {

@@ -31,14 +31,20 @@ const float* matrix(const Plan& plan, const Result& r, std::size_t m, std::int64
   return reinterpret_cast<const float*>(r.data + form.at(m, row));
 }
 
-// All rows of a kind, or so many of them at random.
-std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, TensorKind kind,
-                          std::uint32_t heads, std::int64_t most, std::uint64_t seed) {
-  std::vector<Place> all;
+// Rows of a kind, each head's for itself.
+std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, TensorKind kind,
+                        std::uint32_t heads) {
   std::int64_t rows = 0;
   for (const Result& r : results)
     if (r.kind == kind) rows += plan.layout.rows(r.region).value;
-  const std::int64_t there = rows * heads;
+  return rows * heads;
+}
+
+// All of them, or so many at random.
+std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, TensorKind kind,
+                          std::uint32_t heads, std::int64_t most, std::uint64_t seed) {
+  std::vector<Place> all;
+  const std::int64_t there = count_rows(plan, results, kind, heads);
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> chosen;
   if (most >= there) {
@@ -69,7 +75,10 @@ std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, 
 
 class Tally {
  public:
-  explicit Tally(std::string name) { of_.name = std::move(name); }
+  Tally(std::string name, std::int64_t there) {
+    of_.name = std::move(name);
+    of_.there = there;
+  }
   void look(const Place& p, float found, double expected, double bound) {
     const bool same = std::isinf(expected) && static_cast<double>(found) == expected;
     const double error = same ? 0 : std::abs(static_cast<double>(found) - expected);
@@ -93,6 +102,7 @@ class Tally {
 
 void CheckedResults::add(const CheckedResults& other) {
   rows += other.rows;
+  there += other.there;
   largest_value = std::max(largest_value, other.largest_value);
   if (std::isnan(other.largest_error) || other.largest_error > largest_error)
     largest_error = other.largest_error;
@@ -146,7 +156,8 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
   Reference reference(p, inputs);
   std::vector<CheckedResults> out;
   if (p.pass != Pass::Backward) {
-    Tally outputs("output"), lses("log-sum-exp");
+    const std::int64_t there = count_rows(plan, results, TensorKind::Partial, p.heads);
+    Tally outputs("output", there), lses("log-sum-exp", there);
     for (const Place& at :
          places(plan, results, TensorKind::Partial, p.heads, most, options.seed)) {
       const ReferenceRow row = reference.output(at.token, at.head);
@@ -161,7 +172,9 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
     out.push_back(lses.take());
   }
   if (p.pass == Pass::Forward) return out;
-  Tally queries("query gradient"), keys("key gradient"), values("value gradient");
+  const std::int64_t there = count_rows(plan, results, TensorKind::KeyValueGradient, p.kv_heads);
+  Tally queries("query gradient", count_rows(plan, results, TensorKind::QueryGradient, p.heads)),
+      keys("key gradient", there), values("value gradient", there);
   for (const Place& at :
        places(plan, results, TensorKind::QueryGradient, p.heads, most, options.seed + 1)) {
     const ReferenceRow row = reference.query_gradient(at.token, at.head);

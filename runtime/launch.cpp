@@ -8,6 +8,7 @@
 #include "ringsched/runtime/world.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {
 
@@ -60,11 +61,11 @@ std::string master_of(const LaunchFlags& flags, const Launch& launch) {
 Launch checked(const char* launcher, const char* rank_name, const std::string& rank,
                const char* size_name, const std::string& size) {
   const auto r = number(rank), s = number(size);
-  if (!r || !s || *s == 0 || *r >= *s)
+  if (!r || !s || *s == 0 || *s > kMaxWorkers || *r >= *s)
     fail(
-        "{} is '{}' and {} is '{}'; processes are numbered from 0 on, and there are more than "
-        "the number of each",
-        rank_name, printable(rank), size_name, printable(size));
+        "{} is '{}' and {} is '{}'; there may be 1 to {} processes, and they are numbered from 0 "
+        "on",
+        rank_name, printable(rank), size_name, printable(size), kMaxWorkers);
   Launch l;
   l.launcher = launcher;
   l.found = fmt::format("{} and {}", rank_name, size_name);

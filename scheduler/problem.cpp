@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
@@ -58,6 +59,11 @@ std::int64_t parse_count(std::string_view text, std::string_view what) {
   std::int64_t n = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, n);
+  const auto too_large = [&] {
+    fail("{} is '{}', allowed are whole numbers up to {}", what, printable(text),
+         std::numeric_limits<std::int64_t>::max());
+  };
+  if (error == std::errc::result_out_of_range && text[0] != '-') too_large();
   if (error != std::errc{} || n < 0) wrong();
   std::int64_t unit = 1;
   if (stop != end) {
@@ -79,7 +85,7 @@ std::int64_t parse_count(std::string_view text, std::string_view what) {
     }
     if (stop + 1 != end) wrong();
   }
-  if (n > std::numeric_limits<std::int64_t>::max() / unit) wrong();
+  if (n > std::numeric_limits<std::int64_t>::max() / unit) too_large();
   return n * unit;
 }
 

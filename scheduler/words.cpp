@@ -43,6 +43,7 @@ std::string signed_duration(Picoseconds ps) {
 }
 
 std::string microseconds(Picoseconds ps) {
+  if (ps.value < 0) return "-" + microseconds({-ps.value});
   std::string text = fmt::format("{}.{:06}", ps.value / 1'000'000, ps.value % 1'000'000);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();

@@ -183,6 +183,9 @@ void check(const Machine& m) {
   needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
   const std::uint64_t devices = std::uint64_t{m.nodes} * m.devices_per_node;
   at_most("devices.nodes times devices.per_node", devices, kMaxWorkers);
+  if (m.comm_cores > m.concurrency)
+    fail("communication.cores: {} are too many; devices.concurrency is {}", m.comm_cores,
+         m.concurrency);
   needs(m.comm_sms == 0 || m.comm_sms < m.sms, "communication.sms must be fewer than devices.sms");
   if (m.devices_per_node > 1 || m.fabric.kind == Fabric::Memory) {
     needs(m.fabric.kind != Fabric::Free,
@@ -213,8 +216,12 @@ void check(const Machine& m) {
 
 Machine read_machine(std::string_view text, std::string_view name) { return read(text, name, 8); }
 
+bool is_machine_file(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.ends_with(".toml");
+}
+
 Machine find_machine(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".toml")) {
+  if (is_machine_file(name)) {
     constexpr std::uint64_t most = (1 << 20) - 1;
     return read_machine(read_whole(name, most), name);
   }

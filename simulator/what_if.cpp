@@ -1,5 +1,6 @@
 #include "ringsched/simulator/what_if.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -25,25 +26,22 @@ double above_zero(double value, std::string_view change) {
   return value;
 }
 
-void faster(LinkFigures& link, double by) {
-  link.gb_per_s *= by;
-  for (MessageRate& m : link.messages) m.gb_per_s *= by;
+// What a message of the table takes beyond its bytes over the link is start-up: it goes with the
+// latency, and not with the bandwidth.
+void scale(LinkFigures& link, double bandwidth, double latency) {
+  for (MessageRate& m : link.messages) {
+    const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
+    m.gb_per_s = m.bytes / (wire / bandwidth + latency * std::max(0.0, all - wire));
+  }
+  link.gb_per_s *= bandwidth;
+  link.latency_us *= latency;
 }
 
 void bandwidth(Machine& m, double by) {
-  faster(m.fabric.link, by);
-  faster(m.network.link, by);
+  scale(m.fabric.link, by, 1);
+  scale(m.network.link, by, 1);
   for (double* rate : {&m.fabric.core_gb_per_s, &m.fabric.uplink_gb_per_s, &m.fabric.host_gb_per_s})
     *rate *= by;
-}
-
-// Start-up that a table of message rates implies goes with the latency.
-void latency(LinkFigures& link, double by) {
-  link.latency_us *= by;
-  for (MessageRate& m : link.messages) {
-    const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
-    m.gb_per_s = m.bytes / (wire + by * (all - wire));
-  }
 }
 
 }  // namespace
@@ -76,8 +74,8 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     bandwidth(s.machine, above_zero(by, change));
   } else if (name == "latency") {
     needs_machine();
-    latency(s.machine.fabric.link, by);
-    latency(s.machine.network.link, by);
+    scale(s.machine.fabric.link, 1, by);
+    scale(s.machine.network.link, 1, by);
   } else if (name == "kernels") {
     needs_machine();
     for (KernelTable& k : s.machine.kernels)

@@ -168,7 +168,7 @@ class Refusals(Case):
             self.good(mpirun(1, PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json"), *more.split()))
 
     def test_the_mpi_transport_without_mpirun(self):
-        self.good([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json --transport mpi")])
+        self.refused([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --transport mpi")], "this one is alone", "mpirun -n N")
 
     def test_launchers_without_mpi(self):
         hint = "MPI knows of one; start them with mpirun -n 3, or with srun --mpi=pmix"

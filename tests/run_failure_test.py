@@ -215,8 +215,14 @@ class Failures(Case):
         job = self.job([*self.command(2, "--tokens", "6000", "--heads", "8", "--head-dim", "128"), "--check", "--check-rows",
                         "6000", "--deadline", "60"])
         process = self.local(job)
-        # The run is short and has threads; what computes on without them is the check.
-        job.until(lambda: process.threads() <= 2 and (process.seconds() or 0) > 1.5, "the check had begun")
+        # The run is short and has threads; what computes for long without them, and after them, is the check.
+        job.until(lambda: process.threads() > 2, "the run had begun")
+        alone = []
+
+        def for_long():
+            alone.append(process.threads() <= 2)
+            return len(alone) >= 50 and all(alone[-50:])
+        job.until(for_long, "the check had begun")
         process.kill(signal.SIGTERM)
         self.assertEqual(self.over(job, time.time(), 0), FAILED)
         self.assertIn("ended by signal 15, still checking its numbers", job.stderr())

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostChunks = 256;
 constexpr std::size_t kInARow = 3;
 constexpr double kEdge = 16, kBetween = 36, kBetweenRows = 66, kHead = 104, kAxis = 34;
-constexpr double kSide = 330, kLargestCell = 60;  // of one map; of one block
+constexpr double kSide = 448, kLargestCell = 60;  // at most, of a map and of a block
 
 struct Size {
   double width = 0, height = 0;
@@ -25,13 +25,13 @@ struct Size {
 
 class Map {
  public:
-  Map(const Plan& plan, double left, double top, std::vector<Shape>& out)
+  Map(const Plan& plan, double side, double left, double top, std::vector<Shape>& out)
       : plan_(plan), left_(left), top_(top), out_(out) {
     const std::size_t n = plan.layout.chunks.size();
     if (n > kMostChunks)
       fail("a block map of {} chunks: allowed are {}; a plan of fewer workers shows the same", n,
            kMostChunks);
-    cell_ = std::min(kLargestCell, kSide / static_cast<double>(n));
+    cell_ = side / static_cast<double>(n);
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
     std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -191,6 +191,9 @@ Picture block_map(std::span<const Plan* const> plans) {
   const bool differ = std::any_of(plans.begin(), plans.end(), [&](const Plan* plan) {
     return problem_line(plan->problem) != problem_line(plans[0]->problem);
   });
+  std::size_t chunks = 0;  // of the finest: maps side by side are of one size
+  for (const Plan* plan : plans) chunks = std::max(chunks, plan->layout.chunks.size());
+  const double side = std::min(kSide, kLargestCell * static_cast<double>(chunks));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = *plans[i];
     if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
@@ -199,7 +202,7 @@ Picture block_map(std::span<const Plan* const> plans) {
       top += tallest + kBetweenRows;
       tallest = 0;
     }
-    Map map(plan, left, top, p.shapes);
+    Map map(plan, side, left, top, p.shapes);
     const Size size = map.draw();
     const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule);
     const auto say = [&](double above, double font, Colour colour, const std::string& text) {

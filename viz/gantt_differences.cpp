@@ -13,7 +13,7 @@ namespace ringsched {
 double GanttChart::draw_differences(double y) {
   constexpr std::size_t kCalledOut = 5;
   const Comparison c =
-      compare(timeline(0), timeline(1), 4 * kCalledOut * (options_.worker ? workers_ : 1));
+      compare(timeline(0), timeline(1), kCalledOut * (options_.worker ? 4 * workers_ : 1));
   std::vector<std::string> lines;
   const auto line = [&](const std::string& what, Picoseconds a, Picoseconds b) {
     const std::string change =
@@ -25,7 +25,7 @@ double GanttChart::draw_differences(double y) {
   if (c.same_plan) {
     for (const ComparedTask& w : c.worst) {
       const TimelineTask& t = timeline(0).tasks[w.task];
-      if (t.kind == TaskKind::Send || !shows(t.worker)) continue;  // a receive says the same
+      if (!shows(t.worker)) continue;
       if (lines.size() == kCalledOut) break;
       if (!bands_) call_out(w.task, lines.size() + 1);
       line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1, short_name(t), t.worker,

@@ -224,21 +224,18 @@ void draw_path_arrows(const Run& run, const std::vector<Strip>& strips, const Ti
                       std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   if (t.details.empty()) return;
-  std::vector<std::uint32_t> receive_of(t.tasks.size(), ~0u);
-  for (std::uint32_t i = 0; i < t.tasks.size(); ++i)
-    if (t.tasks[i].kind == TaskKind::Receive && t.details[i].needs[0].valid())
-      receive_of[t.details[i].needs[0].value] = i;
   for (const CriticalStep& step : t.critical_path) {
-    const TimelineTask& x = t.tasks[step.task.value];
+    const std::uint32_t id = step.task.value;
+    const TimelineTask& x = t.tasks[id];
     if (!is_transfer(x.kind) || step.end <= step.start) continue;
-    const bool sends = x.kind == TaskKind::Send;
-    const std::uint32_t send = sends ? step.task.value : t.details[step.task.value].needs[0].value;
-    const std::uint32_t receive = sends ? receive_of[step.task.value] : step.task.value;
-    if (send >= t.tasks.size() || receive >= t.tasks.size()) continue;
-    const Strip &from = strips[t.tasks[send].worker], &to = strips[t.tasks[receive].worker];
+    // Where the group at its sender's was waited for, the path stays there.
+    const bool arrives = x.kind == TaskKind::Receive;
+    const std::uint32_t send = arrives ? t.details[id].needs[0].value : id;
+    if (send >= t.tasks.size()) continue;
+    const Strip &from = strips[t.tasks[send].worker], &to = strips[x.worker];
     if (from.lane <= 0) continue;
     out.emplace_back(Stroke{{{axis.x(step.start.value), middle_of(run, send, false, from)},
-                             {axis.x(step.end.value), middle_of(run, receive, true, to)}},
+                             {axis.x(step.end.value), middle_of(run, id, arrives, to)}},
                             ink::black,
                             1,
                             false,

@@ -149,6 +149,9 @@ class Drawing {
       return is_attend(task(id).kind) && timeline_.tasks[id].queries != task(id).worker_index;
     });
     if (helping) text += "\\ndouble border: for another worker";
+    const bool messages = std::any_of(edges_.begin(), edges_.end(),
+                                      [](const auto& e) { return e.second == Reason::Message; });
+    if (messages) text += "\\nthick: a message, in the colour of what it carries";
     const bool controls = std::any_of(edges_.begin(), edges_.end(),
                                       [](const auto& e) { return e.second == Reason::Control; });
     if (controls) text += "\\ndotted: a limit on how far communication runs ahead";

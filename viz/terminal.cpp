@@ -102,7 +102,7 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
     for (std::size_t i = c; i < end; ++i) {
       if (shows == kOutOfWork) text += "·";
       if (shows == kWaiting) text += "░";
-      if (shows == kOverhead) text += "▒";
+      if (shows == kOverhead) text += "▓";
       if (shows < 0) continue;
       const bool edge = i == c && c > 0 && row[c].begins && end - c > 1;
       text += edge ? "│" : std::string(1, kNames[static_cast<std::size_t>(shows)]);
@@ -123,11 +123,11 @@ std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work
     entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
   };
   entry("0", "attending the queries of worker 0");
-  if (overhead) entry("▒", "merging and the like");
+  if (overhead) entry("▓", "merging and other overhead");
   if (waits) entry("░", "waiting");
   if (out_of_work) entry("·", "out of work");
   if (moves) entry("▔", "receiving");
-  if (posted) entry("┄", "its sender is not ready");
+  if (posted) entry("┄", "posted, but nothing moves");
   std::string out;
   std::size_t used = 0;
   for (const auto& [text, width] : entries) {

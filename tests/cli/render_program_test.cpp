@@ -169,6 +169,9 @@ TEST_F(RenderProgram, NeverWritesOverWhatItReads) {
   expect_refused("render t.json -o ./t.json", "written over t.json");
   expect_refused("simulate p.json --timeline p.json", "written over p.json");
   expect_refused("simulate -w 3 --timeline u.json --trace u.json", "written over u.json");
+  expect_refused("render u.json", "cannot read u.json: No such file or directory");
+  expect_refused("render t.json u.json -o v.svg", "cannot read u.json: No such file or directory");
+  expect_refused("render t.json --kineto gone/k", "no folder ");
   expect_refused("simulate -w 3 --timeline u.json --gantt gone/u.svg", "no folder gone");
   expect_refused("render t.json --width 500 -o t.html", "--width is for charts");
   expect_refused("render t.json --scale 3 -o t.svg", "--scale is for a .png");

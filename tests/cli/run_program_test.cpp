@@ -1,5 +1,6 @@
 // Plans executed by the program: what it prints, and what it exits with. Processes and their deaths
 // are in tests/mpi_test.py and tests/run_failure_test.py.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +99,9 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --machine ideal", "--machine ideal counts blocks");
   expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000, allowed are 0 to ");
   expect_refused("run --transport pigeon", "allowed are local, tcp, mpi and nccl");
-  expect_refused("run --transport tcp", "this one is alone");
+  for (const char* alone : {"--transport tcp", "--transport mpi", "--master localhost:1"})
+    expect_refused(fmt::format("run {}", alone), "this one is alone");
+  expect_refused("run --rank 0 --ranks 99999999999", "there may be 1 to ");
   expect_refused("run --rank 1", "--rank and --ranks go together");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
   expect_refused("run --rank 1 --ranks 2", "do not say where they meet");

@@ -1,6 +1,7 @@
 // `ringsched simulate`, `machines`, `sweep`, `compare`, `export` and `validate` as a person meets
 // them.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -87,6 +88,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
   ASSERT_NE(mask, std::string::npos);
   write("wrong.json", plan.replace(mask, 11, "causal"));
   write("timeline.json", "{\"format\": \"else\"}");
+  std::filesystem::create_directory(folder_ / "full.1.et");
 
   struct {
     const char* arguments;
@@ -114,6 +116,11 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --sends fast", "--sends is 'fast', allowed are blocking and detached"},
       {"simulate --progress no", "--progress is 'no', allowed are background and polling"},
       {"simulate --slow-worker 8:2", "--slow-worker (worker) is '8', allowed"},
+      {"simulate --slow-worker 3:2 --slow-worker 3:4", "--slow-worker names worker 3 twice"},
+      {"simulate --seed 99999999999999999999", "a whole number of 0 to 18446744073709551615"},
+      {"simulate -w 99999999999999999999", "allowed are whole numbers up to 9223372036854775807"},
+      {"simulate -t 9000000000G", "allowed are whole numbers up to 9223372036854775807"},
+      {"simulate --diagonal 1/0", "--diagonal (behind the /) is '0', allowed"},
       {"simulate --what-if bandwidth=2x", "machine 'ideal' has none to change"},
       {"simulate -m dgx-a100 --what-if bandwith=2x", "there is no change 'bandwith'; did you mean"},
       {"simulate -m dgx-a100 --what-if kernels=0x", "the factor must be above 0"},
@@ -124,6 +131,12 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --timeline none/t.json", "cannot write none/t.json"},
       {"sweep -s ring,nope", "there is no schedule 'nope'"},
       {"sweep -w 4,,8", "there is nothing between two commas"},
+      {"sweep -w 4,8 -t 4096,4K", "this asks again for ring (prefetch) of 4 workers on ideal"},
+      {"simulate -m ./good.toml -w 4 --timeline good.toml", "would be written over ./good.toml"},
+      {"export -m ./good.toml -w 4 -o good.toml", "would be written over ./good.toml"},
+      {"export plan.json -o ./plan.json", "would be written over plan.json"},
+      {"export -w 2 -m dgx-a100 --format chakra -o full",
+       "cannot write full.1.et: it is a directory"},
       {"compare timeline.json timeline.json", "\"format\" must be \"ringsched-timeline\""},
       {"export --format chakra", "give their beginning with -o PREFIX"},
       {"machines none", "there is no machine 'none'"},
@@ -135,6 +148,42 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
     EXPECT_THAT(o.err, HasSubstr(c.says)) << c.arguments;
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
   }
+}
+
+TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
+  const std::string of = "simulate -m hgx-h100 -w 4 -t 4K --no-chart ";
+  EXPECT_THAT(run(of).out, HasSubstr("\nwith kernels cudnn\n"));
+  EXPECT_THAT(run(of + "--kernels fa2 --slow-worker 3:2").out,
+              HasSubstr("\nwith kernels fa2; worker 3 x2\n"));
+  EXPECT_THAT(run(of + "--noise 5% --format json").out,
+              HasSubstr("\"conditions\": \"kernels cudnn; noise 0.05 seed 1\","));
+}
+
+TEST_F(SimulateProgram, HasSlackThatIsNeverNegativeUnderAllConditions) {
+  write("turns.toml",
+        "name = \"t\"\nsummary = \"t\"\nbase = \"laptop\"\n[devices]\nworkers_each = 16\n"
+        "concurrency = 2\nturns = true\nsource = \"x\"\n");
+  for (const char* machine : {"dgx-a100", "turns.toml"})
+    for (const char* schedule : {"ring", "balanced", "balanced-split"})
+      for (const char* conditions : {"--sends detached", "--progress polling", "--noise 10%"}) {
+        const std::string flags = fmt::format("simulate -m {} -s {} -w 5 -t 1000 --pass both {}",
+                                              machine, schedule, conditions);
+        const std::string json = run(flags + " --path --format json").out;
+        const std::string key = "\"slack_us\": [";
+        std::size_t at = json.find(key);
+        ASSERT_NE(at, json.npos) << flags;
+        std::istringstream list(json.substr(at + key.size(), json.find(']', at) - at - key.size()));
+        std::size_t tasks = 0;
+        for (double slack; list >> slack; list.ignore(1, ','), ++tasks) EXPECT_GE(slack, 0);
+        EXPECT_TRUE(list.eof()) << flags;
+        EXPECT_EQ(static_cast<double>(tasks), value(json, "tasks")) << flags;
+      }
+}
+
+TEST_F(SimulateProgram, RanksNothingWhereNothingFits) {
+  const Outcome o = run("sweep -m dgx-a100 -w 16");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.out, HasSubstr("16 workers do not fit"));
 }
 
 TEST_F(SimulateProgram, GivesTheSameBytesEachTime) {

@@ -50,7 +50,7 @@ void run(const Machine& m) {
   for (const WorkerReport& worker : r.workers)
     expect(worker.attending + worker.overhead + worker.waiting + worker.out_of_work == r.makespan,
            "a worker does not add up");
-  for (const std::int64_t ps : slack(w, s)) expect(ps >= 0, "negative slack");
+  for (const std::int64_t ps : slack(w, s, {})) expect(ps >= 0, "negative slack");
   one_device(w, m);
 }
 

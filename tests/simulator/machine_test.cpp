@@ -217,6 +217,8 @@ const BadProfile kBad[] = {
      with("per_node = 2", "per_node = 2\nnodes = 9") +
          "[network]\nnics = 9999\ngb_per_s = 1\nsource = \"s\"\n",
      23, "network.nics times devices.nodes"},
+    {"more_cores_taken_than_there_are", kGood + "[communication]\ncores = 2\nsource = \"s\"\n", 22,
+     "communication.cores: 2 are too many; devices.concurrency is 1"},
     {"more_sms_taken_than_there_are", kGood + "[communication]\nsms = 4\nsource = \"s\"\n", 22,
      "communication.sms must be fewer"},
     {"message_faster_than_its_link", with("latency_us = 3", "messages = [[1000, 101]]"), 9,

@@ -181,6 +181,20 @@ TEST(Gantt, DrawsAnArrowForEachMessageOfTheCriticalPath) {
   EXPECT_EQ(arrows, messages);
 }
 
+// A group is complete as a whole, so a worker may wait for what it sends.
+TEST(Gantt, KeepsThePathWithTheWorkerThatGoesOn) {
+  std::size_t sends = 0, flat = 0;
+  for (const char* schedule : {"ring", "zigzag", "balanced"}) {
+    const Timeline t = run_of(schedule, 8, find_machine("dgx-a100"));
+    for (const CriticalStep& s : t.critical_path)
+      sends += t.tasks[s.task.value].kind == TaskKind::Send && s.end > s.start ? 1 : 0;
+    for (const Stroke& s : all<Stroke>(gantt(t)))
+      flat += s.arrow && s.points[0].y == s.points[1].y ? 1 : 0;
+  }
+  EXPECT_GT(sends, 0u);
+  EXPECT_EQ(flat, sends);
+}
+
 TEST(Gantt, CallsOutWhatDiffersMost) {
   const Timeline predicted = run_of("ring", 4, test_machine(Fabric::Switch, 4));
   Timeline measured = predicted;

@@ -102,7 +102,7 @@ TEST(TerminalGantt, HasAsManyCellsAsTheTimeTheyStandFor) {
       };
       EXPECT_NEAR(count("·"), share(times.workers[w].out_of_work), 2);
       EXPECT_NEAR(count("░"), share(times.workers[w].waiting), 40);
-      EXPECT_NEAR(static_cast<double>(row.size()) - count("·") - count("░") - count("▒"),
+      EXPECT_NEAR(static_cast<double>(row.size()) - count("·") - count("░") - count("▓"),
                   share(times.workers[w].attending), 40);
     }
     if (HasFailure()) return;

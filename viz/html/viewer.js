@@ -358,10 +358,10 @@ function drawPath(r) {
   if (!r.lane) return;
   for (const [i, start, end] of run.path) {
     if (!isTransfer(run.kind[i]) || end <= start || end < from || start > to) continue;
+    // Where the group at its sender's was waited for, the path stays there.
     const send = run.kind[i] === SEND ? i : (run.needs[i] || [])[0];
-    const receive = run.kind[i] === RECEIVE ? i : neededBy(run, i).find(k => run.kind[k] === RECEIVE);
-    if (send === undefined || receive === undefined) continue;
-    const a = place(send), b = place(receive);
+    if (send === undefined) continue;
+    const a = place(send), b = place(i);
     arrow(x(start), (a.y0 + a.y1) / 2, x(end), (b.y0 + b.y1) / 2, colours.line, 1);
   }
 }
@@ -415,7 +415,7 @@ function legend() {
   const moved = new Set(run.kind.map((k, i) => k === RECEIVE && run.took[i] ? cargo(run.makes[i]) : ''));
   for (const [kind, text] of [[1, 'keys and values on their way (in above, out below)'], [0, 'queries'], [2, 'results']])
     if (moved.has(cargo(kind))) items.push([`height:6px;vertical-align:2px;background:${cargo(kind)}`, text]);
-  if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'posted, other end not ready']);
+  if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'posted, but nothing moves']);
   if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
   $('legend').replaceChildren(...items.map(([css, text]) => {
     const span = document.createElement('span'), icon = document.createElement('i');

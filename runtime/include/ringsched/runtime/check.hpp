@@ -18,7 +18,8 @@ namespace ringsched {
 // Of one kind of results: outputs, their log-sum-exps, or gradients.
 struct CheckedResults {
   std::string name;
-  std::int64_t rows = 0;  // looked at, of one head
+  std::int64_t rows = 0;   // looked at, of one head
+  std::int64_t there = 0;  // that could be
   double largest_error = 0;
   double largest_value = 0;  // of the reference
   double of_bound = 0;       // the largest error in parts of its bound; at most 1 if all is well

@@ -27,8 +27,9 @@ struct Comparison {
   bool same_plan = false;             // then tasks are compared one by one
   std::vector<ComparedPart> classes;  // by kind of task; transfers by what they carry
   std::vector<ComparedPart> workers;  // time spent computing
-  std::vector<ComparedTask> worst;    // of the same plan, the largest disagreements first
-  double error() const;               // of the makespan: second over first, less 1
+  // Of the same plan, the largest disagreements first. A receive speaks for its send, too.
+  std::vector<ComparedTask> worst;
+  double error() const;  // of the makespan: second over first, less 1
 };
 
 // Throws Error where they have nothing to compare: another number of workers or tokens.

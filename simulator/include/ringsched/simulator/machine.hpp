@@ -131,8 +131,8 @@ struct MachineProfile {
 // The profiles that come with ringsched.
 std::vector<MachineProfile> machine_profiles();
 
-// A profile's name, or the path of a TOML file (one with a '/' or ending in ".toml"). Throws Error
-// naming the nearest.
+// A profile's name, or the path of a TOML file. Throws Error naming the nearest.
+bool is_machine_file(std::string_view name_or_path);  // it has a '/' or ends in ".toml"
 Machine find_machine(const std::string& name_or_path);
 
 // What libraries do around their kernels, by name, in place of what a machine's profile says.

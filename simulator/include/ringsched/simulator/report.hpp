@@ -54,6 +54,6 @@ Picoseconds one_device(const Workload&, const Machine&);
 
 // For each task, how much longer it could have taken without the run ending later, all else as it
 // was; of a transfer, its message. Exact where nothing is shared, otherwise never too much. ps.
-TaskColumn<std::int64_t> slack(const Workload&, const Simulation&, const Conditions& = {});
+TaskColumn<std::int64_t> slack(const Workload&, const Simulation&, const Conditions&);
 
 }  // namespace ringsched
