@@ -32,7 +32,7 @@ struct CalibrateCommand {
   JoinFlags join;
   std::string deadline = "600";
   std::string backend = "cpu", output, name, cores = "0", workers = "1", heads, kv_heads, most,
-              head_dims, dtypes, passes = "both";
+              head_dims, dtypes, passes = "both", take;
 };
 
 void summary(const CpuFigures& f) {
@@ -218,6 +218,10 @@ void run(const CalibrateCommand& c) {
     fail("--pass is '{}', allowed are forward and both", c.passes);
   if (cuda && c.passes != "both") fail("--pass is for --backend cpu");
   options.backward = c.passes == "both";
+  if (!c.take.empty() && c.take != "middle" && c.take != "fastest")
+    fail("--take is '{}', allowed are middle and fastest", c.take);
+  if (cuda && !c.take.empty()) fail("--take is for --backend cpu");
+  options.fastest = c.take == "fastest";
   if (!cuda && c.workers != "1") fail("--workers is for --backend cuda");
   if (!cuda && !(c.heads.empty() && c.kv_heads.empty()))
     fail("--heads and --kv-heads are for --backend cuda");
@@ -268,6 +272,10 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
                   "separated by commas (fp32,bf16,fp16; cuda:\nbf16,fp16)")
       ->type_name("LIST");
   app->add_option("--pass", command->passes, "cpu: forward, or both (both)")->type_name("NAME");
+  app->add_option("--take", command->take,
+                  "cpu: of the times of each thing: middle, or fastest,\nwhere the machine has "
+                  "others to serve (middle)")
+      ->type_name("NAME");
   app->add_option("--most-tokens", command->most, "of the largest tile (4K; cuda: 16K)")
       ->type_name("N");
   command->join.add_to(*app, false);

@@ -10,17 +10,17 @@ TEST(Samples, TheMiddleOneOfTheUndisturbedTimesCounts) {
   for (const double time : {5.0, 3.0, 4.0}) s.add(time, true);
   s.add(1, false);
   s.add(2, false);
-  EXPECT_EQ(s.typical(), 4);
+  EXPECT_EQ(s.counts(), 4);
 }
 
 TEST(Samples, DisturbedTimesCountWhereNothingIsBetter) {
   Samples s;
   s.add(7, false);
-  EXPECT_EQ(s.typical(), 7);
+  EXPECT_EQ(s.counts(), 7);
   s.add(5, true);
   s.add(6, false);
   EXPECT_FALSE(s.settled());
-  EXPECT_EQ(s.typical(), 6);
+  EXPECT_EQ(s.counts(), 6);
 }
 
 TEST(Samples, AreSettledWhenTheMiddleHalfOfTheUndisturbedOnesIsAlike) {
@@ -38,6 +38,17 @@ TEST(Samples, AreSettledWhenTheMiddleHalfOfTheUndisturbedOnesIsAlike) {
   s.add(6, true);
   s.add(6, true);
   EXPECT_FALSE(s.settled());
+}
+
+TEST(Samples, TheFastestCountsWhereItIsAskedFor) {
+  Samples s(true);
+  for (const double time : {5.0, 9.0, 4.0}) s.add(time, true);
+  s.add(3, false);
+  EXPECT_EQ(s.counts(), 4);
+  EXPECT_FALSE(s.settled());  // it was met once
+  s.add(4.1, true);
+  EXPECT_TRUE(s.settled());
+  EXPECT_EQ(s.counts(), 4);
 }
 
 }  // namespace

@@ -66,16 +66,16 @@ constexpr double kLeast = 8;  // seconds: what a neighbour does may last for som
 
 // The same for what is measured by itself.
 template <class Measure>
-double typical(Measure measure) {
-  Samples times;
+double timed_alone(bool fastest, Measure measure) {
+  Samples times(fastest);
   for (int round = 0; round < 3 || (round < kMostRounds && !times.settled()); ++round)
     times.take(measure);
-  return times.typical();
+  return times.counts();
 }
 
-Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes) {
+Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes, bool fastest) {
   const TaskId task = first_of(plan, kind, makes);
-  return {std::move(what), std::move(plan), task, {}};
+  return {std::move(what), std::move(plan), task, Samples(fastest)};
 }
 
 // Going from task to task: the clock read twice, and those told who wait.
@@ -175,6 +175,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
   CpuFigures out;
   out.cores = options.cores > 0 ? options.cores : usable_cores();
   out.instructions = cpu_instructions(Dtype::Bf16);
+  out.fastest = options.fastest;
   std::vector<Timed> tasks;
   for (const std::uint32_t dim : options.head_dims)
     for (const Dtype dtype : options.dtypes)
@@ -190,16 +191,18 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
                                   to_text(dtype), dim, n),
                       plan_of(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward),
                       backward ? TaskKind::AttendBackward : TaskKind::Attend,
-                      backward ? TensorKind::QueryGradient : TensorKind::Partial));
+                      backward ? TensorKind::QueryGradient : TensorKind::Partial, options.fastest));
           }
           out.kernels.push_back(std::move(k));
         }
   const std::size_t others = tasks.size();
   constexpr std::int64_t rows = 1024;
   const Plan plan = plan_of(2, 2 * rows, 128, Dtype::Bf16, false, Pass::Both);
-  tasks.push_back(timed("merging", plan, TaskKind::Merge, TensorKind::Partial));
-  tasks.push_back(timed("summing", plan, TaskKind::Reduce, TensorKind::QueryGradient));
-  tasks.push_back(timed("preparing", plan, TaskKind::Prepare, TensorKind::PreparedGradient));
+  tasks.push_back(timed("merging", plan, TaskKind::Merge, TensorKind::Partial, options.fastest));
+  tasks.push_back(
+      timed("summing", plan, TaskKind::Reduce, TensorKind::QueryGradient, options.fastest));
+  tasks.push_back(
+      timed("preparing", plan, TaskKind::Prepare, TensorKind::PreparedGradient, options.fastest));
 
   TaskTimer timer(out.cores);
   const Clock::time_point began = Clock::now();
@@ -220,27 +223,30 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
     for (const std::int64_t n : k.tokens) {
       const auto pairs = static_cast<double>(k.causal ? n * (n + 1) / 2 : n * n);
       k.tflops.push_back((k.backward ? 10 : 4) * pairs * k.head_dim * kHeads /
-                         (next++)->seconds.typical() / 1e12);
+                         (next++)->seconds.counts() / 1e12);
     }
   const double elements = double{rows} * kHeads * 128;
   const auto per_element = [&](std::size_t i) {
-    return tasks[others + i].seconds.typical() / elements * out.memory_gb_per_s * 1e9;
+    return tasks[others + i].seconds.counts() / elements * out.memory_gb_per_s * 1e9;
   };
-  out.memory_gb_per_s = out.merge_bytes * elements / tasks[others].seconds.typical() / 1e9;
+  out.memory_gb_per_s = out.merge_bytes * elements / tasks[others].seconds.counts() / 1e9;
   out.reduce_bytes = per_element(1);
   out.prepare_bytes = per_element(2);
-  out.task_us = typical(task_us);
+  out.task_us = timed_alone(options.fastest, task_us);
   progress("copying and sending", 1);
-  out.copy_gb_per_s = 1 / typical([&] { return 1 / copy_gb_per_s(out.cores); });
+  out.copy_gb_per_s =
+      1 / timed_alone(options.fastest, [&] { return 1 / copy_gb_per_s(out.cores); });
   // A message takes a core, so one is left to it; the others are at work.
   const Busy busy(out.cores - 1);
   const std::span<std::byte> memory = timer.memory(256 << 20);
-  out.latency_us = typical([&] { return message_seconds(memory, 1, 200); }) * 1e6;
+  out.latency_us =
+      timed_alone(options.fastest, [&] { return message_seconds(memory, 1, 200); }) * 1e6;
   double longest = 0;  // a longer message does not arrive sooner
   for (std::int64_t bytes = 16 << 10; bytes <= 16 << 20; bytes *= 4) {
     const int rounds = bytes > 4 << 20 ? 20 : 100;
-    longest =
-        std::max(1.01 * longest, typical([&] { return message_seconds(memory, bytes, rounds); }));
+    longest = std::max(1.01 * longest, timed_alone(options.fastest, [&] {
+                         return message_seconds(memory, bytes, rounds);
+                       }));
     out.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
   }
   // Two messages at once cannot be faster than one alone, and one alone is no limit.

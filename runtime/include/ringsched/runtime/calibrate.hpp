@@ -35,6 +35,7 @@ struct CpuFigures {
   std::vector<MeasuredKernel> kernels;
   // Of so many tasks that were timed, these did not settle: something else was at work.
   std::size_t points = 0, disturbed = 0;
+  bool fastest = false;  // as it was asked for
 };
 
 struct CalibrationOptions {
@@ -43,6 +44,7 @@ struct CalibrationOptions {
   std::vector<Dtype> dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
   std::int64_t most_tokens = 4096;
   bool backward = true;  // the backward pass, too
+  bool fastest = false;  // of the times of each thing, in place of the middle one
 };
 
 // `progress` is told what is being measured, and how much of all is done.
