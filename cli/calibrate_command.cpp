@@ -218,8 +218,8 @@ void run(const CalibrateCommand& c) {
     fail("--pass is '{}', allowed are forward and both", c.passes);
   if (cuda && c.passes != "both") fail("--pass is for --backend cpu");
   options.backward = c.passes == "both";
-  if (!c.take.empty() && c.take != "middle" && c.take != "fastest")
-    fail("--take is '{}', allowed are middle and fastest", c.take);
+  if (!c.take.empty() && c.take != "mean" && c.take != "fastest")
+    fail("--take is '{}', allowed are mean and fastest", c.take);
   if (cuda && !c.take.empty()) fail("--take is for --backend cpu");
   options.fastest = c.take == "fastest";
   if (!cuda && c.workers != "1") fail("--workers is for --backend cuda");
@@ -273,8 +273,8 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
       ->type_name("LIST");
   app->add_option("--pass", command->passes, "cpu: forward, or both (both)")->type_name("NAME");
   app->add_option("--take", command->take,
-                  "cpu: of the times of each thing: middle, or fastest,\nwhere the machine has "
-                  "others to serve (middle)")
+                  "cpu: of the times of each thing: mean, or fastest,\nwhere the machine has "
+                  "others to serve (mean)")
       ->type_name("NAME");
   app->add_option("--most-tokens", command->most, "of the largest tile (4K; cuda: 16K)")
       ->type_name("N");

@@ -77,7 +77,7 @@ std::string figure(double x) { return fmt::format("{:.4g}", x); }
 
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
   const std::string source = measured_on(f.fastest ? "all cores at work, the fastest times"
-                                                   : "all cores at work, the middle times");
+                                                   : "all cores at work, mean times");
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"

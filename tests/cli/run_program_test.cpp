@@ -118,9 +118,8 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("calibrate --workers 2 -o my.toml", "--backend cuda");
   expect_refused("calibrate --backend cuda --cores 2 -o my.toml", "--backend cpu");
   expect_refused("calibrate --head-dim 0 -o my.toml", "1 to 4096");
-  expect_refused("calibrate --take slowest -o my.toml", "allowed are middle and fastest");
-  expect_refused("calibrate --backend cuda --take middle -o my.toml",
-                 "--take is for --backend cpu");
+  expect_refused("calibrate --take slowest -o my.toml", "allowed are mean and fastest");
+  expect_refused("calibrate --backend cuda --take mean -o my.toml", "--take is for --backend cpu");
   expect_refused("calibrate --dtype fp32,bf16,fp32 -o my.toml", "--dtype has 'fp32' twice");
   expect_refused("calibrate --head-dim 1024,1K -o my.toml", "--head-dim has '1K' twice");
   expect_refused("run --backend gpu", "cpu and cuda");

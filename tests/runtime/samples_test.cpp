@@ -5,12 +5,18 @@
 namespace ringsched {
 namespace {
 
-TEST(Samples, TheMiddleOneOfTheUndisturbedTimesCounts) {
+TEST(Samples, TheMeanOfTheUndisturbedTimesCounts) {
   Samples s;
-  for (const double time : {5.0, 3.0, 4.0}) s.add(time, true);
+  for (const double time : {5.0, 3.0, 7.0}) s.add(time, true);
   s.add(1, false);
   s.add(2, false);
-  EXPECT_EQ(s.counts(), 4);
+  EXPECT_EQ(s.counts(), 5);
+}
+
+TEST(Samples, NoTimeCountsMoreThanTwiceTheMiddleOne) {
+  Samples s;
+  for (const double time : {4.0, 100.0, 3.0}) s.add(time, true);
+  EXPECT_EQ(s.counts(), 5);
 }
 
 TEST(Samples, DisturbedTimesCountWhereNothingIsBetter) {

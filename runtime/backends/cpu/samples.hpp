@@ -1,7 +1,7 @@
-// Times of one thing. Either the middle one counts: what it takes here, with whatever else this
-// machine and its host do; or the fastest: what it takes when nothing disturbs it. Those during
-// which others on the host took processor time count only where there is nothing better. It is
-// settled when the middle half of them, or the two fastest, are alike.
+// Times of one thing. Either their mean counts, as a run is many of them: what it takes here, with
+// whatever else this machine and its host do; or the fastest: what it takes when nothing disturbs
+// it. Those during which others on the host took processor time count only where there is nothing
+// better. It is settled when the middle half of them, or the two fastest, are alike.
 #pragma once
 
 #include <algorithm>
@@ -34,12 +34,15 @@ class Samples {
     std::vector<double> times = good_;
     if (times.size() < kFew) times.insert(times.end(), others_.begin(), others_.end());
     std::sort(times.begin(), times.end());
-    return times[fastest_ ? 0 : times.size() / 2];
+    if (fastest_) return times[0];
+    double sum = 0;  // one that was interrupted for long says nothing of the others
+    for (const double time : times) sum += std::min(time, kMost * times[times.size() / 2]);
+    return sum / static_cast<double>(times.size());
   }
 
  private:
   static constexpr std::size_t kFew = 3;
-  static constexpr double kAlike = 1.05;
+  static constexpr double kAlike = 1.05, kMost = 2;
 
   bool fastest_;
   std::vector<double> good_, others_;

@@ -44,7 +44,7 @@ struct CalibrationOptions {
   std::vector<Dtype> dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
   std::int64_t most_tokens = 4096;
   bool backward = true;  // the backward pass, too
-  bool fastest = false;  // of the times of each thing, in place of the middle one
+  bool fastest = false;  // of the times of each thing, in place of the mean
 };
 
 // `progress` is told what is being measured, and how much of all is done.
