@@ -228,6 +228,7 @@ void run(const CalibrateCommand& c) {
   c.join.check();
   const std::chrono::seconds deadline{count(c.deadline, "--deadline", 1, 1'000'000)};
   const Launch launch = launched_by(c.join.launch);
+  c.join.refuse_alone(launch);
   if (cuda && launch.size > 1)
     fail("--backend cuda is calibrated by one process, and {} were started", launch.size);
   const bool watched = isatty(STDERR_FILENO) != 0;

@@ -152,6 +152,22 @@ void JoinFlags::check(bool on_gpus) const {
        has_nccl ? " and nccl" : "");
 }
 
+void JoinFlags::refuse_alone(const Launch& l) const {
+  if (!l.launcher.empty()) return;
+  if (transport == "mpi")
+    fail(
+        "--transport mpi is for several processes, and this one is alone; start them with "
+        "mpirun -n N");
+  if (transport == "tcp")
+    fail(
+        "--transport tcp is for several processes, and this one is alone; start them with "
+        "torchrun, or with --rank, --ranks and --master");
+  if (!launch.master.empty())
+    fail(
+        "--master is where several processes meet, and this one is alone; add --rank and "
+        "--ranks, or start them with torchrun or srun");
+}
+
 std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
                                 std::chrono::nanoseconds patience, Control& control) {
   const std::string& name = flags.transport;
@@ -161,20 +177,7 @@ std::unique_ptr<World> world_of(const JoinFlags& flags, const Launch& launch,
            launch.size, mpi_can_connect() ? "mpi" : "tcp");
     return make_local_world();
   }
-  if (launch.launcher.empty()) {
-    if (name == "mpi")
-      fail(
-          "--transport mpi is for several processes, and this one is alone; start them with "
-          "mpirun -n N");
-    if (name == "tcp")
-      fail(
-          "--transport tcp is for several processes, and this one is alone; start them with "
-          "torchrun, or with --rank, --ranks and --master");
-    if (!flags.launch.master.empty())
-      fail(
-          "--master is where several processes meet, and this one is alone; add --rank and "
-          "--ranks, or start them with torchrun or srun");
-  }
+  flags.refuse_alone(launch);
   if (launch.size == 1) return make_local_world();
   if (name == "mpi") return mpi_world(launch);
   if (name == "tcp") return tcp_world(launch, patience, control);

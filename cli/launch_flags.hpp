@@ -23,6 +23,8 @@ struct JoinFlags {
   // Empty: what is taken depends on who has started the processes; it is nccl if `on_gpus`. Throws
   // Error where the name is unknown.
   void check(bool on_gpus = false) const;
+  // Throws Error where something is said of other processes, and there are none.
+  void refuse_alone(const Launch&) const;
 };
 
 // Throws Error where that cannot be, RunFailed where the others are not found within `patience`.

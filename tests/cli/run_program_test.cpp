@@ -100,7 +100,8 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000, allowed are 0 to ");
   expect_refused("run --transport pigeon", "allowed are local, tcp, mpi and nccl");
   for (const char* alone : {"--transport tcp", "--transport mpi", "--master localhost:1"})
-    expect_refused(fmt::format("run {}", alone), "this one is alone");
+    for (const char* command : {"run", "calibrate -o my.toml", "bench-links"})
+      expect_refused(fmt::format("{} {}", command, alone), "this one is alone");
   expect_refused("run --rank 0 --ranks 99999999999", "there may be 1 to ");
   expect_refused("run --rank 1", "--rank and --ranks go together");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
