@@ -113,6 +113,10 @@ TEST(Compare, NamesTheTasksFurthestApartTheWorstFirst) {
   EXPECT_THAT(tasks(compare(second, first, 2)), testing::ElementsAre(7, 3));
   const ComparedTask worst = compare(first, second).worst[0];
   EXPECT_EQ((worst.took[0] - worst.took[1]).value, 900);
+  // A receive speaks for its send.
+  for (TimelineTask& t : second.tasks)
+    if (t.kind == TaskKind::Send) t.end_ps += 5000;
+  EXPECT_THAT(tasks(compare(first, second, 4)), testing::ElementsAre(7, 3, 11, 9));
 }
 
 TEST(Compare, HasARatioWhereASideHasNoTime) {
