@@ -36,9 +36,12 @@ struct CalibrateCommand {
 };
 
 void summary(const CpuFigures& f) {
-  fmt::print("{}, {}: merging {} GB/s a core, copying {} GB/s, a message {} us and more\n",
-             counted(f.cores, "core"), f.instructions, figure(f.memory_gb_per_s),
-             figure(f.copy_gb_per_s), figure(f.latency_us));
+  fmt::print("{}, {}; tasks take {:.3g} times as long with all cores at work as on one alone{}\n",
+             counted(f.cores, "core"), f.instructions, f.slowdown,
+             f.noise > 0 ? fmt::format(", and differ by {:.0f} %", 100 * f.noise) : "");
+  fmt::print(
+      "with all at work: merging {} GB/s a core, copying {} GB/s, a message {} us and more\n",
+      figure(f.memory_gb_per_s), figure(f.copy_gb_per_s), figure(f.latency_us));
   std::vector<std::vector<std::string>> rows = {{"TFLOP/s of a core", "mask", "dtype", "head dim"}};
   const std::vector<std::int64_t>& tokens = f.kernels.front().tokens;
   std::vector<std::size_t> shown = {0};  // the least, one between, the most

@@ -8,6 +8,7 @@
 
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
+#include "ringsched/simulator/simulate.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -54,7 +55,8 @@ std::string bare_kernels(const CudaFigures& f) {
   return out;
 }
 
-std::string kernels(const std::vector<MeasuredKernel>& measured, const std::string& source) {
+std::string kernels(const std::vector<MeasuredKernel>& measured, const std::string& source,
+                    double faster = 1) {
   std::string out;
   for (const MeasuredKernel& k : measured)
     out += fmt::format(
@@ -63,7 +65,7 @@ std::string kernels(const std::vector<MeasuredKernel>& measured, const std::stri
         "tflops = {}\nsource = \"{}\"\n",
         k.backward ? "backward" : "forward", k.causal ? "causal" : "full", to_text(k.dtype),
         k.head_dim, list(k.tokens, [](std::int64_t n) { return std::to_string(n); }),
-        list(k.tflops, figure), source);
+        list(k.tflops, [&](double x) { return figure(faster * x); }), source);
   return out;
 }
 
@@ -78,18 +80,25 @@ std::string figure(double x) { return fmt::format("{:.4g}", x); }
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
   const std::string source = measured_on(f.fastest ? "all cores at work, the fastest times"
                                                    : "all cores at work, mean times");
+  // The figures are of a core that is alone, and the slowdown makes of them what was measured.
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
       "name = \"{}\"\n"
       "summary = \"{} of {}, {}; workers are threads{}{}\"\n\n"
-      "[devices]\nnodes = {}\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = true\n"
-      "source = \"the cores that the system gives\"\n\n"
+      "[devices]\nnodes = {}\nper_node = 1\nworkers_each = 1024\nconcurrency = {}\nturns = "
+      "true\nslowdown = {:.3f}\n"
+      "source = \"the cores that the system gives; slowdown: all at work over one alone\"\n\n"
       "[memory]\ngb_per_s = {}\nsource = \"a merge on each core, {}\"\n\n"
       "[launch]\nus = {}\nsource = \"from task to task, {}\"\n\n",
       escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions,
       links.processes > 1 ? fmt::format(" of {} processes", links.processes) : "",
       f.disturbed > 0 ? fmt::format("; {} did not settle", how_many_disturbed(f)) : "",
-      links.processes, f.cores, figure(f.memory_gb_per_s), source, figure(f.task_us), source);
+      links.processes, f.cores, f.slowdown, figure(f.slowdown * f.memory_gb_per_s), source,
+      figure(f.task_us), source);
+  if (f.noise > 0)
+    out +=
+        fmt::format("[noise]\nshare = {:.2g}\nsource = \"what cores differ by at a time, {}\"\n\n",
+                    std::min(f.noise, kMostNoise), source);
   out += "[communication]\ncores = 1\nsource = \"the receiving thread copies\"\n\n";
   out += fmt::format(
       "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"
@@ -105,7 +114,7 @@ std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::
       "[software]\nmerge_bytes = {}\nreduce_bytes = {}\nprepare_bytes = {}\noutput_bytes = 0\n"
       "source = \"times of those tasks at the rate above, {}\"\n",
       figure(f.merge_bytes), figure(f.reduce_bytes), figure(f.prepare_bytes), source);
-  out += kernels(f.kernels, source);
+  out += kernels(f.kernels, source, f.slowdown);
   return out;
 }
 

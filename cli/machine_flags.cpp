@@ -76,7 +76,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   flag("--progress", progress_, "MODE",
        "background: transfers move by themselves; polling:\nonly while neither end computes "
        "(background)");
-  flag("--noise", noise_, "SHARE", "standard deviation of each duration, e.g. 5% (0)");
+  flag("--noise", noise_, "SHARE",
+       "standard deviation of each duration, e.g. 5%\n(as the machine says, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
        "so many workers, taken by the seed, compute\nso many times as long, e.g. 10%:1.5");
   command
@@ -84,6 +85,9 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
                   "this worker computes so many times as long: 3:2;\nmay be repeated for others")
       ->type_name("WORKER:FACTOR");
   flag("--seed", seed_, "N", "of noise and stragglers (1)");
+  flag("--runs", runs_, "N",
+       "so many runs, with seeds from --seed on, of which\nthe middle one counts (15 with noise, "
+       "else 1)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
@@ -151,7 +155,28 @@ std::string described(const Conditions& c, std::string out) {
   return out;
 }
 
-Conditions MachineFlags::conditions(std::uint32_t workers) const {
+std::string described(const Setup& s, std::string before) {
+  std::string out = described(s.conditions, std::move(before));
+  if (s.runs > 1) out += fmt::format("; the middle of {} runs", s.runs);
+  return out;
+}
+
+Setup MachineFlags::setup(const Machine& machine, std::uint32_t workers) const {
+  Setup s{machine, conditions(machine, workers)};
+  const Conditions& c = s.conditions;
+  if (runs_.empty()) {
+    s.runs = c.noise > 0 ? kUsualRuns : 1;
+    return s;
+  }
+  const std::int64_t runs = parse_count(runs_, "--runs");
+  if (runs < 1 || runs > 1'000'000) fail("--runs is {}, allowed are 1 to 1000000", runs_);
+  if (runs > 1 && c.noise <= 0 && c.straggler_share <= 0)
+    fail("--runs {} without noise would give equal runs; add --noise or --stragglers", runs_);
+  s.runs = static_cast<std::uint32_t>(runs);
+  return s;
+}
+
+Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t workers) const {
   Conditions c;
   if (sends_ != "blocking" && sends_ != "detached")
     fail("--sends is '{}', allowed are blocking and detached", sends_);
@@ -159,7 +184,7 @@ Conditions MachineFlags::conditions(std::uint32_t workers) const {
     fail("--progress is '{}', allowed are background and polling", progress_);
   c.detached_sends = sends_ == "detached";
   c.progress = progress_ == "polling" ? Progress::Polling : Progress::Background;
-  c.noise = parse_share(noise_, "--noise", 0.25);
+  c.noise = noise_.empty() ? machine.noise : parse_share(noise_, "--noise", kMostNoise);
   if (!stragglers_.empty()) {
     const auto [share, factor] = pair_of(stragglers_, "--stragglers", "SHARE:FACTOR, e.g. 10%:1.5");
     c.straggler_share = parse_share(share, "--stragglers (share)", 1);

@@ -6,6 +6,7 @@
 
 #include "ringsched/simulator/machine.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/simulator/what_if.hpp"
 
 namespace CLI {
 class App;
@@ -28,18 +29,24 @@ class MachineFlags {
   double diagonal() const;
   std::string figures() const;                // what was given of them, for people
   std::string figures(const Machine&) const;  // and what is usual where there are several
-  Conditions conditions(std::uint32_t workers) const;
+  Setup setup(const Machine&, std::uint32_t workers) const;
   const std::string& name() const { return name_; }
   std::string file() const;  // where it is a profile of one's own
 
  private:
+  static constexpr std::uint32_t kUsualRuns = 15;  // their middle is within 1 % of that of many
+
+  Conditions conditions(const Machine&, std::uint32_t workers) const;
+
   std::string name_ = "ideal", library_, software_, diagonal_;
-  std::string sends_ = "blocking", progress_ = "background", noise_ = "0", stragglers_, seed_ = "1";
+  std::string sends_ = "blocking", progress_ = "background", noise_, stragglers_, seed_ = "1",
+              runs_;
   std::vector<std::string> slow_;
 };
 
 // What is unusual about them, after what else there is to say; may be empty.
 std::string described(const Conditions&, std::string before = "");
+std::string described(const Setup&, std::string before = "");
 
 // "0.05" or "5%". Throws Error naming `what`.
 double parse_share(const std::string& text, std::string_view what, double most);

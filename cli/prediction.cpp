@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "machine_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "ringsched/simulator/spread.hpp"
 #include "stage.hpp"
 #include "text.hpp"
 
@@ -64,26 +66,40 @@ ProvedPlan proved_plan(const std::string& file) {
   return out;
 }
 
-Picoseconds makespan_of(const ProvedPlan& proved, const Setup& setup, double diagonal) {
-  return simulate(price(proved.plan, setup.machine, diagonal), setup.conditions).makespan;
+Picoseconds makespan_of(const Plan& plan, const Setup& setup, double diagonal) {
+  const Workload w = price(plan, setup.machine, diagonal);
+  if (setup.runs == 1) return simulate(w, setup.conditions).makespan;
+  return percentile(makespans(w, setup.conditions, setup.runs), 50);
 }
 
-Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal, std::string figures) {
+Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
+                   const std::string& figures) {
   Workload workload = price(proved.plan, setup.machine, diagonal);
-  Simulation run = timed(workload, setup.conditions);
-  Report r = report(workload, run, setup.conditions);
+  std::vector<Picoseconds> all;
+  Conditions conditions = setup.conditions;
+  if (setup.runs > 1) {
+    const Stage stage(fmt::format("{} runs", setup.runs),
+                      setup.runs * proved.plan.tasks.size() > kManyTasks);
+    all = makespans(workload, conditions, setup.runs);
+    conditions = middle_of(all, conditions);
+  }
+  Simulation run = timed(workload, conditions);
+  Report r = report(workload, run, conditions);
   const Picoseconds alone = one_device(workload, setup.machine);
   std::optional<Picoseconds> ring;
   if (proved.plan.schedule != "ring" && proved.plan.tasks.size() <= kManyTasks) {
     const Plan other = limit_communication(build_plan(proved.plan.problem, find_schedule("ring")),
                                            {Overlap::Prefetch, 0});
-    ring = simulate(price(other, setup.machine, diagonal), setup.conditions).makespan;
+    ring = makespan_of(other, setup, diagonal);
   }
+  std::string with = described(setup, figures);
   return {proved,
           std::move(setup),
           diagonal,
-          std::move(figures),
           std::move(workload),
+          std::move(all),
+          std::move(conditions),
+          std::move(with),
           std::move(run),
           std::move(r),
           alone,
@@ -97,8 +113,9 @@ std::vector<Answer> improvements(const Prediction& p) {
   if (p.setup.machine.comm_sms > 0) changes.push_back("communication-sms=0");
   for (const std::string& change : changes)
     answers.push_back(
-        {change, makespan_of(p.proved, changed(p.setup, change, p.proved.plan.problem.workers),
-                             p.diagonal)});
+        {change,
+         makespan_of(p.proved.plan, changed(p.shown(), change, p.proved.plan.problem.workers),
+                     p.diagonal)});
   std::stable_sort(answers.begin(), answers.end(),
                    [](const Answer& a, const Answer& b) { return a.makespan < b.makespan; });
   return answers;

@@ -26,24 +26,25 @@ struct Answer {
   Picoseconds makespan;
 };
 
-struct Spread {
-  std::vector<Picoseconds> makespans;  // by seed; empty: there was only one run
-};
-
 struct Prediction {
   const ProvedPlan& proved;
   Setup setup;
   double diagonal = 0.5;
-  std::string figures;  // which of the machine's, and the conditions, for people; may be empty
   Workload workload;
+  std::vector<Picoseconds> makespans;  // by seed, where several runs were asked for; else empty
+  Conditions conditions;               // of the run, which is the middle one of them
+  std::string figures;  // which of the machine's, and the conditions, for people; may be empty
   Simulation run;
   Report report;
   Picoseconds one_device;
   std::optional<Picoseconds> ring;  // the same problem as `ring` does it; none: this is it
+
+  // Of this run alone: what changes is compared under the same noise.
+  Setup shown() const { return {setup.machine, conditions}; }
 };
-Prediction predict(const ProvedPlan&, Setup, double diagonal, std::string figures);
-// Keeps to the fields above; `makespan_of` is what a changed setup would take.
-Picoseconds makespan_of(const ProvedPlan&, const Setup&, double diagonal);
+Prediction predict(const ProvedPlan&, Setup, double diagonal, const std::string& figures);
+// What a changed setup would take.
+Picoseconds makespan_of(const Plan&, const Setup&, double diagonal);
 
 // What each of the changes worth a thought would take; empty for plans too long to ask again.
 std::vector<Answer> improvements(const Prediction&);
@@ -56,8 +57,8 @@ std::string worker_table(const RunTimes&);
 std::string workers_json(const RunTimes&);
 
 std::string prediction_text(const Prediction&, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& improvements, const Spread&, bool path);
+                            const std::vector<Answer>& improvements, bool path);
 std::string prediction_json(const Prediction&, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& improvements, const Spread&, bool path);
+                            const std::vector<Answer>& improvements, bool path);
 
 }  // namespace ringsched

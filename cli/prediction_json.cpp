@@ -40,7 +40,7 @@ std::string workers_json(const RunTimes& r) {
 }
 
 std::string prediction_json(const Prediction& p, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& better, const Spread& spread, bool path) {
+                            const std::vector<Answer>& better, bool path) {
   const Report& r = p.report;
   const Problem& problem = p.proved.plan.problem;
   std::string out = "{\n";
@@ -79,7 +79,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                   us(r.path.contention), us(r.path.waiting), r.path_steps.size()));
   std::string list;
   if (path) {
-    const auto room = slack(p.workload, p.run, p.setup.conditions);
+    const auto room = slack(p.workload, p.run, p.conditions);
     for (const PathStep& step : r.path_steps) {
       const Task& t = p.proved.plan.tasks[step.task.value];
       list += fmt::format(
@@ -103,11 +103,11 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
         list.empty() ? "" : ",", escaped(p.workload.network.name(l.link)), l.bytes, us(l.busy),
         number(l.utilisation));
   key("links", list.empty() ? "[]" : "[" + list + "\n  ]");
-  if (!spread.makespans.empty()) {
-    const auto at = [&](double x) { return us(percentile(spread.makespans, x)); };
+  if (!p.makespans.empty()) {
+    const auto at = [&](double x) { return us(percentile(p.makespans, x)); };
     key("runs", fmt::format("{{\"count\": {}, \"p5_us\": {}, \"p50_us\": {}, \"p95_us\": {}, "
                             "\"worst_us\": {}}}",
-                            spread.makespans.size(), at(5), at(50), at(95), at(100)));
+                            p.makespans.size(), at(5), at(50), at(95), at(100)));
   }
   key("improvements", answer_list(better));
   key("what_if", answer_list(answers));

@@ -134,7 +134,7 @@ const char* to_text(Cause::Kind cause) {
 }
 
 std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
-                            const std::vector<Answer>& better, const Spread& spread, bool path) {
+                            const std::vector<Answer>& better, bool path) {
   const Report& r = p.report;
   std::string out =
       fmt::format("{}\non {}: {}\n{}\n", headline(p.proved.plan), p.setup.machine.name,
@@ -165,10 +165,10 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (p.workload.turns && p.workload.network.workers_per_device() > p.workload.concurrency)
     out +=
         "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
-  if (!spread.makespans.empty()) {
-    const auto at = [&](double x) { return duration(percentile(spread.makespans, x)); };
-    out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n",
-                       spread.makespans.size(), at(5), at(50), at(95), at(100));
+  if (!p.makespans.empty()) {
+    const auto at = [&](double x) { return duration(percentile(p.makespans, x)); };
+    out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n", p.makespans.size(),
+                       at(5), at(50), at(95), at(100));
   }
   if (path) out += "\n" + path_table(p);
   if (!better.empty() || !answers.empty()) out += "\n";

@@ -215,7 +215,7 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
     if (prediction) {
       shown.push_back(predicted_timeline(prediction->workload, prediction->run,
                                          prediction->setup.machine, prediction->report.path_steps));
-      shown.back().conditions = described(prediction->setup.conditions, c.machine.figures());
+      shown.back().conditions = described(prediction->conditions, c.machine.figures());
     }
     shown.push_back(m.timeline);
     written = c.outputs.write(a.kinds, plan, shown);
@@ -238,7 +238,7 @@ void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& lau
   if (c.machine.given()) {
     const Machine machine = c.machine.machine();
     prediction =
-        std::make_unique<Prediction>(predict(proved, {machine, c.machine.conditions(workers)},
+        std::make_unique<Prediction>(predict(proved, c.machine.setup(machine, workers),
                                              c.machine.diagonal(), c.machine.figures(machine)));
   }
   watchdog.waits("waiting for the plans of the other processes");

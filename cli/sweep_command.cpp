@@ -94,7 +94,7 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
               r.pass = to_text(p.pass);
               r.overlap = to_text(limits.overlap);
               if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
-              r.conditions = described(c.conditions.conditions(p.workers), figures);
+              r.conditions = described(c.conditions.setup(machine, p.workers), figures);
               cells.push_back(std::move(cell));
             }
   }
@@ -110,8 +110,10 @@ SweepRow answer(const Cell& cell, const SweepCommand& c) {
   SweepRow row = cell.row;
   try {
     const ProvedPlan proved = proved_plan(cell.flags);
-    const Setup setup{cell.machine, c.conditions.conditions(proved.plan.problem.workers)};
+    Setup setup = c.conditions.setup(cell.machine, proved.plan.problem.workers);
     const Workload w = price(proved.plan, setup.machine, c.conditions.diagonal());
+    if (setup.runs > 1)  // cells are what is done in parallel
+      setup.conditions = middle_of(makespans(w, setup.conditions, setup.runs, 1), setup.conditions);
     const Simulation run = simulate(w, setup.conditions);
     const Report r = report(w, run, setup.conditions);
     row.makespan_us = microseconds(r.makespan);

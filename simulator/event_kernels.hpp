@@ -100,17 +100,23 @@ inline void EventRun::change_copies(const Flow& flow, int by) {
   set_speeds(to);
 }
 
+inline double EventRun::wanted(const DeviceState& d) const {
+  return d.kernels + static_cast<double>(workload_.copy_cores) * d.copies;
+}
 // Kernels and copies share cores evenly.
 inline double EventRun::core_share(const DeviceState& d) const {
-  const double wanted = d.kernels + static_cast<double>(workload_.copy_cores) * d.copies;
-  return wanted > workload_.concurrency ? workload_.concurrency / wanted : 1;
+  const double all = wanted(d);
+  return all > workload_.concurrency ? workload_.concurrency / all : 1;
 }
 
 inline void EventRun::set_speed(std::uint32_t worker) {
   WorkerState& w = workers_[worker];
   if (!w.computes()) return;
   double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
-  if (devices_shared_) speed *= core_share(devices_[device_of(worker)]);
+  if (devices_shared_) {
+    const DeviceState& d = devices_[device_of(worker)];
+    speed *= core_share(d) / slowdown_of(workload_, wanted(d));
+  }
   if (speed == w.speed) return;
   w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
   w.since = now_;

@@ -106,6 +106,7 @@ class EventRun {
   void end_kernel(std::uint32_t id);
   void changed(std::uint32_t worker, int kernels);
   void change_copies(const Flow&, int by);
+  double wanted(const DeviceState&) const;
   double core_share(const DeviceState&) const;
   void set_speeds(std::uint32_t device);
   void set_speed(std::uint32_t worker);

@@ -18,7 +18,7 @@ EventRun::EventRun(const Workload& w, const Conditions& c, const Costs& costs, S
       network_(w.network, plan_.problem.workers),
       lanes_(std::size_t{plan_.problem.workers} * kLanes),
       workers_(plan_.problem.workers),
-      devices_shared_(w.copy_cores > 0 || w.turns ||
+      devices_shared_(w.copy_cores > 0 || w.turns || w.full_slowdown > 1 ||
                       w.network.workers_per_device() > w.concurrency),
       devices_(plan_.problem.workers),
       shuffle_(c.tie_seed) {

@@ -8,6 +8,7 @@
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/machine.hpp"
+#include "ringsched/simulator/simulate.hpp"
 #include "toml_section.hpp"
 
 namespace ringsched {
@@ -80,6 +81,7 @@ void read_machine(Section& s, Machine& m) {
     d.count("workers_each", m.workers_per_device, 1, kMaxWorkers);
     d.count("concurrency", m.concurrency, 1, 1 << 20);
     d.flag("turns", m.turns);
+    d.number("slowdown", m.full_slowdown, 1, 2);
     d.count("sms", m.sms, 0, 1 << 20);
     d.count("block_rows", m.block_rows, 1, 1 << 20);
     d.text("source", m.devices_source);
@@ -98,6 +100,10 @@ void read_machine(Section& s, Machine& m) {
     d.number("slowdown", m.comm_slowdown, 1, 1000);
     d.flag("waits_for_kernel", m.comm_waits_for_kernel);
     d.text("source", m.comm_source);
+  });
+  s.section("noise", [&](Section& d) {
+    d.number("share", m.noise, 0, kMostNoise);
+    d.text("source", m.noise_source);
   });
   s.section("fabric", [&](Section& d) {
     d.choice("kind", m.fabric.kind, kFabrics);
@@ -181,6 +187,8 @@ void check(const Machine& m) {
                    [&](const KernelTable& k) { return k.library == m.library; }))
     fail("library: {}", unknown_name("kernel library", m.library, kernel_libraries(m)));
   needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
+  if (m.full_slowdown > 1 && m.concurrency < 2)
+    fail("devices.slowdown is of kernels side by side; devices.concurrency is {}", m.concurrency);
   const std::uint64_t devices = std::uint64_t{m.nodes} * m.devices_per_node;
   at_most("devices.nodes times devices.per_node", devices, kMaxWorkers);
   if (m.comm_cores > m.concurrency)

@@ -116,7 +116,7 @@ void price_slices(Workload& out, const Machine& m) {
 }  // namespace
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
-  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, {}, 0, {},
+  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 1, {}, 0, {},
                {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
@@ -139,6 +139,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   out.waits_for_kernel = machine.comm_waits_for_kernel;
   out.concurrency = machine.concurrency;
   out.turns = machine.turns;
+  out.full_slowdown = machine.full_slowdown;
   out.copy_cores = machine.comm_cores;
   if (interferes)
     for (auto& slowed : out.slowed) slowed.assign(kTaskKinds * works, 1);

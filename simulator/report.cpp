@@ -73,8 +73,10 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   // Workers that share a device share its time too.
   const std::uint32_t per_device = w.network.workers_per_device();
   double lanes = 0;
-  for (std::uint32_t first = 0; first < workers; first += per_device)
-    lanes += std::min({per_device, workers - first, w.concurrency});
+  for (std::uint32_t first = 0; first < workers; first += per_device) {
+    const double most = std::min({per_device, workers - first, w.concurrency});
+    lanes += most / slowdown_of(w, most);
+  }
   bounds.work.value = static_cast<std::int64_t>(all / lanes);
 }
 

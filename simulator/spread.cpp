@@ -51,6 +51,13 @@ std::vector<Picoseconds> makespans(const Workload& workload, Conditions conditio
   return all;
 }
 
+Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions c) {
+  const Picoseconds middle = percentile(makespans, 50);
+  c.seed += static_cast<std::uint64_t>(std::find(makespans.begin(), makespans.end(), middle) -
+                                       makespans.begin());
+  return c;
+}
+
 Picoseconds percentile(std::vector<Picoseconds> values, double percent) {
   std::sort(values.begin(), values.end());
   const double rank = std::ceil(percent / 100 * static_cast<double>(values.size()));

@@ -211,7 +211,8 @@ class Sweep {
 }  // namespace
 
 bool sweep(const Workload& w, const Conditions& c, const Costs& costs, Simulation& out) {
-  const bool devices_shared = w.network.workers_per_device() > w.concurrency || w.copy_cores > 0;
+  const bool devices_shared =
+      w.network.workers_per_device() > w.concurrency || w.copy_cores > 0 || w.full_slowdown > 1;
   if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty() ||
       c.progress == Progress::Polling)
     return false;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ringsched/runtime/cpu_backend.hpp"
 #include "support/program.hpp"
 
 namespace ringsched {
@@ -170,6 +171,9 @@ TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {
   const Outcome o = run("calibrate -o my.toml --most-tokens 64 --name mine");
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("profile    my.toml"));
+  const bool several = usable_cores() > 1;
+  EXPECT_EQ(read_all(folder_ / "my.toml").find("\n[noise]\nshare = 0.") != std::string::npos,
+            several);
   const Outcome prediction = run("simulate -m my.toml -w 8 --dtype fp32 --pass both");
   EXPECT_EQ(prediction.code, 0) << prediction.err;
   EXPECT_THAT(prediction.out, HasSubstr("on mine: "));

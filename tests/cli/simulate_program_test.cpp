@@ -155,8 +155,28 @@ TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
   EXPECT_THAT(run(of).out, HasSubstr("\nwith kernels cudnn\n"));
   EXPECT_THAT(run(of + "--kernels fa2 --slow-worker 3:2").out,
               HasSubstr("\nwith kernels fa2; worker 3 x2\n"));
-  EXPECT_THAT(run(of + "--noise 5% --format json").out,
-              HasSubstr("\"conditions\": \"kernels cudnn; noise 0.05 seed 1\","));
+  EXPECT_THAT(
+      run(of + "--noise 5% --format json").out,
+      HasSubstr("\"conditions\": \"kernels cudnn; noise 0.05 seed 1; the middle of 15 runs\","));
+}
+
+TEST_F(SimulateProgram, HasTheNoiseOfTheMachine) {
+  write("noisy.toml",
+        "name = \"t\"\nsummary = \"t\"\nbase = \"laptop\"\n[noise]\nshare = 0.08\n"
+        "source = \"x\"\n");
+  const std::string of = "simulate -m noisy.toml -w 4 -t 4K --format json ";
+  const Outcome usual = run(of);
+  EXPECT_THAT(usual.out, HasSubstr("noise 0.08 seed 1; the middle of 15 runs"));
+  // It is the middle of them that is told of.
+  EXPECT_EQ(value(usual.out, "makespan_us"), value(usual.out, "p50_us"));
+  EXPECT_EQ(usual.out, run(of + "--noise 8% --runs 15").out);
+  EXPECT_THAT(run(of + "--noise 8% --runs 1 --seed 5").out, HasSubstr("noise 0.08 seed 5\""));
+  const std::string quiet = run(of + "--noise 0").out;
+  EXPECT_THAT(quiet, testing::Not(HasSubstr("noise")));
+  write("quiet.toml", "name = \"t\"\nsummary = \"t\"\nbase = \"laptop\"\n");
+  EXPECT_EQ(quiet, run("simulate -m quiet.toml -w 4 -t 4K --format json").out);
+  EXPECT_THAT(run("sweep -m noisy.toml -w 4 -t 4K").out,
+              HasSubstr("noise 0.08 seed 1; the middle of 15 runs"));
 }
 
 TEST_F(SimulateProgram, HasSlackThatIsNeverNegativeUnderAllConditions) {

@@ -5,56 +5,55 @@
 namespace ringsched {
 namespace {
 
-TEST(Samples, TheMeanOfTheUndisturbedTimesCounts) {
+TEST(Samples, TheirMeanCounts) {
   Samples s;
-  for (const double time : {5.0, 3.0, 7.0}) s.add(time, true);
-  s.add(1, false);
-  s.add(2, false);
+  for (const double time : {5.0, 3.0, 7.0}) s.add(time);
   EXPECT_EQ(s.counts(), 5);
 }
 
 TEST(Samples, NoTimeCountsMoreThanTwiceTheMiddleOne) {
   Samples s;
-  for (const double time : {4.0, 100.0, 3.0}) s.add(time, true);
+  for (const double time : {4.0, 100.0, 3.0}) s.add(time);
   EXPECT_EQ(s.counts(), 5);
 }
 
-TEST(Samples, DisturbedTimesCountWhereNothingIsBetter) {
+TEST(Samples, AreSettledWhenTheMiddleHalfIsAlike) {
   Samples s;
-  s.add(7, false);
-  EXPECT_EQ(s.counts(), 7);
-  s.add(5, true);
-  s.add(6, false);
-  EXPECT_FALSE(s.settled());
-  EXPECT_EQ(s.counts(), 6);
-}
-
-TEST(Samples, AreSettledWhenTheMiddleHalfOfTheUndisturbedOnesIsAlike) {
-  Samples s;
-  s.add(4, true);
-  s.add(4.1, true);
+  s.add(4);
+  s.add(4.1);
   EXPECT_FALSE(s.settled());  // too few
-  s.add(4.1, false);
-  EXPECT_FALSE(s.settled());
-  s.add(5, true);
+  s.add(5);
   EXPECT_FALSE(s.settled());  // one of three is much slower
-  s.add(4.1, true);
-  s.add(4.1, true);
+  s.add(4.1);
+  s.add(4.1);
   EXPECT_TRUE(s.settled());  // one of five
-  s.add(6, true);
-  s.add(6, true);
+  s.add(6);
+  s.add(6);
   EXPECT_FALSE(s.settled());
 }
 
 TEST(Samples, TheFastestCountsWhereItIsAskedFor) {
   Samples s(true);
-  for (const double time : {5.0, 9.0, 4.0}) s.add(time, true);
-  s.add(3, false);
+  for (const double time : {5.0, 9.0, 4.0}) s.add(time);
   EXPECT_EQ(s.counts(), 4);
   EXPECT_FALSE(s.settled());  // it was met once
-  s.add(4.1, true);
+  s.add(4.1);
   EXPECT_TRUE(s.settled());
   EXPECT_EQ(s.counts(), 4);
+}
+
+TEST(Noise, IsTheStandardDeviationOfWhatCoresDifferBy) {
+  Noise none;
+  EXPECT_EQ(none.share(), 0);
+  none.add({5});  // one core differs from none
+  EXPECT_EQ(none.share(), 0);
+  none.add({3, 3, 3});
+  EXPECT_EQ(none.share(), 0);
+  Noise some;  // squares of 0.1 and 0.1, of which one is free
+  some.add({9, 11});
+  EXPECT_NEAR(some.share(), std::sqrt(0.02), 1e-12);
+  some.add({2, 2});  // at another time they were alike
+  EXPECT_NEAR(some.share(), std::sqrt(0.01), 1e-12);
 }
 
 }  // namespace

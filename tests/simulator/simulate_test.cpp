@@ -6,6 +6,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "support/block_model.hpp"
 #include "support/cases.hpp"
@@ -78,7 +79,8 @@ TEST_P(SimulatedSchedule, IsTheSameBySweepAndByEvents) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulate, SimulatedSchedule, testing::ValuesIn(all_schedules(33)),
+INSTANTIATE_TEST_SUITE_P(Simulate, SimulatedSchedule,
+                         testing::ValuesIn(all_schedules(kSanitized ? 9 : 33)),
                          [](const auto& i) { return i.param.name(); });
 
 TEST(Simulate, StripedPaysADiagonalInEachStep) {
@@ -181,6 +183,34 @@ TEST(Simulate, GivesTheSameSpreadWhateverTheNumberOfThreads) {
   EXPECT_LT(percentile(one, 5), percentile(one, 95));
   EXPECT_EQ(percentile(one, 100), *std::max_element(one.begin(), one.end()));
   EXPECT_EQ(percentile(one, 0), *std::min_element(one.begin(), one.end()));
+}
+
+TEST(Simulate, TheMiddleOfManyRunsIsOneOfThem) {
+  const Plan plan = plan_of(busy_problem(6), find_schedule("balanced"));
+  const Workload w = price(plan, test_machine(Fabric::Switch, 6));
+  Conditions c;
+  c.noise = 0.05;
+  c.seed = 7;
+  std::vector<Picoseconds> all = makespans(w, c, 15);
+  const Picoseconds middle = simulate(w, middle_of(all, c)).makespan;
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(middle, all[7]);
+}
+
+TEST(Simulate, KernelsTakeLongerOnADeviceThatIsFull) {
+  Machine m = test_machine(Fabric::Memory, 1);
+  m.workers_per_device = m.concurrency = 3;
+  for (std::uint32_t workers = 1; workers <= 3; ++workers) {
+    const Plan plan = plan_of(small_problem(workers, 40 * workers, Pass::Forward, Mask::full()),
+                              find_schedule("ring"));
+    m.full_slowdown = 1;
+    const auto alone = static_cast<double>(simulate(price(plan, m)).end[0]);
+    m.full_slowdown = 1.25;
+    const Workload w = price(plan, m);
+    const Simulation run = simulate(w);
+    EXPECT_NEAR(static_cast<double>(run.end[0]), alone * (1 + 0.125 * (workers - 1)), 1);
+    EXPECT_LE(report(w, run, {}).bounds.best(), run.makespan);
+  }
 }
 
 TEST(Simulate, NoiseIsOfTheAskedSize) {

@@ -71,12 +71,19 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.concurrency = 2;
     m.comm_cores = 1;
   });
+  add("full_devices", Fabric::Switch, [&](Machine& m) {
+    m.devices_per_node = std::max(1u, (workers + 2) / 3);
+    m.workers_per_device = 3;
+    m.concurrency = 3;
+    m.full_slowdown = 1.3;
+  });
   add("turns", Fabric::Memory, [&](Machine& m) {
     m.workers_per_device = workers;
     m.devices_per_node = 1;
     m.concurrency = 2;
     m.turns = true;
     m.comm_cores = 1;
+    m.full_slowdown = 1.1;
   });
   return all;
 }

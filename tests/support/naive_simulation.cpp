@@ -250,7 +250,11 @@ class Naive {
       if (posted > 0 && !w_.slowed[0].empty())
         speed_[id] /= w_.slowed[posted > 1][static_cast<std::size_t>(t.kind) * plan_.works.size() +
                                             t.work.value];
+      const unsigned wanted = wanted_of(device(id));
       speed_[id] *= share_of_core(device(id));
+      if (wanted > 1 && w_.full_slowdown > 1)  // by as much more as there are more
+        speed_[id] /= 1 + (w_.full_slowdown - 1) / (w_.concurrency - 1.0) *
+                              (std::min(wanted, w_.concurrency) - 1);
     }
     share_links();
   }
@@ -260,14 +264,19 @@ class Naive {
            !(c_.progress == Progress::Polling && (computes(plan_.tasks[m.send].worker_index) ||
                                                   computes(plan_.tasks[m.receive].worker_index)));
   }
-  // What each of those gets that want a device's cores: kernels and, where these copy, messages.
-  double share_of_core(std::uint32_t here) const {
+  // Kernels and, where the cores copy, messages.
+  unsigned wanted_of(std::uint32_t here) const {
     unsigned wanted = 0;
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       wanted += running(id) && has_turn_[id] && device(id) == here;
     for (const Message& m : messages_)
       if (moves(m) && (device(m.send) == here || device(m.receive) == here))
         wanted += w_.copy_cores;
+    return wanted;
+  }
+  // What each of those gets that want a device's cores.
+  double share_of_core(std::uint32_t here) const {
+    const unsigned wanted = wanted_of(here);
     return wanted > w_.concurrency ? static_cast<double>(w_.concurrency) / wanted : 1;
   }
 

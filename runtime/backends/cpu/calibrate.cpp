@@ -7,6 +7,7 @@
 #include <barrier>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -24,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kHeads = 8;
+constexpr std::int64_t kBetween = 1024;  // tokens: the tile of which it is asked what others cost
 
 double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
@@ -59,6 +61,7 @@ struct Timed {
   Plan plan;
   TaskId task;
   Samples seconds;
+  std::optional<Samples> alone;  // the same on one core, while the others rest
 };
 
 constexpr int kRounds = 5, kMostRounds = 11;
@@ -69,13 +72,24 @@ template <class Measure>
 double timed_alone(bool fastest, Measure measure) {
   Samples times(fastest);
   for (int round = 0; round < 3 || (round < kMostRounds && !times.settled()); ++round)
-    times.take(measure);
+    times.add(measure());
   return times.counts();
 }
 
 Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes, bool fastest) {
   const TaskId task = first_of(plan, kind, makes);
-  return {std::move(what), std::move(plan), task, Samples(fastest)};
+  return {std::move(what), std::move(plan), task, Samples(fastest), {}};
+}
+
+double slowdown(const std::vector<Timed>& tasks) {
+  double sum = 0;
+  int count = 0;
+  for (const Timed& t : tasks)
+    if (t.alone) {
+      sum += t.seconds.counts() / t.alone->counts();
+      ++count;
+    }
+  return count > 0 ? std::clamp(sum / count, 1.0, 2.0) : 1;
 }
 
 // Going from task to task: the clock read twice, and those told who wait.
@@ -104,7 +118,7 @@ class Busy {
     thread_ = std::thread([this, cores] {
       const Plan plan = plan_of(1, 128, 64, Dtype::Fp32, true, Pass::Forward);
       const TaskId task = first_of(plan, TaskKind::Attend, TensorKind::Partial);
-      for (TaskTimer timer(cores); !over_;) timer.mean_seconds(plan, task);
+      for (TaskTimer timer(cores); !over_;) timer.seconds(plan, task);
     });
   }
   ~Busy() {
@@ -185,6 +199,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
           MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
           for (std::int64_t n = 64; n <= options.most_tokens; n *= 2) {
             k.tokens.push_back(n);
+            const bool between = n == std::min(kBetween, options.most_tokens);
             tasks.push_back(
                 timed(fmt::format("{} attention, {}, {} x {}, {} tokens",
                                   backward ? "backward" : "forward", causal ? "causal" : "full",
@@ -192,6 +207,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
                       plan_of(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward),
                       backward ? TaskKind::AttendBackward : TaskKind::Attend,
                       backward ? TensorKind::QueryGradient : TensorKind::Partial, options.fastest));
+            if (between && out.cores > 1) tasks.back().alone.emplace(options.fastest);
           }
           out.kernels.push_back(std::move(k));
         }
@@ -205,6 +221,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
       timed("preparing", plan, TaskKind::Prepare, TensorKind::PreparedGradient, options.fastest));
 
   TaskTimer timer(out.cores);
+  Noise noise;
   const Clock::time_point began = Clock::now();
   double done = 0;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -212,10 +229,16 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
     for (Timed& t : tasks) {
       if (enough && t.seconds.settled()) continue;
       progress(t.what, std::min(0.99, done++ / static_cast<double>(kRounds * tasks.size())));
-      t.seconds.take([&] { return timer.mean_seconds(t.plan, t.task); });
+      if (t.alone)
+        t.alone->add(timer.seconds(t.plan, t.task, static_cast<unsigned>(round) % out.cores)[0]);
+      const std::vector<double> by_core = timer.seconds(t.plan, t.task);
+      noise.add(by_core);
+      t.seconds.add(std::accumulate(by_core.begin(), by_core.end(), 0.0) / out.cores);
     }
   }
   out.points = tasks.size();
+  out.slowdown = slowdown(tasks);
+  out.noise = options.fastest ? 0 : noise.share();
   out.disturbed = static_cast<std::size_t>(std::count_if(
       tasks.begin(), tasks.end(), [](const Timed& t) { return !t.seconds.settled(); }));
   auto next = tasks.begin();

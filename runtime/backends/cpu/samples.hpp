@@ -1,51 +1,60 @@
 // Times of one thing. Either their mean counts, as a run is many of them: what it takes here, with
 // whatever else this machine and its host do; or the fastest: what it takes when nothing disturbs
-// it. Those during which others on the host took processor time count only where there is nothing
-// better. It is settled when the middle half of them, or the two fastest, are alike.
+// it. It is settled when the middle half of them, or the two fastest, are alike.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <vector>
-
-#include "ringsched/runtime/stolen_time.hpp"
 
 namespace ringsched {
 
 class Samples {
  public:
   explicit Samples(bool fastest = false) : fastest_(fastest) {}
-  // `measure` returns a time.
-  template <class Measure>
-  void take(Measure measure) {
-    const StolenTime stolen;
-    const double time = measure();
-    add(time, stolen.share() == 0);
+  void add(double time) {
+    times_.insert(std::upper_bound(times_.begin(), times_.end(), time), time);
   }
-  void add(double time, bool undisturbed) { (undisturbed ? good_ : others_).push_back(time); }
 
   bool settled() const {
-    std::vector<double> times = good_;
-    if (times.size() < kFew) return false;
-    std::sort(times.begin(), times.end());
-    return fastest_ ? times[1] <= kAlike * times[0]
-                    : times[3 * times.size() / 4] <= kAlike * times[times.size() / 4];
+    if (times_.size() < 3) return false;
+    return fastest_ ? times_[1] <= kAlike * times_[0]
+                    : times_[3 * times_.size() / 4] <= kAlike * times_[times_.size() / 4];
   }
   double counts() const {
-    std::vector<double> times = good_;
-    if (times.size() < kFew) times.insert(times.end(), others_.begin(), others_.end());
-    std::sort(times.begin(), times.end());
-    if (fastest_) return times[0];
+    if (fastest_) return times_[0];
     double sum = 0;  // one that was interrupted for long says nothing of the others
-    for (const double time : times) sum += std::min(time, kMost * times[times.size() / 2]);
-    return sum / static_cast<double>(times.size());
+    for (const double time : times_) sum += std::min(time, kMost * times_[times_.size() / 2]);
+    return sum / static_cast<double>(times_.size());
   }
 
  private:
-  static constexpr std::size_t kFew = 3;
   static constexpr double kAlike = 1.05, kMost = 2;
 
   bool fastest_;
-  std::vector<double> good_, others_;
+  std::vector<double> times_;  // the fastest first
+};
+
+// How much the cores' times of one thing differ at a time: their standard deviation, as a share.
+class Noise {
+ public:
+  void add(const std::vector<double>& times) {
+    if (times.size() < 2) return;
+    const double mean =
+        std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+    double squares = 0;
+    for (const double time : times) squares += std::pow(std::min(time / mean, kMost) - 1, 2);
+    squares_ += squares / static_cast<double>(times.size() - 1);
+    ++count_;
+  }
+  double share() const { return count_ > 0 ? std::sqrt(squares_ / count_) : 0; }
+
+ private:
+  static constexpr double kMost = 2;
+
+  double squares_ = 0;
+  int count_ = 0;
 };
 
 }  // namespace ringsched

@@ -98,7 +98,9 @@ std::span<std::byte> TaskTimer::memory(std::size_t bytes) {
   return {static_cast<std::byte*>(std::align(kPage, bytes, start, space)), bytes};
 }
 
-double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
+std::vector<double> TaskTimer::seconds(const Plan& plan, TaskId task,
+                                       std::optional<unsigned> alone) {
+  const unsigned count = alone ? 1 : cores_;
   const Place place(plan, task);
   const auto size = static_cast<std::size_t>(place.size()) / kPage * kPage + kPage;
   const auto blocks = cores_ * static_cast<std::size_t>(std::clamp<std::int64_t>(
@@ -106,14 +108,15 @@ double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
   const std::span<std::byte> all = memory(blocks * size);
   const std::vector<std::byte>& numbers = numbers_[static_cast<std::size_t>(plan.problem.dtype)];
 
-  std::atomic<std::size_t> next{0}, measuring{cores_};
+  std::atomic<std::size_t> next{0}, measuring{count};
   std::vector<std::atomic<bool>> taken(blocks);  // who is slow may have one for a whole turn
-  std::barrier together(static_cast<std::ptrdiff_t>(cores_));
-  std::vector<double> means(cores_);
+  std::barrier together(static_cast<std::ptrdiff_t>(count));
+  std::vector<double> means(count);
   const std::vector<int> cores = core_numbers();
-  const auto measure = [&](unsigned core) {
+  const auto measure = [&](unsigned n) {
+    const unsigned core = alone.value_or(n);
     if (core < cores.size() && cores.size() >= cores_) pin(pthread_self(), cores[core]);
-    for (std::size_t b = core; b < blocks; b += cores_)
+    for (std::size_t b = n; b < blocks; b += count)
       for (std::size_t at = 0; at < size; at += numbers.size())
         std::memcpy(all.data() + b * size + at, numbers.data(),
                     std::min(numbers.size(), size - at));
@@ -127,27 +130,23 @@ double TaskTimer::mean_seconds(const Plan& plan, TaskId task) {
     together.arrive_and_wait();
     Clock::time_point began = Clock::now();
     perform();
-    means[core] = seconds_since(began);
-    if (means[core] < kLong) {  // that was to warm up
+    means[n] = seconds_since(began);
+    if (means[n] < kLong) {  // that was to warm up
       began = Clock::now();
       int times = 0;
       for (double passed = 0; passed < kEnough; passed = seconds_since(began)) {
         perform();
         ++times;
       }
-      means[core] = seconds_since(began) / times;
+      means[n] = seconds_since(began) / times;
     }
     // The others are not left alone.
-    for (--measuring; measuring > 0 && means[core] < kLong;) perform();
+    for (--measuring; measuring > 0 && means[n] < kLong;) perform();
   };
   std::vector<std::thread> threads;
-  for (unsigned core = 0; core < cores_; ++core) threads.emplace_back(measure, core);
-  double sum = 0;
-  for (unsigned core = 0; core < cores_; ++core) {
-    threads[core].join();
-    sum += means[core];
-  }
-  return sum / cores_;
+  for (unsigned n = 0; n < count; ++n) threads.emplace_back(measure, n);
+  for (std::thread& t : threads) t.join();
+  return means;
 }
 
 }  // namespace ringsched

@@ -1,9 +1,10 @@
-// Times single tasks, with all cores at it, as they are in a run: on memory that is not in the
-// core's own cache, because other tasks have been there since, and maybe on another core.
+// Times single tasks, mostly with all cores at it, as they are in a run: on memory that is not in
+// the core's own cache, because other tasks have been there since, and maybe on another core.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,9 @@ class TaskTimer {
  public:
   explicit TaskTimer(unsigned cores);
 
-  // Seconds that the task takes, the mean over the cores and over as many times as fit into some
-  // hundredths of a second.
-  double mean_seconds(const Plan&, TaskId);
+  // Seconds that the task takes, by core, each the mean of as many times as fit into some
+  // hundredths of a second; or of one core alone, while the others rest.
+  std::vector<double> seconds(const Plan&, TaskId, std::optional<unsigned> alone = {});
   // Memory with ordinary numbers in it, of at least so many bytes.
   std::span<std::byte> memory(std::size_t bytes);
 

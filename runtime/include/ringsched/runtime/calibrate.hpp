@@ -36,6 +36,8 @@ struct CpuFigures {
   // Of so many tasks that were timed, these did not settle: something else was at work.
   std::size_t points = 0, disturbed = 0;
   bool fastest = false;  // as it was asked for
+  double slowdown = 1;   // of a task with all cores at work, over one core alone
+  double noise = 0;      // of the times of tasks, as a share of them; not of the fastest
 };
 
 struct CalibrationOptions {

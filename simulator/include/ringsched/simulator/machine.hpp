@@ -90,6 +90,7 @@ struct Machine {
   std::uint32_t workers_per_device = 1;  // at most; they share its time
   std::uint32_t concurrency = 1;         // kernels that one device runs at full speed side by side
   bool turns = false;                    // those beyond it wait for their turn, or all share it
+  double full_slowdown = 1;              // of a kernel, when so many run, over one that runs alone
   std::string devices_source;
 
   double memory_gb_per_s = 0;  // what a pass over device memory achieves
@@ -106,6 +107,11 @@ struct Machine {
   double comm_slowdown = 1;
   bool comm_waits_for_kernel = false;
   std::string comm_source;
+
+  // How much durations differ from run to run and from worker to worker: their standard deviation,
+  // as a share of them.
+  double noise = 0;
+  std::string noise_source;
 
   FabricFigures fabric;
   NetworkFigures network;

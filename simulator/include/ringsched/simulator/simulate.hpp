@@ -27,6 +27,7 @@ struct Workload {
   bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
   std::uint32_t concurrency = 1;  // kernels side by side at full speed on one device
   bool turns = false;             // those beyond wait for their turn
+  double full_slowdown = 1;       // of a kernel, when so many run
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
   // Of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
   std::uint32_t copy_cores = 0;
@@ -36,12 +37,21 @@ struct Workload {
   std::vector<std::int64_t, PageAllocator<std::int64_t>> amounts;
 };
 
+// How many times longer a kernel takes beside others than alone, when this many want the device.
+inline double slowdown_of(const Workload& w, double wanted) {
+  if (w.full_slowdown <= 1) return 1;
+  const double most = w.concurrency;
+  return 1 + (w.full_slowdown - 1) * (std::min(wanted, most) - 1) / (most - 1);
+}
+
 Workload price(const Plan&, const Machine&, double diagonal = 0.5);
 
 enum class Progress : std::uint8_t {
   Background,  // transfers move by themselves
   Polling,     // ... only while neither end computes: no progress engine
 };
+
+constexpr double kMostNoise = 0.25;
 
 struct Conditions {
   // A send holds its lane until it is complete (one send buffer), or is handed over at once and

@@ -17,6 +17,9 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 std::vector<Picoseconds> makespans(const Workload&, Conditions, std::uint32_t runs,
                                    unsigned threads = 0);
 
+// Of runs that took so long, the conditions of the middle one.
+Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions of_the_first);
+
 // The value that so many percent of the sorted ones do not exceed.
 Picoseconds percentile(std::vector<Picoseconds> values, double percent);
 

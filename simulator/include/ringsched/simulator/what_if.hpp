@@ -13,6 +13,7 @@ namespace ringsched {
 struct Setup {
   Machine machine;
   Conditions conditions;
+  std::uint32_t runs = 1;  // with seeds from that of the conditions on; the middle one counts
 };
 
 // The setup after a change. Throws Error where there is no such change, or the machine has nothing
