@@ -36,9 +36,12 @@ struct CalibrateCommand {
 };
 
 void summary(const CpuFigures& f) {
-  fmt::print("{}, {}; tasks take {:.3g} times as long with all cores at work as on one alone{}\n",
-             counted(f.cores, "core"), f.instructions, f.slowdown,
-             f.noise > 0 ? fmt::format(", and differ by {:.0f} %", 100 * f.noise) : "");
+  fmt::print("{}, {}", counted(f.cores, "core"), f.instructions);
+  if (f.cores > 1)
+    fmt::print("; tasks take {:.3g} times as long with all cores at work as on one alone",
+               f.slowdown);
+  if (f.noise > 0) fmt::print(", and differ by {:.0f} %", 100 * f.noise);
+  fmt::print("\n");
   fmt::print(
       "with all at work: merging {} GB/s a core, copying {} GB/s, a message {} us and more\n",
       figure(f.memory_gb_per_s), figure(f.copy_gb_per_s), figure(f.latency_us));

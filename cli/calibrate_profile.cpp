@@ -80,6 +80,8 @@ std::string figure(double x) { return fmt::format("{:.4g}", x); }
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::string& name) {
   const std::string source = measured_on(f.fastest ? "all cores at work, the fastest times"
                                                    : "all cores at work, mean times");
+  const std::string of_one =
+      source + (f.slowdown > 1 ? ", and faster by the slowdown, as one alone" : "");
   // The figures are of a core that is alone, and the slowdown makes of them what was measured.
   std::string out = fmt::format(
       "# Made by ringsched calibrate; measured anew by the same command.\n"
@@ -93,7 +95,7 @@ std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::
       escaped(name), counted(f.cores, "core"), escaped(cpu_model()), f.instructions,
       links.processes > 1 ? fmt::format(" of {} processes", links.processes) : "",
       f.disturbed > 0 ? fmt::format("; {} did not settle", how_many_disturbed(f)) : "",
-      links.processes, f.cores, f.slowdown, figure(f.slowdown * f.memory_gb_per_s), source,
+      links.processes, f.cores, f.slowdown, figure(f.slowdown * f.memory_gb_per_s), of_one,
       figure(f.task_us), source);
   if (f.noise > 0)
     out +=
@@ -114,7 +116,7 @@ std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::
       "[software]\nmerge_bytes = {}\nreduce_bytes = {}\nprepare_bytes = {}\noutput_bytes = 0\n"
       "source = \"times of those tasks at the rate above, {}\"\n",
       figure(f.merge_bytes), figure(f.reduce_bytes), figure(f.prepare_bytes), source);
-  out += kernels(f.kernels, source, f.slowdown);
+  out += kernels(f.kernels, of_one, f.slowdown);
   return out;
 }
 

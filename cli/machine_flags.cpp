@@ -86,8 +86,9 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
       ->type_name("WORKER:FACTOR");
   flag("--seed", seed_, "N", "of noise and stragglers (1)");
   flag("--runs", runs_, "N",
-       "so many runs, with seeds from --seed on, of which\nthe middle one counts (15 with noise, "
-       "else 1)");
+       "so many runs, with seeds from --seed on, of which\nthe middle one counts (with noise as "
+       "many "
+       "as are\nquick, else 1)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
@@ -140,6 +141,8 @@ double MachineFlags::diagonal() const {
   return above / below;
 }
 
+bool varies(const Conditions& c) { return c.noise > 0 || c.straggler_share > 0; }
+
 std::string described(const Conditions& c, std::string out) {
   const auto add = [&](std::string_view text) {
     if (!out.empty()) out += "; ";
@@ -158,6 +161,7 @@ std::string described(const Conditions& c, std::string out) {
 std::string described(const Setup& s, std::string before) {
   std::string out = described(s.conditions, std::move(before));
   if (s.runs > 1) out += fmt::format("; the middle of {} runs", s.runs);
+  if (s.runs == 0) out += "; the middle of many runs";
   return out;
 }
 
@@ -165,15 +169,18 @@ Setup MachineFlags::setup(const Machine& machine, std::uint32_t workers) const {
   Setup s{machine, conditions(machine, workers)};
   const Conditions& c = s.conditions;
   if (runs_.empty()) {
-    s.runs = c.noise > 0 ? kUsualRuns : 1;
+    s.runs = c.noise > 0 ? 0 : 1;
     return s;
   }
   const std::int64_t runs = parse_count(runs_, "--runs");
   if (runs < 1 || runs > 1'000'000) fail("--runs is {}, allowed are 1 to 1000000", runs_);
-  if (runs > 1 && c.noise <= 0 && c.straggler_share <= 0)
-    fail("--runs {} without noise would give equal runs; add --noise or --stragglers", runs_);
-  s.runs = static_cast<std::uint32_t>(runs);
+  s.runs = varies(c) ? static_cast<std::uint32_t>(runs) : 1;
   return s;
+}
+
+void MachineFlags::check_runs(bool any_varies) const {
+  if (!runs_.empty() && runs_ != "1" && !any_varies)
+    fail("--runs {} without noise would give equal runs; add --noise or --stragglers", runs_);
 }
 
 Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t workers) const {
@@ -184,7 +191,8 @@ Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t worker
     fail("--progress is '{}', allowed are background and polling", progress_);
   c.detached_sends = sends_ == "detached";
   c.progress = progress_ == "polling" ? Progress::Polling : Progress::Background;
-  c.noise = noise_.empty() ? machine.noise : parse_share(noise_, "--noise", kMostNoise);
+  const double usual = machine.ideal ? 0 : machine.noise;
+  c.noise = noise_.empty() ? usual : parse_share(noise_, "--noise", kMostNoise);
   if (!stragglers_.empty()) {
     const auto [share, factor] = pair_of(stragglers_, "--stragglers", "SHARE:FACTOR, e.g. 10%:1.5");
     c.straggler_share = parse_share(share, "--stragglers (share)", 1);

@@ -30,12 +30,12 @@ class MachineFlags {
   std::string figures() const;                // what was given of them, for people
   std::string figures(const Machine&) const;  // and what is usual where there are several
   Setup setup(const Machine&, std::uint32_t workers) const;
+  // Throws Error where --runs were asked for, and none of so many things to simulate varies.
+  void check_runs(bool any_varies) const;
   const std::string& name() const { return name_; }
   std::string file() const;  // where it is a profile of one's own
 
  private:
-  static constexpr std::uint32_t kUsualRuns = 15;  // their middle is within 1 % of that of many
-
   Conditions conditions(const Machine&, std::uint32_t workers) const;
 
   std::string name_ = "ideal", library_, software_, diagonal_;
@@ -43,6 +43,9 @@ class MachineFlags {
               runs_;
   std::vector<std::string> slow_;
 };
+
+// Do runs differ by their seed?
+bool varies(const Conditions&);
 
 // What is unusual about them, after what else there is to say; may be empty.
 std::string described(const Conditions&, std::string before = "");

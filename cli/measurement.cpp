@@ -141,10 +141,11 @@ std::string measurement_json(const Measurement& m) {
   if (m.prediction) {
     const Report& p = m.prediction->report;
     field("predicted",
-          fmt::format("{{\"machine\": \"{}\", \"makespan_us\": {}, \"idle_fraction\": {}, "
+          fmt::format("{{\"machine\": \"{}\", \"conditions\": \"{}\", \"makespan_us\": {}, "
+                      "\"idle_fraction\": {}, "
                       "\"overlap_fraction\": {}, \"exposed_communication_us\": {}}}",
-                      escaped(m.prediction->setup.machine.name), microseconds(p.makespan),
-                      number(p.idle_fraction), number(p.overlap_fraction),
+                      escaped(m.prediction->setup.machine.name), escaped(m.prediction->figures),
+                      microseconds(p.makespan), number(p.idle_fraction), number(p.overlap_fraction),
                       microseconds(p.exposed_communication)));
   }
   std::string checked;

@@ -68,8 +68,10 @@ ProvedPlan proved_plan(const std::string& file) {
 
 Picoseconds makespan_of(const Plan& plan, const Setup& setup, double diagonal) {
   const Workload w = price(plan, setup.machine, diagonal);
-  if (setup.runs == 1) return simulate(w, setup.conditions).makespan;
-  return percentile(makespans(w, setup.conditions, setup.runs), 50);
+  const std::uint32_t runs =
+      setup.runs > 0 ? setup.runs : enough_runs(setup.conditions, plan.tasks.size());
+  if (runs == 1) return simulate(w, setup.conditions).makespan;
+  return percentile(makespans(w, setup.conditions, runs), 50);
 }
 
 Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
@@ -77,6 +79,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   Workload workload = price(proved.plan, setup.machine, diagonal);
   std::vector<Picoseconds> all;
   Conditions conditions = setup.conditions;
+  if (setup.runs == 0) setup.runs = enough_runs(conditions, proved.plan.tasks.size());
   if (setup.runs > 1) {
     const Stage stage(fmt::format("{} runs", setup.runs),
                       setup.runs * proved.plan.tasks.size() > kManyTasks);
@@ -90,9 +93,10 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   if (proved.plan.schedule != "ring" && proved.plan.tasks.size() <= kManyTasks) {
     const Plan other = limit_communication(build_plan(proved.plan.problem, find_schedule("ring")),
                                            {Overlap::Prefetch, 0});
+    const Stage stage("the same as ring does it", setup.runs * other.tasks.size() > kManyTasks);
     ring = makespan_of(other, setup, diagonal);
   }
-  std::string with = described(setup, figures);
+  std::string with = described({{}, conditions, setup.runs}, figures);
   return {proved,
           std::move(setup),
           diagonal,

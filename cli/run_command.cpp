@@ -237,9 +237,12 @@ void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& lau
   std::unique_ptr<Prediction> prediction;
   if (c.machine.given()) {
     const Machine machine = c.machine.machine();
-    prediction =
-        std::make_unique<Prediction>(predict(proved, c.machine.setup(machine, workers),
-                                             c.machine.diagonal(), c.machine.figures(machine)));
+    const double diagonal = c.machine.diagonal();
+    if (world.rank() > 0)
+      price(proved.plan, machine, diagonal);  // refuses what the first process does
+    else
+      prediction = std::make_unique<Prediction>(
+          predict(proved, c.machine.setup(machine, workers), diagonal, c.machine.figures(machine)));
   }
   watchdog.waits("waiting for the plans of the other processes");
   std::string wrong = disagreement(world, facts_of(c, a, proved.plan, world));

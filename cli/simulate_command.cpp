@@ -35,8 +35,9 @@ void run(const SimulateCommand& c) {
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const std::uint32_t workers = proved.plan.problem.workers;
-  const Prediction p =
-      predict(proved, c.machine.setup(machine, workers), diagonal, c.machine.figures(machine));
+  const Setup setup = c.machine.setup(machine, workers);
+  c.machine.check_runs(varies(setup.conditions));
+  const Prediction p = predict(proved, setup, diagonal, c.machine.figures(machine));
   std::vector<Answer> answers;
   for (const std::string& q : c.questions)
     answers.push_back({q, makespan_of(proved.plan, changed(p.shown(), q, workers), diagonal)});

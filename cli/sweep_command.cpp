@@ -61,6 +61,7 @@ std::string figures_of(const std::string& machine, std::string others) {
 
 std::vector<Cell> cells_of(const SweepCommand& c) {
   std::vector<Cell> cells;
+  bool any_varies = false;
   std::vector<std::string> names;
   if (c.schedules == "all") {
     for (const Schedule& s : schedules()) names.emplace_back(s.name);
@@ -94,10 +95,13 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
               r.pass = to_text(p.pass);
               r.overlap = to_text(limits.overlap);
               if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
-              r.conditions = described(c.conditions.setup(machine, p.workers), figures);
+              const Setup setup = c.conditions.setup(machine, p.workers);
+              any_varies = any_varies || varies(setup.conditions);
+              r.conditions = described(setup, figures);
               cells.push_back(std::move(cell));
             }
   }
+  c.conditions.check_runs(any_varies);
   std::set<std::string> asked;
   for (const Cell& cell : cells)
     if (!asked.insert(cell.row.key()).second)
@@ -112,6 +116,7 @@ SweepRow answer(const Cell& cell, const SweepCommand& c) {
     const ProvedPlan proved = proved_plan(cell.flags);
     Setup setup = c.conditions.setup(cell.machine, proved.plan.problem.workers);
     const Workload w = price(proved.plan, setup.machine, c.conditions.diagonal());
+    if (setup.runs == 0) setup.runs = enough_runs(setup.conditions, proved.plan.tasks.size());
     if (setup.runs > 1)  // cells are what is done in parallel
       setup.conditions = middle_of(makespans(w, setup.conditions, setup.runs, 1), setup.conditions);
     const Simulation run = simulate(w, setup.conditions);

@@ -51,6 +51,12 @@ std::vector<Picoseconds> makespans(const Workload& workload, Conditions conditio
   return all;
 }
 
+std::uint32_t enough_runs(const Conditions& c, std::size_t tasks) {
+  constexpr std::size_t most_tasks = 1'000'000, most_runs = 1001;
+  if (c.noise <= 0 || tasks == 0) return 1;
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(most_tasks / tasks, 1, most_runs));
+}
+
 Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions c) {
   const Picoseconds middle = percentile(makespans, 50);
   c.seed += static_cast<std::uint64_t>(std::find(makespans.begin(), makespans.end(), middle) -

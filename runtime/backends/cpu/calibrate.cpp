@@ -199,7 +199,7 @@ CpuFigures measure_cpu(const CalibrationOptions& options,
           MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
           for (std::int64_t n = 64; n <= options.most_tokens; n *= 2) {
             k.tokens.push_back(n);
-            const bool between = n == std::min(kBetween, options.most_tokens);
+            const bool between = n <= kBetween && (n == kBetween || 2 * n > options.most_tokens);
             tasks.push_back(
                 timed(fmt::format("{} attention, {}, {} x {}, {} tokens",
                                   backward ? "backward" : "forward", causal ? "causal" : "full",

@@ -88,7 +88,7 @@ struct Machine {
   std::uint32_t sms = 0;                 // 0: kernels are not made of waves of blocks
   std::uint32_t block_rows = 128;        // of queries that one SM works on
   std::uint32_t workers_per_device = 1;  // at most; they share its time
-  std::uint32_t concurrency = 1;         // kernels that one device runs at full speed side by side
+  std::uint32_t concurrency = 1;         // kernels that one device runs side by side
   bool turns = false;                    // those beyond it wait for their turn, or all share it
   double full_slowdown = 1;              // of a kernel, when so many run, over one that runs alone
   std::string devices_source;

@@ -25,7 +25,7 @@ struct Workload {
   // Likewise: how many times longer beside one (two) transfers that hold SMs. Empty: not at all.
   std::vector<double> slowed[2];
   bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
-  std::uint32_t concurrency = 1;  // kernels side by side at full speed on one device
+  std::uint32_t concurrency = 1;  // kernels side by side on one device
   bool turns = false;             // those beyond wait for their turn
   double full_slowdown = 1;       // of a kernel, when so many run
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps

@@ -17,6 +17,10 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 std::vector<Picoseconds> makespans(const Workload&, Conditions, std::uint32_t runs,
                                    unsigned threads = 0);
 
+// How many runs it takes until their middle hardly depends on which seeds they have: 1001 of a few
+// tasks, one of a million, whose noise is its own average, or where nothing is left to chance.
+std::uint32_t enough_runs(const Conditions&, std::size_t tasks);
+
 // Of runs that took so long, the conditions of the middle one.
 Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions of_the_first);
 

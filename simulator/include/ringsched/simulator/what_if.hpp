@@ -13,7 +13,8 @@ namespace ringsched {
 struct Setup {
   Machine machine;
   Conditions conditions;
-  std::uint32_t runs = 1;  // with seeds from that of the conditions on; the middle one counts
+  // With seeds from that of the conditions on, of which the middle one counts; 0: enough of them.
+  std::uint32_t runs = 1;
 };
 
 // The setup after a change. Throws Error where there is no such change, or the machine has nothing
