@@ -13,12 +13,15 @@ namespace ringsched {
 
 namespace {
 
-double number(std::string_view text, std::string_view what, double least, double most) {
+// A number before `unit`.
+double number(std::string_view text, std::string_view what, double least, double most,
+              std::string_view unit = "") {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(value >= least && value <= most))
-    fail("{} is '{}', allowed is a number of {:g} to {:g}", what, text.substr(0, 40), least, most);
+  const char* const last = text.data() + text.size() - unit.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last || !(value >= least && value <= most))
+    fail("{} is '{}', allowed is a number of {:g}{} to {:g}{}", what, text.substr(0, 40), least,
+         unit, most, unit);
   return value;
 }
 
@@ -34,8 +37,7 @@ std::pair<std::string, std::string> pair_of(const std::string& text, const char*
 }  // namespace
 
 double parse_share(const std::string& text, std::string_view what, double most) {
-  if (text.ends_with('%'))
-    return number(std::string_view(text).substr(0, text.size() - 1), what, 0, 100 * most) / 100;
+  if (text.ends_with('%')) return number(text, what, 0, 100 * most, "%") / 100;
   return number(text, what, 0, most);
 }
 
@@ -86,9 +88,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
       ->type_name("WORKER:FACTOR");
   flag("--seed", seed_, "N", "of noise and stragglers (1)");
   flag("--runs", runs_, "N",
-       "so many runs, with seeds from --seed on, of which\nthe middle one counts (with noise as "
-       "many "
-       "as are\nquick, else 1)");
+       "so many runs, with seeds from --seed on, of which\n"
+       "the middle one counts (with noise as many as are\nquick, else 1)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {

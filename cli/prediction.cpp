@@ -68,8 +68,7 @@ ProvedPlan proved_plan(const std::string& file) {
 
 Picoseconds makespan_of(const Plan& plan, const Setup& setup, double diagonal) {
   const Workload w = price(plan, setup.machine, diagonal);
-  const std::uint32_t runs =
-      setup.runs > 0 ? setup.runs : enough_runs(setup.conditions, plan.tasks.size());
+  const std::uint32_t runs = runs_of(setup, plan.tasks.size());
   if (runs == 1) return simulate(w, setup.conditions).makespan;
   return percentile(makespans(w, setup.conditions, runs), 50);
 }
@@ -79,7 +78,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   Workload workload = price(proved.plan, setup.machine, diagonal);
   std::vector<Picoseconds> all;
   Conditions conditions = setup.conditions;
-  if (setup.runs == 0) setup.runs = enough_runs(conditions, proved.plan.tasks.size());
+  setup.runs = runs_of(setup, proved.plan.tasks.size());
   if (setup.runs > 1) {
     const Stage stage(fmt::format("{} runs", setup.runs),
                       setup.runs * proved.plan.tasks.size() > kManyTasks);

@@ -43,7 +43,7 @@ struct Prediction {
   Setup shown() const { return {setup.machine, conditions}; }
 };
 Prediction predict(const ProvedPlan&, Setup, double diagonal, const std::string& figures);
-// What a changed setup would take.
+// Of the middle one of its runs.
 Picoseconds makespan_of(const Plan&, const Setup&, double diagonal);
 
 // What each of the changes worth a thought would take; empty for plans too long to ask again.

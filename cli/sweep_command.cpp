@@ -116,9 +116,9 @@ SweepRow answer(const Cell& cell, const SweepCommand& c) {
     const ProvedPlan proved = proved_plan(cell.flags);
     Setup setup = c.conditions.setup(cell.machine, proved.plan.problem.workers);
     const Workload w = price(proved.plan, setup.machine, c.conditions.diagonal());
-    if (setup.runs == 0) setup.runs = enough_runs(setup.conditions, proved.plan.tasks.size());
-    if (setup.runs > 1)  // cells are what is done in parallel
-      setup.conditions = middle_of(makespans(w, setup.conditions, setup.runs, 1), setup.conditions);
+    const std::uint32_t runs = runs_of(setup, proved.plan.tasks.size());
+    if (runs > 1)  // cells are what is done in parallel
+      setup.conditions = middle_of(makespans(w, setup.conditions, runs, 1), setup.conditions);
     const Simulation run = simulate(w, setup.conditions);
     const Report r = report(w, run, setup.conditions);
     row.makespan_us = microseconds(r.makespan);

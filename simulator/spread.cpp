@@ -51,9 +51,10 @@ std::vector<Picoseconds> makespans(const Workload& workload, Conditions conditio
   return all;
 }
 
-std::uint32_t enough_runs(const Conditions& c, std::size_t tasks) {
+std::uint32_t runs_of(const Setup& s, std::size_t tasks) {
   constexpr std::size_t most_tasks = 1'000'000, most_runs = 1001;
-  if (c.noise <= 0 || tasks == 0) return 1;
+  if (s.runs > 0) return s.runs;
+  if (s.conditions.noise <= 0 || tasks == 0) return 1;
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(most_tasks / tasks, 1, most_runs));
 }
 

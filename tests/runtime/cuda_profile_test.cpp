@@ -1,5 +1,5 @@
-// The profile that calibrate writes of a GPU: the simulator reads it, and predicts from its
-// figures.
+// The profiles that calibrate writes, of a GPU and of a CPU: the simulator reads them, and predicts
+// from their figures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,6 +72,39 @@ TEST(CudaProfile, SaysWhatAFullTileOfAWorkerTakes) {
                     w.compute[static_cast<std::size_t>(t.kind) * plan.works.size() + t.work.value]),
                 us * 1e6, 1e6);
   }
+}
+
+// Its rates are those of one core alone, so that the slowdown makes of them what was measured with
+// all at work.
+TEST(CpuProfile, SaysWhatWasMeasuredWhenAllCoresAreAtWork) {
+  CpuFigures f;
+  f.cores = 2;
+  f.memory_gb_per_s = 10;
+  f.copy_gb_per_s = 9;
+  f.slowdown = 1.25;
+  f.noise = 0.083;
+  f.kernels = {{false, false, Dtype::Fp32, 128, {64, 1024}, {0.04, 0.08}}};
+  const Machine m = read_machine(profile(f, {}, "mine"), "mine.toml");
+  EXPECT_DOUBLE_EQ(m.full_slowdown, 1.25);
+  EXPECT_DOUBLE_EQ(m.noise, 0.083);
+  EXPECT_DOUBLE_EQ(m.memory_gb_per_s, 12.5);
+  EXPECT_THAT(m.kernels[0].tflops, testing::ElementsAre(0.05, 0.1));
+  Problem p;
+  p.workers = 2;
+  p.tokens = {2 * 1024};
+  p.heads = p.kv_heads = 8;
+  p.dtype = Dtype::Fp32;
+  p.mask = Mask::full();
+  const Simulation run = simulate(price(build_plan(p, find_schedule("ring")), m));
+  EXPECT_NEAR(static_cast<double>(run.end[0]) / 1e12, 4.0 * 1024 * 1024 * 128 * 8 / 0.08e12, 5e-4);
+}
+
+TEST(CpuProfile, OfOneCoreHasNoNoise) {
+  CpuFigures f;
+  f.memory_gb_per_s = 10;
+  f.copy_gb_per_s = 9;
+  f.kernels = {{false, false, Dtype::Fp32, 128, {64}, {0.04}}};
+  EXPECT_THAT(profile(f, {}, "mine"), testing::Not(testing::HasSubstr("noise")));
 }
 
 }  // namespace

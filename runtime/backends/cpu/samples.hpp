@@ -44,15 +44,13 @@ class Noise {
     const double mean =
         std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
     double squares = 0;
-    for (const double time : times) squares += std::pow(std::min(time / mean, kMost) - 1, 2);
+    for (const double time : times) squares += std::pow(time / mean - 1, 2);
     squares_ += squares / static_cast<double>(times.size() - 1);
     ++count_;
   }
   double share() const { return count_ > 0 ? std::sqrt(squares_ / count_) : 0; }
 
  private:
-  static constexpr double kMost = 2;
-
   double squares_ = 0;
   int count_ = 0;
 };

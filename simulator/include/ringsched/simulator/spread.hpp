@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/simulator/what_if.hpp"
 
 namespace ringsched {
 
@@ -17,9 +18,10 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 std::vector<Picoseconds> makespans(const Workload&, Conditions, std::uint32_t runs,
                                    unsigned threads = 0);
 
-// How many runs it takes until their middle hardly depends on which seeds they have: 1001 of a few
-// tasks, one of a million, whose noise is its own average, or where nothing is left to chance.
-std::uint32_t enough_runs(const Conditions&, std::size_t tasks);
+// How many runs a setup asks for. Enough of them are as many as it takes until their middle hardly
+// depends on which seeds they have: 1001 of a few tasks, one of a million, whose noise is its own
+// average, or where nothing is left to chance.
+std::uint32_t runs_of(const Setup&, std::size_t tasks);
 
 // Of runs that took so long, the conditions of the middle one.
 Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions of_the_first);
