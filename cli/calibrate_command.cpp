@@ -21,6 +21,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "ringsched/simulator/machine.hpp"
+#include "ringsched/simulator/simulate.hpp"
 #include "run_ending.hpp"
 #include "text.hpp"
 
@@ -41,11 +42,15 @@ void summary(const CpuFigures& f) {
     fmt::print("; tasks take {:.3g} times as long with all cores at work as on one alone",
                f.slowdown);
   if (f.noise > 0) fmt::print(", and differ by {:.0f} %", 100 * f.noise);
+  if (f.noise > kMostNoise)
+    fmt::print(" ({:.0f} % in the profile, the most that it may have)", 100 * kMostNoise);
   fmt::print("\n");
   fmt::print(
       "with all at work: merging {} GB/s a core, copying {} GB/s, a message {} us and more\n",
       figure(f.memory_gb_per_s), figure(f.copy_gb_per_s), figure(f.latency_us));
-  std::vector<std::vector<std::string>> rows = {{"TFLOP/s of a core", "mask", "dtype", "head dim"}};
+  std::vector<std::vector<std::string>> rows = {
+      {f.cores > 1 ? "TFLOP/s of a core, all at work" : "TFLOP/s of the core", "mask", "dtype",
+       "head dim"}};
   const std::vector<std::int64_t>& tokens = f.kernels.front().tokens;
   std::vector<std::size_t> shown = {0};  // the least, one between, the most
   if (tokens.size() > 4) shown.push_back(3);
@@ -58,6 +63,8 @@ void summary(const CpuFigures& f) {
     for (const std::size_t i : shown) rows.back().push_back(fmt::format("{:.3f}", k.tflops[i]));
   }
   fmt::print("{}", table(rows));
+  if (f.slowdown > 1)
+    fmt::print("the profile has the rates of one core alone, and that slowdown\n");
   if (f.disturbed > 0)
     fmt::print(
         "{} did not settle: something else is at work on this machine or its host, and runs\n"
@@ -155,11 +162,11 @@ CpuFigures measured_cpu(const CalibrationOptions& options, const MeasureProgress
 }
 
 void write(const CalibrateCommand& c, const CpuFigures& figures, const MeasuredLinks& links) {
-  write(c, profile(figures, links, c.name.empty() ? "this-cpu" : c.name));
   summary(figures);
   if (links.processes > 1)
     fmt::print("between processes, by {}: {} GB/s, a message {} us and more\n", links.transport,
                figure(links.gb_per_s), figure(links.latency_us));
+  write(c, profile(figures, links, c.name.empty() ? "this-cpu" : c.name));
 }
 
 // In several processes: each measures its share of the cores, and then all their links.
@@ -207,8 +214,8 @@ void run_cuda(const CalibrateCommand& c, const MeasureProgress& progress) {
   CudaFigures figures;
   measure(options, progress, figures);
   progress("", 1);
-  write(c, profile(figures, c.name.empty() ? "this-gpu" : c.name));
   summary(figures);
+  write(c, profile(figures, c.name.empty() ? "this-gpu" : c.name));
 }
 
 void run(const CalibrateCommand& c) {

@@ -98,9 +98,10 @@ std::string profile(const CpuFigures& f, const MeasuredLinks& links, const std::
       links.processes, f.cores, f.slowdown, figure(f.slowdown * f.memory_gb_per_s), of_one,
       figure(f.task_us), source);
   if (f.noise > 0)
-    out +=
-        fmt::format("[noise]\nshare = {:.2g}\nsource = \"what cores differ by at a time, {}\"\n\n",
-                    std::min(f.noise, kMostNoise), source);
+    out += fmt::format(
+        "[noise]\nshare = {:.2g}\nsource = \"what cores differ by at a time{}, {}\"\n\n",
+        std::min(f.noise, kMostNoise),
+        f.noise > kMostNoise ? fmt::format(" (cut, from {:.2g})", f.noise) : "", source);
   out += "[communication]\ncores = 1\nsource = \"the receiving thread copies\"\n\n";
   out += fmt::format(
       "[fabric]\nkind = \"memory\"\ngb_per_s = {}\nlatency_us = {}\nmessages = {}\n"

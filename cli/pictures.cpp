@@ -39,11 +39,16 @@ void check_output(const std::string& path, const std::string& flag,
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     fail("cannot write {}: there is no folder {}", path, folder.string());
+  // Absolute: what is not there yet has no other canonical name.
+  const auto canonical = [&](const fs::path& p) {
+    return fs::weakly_canonical(fs::absolute(p, ignored), ignored);
+  };
   for (const std::string& other : others)
     if (!other.empty() &&
-        (fs::equivalent(path, other, ignored) ||
-         fs::weakly_canonical(path, ignored) == fs::weakly_canonical(other, ignored)))
+        (fs::equivalent(path, other, ignored) || canonical(path) == canonical(other)))
       fail("{} {} would be written over {}", flag, path, other);
+  // A pipe would be closed by trying.
+  if (!fs::exists(path, ignored) || fs::is_regular_file(path, ignored)) NewFile{path};
 }
 
 void write_text(const std::string& text, const std::string& path) {

@@ -156,6 +156,8 @@ GraphPart part_of(const RenderCommand& c) {
   if (!c.worker.empty()) part.worker = WorkerId{worker_of(c)};
   if (c.steps.empty()) return part;
   const std::size_t dash = c.steps.find('-', 1);
+  if (c.steps.ends_with('-'))
+    fail("--steps {}: allowed are a step, such as 3, or some: 2-5", c.steps);
   const auto step = [&](const std::string& text) {
     const std::int64_t n = parse_count(text, "--steps");
     if (n < 0 || n > 0xffffffff) fail("--steps {}: allowed are 0 to 4294967295", c.steps);

@@ -42,7 +42,7 @@ struct RunCommand {
   BackendFlags backend;
   std::string plan_file, repeat = "3", take = "middle", deadline = "600", inputs = "normal",
                          seed = "1";
-  std::string check_rows = "0";
+  std::string check_rows;
   OutputFlags outputs;
   bool check = false, finite = false, no_chart = false;
   Format format = Format::Text;
@@ -92,7 +92,10 @@ Asked asked(const RunCommand& c) {
   if (c.take != "middle" && c.take != "fastest")
     fail("--take is '{}', allowed are middle and fastest", c.take);
   a.deadline = std::chrono::seconds{count(c.deadline, "--deadline", 1, 1'000'000)};
-  a.rows = count(c.check_rows, "--check-rows", 0, 1'000'000'000);
+  if (!c.check_rows.empty()) {
+    if (!c.check) fail("--check-rows says how many rows --check looks at; add --check");
+    a.rows = count(c.check_rows, "--check-rows", 1, 1'000'000'000);
+  }
   a.inputs = parse_input_kind(c.inputs);
   a.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
   c.join.check(c.backend.name == "cuda");
@@ -100,7 +103,6 @@ Asked asked(const RunCommand& c) {
   a.kinds = c.outputs.check({c.plan_file, c.machine.file()});
   if (!c.machine.given() && !c.machine.figures().empty())
     fail("{}: that describes a machine to predict for; add --machine", c.machine.figures());
-  if (a.rows > 0 && !c.check) fail("--check-rows says how many rows --check looks at; add --check");
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   return a;
 }
@@ -209,7 +211,11 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   if (world.rank() != 0) return;
   watchdog.works("writing");
   job.remains->all_ended();
-  std::string written;
+  const bool text = c.format == Format::Text;
+  fmt::print("{}", text ? measurement_text(m) : measurement_json(m));
+  if (text && !c.no_chart && workers <= kChartWorkers)
+    fmt::print("\n{}", terminal_chart(m.timeline));
+  std::fflush(stdout);  // before a file that cannot be written ends it
   if (c.outputs.any()) {
     std::vector<Timeline> shown;
     if (prediction) {
@@ -218,15 +224,9 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
       shown.back().conditions = described(prediction->conditions, c.machine.figures());
     }
     shown.push_back(m.timeline);
-    written = c.outputs.write(a.kinds, plan, shown);
+    const std::string written = c.outputs.write(a.kinds, plan, shown);
+    if (text) fmt::print("\n{}", written);
   }
-  if (c.format == Format::Json) {
-    fmt::print("{}", measurement_json(m));
-    return;
-  }
-  fmt::print("{}", measurement_text(m));
-  if (!c.no_chart && workers <= kChartWorkers) fmt::print("\n{}", terminal_chart(m.timeline));
-  if (!written.empty()) fmt::print("\n{}", written);
 }
 
 void run_in(World& world, const RunCommand& c, const Asked& a, const Launch& launch,
@@ -312,7 +312,8 @@ void add_run_command(CLI::App& program, ExitCode& code) {
          "--take", command->take,
          "of these runs: middle, or fastest, where the machine\nhas others to serve (middle)")
       ->type_name("NAME");
-  app->add_option("--deadline", command->deadline, "seconds that a run may take (600)")
+  app->add_option("--deadline", command->deadline,
+                  "seconds that a run may take, and each wait for other\nprocesses (600)")
       ->type_name("SECONDS");
   command->machine.add_machine_to(*app, "");
   command->outputs.add_to(*app);

@@ -250,7 +250,8 @@ ExitCode run(const SweepCommand& c) {
     fmt::print("{}", ranked_table(rows));
     if (!c.output.empty())
       fmt::print("\n{} in {}, {} of them new\n",
-                 counted(static_cast<std::int64_t>(rows.size()), "row"), c.output, open.size());
+                 counted(static_cast<std::int64_t>(rows.size() + others.size()), "row"), c.output,
+                 open.size());
   }
   return std::any_of(rows.begin(), rows.end(), [](const SweepRow& r) { return r.holds(); }) ? 0 : 2;
 }

@@ -10,6 +10,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
 
@@ -84,7 +85,10 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong) {
   std::string command = "ringsched";
   for (const CLI::App* used : program.get_subcommands()) command += " " + used->get_name();
   const std::vector<std::string> unused = program.remaining();
-  if (program.get_subcommands().empty() && !unused.empty() && !unused[0].starts_with('-')) {
+  if (program.get_subcommands().empty() && !unused.empty()) {
+    if (unused[0].starts_with('-'))
+      return fmt::format("{} comes before any subcommand (see ringsched --help)",
+                         printable(unused[0], 40));
     std::vector<std::string> names;
     for (const CLI::App* known : program.get_subcommands({})) names.push_back(known->get_name());
     return unknown_name("subcommand", unused[0],

@@ -148,7 +148,8 @@ ForwardRows forward_rows(const Plan& plan, const Inputs& inputs,
 
 std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs,
                                           const std::vector<Result>& results,
-                                          const CheckOptions& options, const ForwardRows& forward) {
+                                          const CheckOptions& options, const ForwardRows& forward,
+                                          const std::function<void()>& between) {
   const Problem& p = plan.problem;
   const std::int64_t most = options.rows > 0 ? options.rows
                             : is_small(p)    ? std::numeric_limits<std::int64_t>::max()
@@ -167,6 +168,7 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
       lses.look(at, matrix(plan, *at.result, 1, at.row)[at.head], row.lse, row.lse_bound);
       outputs.count();
       lses.count();
+      between();
     }
     out.push_back(outputs.take());
     out.push_back(lses.take());
@@ -182,6 +184,7 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
     for (std::size_t d = 0; d < row.value.size(); ++d)
       queries.look(at, found[d], row.value[d], row.bound[d]);
     queries.count();
+    between();
   }
   for (const Place& at :
        places(plan, results, TensorKind::KeyValueGradient, p.kv_heads, most, options.seed + 2)) {
@@ -195,6 +198,7 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
     }
     keys.count();
     values.count();
+    between();
   }
   for (Tally* t : {&queries, &keys, &values}) out.push_back(t->take());
   return out;

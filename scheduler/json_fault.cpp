@@ -37,7 +37,10 @@ class Scanner {
 
  private:
   bool wrong(std::string what) {
-    what_ = at_ == text_.size() ? "the file ends in the middle" : std::move(what);
+    const bool blank = text_.find_first_not_of(" \t\r\n") == text_.npos;
+    what_ = blank                 ? "the file is empty"
+            : at_ == text_.size() ? "the file ends in the middle"
+                                  : std::move(what);
     return false;
   }
   bool wrong_at(std::size_t begin, std::string what) {

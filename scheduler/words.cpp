@@ -64,8 +64,8 @@ std::string counted(std::int64_t n, std::string_view noun) {
 }
 
 std::string described(const Problem& p) {
-  return fmt::format("{} tokens, {} heads ({} kv) x {}, {}, {}, {}", grouped(p.tokens.value),
-                     p.heads, p.kv_heads, p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
+  return fmt::format("{}, {} ({} kv) x {}, {}, {}, {}", counted(p.tokens.value, "token"),
+                     counted(p.heads, "head"), p.kv_heads, p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
                      p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
 }
 

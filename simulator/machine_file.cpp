@@ -81,7 +81,7 @@ void read_machine(Section& s, Machine& m) {
     d.count("workers_each", m.workers_per_device, 1, kMaxWorkers);
     d.count("concurrency", m.concurrency, 1, 1 << 20);
     d.flag("turns", m.turns);
-    d.number("slowdown", m.full_slowdown, 1, 2);
+    d.number("slowdown", m.full_slowdown, 1, 1000);
     d.count("sms", m.sms, 0, 1 << 20);
     d.count("block_rows", m.block_rows, 1, 1 << 20);
     d.text("source", m.devices_source);

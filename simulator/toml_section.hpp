@@ -141,7 +141,7 @@ class Section {
     const auto given = n.is_number() ? n.value<double>() : std::nullopt;
     if (!given || !(*given >= least && *given <= most))
       wrong(n, fmt::format("{} must be a number of {:g} to {:g}{}", name, least, most,
-                           given ? fmt::format(", not {:g}", *given) : ""));
+                           given ? fmt::format(", not {}", *given) : ""));
     return *given;
   }
   template <class T>

@@ -140,6 +140,7 @@ std::string GanttChart::row_number(std::uint32_t row) const {
     }
   if (runs_.size() == 2)
     return part[0] > 0 ? fmt::format("{:+.1f} %", 100 * (part[1] / part[0] - 1)) : "";
+  if (!bands_ && is_unknown(*runs_[0].timeline, first_of(row))) return "";
   return fmt::format("{:.0f} %", 100 * part[0] / static_cast<double>(axis_.end_ps) /
                                      (last_of(row) - first_of(row)));
 }

@@ -50,6 +50,8 @@ Colour cargo_colour(TensorKind);
 std::string facts(const Timeline&, const RunTimes&);
 // Whether the run was given up before a worker had computed all that it had to.
 bool has_more(const Timeline&, std::uint32_t worker);
+// Whether all that is known of it is that the run was given up: its process left no times.
+bool is_unknown(const Timeline&, std::uint32_t worker);
 void refuse_incomplete(const Timeline&);  // beside another: their times compare with nothing
 // "; noise 5 %", or nothing.
 std::string conditions_of(const Timeline&);

@@ -163,7 +163,7 @@ LegendUse GanttChart::legend() const {
   }
   for (const Run& run : runs_) {
     for (std::uint32_t i = 0; i < workers_; ++i) {
-      if (!shows(i)) continue;
+      if (!shows(i) || is_unknown(*run.timeline, i)) continue;
       const WorkerTimes& w = run.times.workers[i];
       use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
       if (w.out_of_work.value > axis_.end_ps / 500)

@@ -66,6 +66,12 @@ void label_bar(const Box& bar, const TimelineTask& t, bool numbered, std::vector
 void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
                   bool numbered, bool critical_path, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
+  if (is_unknown(t, worker)) {
+    if (s.compute >= kWithWords)
+      out.emplace_back(Label{axis.left + 4, s.y + s.compute / 2 + 3.2, 9, ink::grey, Anchor::Start,
+                             false, "its process left no times"});
+    return;
+  }
   std::vector<Shape> overhead, outlines, words;
   std::int64_t until = 0;
   Thinner thin, thin_gap;

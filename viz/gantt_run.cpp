@@ -97,6 +97,12 @@ bool has_more(const Timeline& t, std::uint32_t worker) {
   });
 }
 
+bool is_unknown(const Timeline& t, std::uint32_t worker) {
+  return !t.incomplete.empty() &&
+         std::none_of(t.tasks.begin(), t.tasks.end(),
+                      [&](const TimelineTask& x) { return x.worker == worker && x.end_ps > 0; });
+}
+
 std::string conditions_of(const Timeline& t) {
   return t.conditions.empty() ? "" : "; " + printable(t.conditions, 80);
 }

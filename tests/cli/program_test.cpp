@@ -70,6 +70,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"", "subcommand"},
       {"frobnicate", "there is no subcommand 'frobnicate' (known: schedules, plan, verify"},
       {"paln -w 3", "did you mean plan?"},
+      {"--bogus", "--bogus comes before any subcommand"},
       {"plan --bogus", "--bogus (see ringsched plan --help)"},
       {"plan -s zigzak", "did you mean zigzag?"},
       {"plan -w 0", "workers is 0, and should be from 1 to 65535"},

@@ -169,6 +169,7 @@ TEST_F(RenderProgram, NeverWritesOverWhatItReads) {
   expect_refused("render t.json -o ./t.json", "written over t.json");
   expect_refused("simulate p.json --timeline p.json", "written over p.json");
   expect_refused("simulate -w 3 --timeline u.json --trace u.json", "written over u.json");
+  expect_refused("simulate -w 3 --timeline u.json --trace ./u.json", "written over u.json");
   expect_refused("render u.json", "cannot read u.json: No such file or directory");
   expect_refused("render t.json u.json -o v.svg", "cannot read u.json: No such file or directory");
   expect_refused("render t.json --kineto gone/k", "no folder ");
@@ -212,6 +213,7 @@ TEST_F(RenderProgram, WritesPagesTracesAndGraphs) {
   expect_refused("render p.json --worker 3 -o x.dot", "workers 0 to 2");
   expect_refused("render p.json --steps 5 -o x.dot", "steps 0 to 2");
   expect_refused("render p.json --steps 1-x -o x.dot", "--steps");
+  expect_refused("render p.json --steps 1- -o x.dot", "--steps 1-: allowed are");
   expect_refused("render t.json --scale 21 -o x.png", "0.1 to 20");
   expect_refused("render t.json --graph -o x.svg", "this is a timeline");
   expect_refused("render t.json --worker 3 -o x.svg", "workers 0 to 2");

@@ -21,7 +21,8 @@ class RunProgram : public ProgramTest {
   }
   void expect_refused(const std::string& arguments, const std::string& why, int code = 2) const {
     const Outcome o = run(arguments);
-    EXPECT_EQ(o.code, code) << arguments << "\n" << o.out;
+    EXPECT_EQ(o.code, code) << arguments;
+    EXPECT_EQ(o.out, "") << arguments;
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
     EXPECT_THAT(o.err, HasSubstr(why)) << arguments;
   }
@@ -96,6 +97,16 @@ TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
   expect_refused("run -w 2 -t 1000M --heads 64 --dtype fp32", "of memory are available", 3);
 }
 
+TEST_F(RunProgram, SaysWhatItMeasuredThoughAFileCannotBeWritten) {
+  for (const char* format : {"text", "json"}) {
+    const Outcome o = run(
+        fmt::format("run -w 1 -t 1 --heads 1 --timeline /dev/full --no-chart --format {}", format));
+    EXPECT_EQ(o.code, 3);
+    EXPECT_THAT(o.out, HasSubstr("makespan"));
+    EXPECT_THAT(o.err, HasSubstr("cannot write /dev/full: No space left on device"));
+  }
+}
+
 TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --machine ideal", "--machine ideal counts blocks");
   expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000, allowed are 0 to ");
@@ -111,10 +122,12 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --repeat 0", "1 to 10000");
   expect_refused("run --inputs odd", "inputs");
   expect_refused("run --check-rows 5", "add --check");
+  expect_refused("run --check-rows 0 --check", "1 to 1000000000");
   expect_refused("run --gantt g.txt", "must end in");
   expect_refused("run --deadline 0", "1 to");
   expect_refused("calibrate -o my.json", ".toml");
   expect_refused("calibrate -o gone/my.toml", "no folder gone");
+  expect_refused("run -w 2 -t 64 --timeline /proc/t.json", "cannot write /proc/t.json");
   expect_refused("calibrate", "--output is required");
   expect_refused("calibrate --backend tpu -o my.toml", "allowed are cpu and cuda");
   expect_refused("calibrate --workers 2 -o my.toml", "--backend cuda");

@@ -83,6 +83,7 @@ TEST(CpuProfile, SaysWhatWasMeasuredWhenAllCoresAreAtWork) {
   f.copy_gb_per_s = 9;
   f.slowdown = 1.25;
   f.noise = 0.083;
+  f.messages = {{1 << 20, 8}};
   f.kernels = {{false, false, Dtype::Fp32, 128, {64, 1024}, {0.04, 0.08}}};
   const Machine m = read_machine(profile(f, {}, "mine"), "mine.toml");
   EXPECT_DOUBLE_EQ(m.full_slowdown, 1.25);
@@ -103,6 +104,7 @@ TEST(CpuProfile, OfOneCoreHasNoNoise) {
   CpuFigures f;
   f.memory_gb_per_s = 10;
   f.copy_gb_per_s = 9;
+  f.messages = {{1 << 20, 8}};
   f.kernels = {{false, false, Dtype::Fp32, 128, {64}, {0.04}}};
   EXPECT_THAT(profile(f, {}, "mine"), testing::Not(testing::HasSubstr("noise")));
 }

@@ -248,6 +248,13 @@ TEST(Gantt, OfARunThatDidNotEndSaysSoAndStandsAlone) {
   const std::string waits = svg(gantt(t));
   EXPECT_THAT(waits, Not(HasSubstr("out of work")));
   EXPECT_THAT(waits, HasSubstr(">waiting<"));
+  EXPECT_THAT(waits, Not(HasSubstr("its process left no times")));
+  for (TimelineTask& task : t.tasks)
+    if (task.worker == 0) task.start_ps = task.end_ps = 0;
+  const std::string lost = svg(gantt(t));
+  EXPECT_THAT(lost, HasSubstr("its process left no times"));
+  EXPECT_THAT(lost, Not(HasSubstr(">0 %<")));
+  expect_tidy(gantt(t));
   expect_tidy(gantt(t));
   EXPECT_THROW(gantt(t, run_of("ring", 2, find_machine("ideal"))), Error);
   EXPECT_THROW(gantt(run_of("ring", 2, find_machine("ideal")), t), Error);

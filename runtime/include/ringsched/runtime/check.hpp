@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,9 @@ bool needs_forward_rows(const Problem&, const CheckOptions&);
 // The part of them that this process knows; others are 0.
 ForwardRows forward_rows(const Plan&, const Inputs&, const std::vector<Result>&);
 
+// Calls `between` from row to row.
 std::vector<CheckedResults> check_results(const Plan&, const Inputs&, const std::vector<Result>&,
-                                          const CheckOptions&, const ForwardRows&);
+                                          const CheckOptions&, const ForwardRows&,
+                                          const std::function<void()>& between = [] {});
 
 }  // namespace ringsched
