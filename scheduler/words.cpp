@@ -65,7 +65,8 @@ std::string counted(std::int64_t n, std::string_view noun) {
 
 std::string described(const Problem& p) {
   return fmt::format("{}, {} ({} kv) x {}, {}, {}, {}", counted(p.tokens.value, "token"),
-                     counted(p.heads, "head"), p.kv_heads, p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
+                     counted(p.heads, "head"), p.kv_heads, p.head_dim, to_text(p.dtype),
+                     printable(to_text(p.mask)),
                      p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
 }
 

@@ -50,8 +50,8 @@ bool needs_forward_rows(const Problem&, const CheckOptions&);
 ForwardRows forward_rows(const Plan&, const Inputs&, const std::vector<Result>&);
 
 // Calls `between` from row to row.
-std::vector<CheckedResults> check_results(const Plan&, const Inputs&, const std::vector<Result>&,
-                                          const CheckOptions&, const ForwardRows&,
-                                          const std::function<void()>& between = [] {});
+std::vector<CheckedResults> check_results(
+    const Plan&, const Inputs&, const std::vector<Result>&, const CheckOptions&, const ForwardRows&,
+    const std::function<void()>& between = [] {});
 
 }  // namespace ringsched
