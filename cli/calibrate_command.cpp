@@ -166,6 +166,7 @@ void write(const CalibrateCommand& c, const CpuFigures& figures, const MeasuredL
   if (links.processes > 1)
     fmt::print("between processes, by {}: {} GB/s, a message {} us and more\n", links.transport,
                figure(links.gb_per_s), figure(links.latency_us));
+  std::fflush(stdout);  // before a file that cannot be written ends it
   write(c, profile(figures, links, c.name.empty() ? "this-cpu" : c.name));
 }
 

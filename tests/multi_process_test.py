@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from mpi_job import PROGRAM, Case, execute, flags
+from mpi_job import PROGRAM, SANITIZED, Case, execute, flags
 from multi_process_job import Processes, free_port, torchrun_variables
 from multi_process_soak import Hosts, soak
 
@@ -69,6 +69,13 @@ class Numbers(Runs):
         self.assertTrue(all(one["holds"] for one in json.loads(self.good(p))["check"]))
         timeline = json.loads((self.folder / "t.json").read_text())
         self.assertNotIn("incomplete", timeline)
+
+    @unittest.skipIf(SANITIZED, "takes long")
+    def test_a_check_may_take_longer_than_the_deadline(self):
+        """Rank 1 looks at rows three times as long, and is at it for seconds when rank 0 has done."""
+        p = self.processes()
+        p.ranks(2, *"run -w 2 -s ring --tokens 6K --heads 1 --repeat 1 --check --check-rows 1000000 --deadline 3".split())
+        self.assertIn("all 6 144", self.good(p))
 
     def test_flags_and_a_secret(self):
         p, port = self.processes(), free_port()

@@ -17,7 +17,7 @@ constexpr std::string_view kNames = "0123456789abcdefghijklmnopqrstuvwxyz";
 constexpr std::size_t kLeastCells = 20;
 
 // What a cell shows: the worker whose queries are attended, or one of these.
-constexpr int kOutOfWork = -1, kWaiting = -2, kOverhead = -3;
+constexpr int kOutOfWork = -1, kWaiting = -2, kOverhead = -3, kUnknown = -4;
 
 struct Cell {
   int shows = kOutOfWork;
@@ -51,7 +51,12 @@ class Rows {
       offer(t.start_ps, t.end_ps, attends ? t.queries : kOverhead, attends);
       until = std::max(until, t.end_ps);
     }
-    offer(until, end_, kOutOfWork, false);
+    const Timeline& t = *run_.timeline;
+    offer(until, end_,
+          is_unknown(t, worker) ? kUnknown
+          : has_more(t, worker) ? kWaiting
+                                : kOutOfWork,
+          false);
     return row;
   }
 
@@ -103,6 +108,7 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
       if (shows == kOutOfWork) text += "·";
       if (shows == kWaiting) text += "░";
       if (shows == kOverhead) text += "▓";
+      if (shows == kUnknown) text += "?";
       if (shows < 0) continue;
       const bool edge = i == c && c > 0 && row[c].begins && end - c > 1;
       text += edge ? "│" : std::string(1, kNames[static_cast<std::size_t>(shows)]);
@@ -116,8 +122,8 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
 }
 
 // What the signs mean, wrapped to the width.
-std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work, bool moves,
-                bool posted) {
+std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work, bool unknown,
+                bool moves, bool posted) {
   std::vector<std::pair<std::string, std::size_t>> entries;  // with their widths
   const auto entry = [&](const std::string& sign, const std::string& meaning) {
     entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
@@ -126,6 +132,7 @@ std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work
   if (overhead) entry("▓", "merging and other overhead");
   if (waits) entry("░", "waiting");
   if (out_of_work) entry("·", "out of work");
+  if (unknown) entry("?", "its process left no times");
   if (moves) entry("▔", "receiving");
   if (posted) entry("┄", "posted, but nothing moves");
   std::string out;
@@ -152,13 +159,14 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const Run run(t);
   const Rows rows(run, options.columns - margin);
   std::string out;
-  bool overhead = false, waits = false, out_of_work = false, posted = false;
+  bool overhead = false, waits = false, out_of_work = false, unknown = false, posted = false;
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<Cell> row = rows.compute(w);
     for (const Cell& c : row) {
       overhead = overhead || c.shows == kOverhead;
       waits = waits || c.shows == kWaiting;
       out_of_work = out_of_work || c.shows == kOutOfWork;
+      unknown = unknown || c.shows == kUnknown;
     }
     out += fmt::format("worker {:<2} {}\n", w, text_of(row, workers, options.colour));
     if (!run.moves || workers > 8) continue;
@@ -170,8 +178,8 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const std::string end = duration(t.makespan());
   const std::size_t cells = options.columns - margin;
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  return out +
-         key(options.columns, overhead, waits, out_of_work, run.moves && workers <= 8, posted);
+  return out + key(options.columns, overhead, waits, out_of_work, unknown,
+                   run.moves && workers <= 8, posted);
 }
 
 }  // namespace ringsched
