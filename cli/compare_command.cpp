@@ -6,11 +6,11 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
-#include "ringsched/scheduler/accounting.hpp"
-#include "ringsched/scheduler/compare.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/timeline/accounting.hpp"
+#include "ringsched/timeline/compare.hpp"
 #include "text.hpp"
 
 namespace ringsched {

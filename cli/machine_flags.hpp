@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ringsched/simulator/machine.hpp"
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/simulator/simulate.hpp"
 #include "ringsched/simulator/what_if.hpp"
 

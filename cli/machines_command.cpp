@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
-#include "ringsched/simulator/machine.hpp"
 #include "text.hpp"
 
 namespace ringsched {

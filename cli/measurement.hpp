@@ -8,7 +8,7 @@
 #include "prediction.hpp"
 #include "ringsched/runtime/check.hpp"
 #include "ringsched/runtime/world.hpp"
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

@@ -7,7 +7,7 @@
 
 #include "pictures.hpp"
 #include "ringsched/scheduler/plan.hpp"
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace CLI {
 class App;

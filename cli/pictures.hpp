@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ringsched/scheduler/plan.hpp"
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "ringsched/viz/picture.hpp"
 
 namespace ringsched {

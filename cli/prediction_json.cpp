@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "prediction.hpp"
-#include "ringsched/scheduler/timeline.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "text.hpp"
 
 namespace ringsched {

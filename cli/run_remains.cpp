@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

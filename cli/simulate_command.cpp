@@ -9,8 +9,8 @@
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/timeline.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

@@ -3,8 +3,8 @@
 
 #include <array>
 
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/plan.hpp"
-#include "ringsched/simulator/machine.hpp"
 
 namespace ringsched {
 

@@ -5,12 +5,12 @@
 #include <stdexcept>
 
 #include "kernel_time.hpp"
+#include "machine/toml.hpp"
 #include "published.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/what_if.hpp"
-#include "toml.hpp"
 
 namespace ringsched {
 

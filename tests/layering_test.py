@@ -1,7 +1,8 @@
 """Checks that includes run only the way the layers allow, and that this check can fail.
 
-  scheduler <- simulator, runtime, viz (which do not know each other) <- cli
-  scheduler/verify*: nothing of the builder or the schedules it judges, however indirectly
+  scheduler <- timeline, machine <- simulator, runtime, viz (which do not know each other) <- cli
+  (machine is for simulator alone; timeline and machine do not know each other)
+  scheduler/verify/: nothing of the builder or the schedules it judges, however indirectly
 """
 
 import re
@@ -13,14 +14,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAY_INCLUDE = {
     "scheduler": {"scheduler"},
-    "simulator": {"scheduler", "simulator"},
-    "runtime": {"scheduler", "runtime"},
-    "viz": {"scheduler", "viz"},
-    "cli": {"scheduler", "simulator", "runtime", "viz", "cli"},
+    "timeline": {"scheduler", "timeline"},
+    "machine": {"scheduler", "machine"},
+    "simulator": {"scheduler", "timeline", "machine", "simulator"},
+    "runtime": {"scheduler", "timeline", "runtime"},
+    "viz": {"scheduler", "timeline", "viz"},
+    "cli": {"scheduler", "timeline", "machine", "simulator", "runtime", "viz", "cli"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".h", ".cu", ".cuh"}
-MAKES_PLANS = re.compile(r"schedules/|(builder|schedule|registry)[^/]*$")
+MAKES_PLANS = re.compile(r"schedules/|builder/|(builder|schedule|registry)[^/]*$")
 
 
 def sources(root: Path) -> list[Path]:
@@ -55,7 +58,7 @@ def violations(root: Path) -> list[str]:
                 found.append(f"{here}: includes {name}, which is no file of this project")
             elif target.relative_to(root).parts[0] not in MAY_INCLUDE[here.parts[0]]:
                 found.append(f"{here}: {here.parts[0]} may not include {name}")
-        if here.parts[0] == "scheduler" and here.name.startswith("verify"):
+        if here.parts[:2] == ("scheduler", "verify"):
             for met in sorted(reachable(root, file)):
                 if MAKES_PLANS.search(str(met.relative_to(root / "scheduler"))):
                     found.append(f"{here}: depends on {met.relative_to(root)}, which it judges")
@@ -115,15 +118,17 @@ class Layering(unittest.TestCase):
             f"{api}/plan.hpp": "",
             f"{api}/mid.hpp": '#include "ringsched/scheduler/builder.hpp"\n',
             "scheduler/schedules/ring.hpp": "",
+            "scheduler/builder/tape.hpp": "",
         }
         for name, count in [
             ("ringsched/scheduler/plan.hpp", 0),
             ("ringsched/scheduler/builder.hpp", 1),
             ("ringsched/scheduler/mid.hpp", 1),  # indirectly
             ("schedules/ring.hpp", 1),
+            ("builder/tape.hpp", 1),
         ]:
             with self.subTest(include=name):
-                verifier = {"scheduler/verify_order.cpp": f'#include "{name}"\n'}
+                verifier = {"scheduler/verify/order.cpp": f'#include "{name}"\n'}
                 self.assertEqual(len(self.broken(files | verifier)), count)
 
 

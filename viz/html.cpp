@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-#include "gantt_internal.hpp"
+#include "gantt/internal.hpp"
 #include "html_parts.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "gantt_internal.hpp"
+#include "gantt/internal.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "gantt_internal.hpp"
+#include "gantt/internal.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 

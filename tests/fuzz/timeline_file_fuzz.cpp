@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "ringsched/scheduler/compare.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/compare.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/terminal.hpp"
 

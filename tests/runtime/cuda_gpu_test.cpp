@@ -8,7 +8,7 @@
 
 #include "ringsched/runtime/cuda_backend.hpp"
 #include "ringsched/runtime/numbers.hpp"
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "runtime/plans_to_run.hpp"
 
 namespace ringsched {

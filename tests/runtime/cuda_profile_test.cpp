@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "calibrate_profile.hpp"
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/builder.hpp"
 #include "ringsched/scheduler/schedule.hpp"
-#include "ringsched/simulator/machine.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
 namespace ringsched {

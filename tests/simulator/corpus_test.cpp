@@ -9,8 +9,8 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
-#include "ringsched/scheduler/timeline.hpp"
 #include "ringsched/simulator/report.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "support/cases.hpp"
 
 namespace ringsched {

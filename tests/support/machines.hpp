@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ringsched/simulator/machine.hpp"
+#include "ringsched/machine/machine.hpp"
 
 namespace ringsched {
 

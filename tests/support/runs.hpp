@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "ringsched/scheduler/timeline.hpp"
-#include "ringsched/simulator/machine.hpp"
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
-#include "ringsched/scheduler/accounting.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/timeline/accounting.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
 #include "support/runs.hpp"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "ringsched/scheduler/accounting.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/timeline/accounting.hpp"
 #include "support/cases.hpp"
 #include "support/runs.hpp"
 

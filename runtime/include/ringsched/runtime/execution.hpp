@@ -13,7 +13,7 @@
 #include "ringsched/runtime/device.hpp"
 #include "ringsched/runtime/memory_plan.hpp"
 #include "ringsched/runtime/transport.hpp"
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

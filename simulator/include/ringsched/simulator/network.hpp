@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/units.hpp"
-#include "ringsched/simulator/machine.hpp"
 
 namespace ringsched {
 

@@ -1,9 +1,9 @@
 // A simulated run as a Timeline.
 #pragma once
 
-#include "ringsched/scheduler/timeline.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

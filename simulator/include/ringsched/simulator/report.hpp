@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ringsched/scheduler/accounting.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/timeline/accounting.hpp"
 
 namespace ringsched {
 

@@ -51,8 +51,6 @@ enum class Progress : std::uint8_t {
   Polling,     // ... only while neither end computes: no progress engine
 };
 
-constexpr double kMostNoise = 0.25;
-
 struct Conditions {
   // A send holds its lane until it is complete (one send buffer), or is handed over at once and
   // leaves after those before it.

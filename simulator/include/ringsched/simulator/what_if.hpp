@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ringsched/simulator/machine.hpp"
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
 namespace ringsched {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 #include "ringsched/viz/picture.hpp"
 
 namespace ringsched {

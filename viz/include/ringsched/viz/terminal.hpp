@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "ringsched/scheduler/timeline.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 

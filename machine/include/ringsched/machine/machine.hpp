@@ -1,0 +1,150 @@
+// A machine as the simulator sees it: devices in nodes, what joins them, how fast kernels run, and
+// what communication takes from them. Plain data, read from a TOML profile (docs/machines.md); each
+// group of numbers carries where it comes from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringsched/scheduler/problem.hpp"
+
+namespace ringsched {
+
+constexpr double kMostNoise = 0.25;  // what `noise` may be
+
+// What one message of so many bytes, alone on its way, achieves.
+struct MessageRate {
+  double bytes = 0;
+  double gb_per_s = 0;
+};
+
+// Joins two places: how long before the first byte moves, how fast the rest follows, and how much
+// less than that a short message achieves.
+struct LinkFigures {
+  double gb_per_s = 0;                // each direction
+  double latency_us = 0;              // before the first byte arrives, however short the message
+  std::vector<MessageRate> messages;  // by ascending size; empty: latency and rate say it all
+};
+
+enum class Fabric : std::uint8_t {
+  Free,    // communication costs nothing: the block model
+  Switch,  // each device has a link to a switch and one back
+  Mesh,    // a private link each way between every two devices
+  Pcie,    // devices under PCIe switches, those under the host
+  Memory,  // workers share one memory, and its bandwidth
+};
+
+struct FabricFigures {
+  Fabric kind = Fabric::Free;
+  LinkFigures link;              // of one device
+  double core_gb_per_s = 0;      // Switch: all traffic of a node together; 0: no limit
+  std::uint32_t per_switch = 0;  // Pcie: devices under one switch
+  double uplink_gb_per_s = 0;    // Pcie: between a switch and the host, each direction
+  double host_gb_per_s = 0;      // Pcie: all traffic through the host together; 0: no limit
+  std::string source;
+};
+
+struct NetworkFigures {         // between nodes
+  std::uint32_t nics = 0;       // per node, shared by its devices in order
+  LinkFigures link;             // of one NIC
+  double oversubscription = 1;  // of the core: 2 means half of what the NICs could send
+  std::string source;
+};
+
+enum class TileShape : std::uint8_t { Full, Causal };
+
+// TFLOP/s of attention, by the number of tokens of a square problem of `heads` heads (times batch).
+struct KernelTable {
+  std::string library;  // "" if the machine has but one
+  bool backward = false;
+  TileShape shape = TileShape::Full;
+  std::vector<Dtype> dtypes;
+  std::uint32_t head_dim = 128;
+  std::vector<double> tokens;
+  std::vector<double> tflops;
+  std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
+  std::string source;
+};
+
+// What a library does around its kernels, in passes over memory: bytes per element of the result.
+struct SoftwareFigures {
+  double merge_bytes = 12;   // fp32 result and partial read, result written
+  double reduce_bytes = 12;  // likewise of gradients
+  double prepare_bytes = 4;  // O and dO read
+  double output_bytes = 0;   // a last cast of the result
+  double slice_bytes = 0;    // more where a merge is into a slice of a share
+  std::uint32_t merge_launches = 1;
+  double step_us = 0;  // of the host, before each attend, that nothing hides
+  std::string source;
+};
+
+struct Machine {
+  std::string name;
+  std::string summary;
+  std::string library;  // whose kernels are used, where tables of several are given
+  bool ideal = false;   // the block model: a full block of the layout takes 1 us, the rest nothing
+
+  std::uint32_t nodes = 1;
+  std::uint32_t devices_per_node = 1;
+  std::uint32_t sms = 0;                 // 0: kernels are not made of waves of blocks
+  std::uint32_t block_rows = 128;        // of queries that one SM works on
+  std::uint32_t workers_per_device = 1;  // at most; they share its time
+  std::uint32_t concurrency = 1;         // kernels that one device runs side by side
+  bool turns = false;                    // those beyond it wait for their turn, or all share it
+  double full_slowdown = 1;              // of a kernel, when so many run, over one that runs alone
+  std::string devices_source;
+
+  double memory_gb_per_s = 0;  // what a pass over device memory achieves
+  std::string memory_source;
+  double launch_us = 0;  // before each kernel
+  std::string launch_source;
+
+  // Communication that runs on SMs holds `comm_sms` of them from when it is posted until it is
+  // complete, slows the kernel beside it by `comm_slowdown`, and may have to wait for a kernel that
+  // is already running.
+  // Copies by the processor take `comm_cores` of what a device runs at full speed, while they move.
+  std::uint32_t comm_sms = 0;
+  std::uint32_t comm_cores = 0;
+  double comm_slowdown = 1;
+  bool comm_waits_for_kernel = false;
+  std::string comm_source;
+
+  // How much durations differ from run to run and from worker to worker: their standard deviation,
+  // as a share of them.
+  double noise = 0;
+  std::string noise_source;
+
+  FabricFigures fabric;
+  NetworkFigures network;
+  std::vector<KernelTable> kernels;
+  SoftwareFigures software;
+
+  std::uint32_t devices() const { return nodes * devices_per_node; }
+};
+
+// Throws Error where figures are missing, negative or contradict each other.
+void check(const Machine&);
+
+// The names that Machine::library may take.
+std::vector<std::string_view> kernel_libraries(const Machine&);
+
+// Throws Error, beginning with `name` and the line, for what is no machine profile.
+Machine read_machine(std::string_view toml, std::string_view name);
+
+struct MachineProfile {
+  std::string_view name;
+  std::string_view toml;
+};
+// The profiles that come with ringsched.
+std::vector<MachineProfile> machine_profiles();
+
+// A profile's name, or the path of a TOML file. Throws Error naming the nearest.
+bool is_machine_file(std::string_view name_or_path);  // it has a '/' or ends in ".toml"
+Machine find_machine(const std::string& name_or_path);
+
+// What libraries do around their kernels, by name, in place of what a machine's profile says.
+std::vector<MachineProfile> software_profiles();
+SoftwareFigures find_software(const std::string& name);
+
+}  // namespace ringsched

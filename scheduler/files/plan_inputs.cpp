@@ -1,0 +1,181 @@
+// What a task of a plan file reads, and the outputs that a file may leave out.
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "plan_defaults.hpp"
+#include "plan_tasks.hpp"
+
+namespace ringsched::plan_file {
+
+namespace {
+
+std::optional<std::uint32_t> decimal(std::string_view digits) {
+  std::uint32_t n = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return {};
+  if (digits.size() > 1 && digits.front() == '0') return {};
+  return n;
+}
+
+}  // namespace
+
+void TaskReader::read_inputs(const Where& where, dom::element found, Task& task) {
+  const std::size_t expected = inputs_of(task.kind);
+  std::size_t given = 0;
+  for (const dom::element input : array(where, "in", found)) {
+    if (given < expected) task.inputs[given] = reference(where, input);
+    ++given;
+  }
+  if (given != expected)
+    where.fail("{} takes {} input{}, not {}", to_text(task.kind), expected,
+               expected == 1 ? "" : "s", given);
+  check_input_kinds(where, task);
+}
+
+TensorId TaskReader::reference(const Where& where, dom::element found) {
+  std::string_view text;
+  if (found.get(text) == simdjson::SUCCESS) return named_tensor(where, text);
+  std::int64_t task = 0;
+  if (found.get(task) != simdjson::SUCCESS)
+    where.fail("a tensor is a task's number or a string like \"KV3\" or \"17.1\", not {}",
+               describe(found));
+  return output_of(where, task, 0);
+}
+
+TensorId TaskReader::named_tensor(const Where& where, std::string_view text) {
+  if (text.ends_with(".1"))
+    if (const auto task = decimal(text.substr(0, text.size() - 2)))
+      return output_of(where, *task, 1);
+  const Problem& problem = plan_.problem;
+  for (std::size_t i = 0; i < kInitialNames.size(); ++i) {
+    const std::string_view name = kInitialNames[i].name;
+    if (!text.starts_with(name)) continue;
+    const auto worker = decimal(text.substr(name.size()));
+    if (!worker) continue;
+    if (i >= initial_kinds(problem.pass))
+      where.fail("there is no {} in a plan of pass {}", text, to_text(problem.pass));
+    if (*worker >= problem.workers)
+      where.fail("there is no {}; the workers are 0 to {}", text, problem.workers - 1);
+    return {static_cast<std::uint32_t>(i) * problem.workers + *worker};
+  }
+  where.fail(
+      "there is no tensor \"{}\"; a tensor is Q, KV, dO or O with a worker's number (\"KV3\"), a "
+      "task's number (17), or \"17.1\" for the second output of task 17",
+      printable(text));
+}
+
+TensorId TaskReader::output_of(const Where& where, std::int64_t task, std::uint32_t index) {
+  if (task < 0 || static_cast<std::uint64_t>(task) >= count_)
+    where.fail("input {}: there is no such task; the tasks of this file are 0 to {}", task,
+               count_ - 1);
+  if (static_cast<std::uint64_t>(task) >= plan_.tasks.size())
+    where.fail("input {}: a task reads what earlier tasks made, not itself or a later one", task);
+  const TaskId id{static_cast<std::uint32_t>(task)};
+  const TaskKind kind = plan_.tasks[id.value].kind;
+  if (outputs_of(kind) == 0)
+    where.fail("input {}: that task is a{} {} and makes no tensor", task,
+               kind == TaskKind::Output ? "n" : "", to_text(kind));
+  if (index >= outputs_of(kind))
+    where.fail("input \"{}.1\": only attend_backward has a second output, not {}", task,
+               to_text(kind));
+  return plan_.output(id, index);
+}
+
+void TaskReader::check_input_kinds(const Where& where, const Task& task) {
+  using enum TensorKind;
+  const auto kind_of = [&](std::size_t i) { return plan_.tensor(task.inputs[i]).kind; };
+  const auto expect = [&](std::initializer_list<TensorKind> kinds) {
+    std::size_t i = 0;
+    for (const TensorKind expected : kinds) {
+      if (const TensorKind found = kind_of(i); found != expected)
+        where.fail("input {} of {} must be a {} tensor, not {}", i + 1, to_text(task.kind),
+                   to_text(expected), to_text(found));
+      ++i;
+    }
+  };
+  switch (task.kind) {
+    case TaskKind::Attend:
+      return expect({Query, KeyValue});
+    case TaskKind::AttendBackward:
+      return expect({Query, PreparedGradient, KeyValue});
+    case TaskKind::Prepare:
+      return expect({Partial, OutputGradient});
+    case TaskKind::Merge:
+      return expect({Partial, Partial});
+    case TaskKind::Reduce:
+      if (kind_of(0) != QueryGradient && kind_of(0) != KeyValueGradient)
+        where.fail("reduce adds query_gradient or key_value_gradient tensors, not {}",
+                   to_text(kind_of(0)));
+      return expect({kind_of(0), kind_of(0)});
+    case TaskKind::Output:
+      if (kind_of(0) != Partial && kind_of(0) != QueryGradient && kind_of(0) != KeyValueGradient)
+        where.fail("output takes a partial, query_gradient or key_value_gradient tensor, not {}",
+                   to_text(kind_of(0)));
+      return;
+    case TaskKind::Send:
+    case TaskKind::Receive:
+      return;
+  }
+}
+
+TaskId TaskReader::earlier_task(const Where& where, std::string_view field, dom::element found) {
+  const std::int64_t n =
+      whole_number(where, field, found, 0, static_cast<std::int64_t>(count_) - 1);
+  if (static_cast<std::uint64_t>(n) >= plan_.tasks.size())
+    where.fail("\"{}\" must name an earlier task, not {}", field, n);
+  return {static_cast<std::uint32_t>(n)};
+}
+
+void TaskReader::read_sender(const Where& where, dom::element found, Task& task) {
+  task.peer = TaskId{};
+  if (found.is_null()) return;
+  const TaskId send = earlier_task(where, "from", found);
+  const Task& sender = plan_.tasks[send.value];
+  if (sender.kind != TaskKind::Send)
+    where.fail("\"from\" must name a send, but task {} is {}", send.value, to_text(sender.kind));
+  if (sender.peer.valid())
+    where.fail("what task {} sends is received by task {} already", send.value, sender.peer.value);
+  task.peer = send;
+}
+
+void TaskReader::add_outputs() {
+  const auto is_output = [](const Task& t) { return t.kind == TaskKind::Output; };
+  if (std::any_of(plan_.tasks.begin(), plan_.tasks.end(), is_output)) return;
+  const auto tasks = static_cast<std::uint32_t>(plan_.tasks.size());
+  std::vector<bool> is_read(plan_.initial.size() + 2 * std::size_t{tasks});
+  for (const Task& task : plan_.tasks)
+    if (task.kind == TaskKind::Send || task.kind == TaskKind::Merge ||
+        task.kind == TaskKind::Reduce)
+      for (const TensorId input : task.inputs)
+        if (input.valid()) is_read[input.value] = true;
+
+  std::vector<Task> outputs;
+  for (std::uint32_t t = 0; t < tasks; ++t)
+    for (std::uint32_t i = 0; i < outputs_of(plan_.tasks[t].kind); ++i) {
+      const TensorId id = plan_.output(TaskId{t}, i);
+      const ringsched::Tensor tensor = plan_.tensor(id);
+      const bool is_result =
+          tensor.kind == TensorKind::QueryGradient || tensor.kind == TensorKind::KeyValueGradient ||
+          (tensor.kind == TensorKind::Partial && plan_.problem.pass != Pass::Backward);
+      const Region home = plan_.layout.share(tensor.worker);
+      if (!is_result || is_read[id.value] || !home.contains(plan_.regions[tensor.region.value]))
+        continue;
+      Task output;
+      output.kind = TaskKind::Output;
+      output.makes = tensor.kind;
+      output.worker_index = static_cast<std::uint16_t>(tensor.worker.value);
+      output.step = step_;
+      output.region = tensor.region;
+      output.work = work_of_rows(tensor.kind, tensor.region);
+      output.inputs = {id, {}, {}};
+      outputs.push_back(output);
+    }
+  std::stable_sort(outputs.begin(), outputs.end(), [](const Task& a, const Task& b) {
+    return std::pair(a.makes, a.worker_index) < std::pair(b.makes, b.worker_index);
+  });
+  plan_.tasks.insert(plan_.tasks.end(), outputs.begin(), outputs.end());
+}
+
+}  // namespace ringsched::plan_file

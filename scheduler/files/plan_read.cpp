@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "json_fault.hpp"
+#include "plan_defaults.hpp"
+#include "plan_json.hpp"
+#include "plan_tasks.hpp"
+#include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace plan_file;
+
+constexpr std::size_t kMaxDepth = 16;  // four are in use
+
+template <class Index, std::size_t N>
+void require(const Where& where, const Fields<N>& fields,
+             const std::array<std::string_view, N>& names, std::initializer_list<Index> required) {
+  for (const Index i : required)
+    if (!fields.has(i)) where.fail("\"{}\" is missing", names[static_cast<std::size_t>(i)]);
+}
+
+// A string to be shown to people later on, or echoed in a message.
+std::string_view plain_string(const Where& where, std::string_view field, dom::element found) {
+  const std::string_view s = string(where, field, found);
+  for (const char c : s)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      where.fail("\"{}\" holds a control character", field);
+  return s;
+}
+
+constexpr std::array<std::string_view, 8> kProblemFields = {
+    "workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"};
+enum ProblemField { Workers, NumTokens, Heads, KvHeads, HeadDim, DtypeField, MaskField, PassField };
+
+Problem read_problem(std::string_view file, dom::element found) {
+  const Where where{file, "problem"};
+  const auto fields = read_fields(where, kProblemFields, object(Where{file}, "problem", found));
+  require(where, fields, kProblemFields,
+          {Workers, NumTokens, Heads, KvHeads, HeadDim, DtypeField, MaskField, PassField});
+  const auto number = [&](ProblemField f, std::int64_t most) {
+    return whole_number(where, kProblemFields[f], fields[f], 1, most);
+  };
+  const auto text = [&](ProblemField f) {
+    return plain_string(where, kProblemFields[f], fields[f]);
+  };
+  Problem p;
+  p.workers = static_cast<std::uint32_t>(number(Workers, kMaxWorkers));
+  p.tokens = Tokens{number(NumTokens, kMaxTokens)};
+  p.heads = static_cast<std::uint32_t>(number(Heads, kMaxHeads));
+  p.kv_heads = static_cast<std::uint32_t>(number(KvHeads, kMaxHeads));
+  p.head_dim = static_cast<std::uint32_t>(number(HeadDim, kMaxHeadDim));
+  where.of([&] {
+    p.dtype = parse_dtype(text(DtypeField));
+    p.mask = parse_mask(text(MaskField));
+    p.pass = parse_pass(text(PassField));
+    check(p);
+  });
+  return p;
+}
+
+constexpr std::array<std::string_view, 4> kChunkFields = {"worker", "start", "count", "stride"};
+enum ChunkField { ChunkWorker, Start, Count, Stride };
+
+Layout read_chunks(std::string_view file, dom::array chunks, const Problem& problem) {
+  Layout layout;
+  layout.name = "custom";
+  const std::int64_t tokens = problem.tokens.value;
+  for (const dom::element found : chunks) {
+    const Where where{file, "chunk", static_cast<std::int64_t>(layout.chunks.size())};
+    dom::object chunk;
+    if (found.get(chunk) != simdjson::SUCCESS)
+      where.fail("a chunk must be an object, not {}", describe(found));
+    const auto fields = read_fields(where, kChunkFields, chunk);
+    require(where, fields, kChunkFields, {ChunkWorker, Start, Count});
+    const auto number = [&](ChunkField f, std::int64_t least, std::int64_t most) {
+      return whole_number(where, kChunkFields[f], fields[f], least, most);
+    };
+    const std::int64_t worker = number(ChunkWorker, 0, problem.workers - 1);
+    const auto seen = static_cast<std::int64_t>(layout.first.size());
+    if (worker == seen) {
+      layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
+    } else if (worker > seen) {
+      where.fail(
+          "worker {} comes before worker {}; list the chunks worker by worker, at least one "
+          "for each",
+          worker, seen);
+    } else if (worker != seen - 1) {
+      where.fail("worker {} comes after worker {}; list the chunks worker by worker", worker,
+                 seen - 1);
+    }
+    const TokenRange range{.start = number(Start, 0, tokens - 1),
+                           .stride = fields.has(Stride) ? number(Stride, 1, tokens) : 1,
+                           .count = number(Count, 1, tokens)};
+    if (range.position(range.count - 1) >= tokens)
+      where.fail("its last position is {}, but there are only {} tokens",
+                 range.position(range.count - 1), tokens);
+    layout.chunks.push_back(range);
+  }
+  if (layout.first.size() < problem.workers)
+    Where{file, "layout"}.fail("worker {} has no chunk", layout.first.size());
+  layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
+  Where{file, "layout"}.of([&] { check(layout, problem.tokens); });
+  return layout;
+}
+
+Layout read_layout(std::string_view file, dom::element found, const Problem& problem) {
+  const Where where{file, "layout"};
+  if (found.is_string()) {
+    const std::string_view name = plain_string(where, "layout", found);
+    return where.of([&] { return make_layout(name, problem.workers, problem.tokens); });
+  }
+  dom::object description;
+  if (found.get(description) != simdjson::SUCCESS)
+    where.fail("must be the name of a layout or an object that holds \"chunks\", not {}",
+               describe(found));
+  constexpr std::array<std::string_view, 1> names = {"chunks"};
+  const auto fields = read_fields(where, names, description);
+  require(where, fields, names, {0});
+  return read_chunks(file, array(where, "chunks", fields[0]), problem);
+}
+
+void add_initial_tensors(Plan& plan) {
+  const std::uint32_t workers = plan.problem.workers;
+  for (std::uint32_t w = 0; w < workers; ++w)
+    plan.regions.push_back(plan.layout.share(WorkerId{w}));
+  for (std::size_t i = 0; i < initial_kinds(plan.problem.pass); ++i)
+    for (std::uint32_t w = 0; w < workers; ++w)
+      plan.initial.push_back({kInitialNames[i].kind, WorkerId{w}, RegionId{w}});
+}
+
+// A later version may have fields and meanings that are unknown here, so this is looked at first.
+void check_version(const Where& where, dom::object root) {
+  dom::element format, version;
+  std::string_view text;
+  if (root["format"].get(format) != simdjson::SUCCESS || format.get(text) != simdjson::SUCCESS ||
+      text != kFormat)
+    where.fail("this is no plan file: it lacks \"format\":\"{}\"", kFormat);
+  if (root["version"].get(version) != simdjson::SUCCESS) where.fail("\"version\" is missing");
+  const std::int64_t n =
+      whole_number(where, "version", version, 1, std::numeric_limits<std::int64_t>::max());
+  if (n > kPlanFileVersion)
+    where.fail("this file is version {}; this ringsched reads version {}", n, kPlanFileVersion);
+}
+
+constexpr std::array<std::string_view, 7> kRootFields = {
+    "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks"};
+enum RootField { FormatField, Version, ScheduleField, ProblemPart, LayoutPart, AddOutputs, Tasks };
+
+Plan plan_of(std::string_view file, dom::element document, std::size_t length) {
+  const Where where{file};
+  dom::object root;
+  if (document.get(root) != simdjson::SUCCESS)
+    where.fail("this is no plan file: expected an object, not {}", describe(document));
+  check_version(where, root);
+  const auto fields = read_fields(where, kRootFields, root);
+  require(where, fields, kRootFields, {ProblemPart, Tasks});
+
+  Plan plan;
+  if (fields.has(ScheduleField))
+    plan.schedule = plain_string(where, "schedule", fields[ScheduleField]);
+  plan.problem = read_problem(file, fields[ProblemPart]);
+  plan.layout = fields.has(LayoutPart)
+                    ? read_layout(file, fields[LayoutPart], plan.problem)
+                    : Where{file, "layout"}.of([&] {
+                        return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
+                      });
+  add_initial_tensors(plan);
+
+  // Generous for every layout that is meant, and keeps the time proportional to the length.
+  const std::uint64_t most_chunk_pairs = (std::uint64_t{1} << 24) + 512 * std::uint64_t{length};
+  TaskReader reader(file, plan, most_chunk_pairs);
+  reader.read(array(where, "tasks", fields[Tasks]));
+  if (!fields.has(AddOutputs) || boolean(where, "add_outputs", fields[AddOutputs]))
+    reader.add_outputs();
+  return plan;
+}
+
+[[noreturn]] void fail_to_parse(std::string_view file, std::string_view text,
+                                simdjson::error_code error) {
+  const Where where{file};
+  if (error == simdjson::MEMALLOC)
+    where.fail("there is not enough memory to read {} bytes of JSON", text.size());
+  if (text.find_first_not_of(" \t\r\n") == text.npos) where.fail("the file is empty");
+  if (const auto fault = find_json_fault(text, kMaxDepth))
+    where.fail("line {}, column {}: {}", fault->line, fault->column, fault->what);
+  if (error == simdjson::UTF8_ERROR) where.fail("the text is not valid UTF-8");
+  where.fail("this is not valid JSON: {}", simdjson::error_message(error));
+}
+
+// The buffer holds simdjson::SIMDJSON_PADDING bytes more than the text.
+Plan read_padded(const std::string& buffer, std::string_view file) {
+  const std::size_t length = buffer.size() - simdjson::SIMDJSON_PADDING;
+  if (buffer.starts_with("\xef\xbb\xbf"))  // what simdjson says of it depends on its version
+    Where{file}.fail("the text begins with a byte order mark; write it as UTF-8 without one");
+  dom::parser parser;
+  dom::element document;
+  auto error = parser.allocate(std::max<std::size_t>(length, 64), kMaxDepth);
+  if (error == simdjson::SUCCESS) error = parser.parse(buffer.data(), length, false).get(document);
+  if (error != simdjson::SUCCESS)
+    fail_to_parse(file, std::string_view(buffer).substr(0, length), error);
+  return plan_of(file, document, length);
+}
+
+void check_size(std::string_view file, std::uint64_t length) {
+  if (length > kMaxBytes)
+    Where{file}.fail("more than 4 GiB, which is more than a plan file may have");
+}
+
+}  // namespace
+
+Plan read_plan(std::string_view json, std::string_view name) {
+  check_size(name, json.size());
+  std::string buffer;
+  buffer.reserve(json.size() + simdjson::SIMDJSON_PADDING);
+  buffer.append(json).append(simdjson::SIMDJSON_PADDING, '\0');
+  return read_padded(buffer, name);
+}
+
+Plan read_plan_file(const std::string& path) {
+  return read_padded(read_whole(path, kMaxBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
+}
+
+}  // namespace ringsched

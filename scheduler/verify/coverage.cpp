@@ -1,0 +1,198 @@
+// Coverage. A result (a partial, a gradient) is a sum of what attends made, so it may be used once
+// only: merged, sent on or put out. Following that one use from each attend leads to the output it
+// ends in; what remains is to compare, row by row, the pairs that were computed with those the mask
+// shows.
+#include <algorithm>
+
+#include "internal.hpp"
+
+namespace ringsched {
+
+namespace {
+
+bool is_result(TensorKind kind) {
+  return kind == TensorKind::Partial || kind == TensorKind::QueryGradient ||
+         kind == TensorKind::KeyValueGradient;
+}
+
+class CoverageCheck {
+ public:
+  CoverageCheck(const Plan& plan, Findings& findings)
+      : plan_(plan),
+        findings_(findings),
+        chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())) {}
+
+  void run() {
+    follow_uses();
+    if (!findings_.empty()) return;
+    check_prepared();
+    const bool forward = plan_.problem.pass != Pass::Backward;
+    const bool backward = plan_.problem.pass != Pass::Forward;
+    if (forward) {
+      check_outputs(TensorKind::Partial);
+      check_rows(TaskKind::Attend);
+    }
+    if (backward) {
+      check_outputs(TensorKind::QueryGradient);
+      check_outputs(TensorKind::KeyValueGradient);
+      check_rows(TaskKind::AttendBackward);
+    }
+  }
+
+ private:
+  // use_[output slot of a task]: the task that merges, sends or puts it out.
+  TaskId& use(TensorId t) {
+    const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
+    return index % 2 == 0 ? use_[index / 2] : second_use_[index / 2];
+  }
+
+  void follow_uses() {
+    use_.assign(plan_.tasks.size(), {});
+    if (plan_.problem.pass != Pass::Forward) second_use_.assign(plan_.tasks.size(), {});
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.kind == TaskKind::Prepare || is_attend(task.kind)) continue;
+      for (const TensorId input : task.inputs) {
+        if (!input.valid() || !is_result(task.makes)) continue;
+        if (!plan_.producer(input).valid()) {
+          findings_.add(Rule::Coverage, {TaskId{id}},
+                        "{} reads a forward result that was given: only prepare may",
+                        name_of(plan_, {id}));
+          continue;
+        }
+        TaskId& used = use(input);
+        if (used.valid())
+          findings_.add(Rule::Coverage, {TaskId{id}, used},
+                        "{} uses the {} of {} again, which {} has used: it would count twice",
+                        name_of(plan_, {id}), to_text(task.makes),
+                        name_of(plan_, plan_.producer(input)), name_of(plan_, used));
+        used = {id};
+      }
+    }
+    for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id)
+      for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id].kind); ++out) {
+        const TensorKind kind = out == 1 ? TensorKind::KeyValueGradient : plan_.tasks[id].makes;
+        if (is_result(kind) && !use(plan_.output({id}, out)).valid())
+          findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its {} is never merged",
+                        name_of(plan_, {id}), to_text(kind));
+      }
+  }
+
+  void check_prepared() {
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.kind != TaskKind::Prepare) continue;
+      const TaskId maker = plan_.producer(task.inputs[0]);
+      if (maker.valid() && plan_.tasks[use(task.inputs[0]).value].kind != TaskKind::Output)
+        findings_.add(Rule::Coverage, {TaskId{id}, maker},
+                      "{} reads the partial of {}, which is not the final one: {} still adds to it",
+                      name_of(plan_, {id}), name_of(plan_, maker),
+                      name_of(plan_, use(task.inputs[0])));
+      const Region needed = plan_.regions[task.region.value];
+      const Region given = plan_.regions[plan_.tensor(task.inputs[0]).region.value];
+      for (std::uint32_t c = needed.first.value; c < needed.end(); ++c)
+        if (!given.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0)
+          findings_.add(Rule::Coverage, {TaskId{id}}, "{} has no forward result of chunk {}",
+                        name_of(plan_, {id}), c);
+    }
+  }
+
+  void check_outputs(TensorKind kind) {
+    std::vector<TaskId> outputs(chunks_);
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.kind != TaskKind::Output || task.makes != kind) continue;
+      const Region r = plan_.regions[task.region.value];
+      for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
+        if (outputs[c].valid())
+          findings_.add(Rule::Coverage, {TaskId{id}, outputs[c]},
+                        "{} and {} both put out the {} of chunk {}: they should have been merged",
+                        name_of(plan_, outputs[c]), name_of(plan_, {id}), to_text(kind), c);
+        outputs[c] = {id};
+      }
+    }
+  }
+
+  std::int64_t visible_pairs(std::uint32_t q, std::uint32_t k) const {
+    return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), plan_.layout.ranges({{k}, 1}))
+        .pairs.value;
+  }
+
+  // Of a query chunk against the whole sequence, in one go.
+  std::int64_t visible_pairs(std::uint32_t q) const {
+    const TokenRange all{0, 1, plan_.problem.tokens.value};
+    return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), TokenSet({&all, 1})).pairs.value;
+  }
+
+  // Compares one row, a query chunk against all keys, at a time. As many pairs as there should be,
+  // none of them twice, are all of them; only where some are missing is it asked which.
+  void check_rows(TaskKind kind) {
+    std::vector<std::uint32_t> first(chunks_ + 1);
+    const auto for_each_row = [&](auto&& visit) {
+      for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+        const Task& task = plan_.tasks[id];
+        if (task.kind != kind) continue;
+        const Region r = plan_.regions[task.region.value];
+        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, TaskId{id});
+      }
+    };
+    for_each_row([&](std::uint32_t q, TaskId) { ++first[q + 1]; });
+    for (std::uint32_t q = 0; q < chunks_; ++q) first[q + 1] += first[q];
+    std::vector<TaskId> attends(first.back());
+    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    for_each_row([&](std::uint32_t q, TaskId id) { attends[next[q]++] = id; });
+
+    std::vector<TaskId> met(chunks_);
+    for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
+      std::int64_t found = 0;
+      for (std::uint32_t i = first[q]; i < first[q + 1] && !findings_.full(); ++i)
+        found += meet(q, attends[i], met);
+      if (found != visible_pairs(q)) name_missing(q, met, kind);
+      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i)
+        for (std::uint32_t k = keys_of(attends[i]).first.value; k < keys_of(attends[i]).end(); ++k)
+          met[k] = {};
+    }
+  }
+
+  Region keys_of(TaskId attend) const {
+    return plan_.regions[plan_.tasks[attend.value].keys.value];
+  }
+
+  // Returns how many pairs are met for the first time.
+  std::int64_t meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met) {
+    std::int64_t found = 0;
+    for (std::uint32_t k = keys_of(id).first.value; k < keys_of(id).end(); ++k) {
+      const std::int64_t pairs = visible_pairs(q, k);
+      if (!met[k].valid()) {
+        found += pairs;
+      } else if (pairs > 0) {
+        findings_.add(Rule::Coverage, {id, met[k]},
+                      "query chunk {} meets key chunk {} twice: in {} and in {}", q, k,
+                      name_of(plan_, met[k]), name_of(plan_, id));
+      }
+      met[k] = id;
+    }
+    return found;
+  }
+
+  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind) {
+    for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
+      if (!met[k].valid() && visible_pairs(q, k) > 0)
+        findings_.add_missing(
+            Rule::Coverage, plan_.layout.owner({q}),
+            "query chunk {} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
+            plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
+            kind == TaskKind::Attend ? "forward" : "backward");
+  }
+
+  const Plan& plan_;
+  Findings& findings_;
+  std::uint32_t chunks_;
+  std::vector<TaskId> use_, second_use_;
+};
+
+}  // namespace
+
+void verify_coverage(const Plan& plan, Findings& findings) { CoverageCheck(plan, findings).run(); }
+
+}  // namespace ringsched

@@ -1,0 +1,92 @@
+// What surrounds the tasks: the tables they name things in, and the edges, buffers and groups that
+// order them.
+#include <algorithm>
+
+#include "internal.hpp"
+
+namespace ringsched {
+
+void verify_tables(const Plan& plan, Findings& findings) {
+  const std::size_t chunks = plan.layout.chunks.size();
+  const auto bad_region = [&](Region r) {
+    return r.count == 0 || r.first.value >= chunks || r.count > chunks - r.first.value;
+  };
+  if (plan.layout.workers() != plan.problem.workers)
+    findings.add_missing(Rule::Structure, {}, "the layout has {} workers, the problem {}",
+                         plan.layout.workers(), plan.problem.workers);
+  if (std::any_of(plan.regions.begin(), plan.regions.end(), bad_region))
+    findings.add_missing(Rule::Structure, {}, "a region reaches past the last of {} chunks",
+                         chunks);
+  for (const InitialTensor& t : plan.initial)
+    if (t.worker.value >= plan.problem.workers || t.region.value >= plan.regions.size())
+      findings.add_missing(Rule::Structure, {}, "an initial {} has no worker or no region",
+                           to_text(t.kind));
+    else if (!plan.layout.share(t.worker).contains(plan.regions[t.region.value]))
+      findings.add_missing(Rule::Structure, t.worker, "an initial {} is not where its chunks live",
+                           to_text(t.kind));
+  if (!findings.empty()) return;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    const bool known = t.worker_index < plan.problem.workers &&
+                       static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
+                       static_cast<std::uint32_t>(t.makes) < kTensorKinds &&
+                       static_cast<std::uint32_t>(t.lane) < kLanes &&
+                       t.region.value < plan.regions.size() && t.work.value < plan.works.size() &&
+                       (!is_attend(t.kind) || t.keys.value < plan.regions.size());
+    if (!known)
+      findings.add(Rule::Structure, {TaskId{id}},
+                   "task {} names a worker, region or work that "
+                   "the plan does not have",
+                   id);
+  }
+}
+
+namespace {
+
+void check_group(const Plan& plan, const Lanes& lanes, TaskId id, Findings& findings) {
+  const Task& task = plan.tasks[id.value];
+  if (!task.with_previous) return;
+  const std::size_t lane = Lanes::of(task);
+  const auto at = std::lower_bound(lanes.tasks.begin() + lanes.first[lane],
+                                   lanes.tasks.begin() + lanes.first[lane + 1], id);
+  if (at == lanes.tasks.begin() + lanes.first[lane] ||
+      !is_transfer(plan.tasks[(at - 1)->value].kind))
+    findings.add(Rule::Structure, {id},
+                 "{}: it is to be posted with the transfer before it, and there is none",
+                 name_of(plan, id));
+}
+
+}  // namespace
+
+void verify_edges(const Plan& plan, Findings& findings) {
+  const auto by_after = [](const ControlEdge& a, const ControlEdge& b) {
+    return a.after != b.after ? a.after < b.after : a.before < b.before;
+  };
+  if (!std::is_sorted(plan.controls.begin(), plan.controls.end(), by_after))
+    findings.add_missing(Rule::Structure, {}, "the control edges are not in order");
+  for (const ControlEdge& e : plan.controls) {
+    if (e.after.value >= plan.tasks.size() || e.before >= e.after)
+      findings.add_missing(Rule::Structure, {},
+                           "task {} is to wait for task {}, which is not before it", e.after.value,
+                           e.before.value);
+    else if (plan.tasks[e.before.value].worker_index != plan.tasks[e.after.value].worker_index)
+      findings.add(Rule::Structure, {e.after, e.before},
+                   "{} is to wait for {}: control edges stay "
+                   "on one worker",
+                   name_of(plan, e.after), name_of(plan, e.before));
+  }
+  TaskId last{0};
+  for (const BufferSlot& s : plan.slots) {
+    if (s.receive.value >= plan.tasks.size() || s.receive < last ||
+        plan.tasks[s.receive.value].kind != TaskKind::Receive)
+      findings.add_missing(Rule::Structure, {},
+                           "buffer {} is given to task {}, which is no receive "
+                           "or out of order",
+                           s.slot, s.receive.value);
+    last = s.receive;
+  }
+  for (const Lanes lanes(plan); const TaskId id : lanes.tasks)
+    check_group(plan, lanes, id, findings);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,129 @@
+#include <stdexcept>
+
+#include "kernels.hpp"
+#include "lanes.hpp"
+#include "messages.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/work_left.hpp"
+#include "run.hpp"
+
+namespace ringsched {
+
+EventRun::EventRun(const Workload& w, const Conditions& c, const Costs& costs, Simulation& s)
+    : workload_(w),
+      plan_(*w.plan),
+      conditions_(c),
+      costs_(costs),
+      out_(s),
+      network_(w.network, plan_.problem.workers),
+      lanes_(std::size_t{plan_.problem.workers} * kLanes),
+      workers_(plan_.problem.workers),
+      devices_shared_(w.copy_cores > 0 || w.turns || w.full_slowdown > 1 ||
+                      w.network.workers_per_device() > w.concurrency),
+      devices_(plan_.problem.workers),
+      shuffle_(c.tie_seed) {
+  if (w.turns) work_left_ = work_left(plan_);
+}
+
+void EventRun::run() {
+  set_up();
+  for (std::uint32_t l = 0; l < lanes_.size(); ++l) wake(l);
+  settle();
+  std::vector<Event> batch;
+  while (!queue_.empty()) {
+    now_ = queue_.first().at;
+    batch.clear();
+    for (; !queue_.empty() && queue_.first().at == now_; queue_.pop())
+      batch.push_back(queue_.first());
+    shuffle(batch);
+    for (const Event& e : batch) happen(e);
+    settle();
+  }
+  if (left_ > 0) report_stuck();
+  out_.links.assign(network_.use().begin(), network_.use().end());
+  out_.by_events = true;
+}
+
+inline void EventRun::set_up() {
+  const std::size_t count = plan_.tasks.size();
+  out_.start.assign(count, kUnknown);
+  out_.end.assign(count, kUnknown);
+  out_.cause.resize(count);
+  first_waiter_.assign(count, kNone);
+  order_.resize(count);
+  for (const Task& t : plan_.tasks) ++lanes_[lane_of(t)].end;
+  std::uint32_t total = 0;
+  for (LaneState& l : lanes_) {
+    l.at = l.scan = total;
+    total += l.end;
+    l.end = l.at;  // as far as it is filled
+  }
+  for (std::uint32_t id = 0; id < count; ++id) order_[lanes_[lane_of(plan_.tasks[id])].end++] = id;
+  left_ = count;
+  // Where the controls of a task begin; looked up by task, in pages of some.
+  std::size_t c = 0;
+  for (std::uint32_t id = 0; id < count; id += kPage) {
+    while (c < plan_.controls.size() && plan_.controls[c].after.value < id) ++c;
+    controls_from_.push_back(c);
+  }
+}
+
+// All that can start now, starts: messages first, as a library launches them before the kernel.
+inline void EventRun::settle() {
+  do {
+    while (!moving_.empty() || !computing_.empty()) {
+      auto& from = moving_.empty() ? computing_ : moving_;
+      shuffle(from);
+      const std::uint32_t lane = from.back();
+      from.pop_back();
+      advance(lane);
+    }
+    give_turns();
+    if (conditions_.progress == Progress::Polling) pause_and_resume();
+    network_.solve(now_);
+    for (const FairShare::Due& d : network_.due()) schedule(d.at, FlowsEnd, d.group, d.version);
+    network_.due().clear();
+  } while (!moving_.empty() || !computing_.empty());
+}
+
+inline void EventRun::happen(const Event& e) {
+  const auto index = static_cast<std::uint32_t>(e.number >> 30);
+  const std::uint64_t version = e.number & kVersions;
+  switch (static_cast<What>(e.number >> 62)) {
+    case KernelEnds: {
+      const WorkerState& w = workers_[plan_.tasks[index].worker_index];
+      if (w.kernel == index && (w.version & kVersions) == version) end_kernel(index);
+      break;
+    }
+    case FlowStarts:
+      start_flow(index);
+      break;
+    case FlowsEnd: {
+      const FairShare::Due due{e.at, index, static_cast<std::uint32_t>(version)};
+      if (!network_.current(due)) break;
+      ended_.clear();
+      network_.finished(due, now_, ended_);
+      for (const std::uint32_t f : ended_) end_flow(f);
+      break;
+    }
+  }
+}
+
+void EventRun::report_stuck() const {
+  for (const LaneState& l : lanes_) {
+    if (l.at == l.end) continue;
+    const std::uint32_t id = order_[l.scan < l.end ? l.scan : l.at];
+    const Task& task = plan_.tasks[id];
+    fail(
+        "the plan never ends: task {}, {} of worker {} at step {}, waits for ever ({} tasks "
+        "left)",
+        id, to_text(task.kind), task.worker_index, task.step, left_);
+  }
+  throw std::logic_error("tasks are left, but no lane has any");
+}
+
+void run_events(const Workload& w, const Conditions& c, const Costs& costs, Simulation& out) {
+  EventRun(w, c, costs, out).run();
+}
+
+}  // namespace ringsched

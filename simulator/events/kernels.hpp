@@ -1,0 +1,127 @@
+// Kernels: what computes, and at which speed beside what else is on its device.
+#pragma once
+
+#include <algorithm>
+#include <tuple>
+
+#include "run.hpp"
+
+namespace ringsched {
+
+// False if it takes no time.
+inline bool EventRun::start_kernel(std::uint32_t id, Cause cause) {
+  const Task& task = plan_.tasks[id];
+  out_.cause[id] = now_ == 0 ? Cause{} : cause;
+  const std::int64_t duration = costs_.compute(id, task);
+  if (duration == 0 || !workload_.turns) out_.start[id] = now_;
+  if (duration == 0) return false;
+  WorkerState& w = workers_[task.worker_index];
+  lanes_[lane_of(task)].posted = true;
+  w.kernel = id;
+  w.ready = w.started = w.since = now_;
+  w.left = static_cast<double>(duration);
+  w.speed = 0;
+  if (workload_.turns) {
+    w.in_line = true;
+    devices_[device_of(task.worker_index)].line.push_back(task.worker_index);
+    to_give_.push_back(device_of(task.worker_index));
+  } else {
+    changed(task.worker_index, +1);
+  }
+  return true;
+}
+
+// Most work left comes first, and of those equal in that who came first.
+inline void EventRun::give_turns() {
+  for (const std::uint32_t device : to_give_) {
+    DeviceState& d = devices_[device];
+    while (d.kernels < workload_.concurrency && !d.line.empty()) {
+      const auto first =
+          std::min_element(d.line.begin(), d.line.end(), [&](std::uint32_t x, std::uint32_t y) {
+            const auto key = [&](std::uint32_t w) {
+              return std::tuple(-work_left_[workers_[w].kernel], workers_[w].ready, w);
+            };
+            return key(x) < key(y);
+          });
+      const std::uint32_t worker = *first;
+      d.line.erase(first);
+      WorkerState& w = workers_[worker];
+      w.in_line = false;
+      w.started = w.since = out_.start[w.kernel] = now_;
+      if (now_ > w.ready) out_.cause[w.kernel] = {Cause::Kernel, d.ended & kTaskBits};
+      changed(worker, +1);
+    }
+  }
+  to_give_.clear();
+}
+
+inline void EventRun::end_kernel(std::uint32_t id) {
+  const Task& task = plan_.tasks[id];
+  WorkerState& w = workers_[task.worker_index];
+  w.kernel = kNone;
+  complete(lane_of(task), lanes_[lane_of(task)].at + 1);
+  wake(lane_of(task));
+  changed(task.worker_index, -1);
+  if (workload_.turns) {
+    to_give_.push_back(device_of(task.worker_index));
+    devices_[to_give_.back()].ended = id;
+  }
+  for (const std::uint32_t lane : w.held) {
+    lanes_[lane].waiting = false;
+    wake(lane);
+  }
+  w.held.clear();
+}
+
+// A kernel has started or ended on a worker: others on its device go at another speed.
+inline void EventRun::changed(std::uint32_t worker, int kernels) {
+  note(worker);
+  if (!devices_shared_) return set_speed(worker);
+  const std::uint32_t device = device_of(worker);
+  devices_[device].kernels += static_cast<std::uint32_t>(kernels);
+  set_speeds(device);
+}
+
+inline void EventRun::set_speeds(std::uint32_t device) {
+  const std::uint32_t per_device = network_of().workers_per_device();
+  const std::uint32_t last = std::min((device + 1) * per_device, plan_.problem.workers);
+  for (std::uint32_t w = device * per_device; w < last; ++w) set_speed(w);
+  if (workload_.copy_cores > 0) network_.share_cores(device, core_share(devices_[device]));
+}
+
+// A message begins to move, or has ended, which a processor copies at each of its ends.
+inline void EventRun::change_copies(const Flow& flow, int by) {
+  if (workload_.copy_cores == 0) return;
+  const auto [from, to] = flow.copying.devices;
+  devices_[from].copies += static_cast<std::uint32_t>(by);
+  set_speeds(from);
+  if (to == from) return;
+  devices_[to].copies += static_cast<std::uint32_t>(by);
+  set_speeds(to);
+}
+
+inline double EventRun::wanted(const DeviceState& d) const {
+  return d.kernels + static_cast<double>(workload_.copy_cores) * d.copies;
+}
+// Kernels and copies share cores evenly.
+inline double EventRun::core_share(const DeviceState& d) const {
+  const double all = wanted(d);
+  return all > workload_.concurrency ? workload_.concurrency / all : 1;
+}
+
+inline void EventRun::set_speed(std::uint32_t worker) {
+  WorkerState& w = workers_[worker];
+  if (!w.computes()) return;
+  double speed = 1 / costs_.slowed(plan_.tasks[w.kernel], w.groups);
+  if (devices_shared_) {
+    const DeviceState& d = devices_[device_of(worker)];
+    speed *= core_share(d) / slowdown_of(workload_, wanted(d));
+  }
+  if (speed == w.speed) return;
+  w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
+  w.since = now_;
+  w.speed = speed;
+  schedule(after(now_, flow_ps(w.left, speed)), KernelEnds, w.kernel, ++w.version);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,80 @@
+// Lanes: tasks in their order, each when what it waits for has ended.
+#pragma once
+
+#include "run.hpp"
+
+namespace ringsched {
+
+inline void EventRun::advance(std::uint32_t index) {
+  LaneState& l = lanes_[index];
+  while (l.at < l.end && !l.posted && !l.waiting) {
+    const std::uint32_t end = unit_end(l);
+    if (l.scan < l.at) l.scan = l.at;
+    for (; l.scan < end; ++l.scan)
+      if (waits(index, order_[l.scan])) return;
+    const std::uint32_t first = order_[l.at];
+    if (!is_transfer(plan_.tasks[first].kind)) {
+      if (start_kernel(first, l.cause)) return;
+      complete(index, end);
+      continue;
+    }
+    WorkerState& w = workers_[index / kLanes];
+    if (workload_.waits_for_kernel && w.computes() && w.started < now_) {
+      w.held.push_back(index);
+      l.waiting = true;
+      l.cause = {Cause::Kernel, w.kernel & kTaskBits};
+      return;
+    }
+    post(index, end);
+  }
+}
+
+// Does a task of this lane wait for another that has not ended? Then the lane is told when it
+// has.
+inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
+  const auto missing = [&](TaskId before, Cause::Kind kind) {
+    if (!before.valid() || out_.end[before.value] != kUnknown) return false;
+    lanes_[lane].cause = {kind, before.value & kTaskBits};
+    lanes_[lane].waiting = true;
+    lanes_[lane].next_waiter = first_waiter_[before.value];
+    first_waiter_[before.value] = lane;
+    return true;
+  };
+  for (const TensorId input : plan_.tasks[id].inputs)
+    if (input.valid() && missing(plan_.producer(input), Cause::Data)) return true;
+  std::size_t c = controls_from_[id / kPage];
+  for (; c < plan_.controls.size() && plan_.controls[c].after.value < id; ++c) {
+  }
+  for (; c < plan_.controls.size() && plan_.controls[c].after.value == id; ++c)
+    if (missing(plan_.controls[c].before, Cause::Control)) return true;
+  return false;
+}
+
+inline void EventRun::finish(std::uint32_t id) {
+  out_.end[id] = now_;
+  --left_;
+  std::uint32_t lane = first_waiter_[id];
+  first_waiter_[id] = kNone;
+  while (lane != kNone) {
+    const std::uint32_t next = lanes_[lane].next_waiter;
+    lanes_[lane].waiting = false;
+    wake(lane);
+    lane = next;
+  }
+}
+
+// The unit at the head of a lane has ended.
+inline void EventRun::complete(std::uint32_t index, std::uint32_t end) {
+  LaneState& l = lanes_[index];
+  const std::uint32_t last = order_[end - 1];
+  for (std::uint32_t i = l.at; i < end; ++i) {
+    const bool detached =
+        conditions_.detached_sends && plan_.tasks[order_[i]].kind == TaskKind::Send;
+    if (!detached) finish(order_[i]);
+  }
+  l.at = l.scan = end;
+  l.posted = false;
+  l.cause = {Cause::Lane, last & kTaskBits};
+}
+
+}  // namespace ringsched

@@ -1,0 +1,161 @@
+// A run by events: what every lane, worker, device and message is about at one instant, and what
+// happens next. events.cpp moves time; event_lanes.hpp takes tasks in the order of their lane,
+// event_kernels.hpp computes, event_messages.hpp moves. These are compiled as one, for they call
+// each other at every event: apart they cost a twentieth more instructions.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "engines.hpp"
+#include "fair_share.hpp"
+#include "queue.hpp"
+
+namespace ringsched {
+
+class EventRun {
+ public:
+  EventRun(const Workload&, const Conditions&, const Costs&, Simulation&);
+  void run();
+
+ private:
+  static constexpr std::uint32_t kNone = ~0u;
+  static constexpr std::int64_t kUnknown = -1;
+  static constexpr std::uint64_t kVersions = (std::uint64_t{1} << 30) - 1;
+  static constexpr std::uint32_t kTaskBits = (1u << 29) - 1;
+  static constexpr std::uint32_t kPage = 64;
+
+  enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd };
+
+  struct LaneState {
+    std::uint32_t at = 0, end = 0;  // the unit (task or group) at the head, in the order of tasks
+    std::uint32_t scan = 0;         // how far its members have been looked at
+    std::uint32_t open = 0;         // messages that the posted group still waits for
+    std::uint32_t next_waiter = kNone;
+    Cause cause;
+    bool posted = false;
+    bool waiting = false;               // somebody will wake it
+    bool sending = false;               // a detached send is on its way
+    std::deque<std::uint32_t> to_send;  // detached sends behind it
+  };
+
+  // What runs on a worker's device for it.
+  struct WorkerState {
+    std::uint32_t kernel = kNone;
+    std::int64_t ready = 0, started = 0;  // it may wait for its turn between
+    std::int64_t since = 0;               // `left` was true then
+    double left = 0;                      // of the kernel, in ps at full speed
+    double speed = 1;
+    std::uint32_t version = 0;
+    unsigned groups = 0;               // posted and not complete
+    std::vector<std::uint32_t> held;   // lanes that wait for the kernel to end
+    std::vector<std::uint32_t> flows;  // messages to or from here; only if ends must poll
+    bool changed = false;
+    bool in_line = false;  // its kernel waits for its turn on the device
+    bool computes() const { return kernel != kNone && !in_line; }
+  };
+
+  // What runs on a device at one time.
+  struct DeviceState {
+    std::uint32_t kernels = 0;
+    std::uint32_t copies = 0;         // messages that its processors copy now
+    std::vector<std::uint32_t> line;  // workers whose kernels wait for their turn
+    std::uint32_t ended = kNone;      // the kernel whose turn was over last
+  };
+
+  struct Flow {
+    std::uint32_t send = kNone;
+    bool moving = false;
+    double left = 0;
+    Route route;
+    FairShare::Copying copying;
+  };
+
+  // Time, in events.cpp.
+  void set_up();
+  void settle();
+  void happen(const Event&);
+  [[noreturn]] void report_stuck() const;
+  void schedule(std::int64_t at, What what, std::uint32_t index, std::uint32_t version = 0) {
+    queue_.push({at, what << 62 | std::uint64_t{index} << 30 | (version & kVersions)});
+  }
+
+  template <class T>
+  void shuffle(std::vector<T>& items) {
+    if (conditions_.tie_seed == 0) return;
+    for (std::size_t i = items.size(); i > 1; --i)
+      std::swap(items[i - 1], items[(shuffle_ = mixed(shuffle_)) % i]);
+  }
+
+  // Tasks in the order of their lanes, in event_lanes.hpp.
+  void advance(std::uint32_t lane);
+  bool waits(std::uint32_t lane, std::uint32_t id);
+  void finish(std::uint32_t id);
+  void complete(std::uint32_t lane, std::uint32_t end);
+  void wake(std::uint32_t lane) { (lane % kLanes == 0 ? computing_ : moving_).push_back(lane); }
+  std::uint32_t unit_end(const LaneState& l) const {
+    std::uint32_t end = l.at + 1;
+    while (end < l.end && plan_.tasks[order_[end]].with_previous) ++end;
+    return end;
+  }
+
+  // Kernels, in event_kernels.hpp.
+  bool start_kernel(std::uint32_t id, Cause);
+  void give_turns();
+  void end_kernel(std::uint32_t id);
+  void changed(std::uint32_t worker, int kernels);
+  void change_copies(const Flow&, int by);
+  double wanted(const DeviceState&) const;
+  double core_share(const DeviceState&) const;
+  void set_speeds(std::uint32_t device);
+  void set_speed(std::uint32_t worker);
+
+  // Messages, in event_messages.hpp.
+  void post(std::uint32_t lane, std::uint32_t end);
+  void begin(std::uint32_t send);
+  void send_next(LaneState&);
+  void set_out(std::uint32_t send);
+  void start_flow(std::uint32_t send);
+  void end_flow(std::uint32_t flow);
+  void move(std::uint32_t flow);
+  void arrive(std::uint32_t send);
+  void complete_group(std::uint32_t lane, std::uint32_t longest);
+  void pause_and_resume();
+  void note(std::uint32_t worker) {
+    if (conditions_.progress != Progress::Polling || workers_[worker].changed) return;
+    workers_[worker].changed = true;
+    changed_.push_back(worker);
+  }
+
+  const Network& network_of() const { return workload_.network; }
+  std::uint32_t device_of(std::uint32_t worker) const {
+    return worker / network_of().workers_per_device();
+  }
+
+  const Workload& workload_;
+  const Plan& plan_;
+  const Conditions& conditions_;
+  const Costs& costs_;
+  Simulation& out_;
+  FairShare network_;
+  std::vector<LaneState> lanes_;
+  std::vector<WorkerState> workers_;
+  const bool devices_shared_;
+  std::vector<DeviceState> devices_;
+  std::vector<std::int64_t> work_left_;  // by task; only if there are turns
+  TaskColumn<std::uint32_t> order_;      // tasks lane by lane
+  TaskColumn<std::uint32_t> first_waiter_;
+  std::vector<std::size_t> controls_from_;  // by page of tasks
+  std::vector<Flow> flows_;
+  std::vector<std::uint32_t> free_flows_, ended_;
+  std::vector<std::uint32_t> computing_, moving_;  // lanes to look at
+  std::vector<std::uint32_t> to_give_;             // devices that may have a turn to give
+  std::vector<std::uint32_t> changed_;             // workers whose messages may pause or go on
+  EventQueue queue_;
+  std::int64_t now_ = 0;
+  std::size_t left_ = 0;
+  std::uint64_t shuffle_;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,134 @@
+#include "ringsched/timeline/accounting.hpp"
+
+#include <algorithm>
+
+#include "scheduler/plan/intervals.hpp"
+
+namespace ringsched {
+
+// All that one worker did, as times.
+struct Accounting::Activity {
+  Intervals computing;
+  Intervals transferring[kLanes];  // by lane: from when both ends are posted
+  Intervals posted[kLanes];        // by lane: from when this end is
+};
+
+namespace {
+
+Intervals any_lane(Intervals (&lanes)[kLanes]) {
+  for (Intervals& lane : lanes) lane.settle();
+  Intervals all = lanes[0];
+  for (std::size_t l = 1; l < kLanes; ++l) all = united(all, lanes[l]);
+  return all;
+}
+
+double share_of(std::int64_t part, double whole) {
+  return whole > 0 ? static_cast<double>(part) / whole : 0;
+}
+
+// In double: over many workers the sum of times that each fit may not.
+void count_fractions(RunTimes& r) {
+  double idle = 0, hta_idle = 0, transferring = 0, hidden = 0, posted = 0, overlapped = 0;
+  for (const WorkerTimes& w : r.workers) {
+    idle += static_cast<double>((w.waiting + w.out_of_work).value);
+    transferring += static_cast<double>(w.transferring.value);
+    hidden += static_cast<double>(w.hidden.value);
+    posted += static_cast<double>(w.hta_communication.value);
+    overlapped += static_cast<double>(w.hta_overlapped.value);
+    hta_idle += share_of((w.hta_span - w.hta_busy).value, static_cast<double>(w.hta_span.value));
+  }
+  const auto workers = static_cast<double>(r.workers.size());
+  if (r.makespan.value > 0)
+    r.idle_fraction = idle / (static_cast<double>(r.makespan.value) * workers);
+  r.hta_idle_fraction = hta_idle / workers;
+  if (transferring > 0) r.overlap_fraction = hidden / transferring;
+  if (posted > 0) r.hta_overlap_fraction = overlapped / posted;
+  r.exposed_communication = {
+      static_cast<std::int64_t>(std::min((transferring - hidden) / workers, 9.2e18))};
+}
+
+}  // namespace
+
+Accounting::Accounting(std::uint32_t workers) : activities_(workers), workers_(workers) {}
+Accounting::~Accounting() = default;
+
+void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t start,
+                     std::int64_t end, std::int64_t both_posted) {
+  Activity& a = activities_[worker];
+  WorkerTimes& w = workers_[worker];
+  if (!is_transfer(kind)) {
+    a.computing.add(start, end);
+    Picoseconds& sum = is_attend(kind) ? w.attending : w.overhead;
+    sum = capped_sum(sum, Picoseconds{end - start});
+    return;
+  }
+  const auto lane = static_cast<std::size_t>(in);
+  const std::int64_t begin = std::min(std::max(start, both_posted), end);
+  if (kind == TaskKind::Receive)
+    w.waiting_for_sender = capped_sum(w.waiting_for_sender, Picoseconds{begin - start});
+  a.transferring[lane].add(begin, end);
+  a.posted[lane].add(start, end);
+}
+
+RunTimes Accounting::close(Picoseconds makespan) {
+  RunTimes r;
+  r.makespan = makespan;
+  for (std::size_t i = 0; i < activities_.size(); ++i) {
+    Activity& a = activities_[i];
+    WorkerTimes& w = workers_[i];
+    a.computing.settle();
+    const std::int64_t last = a.computing.last();
+    w.waiting = {last - a.computing.length()};
+    w.out_of_work = makespan - Picoseconds{last};
+
+    const Intervals transferring = any_lane(a.transferring), posted = any_lane(a.posted);
+    w.transferring = {transferring.length()};
+    w.hidden = {common_length(transferring, a.computing)};
+    const Intervals busy = united(a.computing, posted);
+    w.hta_span = {busy.last() - busy.first()};
+    w.hta_busy = {busy.length()};
+    w.hta_communication = {posted.length()};
+    w.hta_overlapped = {common_length(posted, a.computing)};
+  }
+  r.workers = std::move(workers_);
+  count_fractions(r);
+  return r;
+}
+
+std::vector<std::int64_t> moving_from(const Timeline& t) {
+  std::vector<std::int64_t> from(t.tasks.size());
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) from[i] = t.tasks[i].start_ps;
+  for (std::size_t i = 0; i < t.details.size(); ++i) {
+    const TaskId send = t.details[i].needs[0];
+    if (t.tasks[i].kind != TaskKind::Receive || !send.valid()) continue;
+    const std::int64_t both = std::max(t.tasks[i].start_ps, t.tasks[send.value].start_ps);
+    from[i] = std::min(both, t.tasks[i].end_ps);
+    from[send.value] = std::min(both, t.tasks[send.value].end_ps);
+  }
+  return from;
+}
+
+std::vector<std::int64_t> moving_until(const Timeline& t) {
+  std::vector<std::int64_t> until(t.tasks.size());
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) until[i] = t.tasks[i].end_ps;
+  for (std::size_t i = 0; i < t.details.size(); ++i) {
+    const TaskId send = t.details[i].needs[0];
+    if (t.tasks[i].kind != TaskKind::Receive || !send.valid()) continue;
+    const std::int64_t first = std::min(t.tasks[i].end_ps, t.tasks[send.value].end_ps);
+    until[i] = std::max(first, t.tasks[i].start_ps);
+    until[send.value] = std::max(first, t.tasks[send.value].start_ps);
+  }
+  return until;
+}
+
+RunTimes run_times(const Timeline& t) {
+  Accounting books(t.problem.workers);
+  const std::vector<std::int64_t> from = moving_from(t);
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) {
+    const TimelineTask& x = t.tasks[i];
+    books.add(x.kind, x.worker, x.lane, x.start_ps, x.end_ps, from[i]);
+  }
+  return books.close(t.makespan());
+}
+
+}  // namespace ringsched

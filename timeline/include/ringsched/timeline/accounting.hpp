@@ -1,0 +1,63 @@
+// Where the time of a run went, worker by worker, predicted or measured. Each word is defined once,
+// in docs/metrics.md; reports, tables and pictures print what stands here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ringsched/timeline/timeline.hpp"
+
+namespace ringsched {
+
+struct WorkerTimes {
+  // Where its makespan went: these add up to it.
+  Picoseconds attending;
+  Picoseconds overhead;     // merges, sums, preparation, launches of those
+  Picoseconds waiting;      // before a task that is still to come
+  Picoseconds out_of_work;  // after its last task
+  // Of its communication.
+  Picoseconds waiting_for_sender;  // receives that are posted while the sender is not
+  Picoseconds transferring;        // at least one message on its way, to or from here
+  Picoseconds hidden;              // ... while it computes
+  // As HolisticTraceAnalysis counts, from its first task to its last.
+  Picoseconds hta_span, hta_busy, hta_communication, hta_overlapped;
+};
+
+struct RunTimes {
+  Picoseconds makespan;
+  double idle_fraction = 0;
+  double hta_idle_fraction = 0;
+  double overlap_fraction = 1;  // likewise of no communication: none is exposed
+  double hta_overlap_fraction = 1;
+  Picoseconds exposed_communication;  // per worker, on average
+  std::vector<WorkerTimes> workers;
+};
+
+// Gathers the tasks of a run, in any order, and closes the books.
+class Accounting {
+ public:
+  explicit Accounting(std::uint32_t workers);
+  ~Accounting();
+  // `both_posted`: of a transfer, when its other end was posted too.
+  void add(TaskKind, std::uint32_t worker, Lane, std::int64_t start, std::int64_t end,
+           std::int64_t both_posted);
+  RunTimes close(Picoseconds makespan);
+
+ private:
+  struct Activity;
+  std::vector<Activity> activities_;
+  std::vector<WorkerTimes> workers_;
+};
+
+// Without details a timeline does not tell which send belongs to a receive; its messages then count
+// as on their way from when their own end was posted.
+RunTimes run_times(const Timeline&);
+
+// When both ends of each transfer were posted, by task; of other tasks their start, ps.
+std::vector<std::int64_t> moving_from(const Timeline&);
+// When the bytes of each transfer have surely arrived: its own group or that of its other end was
+// complete. Of other tasks their end, ps.
+std::vector<std::int64_t> moving_until(const Timeline&);
+
+}  // namespace ringsched

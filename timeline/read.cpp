@@ -1,0 +1,282 @@
+// Timelines from JSON text; docs/timeline-format.md describes it.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/timeline/timeline.hpp"
+#include "scheduler/files/json_fault.hpp"
+#include "scheduler/files/plan_json.hpp"
+#include "timeline_file.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace plan_file;
+using namespace timeline_file;
+
+constexpr std::uint64_t kMostBytes = 0xffffffff - 64;
+constexpr std::size_t kDepth = 8;
+constexpr std::int64_t kMostPs = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
+
+// A list of names in the file: what its numbers stand for here.
+template <class Enum>
+std::vector<Enum> meanings(const Where& where, const char* field, dom::object o,
+                           std::uint32_t count) {
+  dom::element list;
+  if (o[field].get(list) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
+  std::vector<Enum> out;
+  for (const dom::element e : array(where, field, list)) {
+    const std::string_view name = string(where, field, e);
+    std::uint32_t i = 0;
+    while (i < count && to_text(static_cast<Enum>(i)) != name) ++i;
+    if (i == count) where.fail("\"{}\": there is no '{}'", field, printable(name));
+    out.push_back(static_cast<Enum>(i));
+  }
+  return out;
+}
+
+std::string text_field(const Where& where, dom::object o, const char* field) {
+  dom::element e;
+  if (o[field].get(e) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
+  return std::string(string(where, field, e));
+}
+
+std::int64_t number_field(const Where& where, dom::object o, const char* field, std::int64_t least,
+                          std::int64_t most) {
+  dom::element e;
+  if (o[field].get(e) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
+  return whole_number(where, field, e, least, most);
+}
+
+Problem problem_of(const Where& where, dom::object o) {
+  Problem p;
+  const auto count = [&](const char* field) {
+    return static_cast<std::uint32_t>(number_field(where, o, field, 1, kMaxWorkers));
+  };
+  p.workers = count("workers");
+  p.tokens = {number_field(where, o, "tokens", 1, kMaxTokens)};
+  p.heads = count("heads");
+  p.kv_heads = count("kv_heads");
+  p.head_dim = count("head_dim");
+  const std::string dtype = text_field(where, o, "dtype"), mask = text_field(where, o, "mask"),
+                    pass = text_field(where, o, "pass");
+  where.of([&] {
+    p.dtype = parse_dtype(dtype);
+    p.mask = parse_mask(mask);
+    p.pass = parse_pass(pass);
+    check(p);
+    return 0;
+  });
+  return p;
+}
+
+// What the numbers of a row stand for, and how large they may be.
+struct Meanings {
+  std::vector<TaskKind> kinds;
+  std::vector<TensorKind> tensors;
+  std::vector<Lane> lanes;
+  std::vector<StartedBy> causes;
+  std::int64_t workers = 0, tasks = 0;
+  bool detailed = false;
+};
+
+TaskDetail detail_of(const Where& where, const dom::element* cells, const Meanings& m) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const auto number = [&](std::size_t column, std::int64_t least, std::int64_t limit) {
+    return whole_number(where, kColumnNames[column], cells[column - kColumns], least, limit);
+  };
+  const auto task = [](std::int64_t n) {
+    return n < 0 ? TaskId{} : TaskId{static_cast<std::uint32_t>(n)};
+  };
+  TaskDetail d;
+  d.pairs = {number(9, 0, most)};
+  d.bytes = {number(10, 0, most)};
+  d.cause = m.causes[static_cast<std::size_t>(
+      number(11, 0, static_cast<std::int64_t>(m.causes.size()) - 1))];
+  d.because = task(number(12, -1, m.tasks - 1));
+  const dom::array needs = array(where, kColumnNames[13], cells[13 - kColumns]);
+  if (needs.size() > d.needs.size())
+    where.fail("\"needs\" has {} tasks, allowed are {}", needs.size(), d.needs.size());
+  std::size_t n = 0;
+  for (const dom::element e : needs)
+    d.needs[n++] = task(whole_number(where, kColumnNames[13], e, 0, m.tasks - 1));
+  return d;
+}
+
+void read_row(const Where& where, dom::element row, const Meanings& m, Timeline& t) {
+  const std::size_t columns = m.detailed ? kAllColumns : kColumns;
+  dom::array cells;
+  if (row.get(cells) != simdjson::SUCCESS || cells.size() != columns)
+    where.fail("must be a list of {} numbers", columns);
+  const auto below = [](std::size_t count) { return static_cast<std::int64_t>(count) - 1; };
+  const std::int64_t most[kColumns] = {below(m.kinds.size()),
+                                       below(m.tensors.size()),
+                                       m.workers - 1,
+                                       below(m.lanes.size()),
+                                       0xffffffff,
+                                       m.workers - 1,
+                                       m.workers - 1,
+                                       kMostPs,
+                                       kMostPs};
+  std::array<std::int64_t, kColumns> n{};
+  std::array<dom::element, kAllColumns - kColumns> rest;
+  std::size_t c = 0;
+  for (const dom::element cell : cells) {
+    if (c < kColumns) {
+      n[c] = whole_number(where, kColumnNames[c], cell, 0, most[c]);
+    } else {
+      rest[c - kColumns] = cell;
+    }
+    ++c;
+  }
+  TimelineTask x;
+  x.kind = m.kinds[static_cast<std::size_t>(n[0])];
+  x.makes = m.tensors[static_cast<std::size_t>(n[1])];
+  x.worker = static_cast<std::uint16_t>(n[2]);
+  x.lane = m.lanes[static_cast<std::size_t>(n[3])];
+  x.step = static_cast<Step>(n[4]);
+  x.queries = static_cast<std::uint16_t>(n[5]);
+  x.other = static_cast<std::uint16_t>(n[6]);
+  x.start_ps = n[7];
+  x.end_ps = n[7] + n[8];
+  t.tasks.push_back(x);
+  if (m.detailed) t.details.push_back(detail_of(where, rest.data(), m));
+}
+
+// Whether there are columns with details.
+bool columns_of(const Where& where, dom::element list) {
+  std::vector<std::string_view> found;
+  for (const dom::element e : array(where, "columns", list))
+    found.push_back(string(where, "columns", e));
+  const bool known = found.size() <= kAllColumns &&
+                     std::equal(found.begin(), found.end(), std::begin(kColumnNames));
+  if (!known || (found.size() != kColumns && found.size() != kAllColumns))
+    where.fail("\"columns\" must be: {}; and may go on: {}",
+               fmt::join(kColumnNames, kColumnNames + kColumns, ", "),
+               fmt::join(kColumnNames + kColumns, kColumnNames + kAllColumns, ", "));
+  return found.size() == kAllColumns;
+}
+
+void read_initial(const Where& where, dom::object o, Timeline& t) {
+  dom::element list;
+  if (o["initial_bytes"].get(list) != simdjson::SUCCESS) return;
+  const dom::array bytes = array(where, "initial_bytes", list);
+  if (bytes.size() != t.problem.workers)
+    where.fail("\"initial_bytes\" has {} numbers for {} workers", bytes.size(), t.problem.workers);
+  for (const dom::element e : bytes)
+    t.initial.push_back(
+        {whole_number(where, "initial_bytes", e, 0, std::numeric_limits<std::int64_t>::max())});
+}
+
+void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t) {
+  dom::element list;
+  if (o["critical_path"].get(list) != simdjson::SUCCESS) return;
+  std::int64_t number = 0;
+  for (const dom::element e : array(file, "critical_path", list)) {
+    const Where where{file.file, "critical path step", number++};
+    dom::array cells;
+    if (e.get(cells) != simdjson::SUCCESS || cells.size() != 3)
+      where.fail("must be a list of task, start_ps and duration_ps");
+    const std::int64_t task = whole_number(where, "task", cells.at(0).value(), 0, tasks - 1);
+    const std::int64_t start = whole_number(where, "start_ps", cells.at(1).value(), 0, kMostPs);
+    const std::int64_t took = whole_number(where, "duration_ps", cells.at(2).value(), 0, kMostPs);
+    t.critical_path.push_back({{static_cast<std::uint32_t>(task)}, {start}, {start + took}});
+  }
+}
+
+void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Timeline& t) {
+  if (dom::element given; o["incomplete"].get(given) == simdjson::SUCCESS) {
+    t.incomplete = text_field(where, o, "incomplete");
+    if (t.incomplete.empty()) where.fail("\"incomplete\" must say why");
+  }
+  dom::element list;
+  if (o["unfinished"].get(list) != simdjson::SUCCESS) return;
+  if (t.incomplete.empty()) where.fail("\"unfinished\" is for runs that are \"incomplete\"");
+  std::int64_t least = 0;
+  for (const dom::element e : array(where, "unfinished", list)) {
+    const std::int64_t task = whole_number(where, "unfinished", e, least, tasks - 1);
+    t.unfinished.push_back({static_cast<std::uint32_t>(task)});
+    least = task + 1;
+  }
+}
+
+Timeline timeline_in(dom::element document, std::string_view file) {
+  const Where where{file};
+  const dom::object o = object(where, "timeline", document);
+  if (const std::string format = text_field(where, o, "format"); format != "ringsched-timeline")
+    where.fail("\"format\" must be \"ringsched-timeline\", not \"{}\"", printable(format));
+  if (number_field(where, o, "version", 0, 1'000'000) != kTimelineVersion)
+    where.fail("\"version\" must be {}", kTimelineVersion);
+  Timeline t;
+  const std::string source = text_field(where, o, "source");
+  if (source == "measured") {
+    t.source = TimelineSource::Measured;
+  } else if (source != "predicted") {
+    where.fail("\"source\" must be \"predicted\" or \"measured\", not \"{}\"", printable(source));
+  }
+  t.program = text_field(where, o, "program");
+  t.machine = text_field(where, o, "machine");
+  if (dom::element given; o["conditions"].get(given) == simdjson::SUCCESS)
+    t.conditions = text_field(where, o, "conditions");
+  t.schedule = text_field(where, o, "schedule");
+  t.plan_hash = text_field(where, o, "plan_hash");
+  dom::element part;
+  if (o["problem"].get(part) != simdjson::SUCCESS) where.fail("\"problem\" is missing");
+  t.problem = problem_of(where, object(where, "problem", part));
+  Meanings m;
+  m.kinds = meanings<TaskKind>(where, "kinds", o, kTaskKinds);
+  m.tensors = meanings<TensorKind>(where, "tensors", o, kTensorKinds);
+  m.lanes = meanings<Lane>(where, "lanes", o, kLanes);
+  if (o["columns"].get(part) != simdjson::SUCCESS) where.fail("\"columns\" is missing");
+  m.detailed = columns_of(where, part);
+  if (m.detailed) m.causes = meanings<StartedBy>(where, "causes", o, kStartedBy);
+  if (o["tasks"].get(part) != simdjson::SUCCESS) where.fail("\"tasks\" is missing");
+  const dom::array rows = array(where, "tasks", part);
+  std::int64_t number = 0;
+  for ([[maybe_unused]] const dom::element row : rows) ++m.tasks;  // size() stops at 2^24
+  m.workers = t.problem.workers;
+  t.tasks.reserve(static_cast<std::size_t>(m.tasks));
+  if (m.detailed) t.details.reserve(static_cast<std::size_t>(m.tasks));
+  for (const dom::element row : rows) read_row(Where{file, "task", number++}, row, m, t);
+  read_initial(where, o, t);
+  read_path(where, o, m.tasks, t);
+  read_incomplete(where, o, m.tasks, t);
+  return t;
+}
+
+Timeline read_padded(const std::string& buffer, std::string_view file) {
+  const std::size_t length = buffer.size() - simdjson::SIMDJSON_PADDING;
+  const std::string_view text = std::string_view(buffer).substr(0, length);
+  if (text.starts_with("\xef\xbb\xbf"))
+    fail("{}: the text begins with a byte order mark; write it as UTF-8 without one", file);
+  dom::parser parser;
+  dom::element document;
+  auto error = parser.allocate(std::max<std::size_t>(length, 64), kDepth);
+  if (error == simdjson::SUCCESS) error = parser.parse(buffer.data(), length, false).get(document);
+  if (error != simdjson::SUCCESS) {
+    if (const auto fault = find_json_fault(text, kDepth))
+      fail("{}:{}:{}: {}", file, fault->line, fault->column, fault->what);
+    fail("{}: not JSON: {}", file, simdjson::error_message(error));
+  }
+  return timeline_in(document, file);
+}
+
+}  // namespace
+
+Timeline read_timeline(std::string_view json, std::string_view name) {
+  std::string buffer;
+  buffer.reserve(json.size() + simdjson::SIMDJSON_PADDING);
+  buffer.append(json).append(simdjson::SIMDJSON_PADDING, '\0');
+  return read_padded(buffer, name);
+}
+
+Timeline read_timeline_file(const std::string& path) {
+  return read_padded(read_whole(path, kMostBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
+}
+
+}  // namespace ringsched

@@ -1,0 +1,173 @@
+#include "ringsched/timeline/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ringsched {
+
+namespace {
+
+class Hash {
+ public:
+  void add(std::uint64_t x) {
+    state_ ^= x + 0x9e3779b97f4a7c15u + (state_ << 6) + (state_ >> 2);
+    state_ = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9u;
+    state_ ^= state_ >> 27;
+  }
+  void add(std::string_view text) {
+    add(text.size());
+    for (const char c : text) add(static_cast<unsigned char>(c));
+  }
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0x72696e6773636864u;
+};
+
+}  // namespace
+
+std::string plan_hash(const Plan& plan) {
+  Hash h;
+  const Problem& p = plan.problem;
+  for (const std::uint64_t x :
+       {std::uint64_t{p.workers}, static_cast<std::uint64_t>(p.tokens.value),
+        std::uint64_t{p.heads}, std::uint64_t{p.kv_heads}, std::uint64_t{p.head_dim}})
+    h.add(x);
+  h.add(to_text(p.dtype));
+  h.add(to_text(p.mask));
+  h.add(to_text(p.pass));
+  h.add(plan.layout.chunks.size());
+  for (const TokenRange& r : plan.layout.chunks) {
+    h.add(static_cast<std::uint64_t>(r.start));
+    h.add(static_cast<std::uint64_t>(r.stride));
+    h.add(static_cast<std::uint64_t>(r.count));
+  }
+  for (const std::uint32_t f : plan.layout.first) h.add(f);
+  const auto region = [&](RegionId id) {
+    const Region r = plan.regions[id.value];
+    return std::uint64_t{r.first.value} << 32 | r.count;
+  };
+  h.add(plan.initial.size());
+  for (const InitialTensor& t : plan.initial) {
+    h.add(static_cast<std::uint64_t>(t.kind) << 32 | t.worker.value);
+    h.add(region(t.region));
+  }
+  h.add(plan.tasks.size());
+  for (const Task& t : plan.tasks) {
+    h.add(static_cast<std::uint64_t>(t.kind) | static_cast<std::uint64_t>(t.makes) << 4 |
+          static_cast<std::uint64_t>(t.lane) << 8 |
+          static_cast<std::uint64_t>(t.with_previous) << 10 | std::uint64_t{t.worker_index} << 11 |
+          std::uint64_t{t.step} << 32);
+    h.add(region(t.region));
+    h.add(is_attend(t.kind) ? region(t.keys) : is_transfer(t.kind) ? t.peer.value : 0);
+    for (const TensorId input : t.inputs) h.add(input.value);
+  }
+  for (const ControlEdge& e : plan.controls)
+    h.add(std::uint64_t{e.before.value} << 32 | e.after.value);
+  h.add(plan.controls.size());
+  for (const BufferSlot& s : plan.slots) h.add(std::uint64_t{s.receive.value} << 32 | s.slot);
+  return fmt::format("{:016x}", h.value());
+}
+
+Picoseconds Timeline::makespan() const {
+  std::int64_t last = 0;
+  for (const TimelineTask& t : tasks) last = std::max(last, t.end_ps);
+  return {last};
+}
+
+namespace {
+
+// Of what each task makes; few pairs of kind and region are distinct.
+class MadeBytes {
+ public:
+  explicit MadeBytes(const Plan& plan)
+      : plan_(plan), known_(plan.regions.size() * kTensorKinds, Bytes{-1}) {}
+  Bytes of(TaskId id) {
+    const Task& t = plan_.tasks[id.value];
+    if (t.kind == TaskKind::Send) return of(t.makes, t.region);
+    Bytes sum;
+    for (std::uint32_t o = 0; o < outputs_of(t.kind); ++o) {
+      const Tensor made = plan_.tensor(plan_.output(id, o));
+      sum = capped_sum(sum, of(made.kind, made.region));
+    }
+    return sum;
+  }
+  Bytes of(TensorKind kind, RegionId region) {
+    Bytes& known = known_[region.value * kTensorKinds + static_cast<std::size_t>(kind)];
+    if (known.value < 0) known = plan_.bytes(kind, region);
+    return known;
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<Bytes> known_;
+};
+
+void add_details(const Plan& plan, Timeline& out) {
+  MadeBytes bytes(plan);
+  out.details.resize(plan.tasks.size());
+  for (std::uint32_t i = 0; i < plan.tasks.size(); ++i) {
+    const Task& t = plan.tasks[i];
+    TaskDetail& d = out.details[i];
+    if (is_attend(t.kind)) d.pairs = plan.works[t.work.value].pairs;
+    d.bytes = bytes.of({i});
+    if (t.kind == TaskKind::Receive) {
+      d.needs[0] = t.peer;
+      continue;
+    }
+    std::size_t known = 0;
+    for (const TensorId input : t.inputs)
+      if (input.valid() && plan.producer(input).valid()) d.needs[known++] = plan.producer(input);
+  }
+  out.initial.resize(plan.problem.workers);
+  for (const InitialTensor& t : plan.initial) {
+    Bytes& sum = out.initial[t.worker.value];
+    sum = capped_sum(sum, bytes.of(t.kind, t.region));
+  }
+}
+
+}  // namespace
+
+Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view machine) {
+  Timeline out;
+  out.source = source;
+  out.program = "ringsched " RINGSCHED_VERSION;
+  out.machine = machine;
+  out.schedule = plan.schedule;
+  out.plan_hash = plan_hash(plan);
+  out.problem = plan.problem;
+  out.tasks.resize(plan.tasks.size());
+  const auto home = [&](RegionId id) {
+    return static_cast<std::uint16_t>(plan.layout.owner(plan.regions[id.value].first).value);
+  };
+  std::vector<std::uint16_t> homes;
+  for (std::uint32_t r = 0; r < plan.regions.size(); ++r) homes.push_back(home({r}));
+  for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+    const Task& t = plan.tasks[i];
+    TimelineTask& row = out.tasks[i];
+    row.kind = t.kind;
+    row.makes = t.makes;
+    row.lane = t.lane;
+    row.worker = t.worker_index;
+    row.step = t.step;
+    row.queries = homes[t.region.value];
+    row.other = is_attend(t.kind)                       ? homes[t.keys.value]
+                : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
+                                                        : row.queries;
+  }
+  add_details(plan, out);
+  return out;
+}
+
+std::string_view to_text(TimelineSource source) {
+  return source == TimelineSource::Predicted ? "predicted" : "measured";
+}
+
+std::string_view to_text(StartedBy cause) {
+  static constexpr std::string_view names[kStartedBy] = {"nothing", "data", "lane", "buffers",
+                                                         "kernel"};
+  return names[static_cast<std::size_t>(cause)];
+}
+
+}  // namespace ringsched

@@ -1,0 +1,75 @@
+// A Gantt chart while it is made: of one run, or of two above each other in each row. gantt.cpp
+// draws the page, gantt_layout.cpp says where things stand on it, gantt_differences.cpp tells two
+// runs apart, and gantt_legend.cpp says what signs there are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "internal.hpp"
+
+namespace ringsched {
+
+class GanttChart {
+ public:
+  GanttChart(std::vector<const Timeline*>, const GanttOptions&);
+  Picture draw();
+
+ private:
+  static constexpr double kEdge = 16;  // of the page
+
+  // How tall things are, by how many rows there are.
+  struct Sizes {
+    double bar, lane, gap, words;
+  };
+  static Sizes sizes(std::size_t rows);
+
+  // What is shown, and where; in gantt_layout.cpp.
+  std::string row_name(std::uint32_t row) const;
+  std::string side(std::size_t run) const;
+  void lay_out_rows(double top);
+  void find_steps();
+  const Timeline& timeline(std::size_t run) const { return *runs_[run].timeline; }
+  std::uint32_t first_of(std::uint32_t row) const {
+    return options_.worker.value_or(0) + row * per_row_;
+  }
+  std::uint32_t last_of(std::uint32_t row) const {
+    return std::min(workers_, first_of(row) + per_row_);
+  }
+  bool shows(std::uint32_t worker) const { return !options_.worker || *options_.worker == worker; }
+  double name_at() const { return bands_ ? kEdge : kEdge + size_.words + 6; }
+  double side_size() const { return std::min(9.0, size_.bar); }
+
+  // In gantt.cpp.
+  void words(double x, double y, double size, Colour, Anchor, bool bold, std::string);
+  void line_of_words(double y, double size, Colour, bool bold, std::string);
+  double draw_head();
+  void draw_steps(double top, double bottom);
+  void draw_row(std::uint32_t row);
+  std::string row_number(std::uint32_t row) const;
+  void draw_path();
+
+  // In gantt_legend.cpp.
+  LegendUse legend() const;
+
+  // In gantt_differences.cpp.
+  double draw_differences(double y);
+  void call_out(std::uint32_t task, std::size_t number);
+
+  const GanttOptions options_;
+  const std::uint32_t workers_;
+  std::vector<Run> runs_;
+  TimeAxis axis_;
+  bool moves_ = false, bands_ = false;
+  std::uint32_t per_row_ = 1, rows_ = 1;
+  Sizes size_{};
+  double side_at_ = 0;
+  std::vector<std::vector<Strip>> strips_;  // by row, then by run
+  std::vector<std::pair<Step, std::int64_t>> step_starts_;
+  std::vector<Box> called_;  // what is called out by a number
+  Picture picture_;
+};
+
+}  // namespace ringsched

@@ -1,0 +1,75 @@
+// What tells two runs apart, below their chart and called out in it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "chart.hpp"
+#include "ringsched/scheduler/words.hpp"
+#include "ringsched/timeline/compare.hpp"
+
+namespace ringsched {
+
+// The tasks of one plan that differ most, numbered in the chart; of two plans, the kinds of task.
+double GanttChart::draw_differences(double y) {
+  constexpr std::size_t kCalledOut = 5;
+  const Comparison c =
+      compare(timeline(0), timeline(1), kCalledOut * (options_.worker ? 4 * workers_ : 1));
+  std::vector<std::string> lines;
+  const auto line = [&](const std::string& what, Picoseconds a, Picoseconds b) {
+    const std::string change =
+        a.value > 0 ? fmt::format(" ({:+.1f} %)", 100.0 * static_cast<double>((b - a).value) /
+                                                      static_cast<double>(a.value))
+                    : "";
+    lines.push_back(fmt::format("{}: {} and {}{}", what, duration(a), duration(b), change));
+  };
+  if (c.same_plan) {
+    for (const ComparedTask& w : c.worst) {
+      const TimelineTask& t = timeline(0).tasks[w.task];
+      if (!shows(t.worker)) continue;
+      if (lines.size() == kCalledOut) break;
+      if (!bands_) call_out(w.task, lines.size() + 1);
+      line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1, short_name(t), t.worker,
+                       t.step),
+           w.took[0], w.took[1]);
+    }
+  } else {
+    for (const ComparedPart& p : c.classes)
+      if (!p.name.starts_with("send") && (p.time[0].value > 0 || p.time[1].value > 0))
+        line(fmt::format("all {}", p.name), p.time[0], p.time[1]);
+  }
+  words(kEdge, y + 10, 10, ink::black, Anchor::Start, true,
+        c.same_plan ? lines.empty() ? "No task differs" : "Tasks that differ most"
+                    : "Time in each kind of task");
+  double at = y + 10;
+  for (const std::string& text : lines) line_of_words(at += 14, 10, ink::black, false, text);
+  return at - y + 8;
+}
+
+void GanttChart::call_out(std::uint32_t task, std::size_t number) {
+  for (std::size_t r = 0; r < 2; ++r) {
+    const TimelineTask& t = timeline(r).tasks[task];
+    const Strip& s = strips_[t.worker - options_.worker.value_or(0)][r];
+    const double size = 8, side = 11;
+    double x = std::max(axis_.x(t.start_ps), axis_.left) + side / 2;
+    double y = s.y + side / 2;
+    if (is_transfer(t.kind)) {
+      x = std::min((axis_.x(t.start_ps) + axis_.x(t.end_ps)) / 2, axis_.right - side / 2);
+      y = s.y + s.compute + 1 + s.lane / 2;
+    }
+    Box box{x - side / 2, y - side / 2, side, side, ink::white, Hatch::None, ink::black, 1, {}};
+    // Beside those that are there, and in place of a label.
+    while (std::any_of(called_.begin(), called_.end(),
+                       [&](const Box& other) { return overlap(box, other); }))
+      box.x += box.x + 2 * side < axis_.right ? side : -8 * side;
+    called_.push_back(box);
+    std::erase_if(picture_.shapes, [&](const Shape& shape) {
+      const auto* label = std::get_if<Label>(&shape);
+      return label && overlap(bounds(*label), box);
+    });
+    picture_.shapes.emplace_back(box);
+    words(box.x + side / 2, y + size * 0.36, size, ink::black, Anchor::Middle, true,
+          std::to_string(number));
+  }
+}
+
+}  // namespace ringsched

@@ -1,0 +1,163 @@
+#include "ringsched/viz/gantt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "chart.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+Picture GanttChart::draw() {
+  picture_.width = options_.width;
+  const double top = draw_head();
+  lay_out_rows(top);
+  find_steps();
+  const double bottom = strips_.back().back().y + strips_.back().back().height() + 4;
+  if (!step_starts_.empty()) draw_steps(top, bottom);
+  draw_time_axis(axis_, top, bottom, picture_.shapes);
+  for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
+  const LegendUse use = legend();
+  if (use.critical && runs_.size() == 1 && !bands_ && !options_.worker) draw_path();
+  double y = bottom + 28;
+  y += draw_legend(use, kEdge, options_.width - kEdge, y, picture_.shapes);
+  if (runs_.size() == 2) y += draw_differences(y + 8);
+  picture_.height = y + 6;
+  return std::move(picture_);
+}
+
+void GanttChart::words(double x, double y, double size, Colour colour, Anchor anchor, bool bold,
+                       std::string text) {
+  picture_.shapes.emplace_back(Label{x, y, size, colour, anchor, bold, std::move(text)});
+}
+// Smaller, and at last cut, where it would leave the page.
+void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, std::string text) {
+  const double room = options_.width - 2 * kEdge;
+  size = std::clamp(size * room / std::max(1.0, text_width(text, size, bold)), 6.0, size);
+  if (text_width(text, size, bold) > room) {
+    while (!text.empty() && text_width(text + "...", size, bold) > room) {
+      do text.pop_back();
+      while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80);
+    }
+    text += "...";
+  }
+  words(kEdge, y, size, colour, Anchor::Start, bold, std::move(text));
+}
+
+double GanttChart::draw_head() {
+  const Timeline& t = timeline(0);
+  if (runs_.size() == 1) {
+    picture_.title =
+        fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"), facts(t, runs_[0].times));
+    line_of_words(26, 15, ink::black, true,
+                  fmt::format("{}, {}", named(t), counted(workers_, "worker")));
+    line_of_words(
+        43, 11, ink::grey, false,
+        fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
+    line_of_words(63, 12, ink::black, true, facts(t, runs_[0].times));
+    return 92;
+  }
+  const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
+                       static_cast<double>(runs_[0].times.makespan.value);
+  picture_.title =
+      fmt::format("{} and {}: {} and {}", side(0), side(1), duration(runs_[0].times.makespan),
+                  duration(runs_[1].times.makespan));
+  std::string heading = named(timeline(0));
+  if (named(timeline(1)) != heading) heading += " and " + named(timeline(1));
+  line_of_words(26, 15, ink::black, true,
+                fmt::format("{}, {}: {:+.1f} % in time", heading, counted(workers_, "worker"),
+                            100 * (ratio - 1)));
+  line_of_words(43, 11, ink::grey, false, described(t.problem));
+  for (std::size_t r = 0; r < 2; ++r)
+    line_of_words(63 + 16 * static_cast<double>(r), 12, ink::black, true, side(r));
+  const double beside =
+      kEdge + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
+  for (std::size_t r = 0; r < 2; ++r)
+    words(beside, 63 + 16 * static_cast<double>(r), 12, ink::black, Anchor::Start, true,
+          facts(timeline(r), runs_[r].times));
+  return 108;
+}
+
+void GanttChart::draw_steps(double top, double bottom) {
+  double free = 0;
+  for (const auto& [step, at] : step_starts_) {
+    const double x = axis_.x(at);
+    picture_.shapes.emplace_back(Stroke{{{x, top - 6}, {x, bottom}}, ink::grey, 0.6, true, false});
+    const std::string text = free == 0 ? fmt::format("step {}", step) : fmt::format("{}", step);
+    if (x < free || x + 4 + text_width(text, 9) > axis_.right) continue;
+    words(x + 2, top - 8, 9, ink::grey, Anchor::Start, false, text);
+    free = x + 2 + text_width(text, 9) + 6;
+  }
+}
+
+void GanttChart::draw_row(std::uint32_t row) {
+  const Strip& first = strips_[row].front();
+  const Strip& last = strips_[row].back();
+  const double bottom = last.y + last.compute;
+  const double middle = (first.y + bottom) / 2;
+  // Rows thinner than their words have a name here and there.
+  const double pitch = last.y + last.height() + size_.gap - first.y;
+  const auto every = static_cast<std::uint32_t>(std::max(1.0, (size_.words + 2) / pitch + 0.99));
+  if (row % every == 0) {
+    if (!bands_) {
+      Box swatch{kEdge, middle - size_.words / 2, size_.words, size_.words, {}, Hatch::None, {}, 1,
+                 {}};
+      swatch.fill = worker_colour(first_of(row), workers_);
+      picture_.shapes.emplace_back(swatch);
+    }
+    words(name_at(), middle + size_.words * 0.36, size_.words, ink::black, Anchor::Start, false,
+          row_name(row));
+    words(options_.width - kEdge, middle + 3.2, std::min(size_.words, 10.0), ink::grey, Anchor::End,
+          false, row_number(row));
+  }
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    const Strip& s = strips_[row][r];
+    if (runs_.size() == 2 && s.compute >= 7)
+      words(side_at_, s.y + s.compute / 2 + side_size() * 0.36, side_size(), ink::grey,
+            Anchor::Start, false, side(r));
+    if (bands_) {
+      draw_band(runs_[r], first_of(row), last_of(row), s, axis_, picture_.shapes);
+    } else {
+      draw_worker(runs_[r], first_of(row), s, axis_, runs_.size() == 1 && step_starts_.empty(),
+                  options_.critical_path, picture_.shapes);
+    }
+  }
+  if (row == 0)
+    words(options_.width - kEdge, first.y - 8, 9, ink::grey, Anchor::End, false,
+          runs_.size() == 2 ? "computing" : "attending");
+}
+
+// What stands at the right: the share of its time a worker attends, or how much more of it the
+// second run computes.
+std::string GanttChart::row_number(std::uint32_t row) const {
+  double part[2] = {0, 0};
+  for (std::size_t r = 0; r < runs_.size(); ++r)
+    for (std::uint32_t w = first_of(row); w < last_of(row); ++w) {
+      const WorkerTimes& t = runs_[r].times.workers[w];
+      part[r] += static_cast<double>(t.attending.value);
+      if (runs_.size() == 2) part[r] += static_cast<double>(t.overhead.value);
+    }
+  if (runs_.size() == 2)
+    return part[0] > 0 ? fmt::format("{:+.1f} %", 100 * (part[1] / part[0] - 1)) : "";
+  if (!bands_ && is_unknown(*runs_[0].timeline, first_of(row))) return "";
+  return fmt::format("{:.0f} %", 100 * part[0] / static_cast<double>(axis_.end_ps) /
+                                     (last_of(row) - first_of(row)));
+}
+
+void GanttChart::draw_path() {
+  std::vector<Strip> by_worker;
+  for (const auto& row : strips_) by_worker.push_back(row[0]);
+  draw_path_arrows(runs_[0], by_worker, axis_, picture_.shapes);
+}
+
+Picture gantt(const Timeline& t, const GanttOptions& options) {
+  return GanttChart({&t}, options).draw();
+}
+
+Picture gantt(const Timeline& first, const Timeline& second, const GanttOptions& options) {
+  for (const Timeline* t : {&first, &second}) refuse_incomplete(*t);
+  return GanttChart({&first, &second}, options).draw();
+}
+
+}  // namespace ringsched

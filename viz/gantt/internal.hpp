@@ -1,0 +1,93 @@
+// What the parts of a Gantt chart share: where time lies on the page, and what is known of a run.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringsched/timeline/accounting.hpp"
+#include "ringsched/timeline/timeline.hpp"
+#include "ringsched/viz/gantt.hpp"
+
+namespace ringsched {
+
+// Time runs from left to right, all of it between `left` and `right`.
+struct TimeAxis {
+  double left = 0, right = 0;
+  std::int64_t end_ps = 1;
+
+  double x(std::int64_t ps) const {
+    const std::int64_t inside = std::clamp<std::int64_t>(ps, 0, end_ps);
+    return left + (right - left) * static_cast<double>(inside) / static_cast<double>(end_ps);
+  }
+};
+
+// A run sorted for drawing.
+struct Run {
+  explicit Run(const Timeline&);
+
+  const Timeline* timeline;
+  RunTimes times;
+  std::vector<std::int64_t> moving_from, moving_until;  // ps, by task
+  std::vector<std::vector<std::uint32_t>> compute;      // by worker, by start; nothing of length 0
+  std::vector<std::vector<std::uint32_t>> in, out;      // receives and sends, likewise
+  std::vector<bool> critical;                           // by task
+  bool moves = false;                                   // some message takes time
+  std::size_t messages = 0;                             // sends and receives that do
+};
+
+// Where a row, or a strip of it, stands.
+struct Strip {
+  double y = 0;
+  double compute = 0;  // height of the bars of the compute lane
+  double lane = 0;     // height of each communication lane below; 0: not drawn
+  double height() const { return compute + (lane > 0 ? 2 * (lane + 1) : 0); }
+};
+
+Colour cargo_colour(TensorKind);
+// "makespan 24.2 ms · idle 14.0 % · ..."
+std::string facts(const Timeline&, const RunTimes&);
+// Whether the run was given up before a worker had computed all that it had to.
+bool has_more(const Timeline&, std::uint32_t worker);
+// Whether all that is known of it is that the run was given up: its process left no times.
+bool is_unknown(const Timeline&, std::uint32_t worker);
+void refuse_incomplete(const Timeline&);  // beside another: their times compare with nothing
+// "; noise 5 %", or nothing.
+std::string conditions_of(const Timeline&);
+// "ring on dgx-a100"
+std::string named(const Timeline&);
+// Throws Error.
+void refuse_empty(const Timeline&);
+// What a task is, in a few words: "q3 k1", "merge q3".
+std::string short_name(const TimelineTask&);
+// All about one task, in one line.
+std::string about(const Run&, std::uint32_t task);
+
+inline constexpr double kPosted = 0.7;    // points of waiting for the other end that are drawn
+inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
+
+// One worker's bars.
+void draw_worker(const Run&, std::uint32_t worker, const Strip&, const TimeAxis&, bool numbered,
+                 bool critical_path, std::vector<Shape>& out);
+// The shares of time of the workers [first, last), as areas.
+void draw_band(const Run&, std::uint32_t first, std::uint32_t last, const Strip&, const TimeAxis&,
+               std::vector<Shape>& out);
+// Arrows along the messages of the critical path; `strips` are by worker.
+void draw_path_arrows(const Run&, const std::vector<Strip>& strips, const TimeAxis&,
+                      std::vector<Shape>& out);
+
+void draw_time_axis(const TimeAxis&, double top, double bottom, std::vector<Shape>& out);
+
+// What the signs mean: as many entries to a line as fit. Returns the height.
+struct LegendUse {
+  bool helping = false, overhead = false, waiting = false, out_of_work = false;
+  bool moves = false, waits = false, critical = false, bands = false;
+  bool labels = false, numbered = false;
+  bool keys = false, queries = false, results = false;  // what moves
+  bool gradients = false;                               // labels of the backward pass
+  std::uint32_t workers = 8;
+};
+double draw_legend(const LegendUse&, double left, double right, double y, std::vector<Shape>& out);
+
+}  // namespace ringsched

@@ -1,0 +1,123 @@
+// Where things stand in a Gantt chart, and how large they are.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "chart.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/timeline/compare.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::uint32_t kMostRows = 64;
+constexpr std::uint32_t kMostBands = 16;
+constexpr std::size_t kMostBars = 24'000;  // in rows; a page has no room for more
+constexpr double kLeastWidth = 400, kMostWidth = 10'000;
+
+}  // namespace
+
+GanttChart::Sizes GanttChart::sizes(std::size_t rows) {
+  if (rows <= 4) return {34, 8, 13, 12};
+  if (rows <= 8) return {28, 6, 10, 11};
+  if (rows <= 16) return {20, 4.5, 7, 11};
+  if (rows <= 32) return {13, 3, 4, 10};
+  return {8, 2, 3, 8};
+}
+
+GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOptions& options)
+    : options_(options), workers_(timelines[0]->problem.workers) {
+  if (!(options.width >= kLeastWidth && options.width <= kMostWidth))
+    fail("a width of {} points: allowed are {} to {}", options.width, kLeastWidth, kMostWidth);
+  if (timelines.size() == 2) refuse_different_problems(*timelines[0], *timelines[1]);
+  std::size_t bars = 0;
+  for (const Timeline* t : timelines) {
+    refuse_empty(*t);
+    runs_.emplace_back(*t);
+    bars += t->tasks.size();
+    axis_.end_ps = std::max(axis_.end_ps, t->makespan().value);
+    moves_ = moves_ || runs_.back().moves;
+  }
+  if (options.worker) {
+    if (*options.worker >= workers_)
+      fail("there is no worker {}: this timeline has workers 0 to {}", *options.worker,
+           workers_ - 1);
+    size_ = {44, 17, 12, 12};
+    return;
+  }
+  bands_ = workers_ > kMostRows || bars > kMostBars;
+  per_row_ = bands_ ? (workers_ + kMostBands - 1) / kMostBands : 1;
+  rows_ = (workers_ + per_row_ - 1) / per_row_;
+  size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(rows_ * runs_.size());
+}
+
+// "predicted" and "measured" where that tells them apart, else the schedules or machines.
+std::string GanttChart::side(std::size_t run) const {
+  const Timeline &a = timeline(0), &b = timeline(1);
+  if (a.source != b.source) return std::string(to_text(timeline(run).source));
+  if (a.schedule != b.schedule) return printable(timeline(run).schedule, 16);
+  if (a.machine != b.machine) return printable(timeline(run).machine, 16);
+  if (a.conditions != b.conditions)
+    return timeline(run).conditions.empty() ? "as usual" : printable(timeline(run).conditions, 24);
+  return run == 0 ? "first" : "second";
+}
+
+std::string GanttChart::row_name(std::uint32_t row) const {
+  if (first_of(row) + 1 == last_of(row)) return fmt::format("worker {}", first_of(row));
+  return fmt::format("workers {} to {}", first_of(row), last_of(row) - 1);
+}
+
+void GanttChart::lay_out_rows(double top) {
+  double widest = 0;
+  for (std::uint32_t r = 0; r < rows_; ++r)
+    widest = std::max(widest, text_width(row_name(r), size_.words));
+  if (runs_.size() == 2) {
+    side_at_ = name_at() + widest + 8;
+    widest += 8 + std::max(text_width(side(0), side_size()), text_width(side(1), side_size()));
+  }
+  axis_.left = name_at() + widest + 8;
+  axis_.right = options_.width - kEdge - 44;
+  double y = top;
+  strips_.resize(rows_);
+  for (std::uint32_t row = 0; row < rows_; ++row) {
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      const Strip s{y, size_.bar, moves_ ? size_.lane : 0};
+      strips_[row].push_back(s);
+      y += s.height() + (r + 1 < runs_.size() ? 1.5 : 0);
+    }
+    y += size_.gap;
+  }
+}
+
+// Where all workers begin each step at about the same time, steps can be marked for all at once.
+void GanttChart::find_steps() {
+  if (bands_ || runs_.size() != 1) return;
+  constexpr double kApart = 0.02;                            // of the makespan
+  std::vector<std::pair<std::int64_t, std::int64_t>> range;  // earliest and latest, by step
+  for (std::uint32_t w = 0; w < workers_; ++w) {
+    Step seen = ~0u;
+    for (const std::uint32_t id : runs_[0].compute[w]) {
+      const TimelineTask& t = timeline(0).tasks[id];
+      if (!is_attend(t.kind) || t.step == seen) continue;
+      seen = t.step;
+      if (t.step > 4096) return;
+      if (t.step >= range.size()) range.resize(t.step + 1, {-1, -1});
+      auto& [low, high] = range[t.step];
+      low = low < 0 ? t.start_ps : std::min(low, t.start_ps);
+      high = std::max(high, t.start_ps);
+    }
+  }
+  std::int64_t before = -1;
+  for (const auto& [low, high] : range) {
+    if (low < 0) continue;
+    if (static_cast<double>(high - low) > kApart * static_cast<double>(axis_.end_ps)) return;
+    if (low <= before) return;
+    before = high;
+  }
+  for (Step s = 0; s < range.size(); ++s)
+    if (range[s].first >= 0) step_starts_.emplace_back(s, range[s].first);
+}
+
+}  // namespace ringsched

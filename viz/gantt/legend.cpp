@@ -1,0 +1,191 @@
+// The time axis below a chart, and what its signs mean.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "chart.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr double kTickApart = 90;  // points, about
+
+// 1, 2 or 5 times a power of ten.
+std::int64_t nice_step(double ps) {
+  double power = 1;
+  while (power * 10 <= ps) power *= 10;
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= ps) return static_cast<std::int64_t>(times * power);
+  return static_cast<std::int64_t>(10 * power);
+}
+
+struct Unit {
+  double ps;
+  const char* name;
+};
+Unit unit_of(std::int64_t ps) {
+  for (const Unit u : {Unit{1e12, "s"}, Unit{1e9, "ms"}, Unit{1e6, "us"}, Unit{1e3, "ns"}})
+    if (static_cast<double>(ps) >= u.ps) return u;
+  return {1, "ps"};
+}
+
+}  // namespace
+
+void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
+  const double ticks = std::max(1.0, (axis.right - axis.left) / kTickApart);
+  const std::int64_t step = nice_step(static_cast<double>(axis.end_ps) / ticks);
+  const Unit unit = unit_of(axis.end_ps);
+  const double in_unit = static_cast<double>(step) / unit.ps;
+  const int digits = in_unit >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(in_unit) - 1e-9));
+  for (std::int64_t at = 0; at <= axis.end_ps; at += step) {
+    const double x = axis.x(at);
+    out.emplace_back(Stroke{{{x, top}, {x, bottom + 4}}, ink::rule, 0.7, false, false});
+    std::string text = fmt::format("{:.{}f}", static_cast<double>(at) / unit.ps, digits);
+    if (at == 0) text = "0 " + std::string(unit.name);
+    out.emplace_back(Label{x, bottom + 15, 10, ink::grey, Anchor::Middle, false, text});
+    if (axis.end_ps - at < step) break;  // the sum might not fit
+  }
+}
+
+double draw_legend(const LegendUse& use, double left, double right, double y,
+                   std::vector<Shape>& out) {
+  constexpr double kIcon = 22, kTall = 11, kLine = 18, kSize = 10;
+  double x = left, height = kLine;
+  const auto entry = [&](const std::string& text, const auto& icon) {
+    const double width = kIcon + 5 + text_width(text, kSize);
+    if (x > left && x + width > right) {
+      x = left;
+      height += kLine;
+    }
+    const double line = y + height - kLine;
+    icon(Box{x, line + 1, kIcon, kTall, {}, Hatch::None, {}, 1, {}});
+    out.emplace_back(
+        Label{x + kIcon + 5, line + 10, kSize, ink::black, Anchor::Start, false, text});
+    x += width + 18;
+  };
+  const auto filled = [&](Colour fill, Hatch hatch = Hatch::None) {
+    return [&out, fill, hatch](Box b) {
+      b.fill = fill;
+      b.hatch = hatch;
+      out.emplace_back(b);
+    };
+  };
+  const auto thin = [&](Colour fill) {
+    return [&out, fill](Box b) {
+      b.y += 3;
+      b.height = 5;
+      b.fill = fill;
+      out.emplace_back(b);
+    };
+  };
+  entry(use.bands ? "their own queries" : "its own queries",
+        filled(use.bands ? ink::own : worker_colour(0, use.workers)));
+  if (use.helping)
+    entry(
+        "helping: another worker's queries",
+        use.bands ? filled(ink::helping) : filled(worker_colour(1, use.workers), Hatch::Diagonal));
+  if (use.overhead) entry("merging and other overhead", filled(ink::overhead));
+  if (use.waiting) entry("waiting", filled(ink::waiting, use.bands ? Hatch::None : Hatch::Dots));
+  if (use.out_of_work)
+    entry("out of work", [&out, &use](Box b) {
+      if (use.bands) {
+        b.fill = ink::white;
+        b.outline = ink::rule;
+        out.emplace_back(b);
+        return;
+      }
+      const double middle = b.y + b.height / 2;
+      out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}}, ink::rule, 1, true, false});
+    });
+  if (use.moves && use.bands)
+    entry("below: receiving, darker for more workers", thin(mixed(ink::white, ink::results, 0.6)));
+  if (use.moves && !use.bands) {
+    std::string where = " on their way (in above, out below)";  // said once
+    const auto cargo = [&](bool there, const char* what, Colour colour) {
+      if (there) entry(what + std::exchange(where, ""), thin(colour));
+    };
+    cargo(use.keys, "keys and values", ink::keys);
+    cargo(use.queries, "queries", ink::queries);
+    cargo(use.results, "results", ink::results);
+  }
+  if (use.waits)
+    entry("posted, but nothing moves", [&out](Box b) {
+      const double middle = b.y + b.height / 2;
+      out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
+                              mixed(ink::keys, ink::black, 0.25),
+                              1,
+                              false,
+                              false});
+    });
+  if (use.critical)
+    entry("critical path", [&out](Box b) {
+      b.outline = ink::black;
+      b.outline_width = 2;
+      out.emplace_back(b);
+    });
+  if (use.labels)
+    entry("queries of 1, keys of 0", [&out](const Box& b) {
+      out.emplace_back(
+          Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false, "q1 k0"});
+    });
+  if (use.gradients)
+    entry("their gradients", [&out](const Box& b) {
+      out.emplace_back(
+          Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "dq1 k0"});
+    });
+  if (use.numbered)
+    entry("in step 2", [&out](const Box& b) {
+      Box corner = b;
+      corner.fill = worker_colour(0, 8);
+      out.emplace_back(corner);
+      out.emplace_back(
+          Label{b.x + 3, b.y + kStepSize + 0.5, kStepSize, ink::black, Anchor::Start, false, "2"});
+    });
+  return height;
+}
+
+LegendUse GanttChart::legend() const {
+  LegendUse use;
+  use.bands = bands_;
+  use.moves = moves_;
+  use.workers = workers_;
+  for (const Shape& s : picture_.shapes) {
+    const auto* box = std::get_if<Box>(&s);
+    use.critical = use.critical || (box && box->outline == ink::black);
+    const auto* label = std::get_if<Label>(&s);
+    use.labels = use.labels || (label && label->anchor == Anchor::Middle && label->text[0] == 'q');
+    use.gradients = use.gradients ||
+                    (label && label->anchor == Anchor::Middle && label->text.starts_with("dq") &&
+                     label->text.find(" k") != std::string::npos);
+    use.numbered = use.numbered || (label && label->size == kStepSize);
+  }
+  for (const Run& run : runs_) {
+    for (std::uint32_t i = 0; i < workers_; ++i) {
+      if (!shows(i) || is_unknown(*run.timeline, i)) continue;
+      const WorkerTimes& w = run.times.workers[i];
+      use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
+      if (w.out_of_work.value > axis_.end_ps / 500)
+        (has_more(*run.timeline, i) ? use.waiting : use.out_of_work) = true;
+    }
+    for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {
+      const TimelineTask& t = run.timeline->tasks[i];
+      if (t.end_ps <= t.start_ps || !shows(t.worker)) continue;
+      use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
+      use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
+      if (is_transfer(t.kind)) {
+        const Colour cargo = cargo_colour(t.makes);
+        use.keys = use.keys || cargo == ink::keys;
+        use.queries = use.queries || cargo == ink::queries;
+        use.results = use.results || cargo == ink::results;
+      }
+      use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
+                                (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
+                                 axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted));
+    }
+  }
+  return use;
+}
+
+}  // namespace ringsched

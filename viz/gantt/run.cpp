@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "internal.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::string_view letters(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::Query:
+      return "q";
+    case TensorKind::KeyValue:
+      return "kv";
+    case TensorKind::Partial:
+      return "o";
+    case TensorKind::OutputGradient:
+    case TensorKind::PreparedGradient:
+      return "do";
+    case TensorKind::QueryGradient:
+      return "dq";
+    case TensorKind::KeyValueGradient:
+      return "dkv";
+  }
+  return "";
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string interval(std::int64_t start, std::int64_t end) {
+  return fmt::format("{} to {} ({})", duration({start}), duration({end}), duration({end - start}));
+}
+
+}  // namespace
+
+Run::Run(const Timeline& t)
+    : timeline(&t),
+      times(run_times(t)),
+      moving_from(ringsched::moving_from(t)),
+      moving_until(ringsched::moving_until(t)),
+      compute(t.problem.workers),
+      in(t.problem.workers),
+      out(t.problem.workers),
+      critical(t.tasks.size()) {
+  for (std::uint32_t i = 0; i < t.tasks.size(); ++i) {
+    const TimelineTask& x = t.tasks[i];
+    if (x.end_ps <= x.start_ps) continue;
+    auto& of = x.kind == TaskKind::Receive ? in : x.kind == TaskKind::Send ? out : compute;
+    of[x.worker].push_back(i);
+    if (is_transfer(x.kind)) ++messages;
+    if (is_transfer(x.kind) && moving_from[i] < moving_until[i]) moves = true;
+  }
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+    return t.tasks[a].start_ps < t.tasks[b].start_ps;
+  };
+  for (auto* of : {&compute, &in, &out})
+    for (auto& tasks : *of) std::stable_sort(tasks.begin(), tasks.end(), earlier);
+  for (const CriticalStep& step : t.critical_path)
+    if (step.end > step.start) critical[step.task.value] = true;
+}
+
+Colour cargo_colour(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::KeyValue:
+      return ink::keys;
+    case TensorKind::Partial:
+    case TensorKind::QueryGradient:
+    case TensorKind::KeyValueGradient:
+      return ink::results;
+    default:
+      return ink::queries;
+  }
+}
+
+std::string facts(const Timeline& t, const RunTimes& r) {
+  if (!t.incomplete.empty())
+    return fmt::format("INCOMPLETE, given up after {}: {}", duration(r.makespan),
+                       printable(t.incomplete, 100));
+  std::string text =
+      fmt::format("makespan {} · idle {}", duration(r.makespan), percent(r.idle_fraction));
+  const bool moves = std::any_of(r.workers.begin(), r.workers.end(),
+                                 [](const WorkerTimes& w) { return w.transferring.value > 0; });
+  if (moves)
+    text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
+                        duration(r.exposed_communication));
+  return text;
+}
+
+bool has_more(const Timeline& t, std::uint32_t worker) {
+  return std::any_of(t.unfinished.begin(), t.unfinished.end(), [&](TaskId id) {
+    return t.tasks[id.value].worker == worker && t.tasks[id.value].lane == Lane::Compute;
+  });
+}
+
+bool is_unknown(const Timeline& t, std::uint32_t worker) {
+  return !t.incomplete.empty() &&
+         std::none_of(t.tasks.begin(), t.tasks.end(),
+                      [&](const TimelineTask& x) { return x.worker == worker && x.end_ps > 0; });
+}
+
+std::string conditions_of(const Timeline& t) {
+  return t.conditions.empty() ? "" : "; " + printable(t.conditions, 80);
+}
+
+std::string named(const Timeline& t) {
+  return fmt::format("{} on {}", t.schedule.empty() ? "plan" : printable(t.schedule),
+                     printable(t.machine));
+}
+
+void refuse_empty(const Timeline& t) {
+  if (t.tasks.empty()) fail("the timeline of {} has no tasks: nothing to draw", named(t));
+  if (t.makespan().value <= 0)
+    fail("in the timeline of {} no task takes any time: nothing to draw", named(t));
+}
+
+void refuse_incomplete(const Timeline& t) {
+  if (!t.incomplete.empty())
+    fail("the run of {} did not come to its end, so it is not drawn beside another: {}", named(t),
+         printable(t.incomplete, 200));
+}
+
+std::string short_name(const TimelineTask& t) {
+  switch (t.kind) {
+    case TaskKind::Attend:
+      return fmt::format("q{} k{}", t.queries, t.other);
+    case TaskKind::AttendBackward:
+      return fmt::format("dq{} k{}", t.queries, t.other);
+    case TaskKind::Send:
+      return fmt::format("send {}{} to {}", letters(t.makes), t.queries, t.other);
+    case TaskKind::Receive:
+      return fmt::format("receive {}{} from {}", letters(t.makes), t.queries, t.other);
+    default:
+      return fmt::format("{} {}{}", to_text(t.kind), letters(t.makes), t.queries);
+  }
+}
+
+std::string about(const Run& run, std::uint32_t task) {
+  const TimelineTask& t = run.timeline->tasks[task];
+  std::string text = fmt::format("{}, worker {}, step {}: {}", short_name(t), t.worker, t.step,
+                                 interval(t.start_ps, t.end_ps));
+  const std::int64_t waited = run.moving_from[task] - t.start_ps;
+  if (is_transfer(t.kind) && waited > 0)
+    text += fmt::format(", waited {} for {} first", duration({waited}), t.other);
+  return text;
+}
+
+}  // namespace ringsched
