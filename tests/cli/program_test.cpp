@@ -23,6 +23,7 @@ using testing::StartsWith;
 
 using ringsched::expect_golden;
 using ringsched::Outcome;
+using ringsched::program_path;
 using ringsched::read_all;
 
 class Program : public ringsched::ProgramTest {};
@@ -176,8 +177,8 @@ TEST_F(Program, CountsBytesBeyondAllNumbersAsTheMostThereIs) {
 }
 
 TEST_F(Program, LeavesNothingBehindWhenAFileGrowsTooLarge) {
-  const std::string command = "cd '" + folder_.string() +
-                              "' && ulimit -f 1 && '" RINGSCHED_PROGRAM
+  const std::string command = "cd '" + folder_.string() + "' && ulimit -f 1 && '" +
+                              program_path().string() +
                               "' plan -w 64 -o p.json >/dev/null 2>/dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3);
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
@@ -192,12 +193,12 @@ TEST_F(Program, LeavesNothingBehindWhenItIsInterrupted) {
   };
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string target = (folder_ / "p.json").string();
+    const std::string program = program_path().string();
     std::fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
       std::freopen("/dev/null", "w", stdout);
-      execl(RINGSCHED_PROGRAM, RINGSCHED_PROGRAM, "plan", "-w", "700", "-o", target.c_str(),
-            nullptr);
+      execl(program.c_str(), program.c_str(), "plan", "-w", "700", "-o", target.c_str(), nullptr);
       _exit(127);
     }
     // While it writes some ten MB; whoever is too late finds the file whole.
@@ -216,7 +217,7 @@ TEST_F(Program, FailsWhenItCannotPrint) {
   for (const char* arguments : {"plan", "plan -o -", "plan -w 16 --pass both", "schedules",
                                 "--help", "plan --help", "--version"}) {
     const std::string command =
-        std::string("'" RINGSCHED_PROGRAM "' ") + arguments + " >/dev/full 2>/dev/full";
+        "'" + program_path().string() + "' " + arguments + " >/dev/full 2>/dev/full";
     const int status = std::system(command.c_str());
     EXPECT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 3) << arguments;

@@ -17,6 +17,7 @@ namespace {
 using ringsched::expect_golden;
 using ringsched::Outcome;
 using ringsched::read_all;
+using ringsched::source_folder;
 using testing::HasSubstr;
 
 class SimulateProgram : public ringsched::ProgramTest {
@@ -304,8 +305,7 @@ TEST_F(SimulateProgram, ComparesTimelinesAndFailsPastATolerance) {
 TEST_F(SimulateProgram, ValidatesWithinWhatItPromises) {
   const Outcome o = run("validate --format markdown --tolerance 10%");
   EXPECT_EQ(o.code, 0);
-  EXPECT_EQ(o.out,
-            read_all(std::filesystem::path(RINGSCHED_SOURCE_DIR) / "docs/validation-published.md"))
+  EXPECT_EQ(o.out, read_all(source_folder() / "docs/validation-published.md"))
       << "ringsched validate --format markdown > docs/validation-published.md";
   EXPECT_EQ(run("validate --tolerance 1%").code, 1);
 }

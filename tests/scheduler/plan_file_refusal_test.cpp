@@ -9,6 +9,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "support/paths.hpp"
 #include "support/plan_texts.hpp"
 
 namespace ringsched {
@@ -191,7 +192,7 @@ TEST(PlanFile, ASmallFileCannotAskForMuchWork) {
 
 // Seeds of the fuzzer, and what it found.
 TEST(PlanFile, EveryFileOfTheCorpusIsReadOrRejected) {
-  const std::filesystem::path corpus = RINGSCHED_SOURCE_DIR "/tests/fuzz/corpus/plan_file";
+  const std::filesystem::path corpus = source_folder() / "tests/fuzz/corpus/plan_file";
   for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     SCOPED_TRACE(entry.path());
     try {

@@ -12,13 +12,14 @@
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/timeline/timeline.hpp"
 #include "support/cases.hpp"
+#include "support/paths.hpp"
 
 namespace ringsched {
 namespace {
 
 // What reads is looked at further; what does not is refused in one line.
 void replay(const char* folder, std::size_t least, const std::function<void(std::string)>& read) {
-  const std::filesystem::path corpus = RINGSCHED_SOURCE_DIR "/tests/fuzz/corpus";
+  const std::filesystem::path corpus = source_folder() / "tests/fuzz/corpus";
   std::size_t files = 0, good = 0;
   for (const auto& entry : std::filesystem::directory_iterator(corpus / folder)) {
     SCOPED_TRACE(entry.path().filename().string());

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <string>
 
+#include "support/paths.hpp"
+
 namespace ringsched {
 
 struct Outcome {
@@ -33,8 +35,8 @@ class ProgramTest : public testing::Test {
 
   // Runs in the test's own folder, through the shell.
   Outcome run(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() + "' && '" RINGSCHED_PROGRAM "' " +
-                                arguments + " >out.txt 2>err.txt";
+    const std::string command = "cd '" + folder_.string() + "' && '" + program_path().string() +
+                                "' " + arguments + " >out.txt 2>err.txt";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(folder_ / "out.txt"),
             read_all(folder_ / "err.txt")};
@@ -44,8 +46,7 @@ class ProgramTest : public testing::Test {
 };
 
 inline void expect_golden(const std::string& name, const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::path(RINGSCHED_SOURCE_DIR) / "tests" / "golden" / name;
+  const std::filesystem::path path = source_folder() / "tests" / "golden" / name;
   if (std::getenv("RINGSCHED_REFRESH")) std::ofstream(path, std::ios::binary) << text;
   EXPECT_EQ(text, read_all(path)) << "RINGSCHED_REFRESH=1 writes " << path << " anew";
 }
