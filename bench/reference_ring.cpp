@@ -4,7 +4,7 @@
 // percent, by a hash of worker and step that all sides share. `switch` sends all messages through
 // one core of the capacity of W/4 links, 5 us long.
 //
-// usage: reference_ring ring|switch W S [JITTER] [detached] [events]
+// usage: reference_ring ring|switch W S [JITTER] [prefetch] [events]
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -67,7 +67,7 @@ Machine machine(std::uint32_t workers, bool through_core) {
 int main(int argc, char** argv) try {
   const auto begin = Clock::now();
   const auto since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  if (argc < 4) fail("usage: reference_ring ring|switch W S [JITTER] [detached] [events]");
+  if (argc < 4) fail("usage: reference_ring ring|switch W S [JITTER] [prefetch] [events]");
   const bool through_core = std::string(argv[1]) == "switch";
   const auto workers = static_cast<std::uint32_t>(std::atoi(argv[2]));
   steps = static_cast<Step>(std::atoi(argv[3]));
@@ -75,7 +75,6 @@ int main(int argc, char** argv) try {
   Conditions conditions;
   Overlap overlap = Overlap::Unbounded;
   for (int i = 5; i < argc; ++i) {
-    conditions.detached_sends |= std::string(argv[i]) == "detached";
     conditions.events_only |= std::string(argv[i]) == "events";
     if (std::string(argv[i]) == "prefetch") overlap = Overlap::Prefetch;
   }

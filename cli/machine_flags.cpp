@@ -73,11 +73,6 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
     command.add_option(name, value, help)->type_name(type);
   };
-  flag("--sends", sends_, "MODE",
-       "blocking: a send holds its lane until it is\ncomplete; or detached (blocking)");
-  flag("--progress", progress_, "MODE",
-       "background: transfers move by themselves; polling:\nonly while neither end computes "
-       "(background)");
   flag("--noise", noise_, "SHARE",
        "standard deviation of each duration, e.g. 5%\n(as the machine says, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
@@ -149,8 +144,6 @@ std::string described(const Conditions& c, std::string out) {
     if (!out.empty()) out += "; ";
     out += text;
   };
-  if (c.detached_sends) add("detached sends");
-  if (c.progress == Progress::Polling) add("polling");
   if (c.noise > 0) add(fmt::format("noise {} seed {}", c.noise, c.seed));
   if (c.straggler_share > 0)
     add(fmt::format("stragglers {}:{} seed {}", c.straggler_share, c.straggler_factor, c.seed));
@@ -186,12 +179,6 @@ void MachineFlags::check_runs(bool any_varies) const {
 
 Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t workers) const {
   Conditions c;
-  if (sends_ != "blocking" && sends_ != "detached")
-    fail("--sends is '{}', allowed are blocking and detached", sends_);
-  if (progress_ != "background" && progress_ != "polling")
-    fail("--progress is '{}', allowed are background and polling", progress_);
-  c.detached_sends = sends_ == "detached";
-  c.progress = progress_ == "polling" ? Progress::Polling : Progress::Background;
   const double usual = machine.ideal ? 0 : machine.noise;
   c.noise = noise_.empty() ? usual : parse_share(noise_, "--noise", kMostNoise);
   if (!stragglers_.empty()) {

@@ -39,8 +39,7 @@ class MachineFlags {
   Conditions conditions(const Machine&, std::uint32_t workers) const;
 
   std::string name_ = "ideal", library_, software_, diagonal_;
-  std::string sends_ = "blocking", progress_ = "background", noise_, stragglers_, seed_ = "1",
-              runs_;
+  std::string noise_, stragglers_, seed_ = "1", runs_;
   std::vector<std::string> slow_;
 };
 

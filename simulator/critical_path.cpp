@@ -1,6 +1,5 @@
 // Walks back from the last task to the first along what fixed each start.
 #include <algorithm>
-#include <utility>
 
 #include "critical_path.hpp"
 #include "engines.hpp"
@@ -9,19 +8,10 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::uint32_t kNone = ~0u;
-
 class Walk {
  public:
-  Walk(const Workload& w, const Simulation& s, const Costs& costs, bool detached_sends)
-      : workload_(w), plan_(*w.plan), run_(s), costs_(costs) {
-    if (!detached_sends) return;
-    earlier_send_.resize(plan_.tasks.size(), kNone);
-    std::vector<std::uint32_t> last(std::size_t{plan_.problem.workers} * kLanes, kNone);
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
-      if (plan_.tasks[id].kind == TaskKind::Send)
-        earlier_send_[id] = std::exchange(last[lane_of(plan_.tasks[id])], id);
-  }
+  Walk(const Workload& w, const Simulation& s, const Costs& costs)
+      : workload_(w), plan_(*w.plan), run_(s), costs_(costs) {}
 
   void go(PathShare& share, std::vector<PathStep>& steps) {
     if (run_.end.empty()) return;
@@ -39,20 +29,11 @@ class Walk {
         const std::uint32_t peer = plan_.tasks[at].peer.value;
         decided = first_of_group(run_.start[peer] > run_.start[at] ? peer : at);
         begin = run_.start[decided];
-        const std::uint32_t earlier = earlier_send(at);
-        if (earlier != kNone && run_.end[earlier] > begin) {
-          begin = run_.end[earlier];
-          add_transfer(share, at, until - begin);
-          steps.push_back({{at}, Cause::Lane, {begin}, {until}});
-          at = earlier;
-          until = begin;
-          continue;
-        }
         add_transfer(share, at, until - begin);
       } else {
         add_compute(share, at, until - begin);
       }
-      const Cause cause = cause_of(decided);
+      const Cause cause = run_.cause[decided];
       steps.push_back({{at}, cause.kind, {begin}, {until}});
       if (cause.kind == Cause::None || begin <= 0) {
         share.waiting.value += begin;
@@ -67,22 +48,6 @@ class Walk {
   }
 
  private:
-  bool detached() const { return !earlier_send_.empty(); }
-  // Detached sends leave a lane one after the other: the one before that of this message.
-  std::uint32_t earlier_send(std::uint32_t id) const {
-    if (!detached()) return kNone;
-    return earlier_send_[plan_.tasks[id].kind == TaskKind::Send ? id : plan_.tasks[id].peer.value];
-  }
-  // A lane that hands its sends over is free when they are posted, so what fixed that is the cause.
-  Cause cause_of(std::uint32_t id) const {
-    Cause cause = run_.cause[id];
-    while (detached() && cause.kind == Cause::Lane && is_transfer(plan_.tasks[cause.task].kind)) {
-      const std::uint32_t posted = first_of_group(cause.task);
-      if (run_.start[posted] != run_.start[id]) break;
-      cause = run_.cause[posted];
-    }
-    return cause;
-  }
   bool same_lane(std::uint32_t a, std::uint32_t b) const {
     return lane_of(plan_.tasks[a]) == lane_of(plan_.tasks[b]);
   }
@@ -97,13 +62,6 @@ class Walk {
   }
   // The second member of a group says which took longest; a group of one is its own.
   std::uint32_t longest_of_group(std::uint32_t id) const {
-    if (!detached()) return longest_of_any(id);
-    // No group waits for a detached send.
-    if (plan_.tasks[id].kind == TaskKind::Send) return id;
-    const std::uint32_t longest = longest_of_any(id);
-    return plan_.tasks[longest].kind == TaskKind::Send ? id : longest;
-  }
-  std::uint32_t longest_of_any(std::uint32_t id) const {
     if (run_.cause[id].kind == Cause::Member) return run_.cause[id].task;
     for (std::uint32_t i = id + 1; i < plan_.tasks.size(); ++i)
       if (same_lane(i, id))
@@ -139,14 +97,13 @@ class Walk {
   const Plan& plan_;
   const Simulation& run_;
   const Costs& costs_;
-  TaskColumn<std::uint32_t> earlier_send_;  // of the same lane; only of detached sends
 };
 
 }  // namespace
 
-void critical_path(const Workload& w, const Simulation& s, const Costs& costs,
-                   const Conditions& conditions, PathShare& share, std::vector<PathStep>& steps) {
-  Walk(w, s, costs, conditions.detached_sends).go(share, steps);
+void critical_path(const Workload& w, const Simulation& s, const Costs& costs, PathShare& share,
+                   std::vector<PathStep>& steps) {
+  Walk(w, s, costs).go(share, steps);
 }
 
 }  // namespace ringsched

@@ -5,7 +5,7 @@
 
 namespace ringsched {
 
-void critical_path(const Workload&, const Simulation&, const Costs&, const Conditions&, PathShare&,
+void critical_path(const Workload&, const Simulation&, const Costs&, PathShare&,
                    std::vector<PathStep>&);
 
 }  // namespace ringsched

@@ -38,7 +38,7 @@ void FairShare::start(std::uint32_t flow, const Route& route, const Copying& cop
   join(flow, bytes, now);
 }
 
-double FairShare::stop(std::uint32_t flow, std::int64_t now) {
+void FairShare::stop(std::uint32_t flow, std::int64_t now) {
   const double left = leave(flow, now);
   const Flow& f = flows_[flow];
   for (const LinkId id : f.route.over()) {
@@ -49,7 +49,6 @@ double FairShare::stop(std::uint32_t flow, std::int64_t now) {
     if (link.flows == 1) reclassify(link.sole, now);
     if (link.flows == 0) use_[id.value].busy.value += now - link.busy_since;
   }
-  return left;
 }
 
 void FairShare::reclassify(std::uint32_t flow, std::int64_t now) {
@@ -127,12 +126,6 @@ void FairShare::share_cores(std::uint32_t device, double share) {
   core_shares_[device] = share;
   for (const auto& [key, group] : by_key_)
     if (key.copying.devices[0] == device || key.copying.devices[1] == device) touch(group);
-}
-
-bool FairShare::about_to_end(std::uint32_t flow, std::int64_t now) const {
-  const Class& c = classes_[flows_[flow].group];
-  const double left = flows_[flow].until - c.clock - c.rate * static_cast<double>(now - c.clock_at);
-  return left <= c.rate;
 }
 
 // The part of the network that a change can reach: classes that share links, and their links.

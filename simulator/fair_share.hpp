@@ -33,13 +33,8 @@ class FairShare {
 
   FairShare(const Network&, std::uint32_t devices);
 
-  // A message sets out, or goes on after a pause. `flow` is a small number of the caller's.
+  // A message sets out. `flow` is a small number of the caller's.
   void start(std::uint32_t flow, const Route&, const Copying&, double bytes, std::int64_t now);
-  // Takes a message off its way; returns the bytes that it has still to go.
-  double stop(std::uint32_t flow, std::int64_t now);
-
-  // Within a picosecond of its end: two that end at once may differ by that, as rounding has it.
-  bool about_to_end(std::uint32_t flow, std::int64_t now) const;
   // What part of a core each copy gets that a device's processors make; 1 at first.
   void share_cores(std::uint32_t device, double share);
 
@@ -107,6 +102,7 @@ class FairShare {
 
   void join(std::uint32_t flow, double bytes, std::int64_t now);
   double leave(std::uint32_t flow, std::int64_t now);
+  void stop(std::uint32_t flow, std::int64_t now);
   void reclassify(std::uint32_t flow, std::int64_t now);
   std::uint32_t class_of(const Flow&);
   void advance(Class&, std::int64_t now);

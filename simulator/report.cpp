@@ -91,7 +91,7 @@ Report report(const Workload& w, const Simulation& run, const Conditions& condit
   static_cast<RunTimes&>(r) = times_of(plan, run);
   count_bounds(w, costs, r.bounds);
   count_links(w, run, r);
-  critical_path(w, run, costs, conditions, r.path, r.path_steps);
+  critical_path(w, run, costs, r.path, r.path_steps);
   return r;
 }
 

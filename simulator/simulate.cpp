@@ -15,7 +15,7 @@ Simulation simulate(const Workload& workload, const Conditions& conditions) {
     fail("a plan of {} tasks is too long to simulate", workload.plan->tasks.size());
   const Costs costs(workload, conditions);
   Simulation out;
-  if (conditions.events_only || !sweep(workload, conditions, costs, out))
+  if (conditions.events_only || !sweep(workload, costs, out))
     run_events(workload, conditions, costs, out);
   for (const std::int64_t end : out.end) out.makespan.value = std::max(out.makespan.value, end);
   return out;

@@ -1,6 +1,5 @@
 // The latest end of each task with which the run still ends when it did, found from the back.
 #include <algorithm>
-#include <utility>
 
 #include "engines.hpp"
 #include "ringsched/simulator/report.hpp"
@@ -20,17 +19,12 @@ class Slack {
         plan_(*w.plan),
         run_(run),
         costs_(w, c),
-        detached_(c.detached_sends),
         latest_(plan_.tasks.size(), run.makespan.value),
-        latest_start_(plan_.tasks.size(), run.makespan.value),
-        latest_sent_(detached_ ? plan_.tasks.size() : 0, run.makespan.value),
         unit_(plan_.tasks.size()),
         before_(plan_.tasks.size(), kNone),
         next_member_(plan_.tasks.size(), kNone),
-        earlier_send_(detached_ ? plan_.tasks.size() : 0, kNone),
         controls_from_(plan_.tasks.size() + 1) {
     std::vector<std::uint32_t> last(std::size_t{plan_.problem.workers} * kLanes, kNone);
-    std::vector<std::uint32_t> last_send = last;
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       std::uint32_t& previous = last[lane_of(task)];
@@ -43,8 +37,6 @@ class Slack {
         units_.push_back(id);
       }
       previous = id;
-      if (detached_ && task.kind == TaskKind::Send)
-        earlier_send_[id] = std::exchange(last_send[lane_of(task)], id);
     }
     for (const ControlEdge& e : plan_.controls) ++controls_from_[e.after.value + 1];
     for (std::size_t i = 0; i < plan_.tasks.size(); ++i) controls_from_[i + 1] += controls_from_[i];
@@ -75,24 +67,21 @@ class Slack {
     return plan_.tasks[id].kind == TaskKind::Send ? plan_.tasks[id].peer.value : id;
   }
   std::int64_t begin(std::uint32_t send) const {
-    std::int64_t at = std::max(run_.start[send], run_.start[receive_of(send)]);
-    if (detached_ && earlier_send_[send] != kNone) at = std::max(at, run_.end[earlier_send_[send]]);
-    return at;
+    return std::max(run_.start[send], run_.start[receive_of(send)]);
   }
   // Of a message in a group only the end of the whole group is known, unless nothing was shared.
   std::int64_t took(std::uint32_t send) const {
     const std::int64_t most = std::min(run_.end[send], run_.end[receive_of(send)]) - begin(send);
-    if (run_.by_events || detached_) return most;
+    if (run_.by_events) return most;
     const Task& task = plan_.tasks[send];
     const Route route =
         workload_.network.route(task.worker(), plan_.tasks[task.peer.value].worker());
     const Message m = costs_.message(send, task, route.distance);
     return std::min(most, m.startup_ps + flow_ps(m.bytes, workload_.network.rate(route)));
   }
-  // A detached send is on its own; otherwise the groups at both ends wait for it.
+  // The groups at both ends wait for it.
   std::int64_t latest_arrival(std::uint32_t send) const {
-    return std::min(detached_ ? latest_sent_[send] : latest_[unit_[send]],
-                    latest_[unit_[receive_of(send)]]);
+    return std::min(latest_[unit_[send]], latest_[unit_[receive_of(send)]]);
   }
 
   void lower(std::int64_t& value, std::int64_t to) {
@@ -100,29 +89,19 @@ class Slack {
     value = to;
     changed_ = true;
   }
-  void must_end_by(std::uint32_t id, std::int64_t at) {
-    const bool alone = detached_ && plan_.tasks[id].kind == TaskKind::Send;
-    lower(alone ? latest_sent_[id] : latest_[unit_[id]], at);
-  }
+  void must_end_by(std::uint32_t id, std::int64_t at) { lower(latest_[unit_[id]], at); }
 
   void look_at(std::uint32_t unit) {
-    std::int64_t start = latest_start_[unit];
+    std::int64_t start = run_.makespan.value;
     if (!is_transfer(plan_.tasks[unit].kind)) {
       start = std::min(start, latest_[unit] - (run_.end[unit] - run_.start[unit]));
     } else {
       for (std::uint32_t id = unit; id != kNone; id = next_member_[id]) {
         const std::uint32_t send = send_of(id);
-        const std::int64_t by = latest_arrival(send) - took(send);
-        start = std::min(start, by);
-        if (detached_ && earlier_send_[send] != kNone) must_end_by(earlier_send_[send], by);
+        start = std::min(start, latest_arrival(send) - took(send));
       }
     }
-    if (const std::uint32_t before = before_[unit]; before != kNone) {
-      bool waits = !detached_ || !is_transfer(plan_.tasks[before].kind);
-      for (std::uint32_t id = before; !waits && id != kNone; id = next_member_[id])
-        if (plan_.tasks[id].kind == TaskKind::Receive) waits = true;
-      lower(waits ? latest_[before] : latest_start_[before], start);
-    }
+    if (const std::uint32_t before = before_[unit]; before != kNone) lower(latest_[before], start);
     const Cause cause = run_.cause[unit];
     if (cause.kind == Cause::Kernel) must_end_by(cause.task, start);
     for (std::uint32_t id = unit; id != kNone; id = next_member_[id]) {
@@ -138,12 +117,9 @@ class Slack {
   const Plan& plan_;
   const Simulation& run_;
   const Costs costs_;
-  const bool detached_;
   bool changed_ = false;
-  TaskColumn<std::int64_t> latest_, latest_start_;         // by unit
-  TaskColumn<std::int64_t> latest_sent_;                   // by detached send
+  TaskColumn<std::int64_t> latest_;                        // by unit
   TaskColumn<std::uint32_t> unit_, before_, next_member_;  // by task
-  TaskColumn<std::uint32_t> earlier_send_;                 // detached: of the same lane
   TaskColumn<std::uint32_t> units_;                        // the last to start first
   std::vector<std::size_t> controls_from_;
 };

@@ -13,7 +13,6 @@ constexpr std::int64_t kUnknown = -1;
 struct LaneState {
   std::int64_t free = 0;       // when what came before was complete
   std::int64_t posted = 0;     // of the open group
-  std::int64_t sent = 0;       // detached: when the last send left
   std::uint32_t last = kNone;  // the task before
   Cause cause;                 // of the open group's start
   bool sealed = false;         // somebody relied on when the group is posted: it may not grow
@@ -28,10 +27,9 @@ struct LaneState {
 
 class Sweep {
  public:
-  Sweep(const Workload& w, const Conditions& c, const Costs& costs, Simulation& s)
+  Sweep(const Workload& w, const Costs& costs, Simulation& s)
       : workload_(w),
         plan_(*w.plan),
-        conditions_(c),
         costs_(costs),
         out_(s),
         lanes_(std::size_t{plan_.problem.workers} * kLanes),
@@ -104,7 +102,7 @@ class Sweep {
   // Ends the open group of a lane. `next`: the first task not seen yet.
   bool complete(LaneState& lane, std::uint32_t next) {
     if (!lane.sealed) seal(lane);
-    std::int64_t group_end = conditions_.detached_sends ? lane.posted : 0;
+    std::int64_t group_end = 0;
     std::uint32_t longest = lane.members[0];
     for (const std::uint32_t m : lane.members) {
       const Task& task = plan_.tasks[m];
@@ -114,15 +112,8 @@ class Sweep {
       if (out_.end[peer] == kUnknown && !other.sealed) seal(other);
       const bool sends = task.kind == TaskKind::Send;
       const std::uint32_t send = sends ? m : peer;
-      LaneState& sender = sends ? lane : other;
       if (sends && !takes_links(lane, m)) return false;
-      if (conditions_.detached_sends) {
-        if (out_.end[send] == kUnknown && !leave(sender, send, next)) return false;
-        if (sends) continue;
-        out_.end[m] = out_.end[send];
-      } else {
-        out_.end[m] = after(begin_of(send), duration(sender, send));
-      }
+      out_.end[m] = after(begin_of(send), duration(sends ? lane : other, send));
       if (out_.end[m] > group_end) {
         group_end = out_.end[m];
         longest = m;
@@ -130,8 +121,7 @@ class Sweep {
     }
     for (std::size_t i = 0; i < lane.members.size(); ++i) {
       const std::uint32_t m = lane.members[i];
-      if (!conditions_.detached_sends || plan_.tasks[m].kind == TaskKind::Receive)
-        out_.end[m] = group_end;
+      out_.end[m] = group_end;
       out_.cause[m] = i == 0 ? lane.cause : Cause{Cause::Member, longest & kTaskBits};
     }
     lane.free = group_end;
@@ -143,21 +133,6 @@ class Sweep {
 
   std::int64_t begin_of(std::uint32_t send) const {
     return std::max(out_.start[send], out_.start[plan_.tasks[send].peer.value]);
-  }
-
-  // Detached sends leave a lane one after the other, up to this one of its open group.
-  bool leave(LaneState& lane, std::uint32_t send, std::uint32_t next) {
-    for (const std::uint32_t m : lane.members) {
-      const Task& task = plan_.tasks[m];
-      if (task.kind == TaskKind::Send && out_.end[m] == kUnknown) {
-        if (task.peer.value >= next) return false;
-        LaneState& other = lanes_[lane_of(plan_.tasks[task.peer.value])];
-        if (out_.end[task.peer.value] == kUnknown && !other.sealed) seal(other);
-        lane.sent = out_.end[m] = after(std::max(begin_of(m), lane.sent), duration(lane, m));
-      }
-      if (m == send) break;
-    }
-    return true;
   }
 
   void look_up_way(LaneState& lane, const Task& send) {
@@ -189,7 +164,7 @@ class Sweep {
     const std::int64_t busy = flow_ps(bytes, lane.rate);
     for (const LinkId link : lane.route.over()) {
       if (link_user_[link.value] != user && link_user_[link.value] != kNone) return false;
-      if (link_group_[link.value] == lane.members[0] && !conditions_.detached_sends) return false;
+      if (link_group_[link.value] == lane.members[0]) return false;
       link_user_[link.value] = user;
       link_group_[link.value] = lane.members[0];
       out_.links[link.value].bytes += bytes;
@@ -200,7 +175,6 @@ class Sweep {
 
   const Workload& workload_;
   const Plan& plan_;
-  const Conditions& conditions_;
   const Costs& costs_;
   Simulation& out_;
   std::vector<LaneState> lanes_;
@@ -210,13 +184,11 @@ class Sweep {
 
 }  // namespace
 
-bool sweep(const Workload& w, const Conditions& c, const Costs& costs, Simulation& out) {
+bool sweep(const Workload& w, const Costs& costs, Simulation& out) {
   const bool devices_shared =
       w.network.workers_per_device() > w.concurrency || w.copy_cores > 0 || w.full_slowdown > 1;
-  if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty() ||
-      c.progress == Progress::Polling)
-    return false;
-  return Sweep(w, c, costs, out).run();
+  if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty()) return false;
+  return Sweep(w, costs, out).run();
 }
 
 }  // namespace ringsched

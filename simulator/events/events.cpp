@@ -79,7 +79,6 @@ inline void EventRun::settle() {
       advance(lane);
     }
     give_turns();
-    if (conditions_.progress == Progress::Polling) pause_and_resume();
     network_.solve(now_);
     for (const FairShare::Due& d : network_.due()) schedule(d.at, FlowsEnd, d.group, d.version);
     network_.due().clear();

@@ -75,7 +75,6 @@ inline void EventRun::end_kernel(std::uint32_t id) {
 
 // A kernel has started or ended on a worker: others on its device go at another speed.
 inline void EventRun::changed(std::uint32_t worker, int kernels) {
-  note(worker);
   if (!devices_shared_) return set_speed(worker);
   const std::uint32_t device = device_of(worker);
   devices_[device].kernels += static_cast<std::uint32_t>(kernels);

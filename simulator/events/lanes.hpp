@@ -67,11 +67,7 @@ inline void EventRun::finish(std::uint32_t id) {
 inline void EventRun::complete(std::uint32_t index, std::uint32_t end) {
   LaneState& l = lanes_[index];
   const std::uint32_t last = order_[end - 1];
-  for (std::uint32_t i = l.at; i < end; ++i) {
-    const bool detached =
-        conditions_.detached_sends && plan_.tasks[order_[i]].kind == TaskKind::Send;
-    if (!detached) finish(order_[i]);
-  }
+  for (std::uint32_t i = l.at; i < end; ++i) finish(order_[i]);
   l.at = l.scan = end;
   l.posted = false;
   l.cause = {Cause::Lane, last & kTaskBits};

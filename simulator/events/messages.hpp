@@ -8,16 +8,13 @@ namespace ringsched {
 inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
   LaneState& l = lanes_[index];
   l.posted = true;
-  l.open = 0;
+  l.open = end - l.at;
   WorkerState& w = workers_[index / kLanes];
   const bool takes_sms = !workload_.slowed[0].empty();
   const Cause cause = now_ == 0 ? Cause{} : l.cause;
   for (std::uint32_t i = l.at; i < end; ++i) {
-    if (conditions_.detached_sends && plan_.tasks[order_[i]].kind == TaskKind::Send)
-      l.to_send.push_back(order_[i]);
     out_.start[order_[i]] = now_;
     out_.cause[order_[i]] = i == l.at ? cause : Cause{Cause::Member, order_[l.at] & kTaskBits};
-    if (!conditions_.detached_sends || plan_.tasks[order_[i]].kind == TaskKind::Receive) ++l.open;
   }
   if (takes_sms && ++w.groups) set_speed(index / kLanes);
   // Beginning a message may complete a group at once, so look at the members of this one only.
@@ -32,24 +29,6 @@ inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
 
 // Both ends of a message are posted.
 inline void EventRun::begin(std::uint32_t send) {
-  if (conditions_.detached_sends) {
-    send_next(lanes_[lane_of(plan_.tasks[send])]);
-  } else {
-    set_out(send);
-  }
-}
-
-// Detached sends leave a lane one after the other, in its order.
-inline void EventRun::send_next(LaneState& l) {
-  if (l.sending || l.to_send.empty()) return;
-  const std::uint32_t send = l.to_send.front();
-  if (out_.start[plan_.tasks[send].peer.value] == kUnknown) return;
-  l.to_send.pop_front();
-  l.sending = true;
-  set_out(send);
-}
-
-inline void EventRun::set_out(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const Distance d = network_of().distance(task.worker(), plan_.tasks[task.peer.value].worker());
   std::int64_t startup = costs_.message(send, task, d).startup_ps;
@@ -84,32 +63,13 @@ inline void EventRun::start_flow(std::uint32_t send) {
   }
   const std::uint32_t f = free_flows_.back();
   free_flows_.pop_back();
-  flows_[f] = {send, false, message.bytes, route, copying};
-  if (conditions_.progress == Progress::Polling) {
-    for (const std::uint32_t w : {std::uint32_t{task.worker_index}, to}) {
-      workers_[w].flows.push_back(f);
-      note(w);
-    }
-  } else {
-    move(f);
-  }
-}
-
-inline void EventRun::move(std::uint32_t f) {
-  Flow& flow = flows_[f];
-  flow.moving = true;
-  network_.start(f, flow.route, flow.copying, flow.left, now_);
-  change_copies(flow, +1);
+  flows_[f] = {send, copying};
+  network_.start(f, route, copying, message.bytes, now_);
+  change_copies(flows_[f], +1);
 }
 
 inline void EventRun::end_flow(std::uint32_t f) {
   const std::uint32_t send = flows_[f].send;
-  if (conditions_.progress == Progress::Polling) {
-    const Task& task = plan_.tasks[send];
-    for (const std::uint32_t w : {std::uint32_t{task.worker_index},
-                                  std::uint32_t{plan_.tasks[task.peer.value].worker_index}})
-      std::erase(workers_[w].flows, f);
-  }
   change_copies(flows_[f], -1);
   free_flows_.push_back(f);
   arrive(send);
@@ -118,15 +78,9 @@ inline void EventRun::end_flow(std::uint32_t f) {
 inline void EventRun::arrive(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const std::uint32_t lane = lane_of(task);
-  if (conditions_.detached_sends) {
-    finish(send);
-    lanes_[lane].sending = false;
-  } else if (--lanes_[lane].open == 0) {
-    complete_group(lane, send);
-  }
+  if (--lanes_[lane].open == 0) complete_group(lane, send);
   const std::uint32_t other = lane_of(plan_.tasks[task.peer.value]);
   if (--lanes_[other].open == 0) complete_group(other, task.peer.value);
-  if (conditions_.detached_sends) send_next(lanes_[lane]);
 }
 
 inline void EventRun::complete_group(std::uint32_t index, std::uint32_t longest) {
@@ -142,27 +96,6 @@ inline void EventRun::complete_group(std::uint32_t index, std::uint32_t longest)
     --workers_[index / kLanes].groups;
     set_speed(index / kLanes);
   }
-}
-
-inline void EventRun::pause_and_resume() {
-  for (const std::uint32_t worker : changed_) {
-    workers_[worker].changed = false;
-    for (const std::uint32_t f : workers_[worker].flows) {
-      Flow& flow = flows_[f];
-      const Task& task = plan_.tasks[flow.send];
-      const bool may = !workers_[task.worker_index].computes() &&
-                       !workers_[plan_.tasks[task.peer.value].worker_index].computes();
-      if (may == flow.moving || (flow.moving && network_.about_to_end(f, now_))) continue;
-      if (may) {
-        move(f);
-      } else {
-        flow.moving = false;
-        flow.left = network_.stop(f, now_);
-        change_copies(flow, -1);
-      }
-    }
-  }
-  changed_.clear();
 }
 
 }  // namespace ringsched

@@ -4,7 +4,6 @@
 // each other at every event: apart they cost a twentieth more instructions.
 #pragma once
 
-#include <deque>
 #include <utility>
 #include <vector>
 
@@ -35,9 +34,7 @@ class EventRun {
     std::uint32_t next_waiter = kNone;
     Cause cause;
     bool posted = false;
-    bool waiting = false;               // somebody will wake it
-    bool sending = false;               // a detached send is on its way
-    std::deque<std::uint32_t> to_send;  // detached sends behind it
+    bool waiting = false;  // somebody will wake it
   };
 
   // What runs on a worker's device for it.
@@ -48,11 +45,9 @@ class EventRun {
     double left = 0;                      // of the kernel, in ps at full speed
     double speed = 1;
     std::uint32_t version = 0;
-    unsigned groups = 0;               // posted and not complete
-    std::vector<std::uint32_t> held;   // lanes that wait for the kernel to end
-    std::vector<std::uint32_t> flows;  // messages to or from here; only if ends must poll
-    bool changed = false;
-    bool in_line = false;  // its kernel waits for its turn on the device
+    unsigned groups = 0;              // posted and not complete
+    std::vector<std::uint32_t> held;  // lanes that wait for the kernel to end
+    bool in_line = false;             // its kernel waits for its turn on the device
     bool computes() const { return kernel != kNone && !in_line; }
   };
 
@@ -66,9 +61,6 @@ class EventRun {
 
   struct Flow {
     std::uint32_t send = kNone;
-    bool moving = false;
-    double left = 0;
-    Route route;
     FairShare::Copying copying;
   };
 
@@ -114,19 +106,10 @@ class EventRun {
   // Messages, in event_messages.hpp.
   void post(std::uint32_t lane, std::uint32_t end);
   void begin(std::uint32_t send);
-  void send_next(LaneState&);
-  void set_out(std::uint32_t send);
   void start_flow(std::uint32_t send);
   void end_flow(std::uint32_t flow);
-  void move(std::uint32_t flow);
   void arrive(std::uint32_t send);
   void complete_group(std::uint32_t lane, std::uint32_t longest);
-  void pause_and_resume();
-  void note(std::uint32_t worker) {
-    if (conditions_.progress != Progress::Polling || workers_[worker].changed) return;
-    workers_[worker].changed = true;
-    changed_.push_back(worker);
-  }
 
   const Network& network_of() const { return workload_.network; }
   std::uint32_t device_of(std::uint32_t worker) const {
@@ -151,7 +134,6 @@ class EventRun {
   std::vector<std::uint32_t> free_flows_, ended_;
   std::vector<std::uint32_t> computing_, moving_;  // lanes to look at
   std::vector<std::uint32_t> to_give_;             // devices that may have a turn to give
-  std::vector<std::uint32_t> changed_;             // workers whose messages may pause or go on
   EventQueue queue_;
   std::int64_t now_ = 0;
   std::size_t left_ = 0;

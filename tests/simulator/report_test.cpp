@@ -21,18 +21,11 @@ struct NamedConditions {
 };
 
 std::vector<NamedConditions> all_conditions() {
-  std::vector<NamedConditions> all(5);
+  std::vector<NamedConditions> all(2);
   all[0].name = "plain";
-  all[1].name = "detached";
-  all[1].conditions.detached_sends = true;
-  all[2].name = "polling";
-  all[2].conditions.progress = Progress::Polling;
-  all[3].name = "noisy";
-  all[3].conditions.noise = 0.1;
-  all[3].conditions.straggler_share = 0.4;
-  all[4].name = "detached and noisy";
-  all[4].conditions.noise = 0.2;
-  all[4].conditions.detached_sends = true;
+  all[1].name = "noisy";
+  all[1].conditions.noise = 0.1;
+  all[1].conditions.straggler_share = 0.4;
   return all;
 }
 

@@ -58,25 +58,23 @@ TEST_P(SimulatedSchedule, NeedsNoEvenShareOfTokensForTheBlockModel) {
 TEST_P(SimulatedSchedule, IsTheSameBySweepAndByEvents) {
   const auto [schedule, workers] = GetParam();
   for (const Pass pass : {Pass::Forward, Pass::Both})
-    for (const Overlap overlap : kOverlaps)
-      for (const bool detached : {false, true}) {
-        const Plan plan = plan_of(busy_problem(workers, pass), *schedule, overlap);
-        const Workload w = price(plan, test_machine(Fabric::Mesh, workers));
-        Conditions c;
-        c.noise = 0.1;
-        c.detached_sends = detached;
-        const Simulation swept = simulate(w, c);
-        c.events_only = true;
-        const Simulation evented = simulate(w, c);
-        ASSERT_EQ(swept.start, evented.start) << to_text(overlap) << detached;
-        ASSERT_EQ(swept.end, evented.end) << to_text(overlap) << detached;
-        for (std::size_t l = 0; l < swept.links.size(); ++l) {
-          ASSERT_NEAR(swept.links[l].bytes, evented.links[l].bytes, 1);
-          if (!swept.by_events) {
-            ASSERT_EQ(swept.links[l].busy, evented.links[l].busy);
-          }
+    for (const Overlap overlap : kOverlaps) {
+      const Plan plan = plan_of(busy_problem(workers, pass), *schedule, overlap);
+      const Workload w = price(plan, test_machine(Fabric::Mesh, workers));
+      Conditions c;
+      c.noise = 0.1;
+      const Simulation swept = simulate(w, c);
+      c.events_only = true;
+      const Simulation evented = simulate(w, c);
+      ASSERT_EQ(swept.start, evented.start) << to_text(overlap);
+      ASSERT_EQ(swept.end, evented.end) << to_text(overlap);
+      for (std::size_t l = 0; l < swept.links.size(); ++l) {
+        ASSERT_NEAR(swept.links[l].bytes, evented.links[l].bytes, 1);
+        if (!swept.by_events) {
+          ASSERT_EQ(swept.links[l].busy, evented.links[l].busy);
         }
       }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulate, SimulatedSchedule,
@@ -122,19 +120,12 @@ TEST_P(SmallSchedule, IsAsANaiveSimulationHasIt) {
     for (const Overlap overlap : kOverlaps) {
       const Plan plan = plan_of(busy_problem(workers), *schedule, overlap);
       const Workload w = price(plan, machine);
-      for (const Progress progress : {Progress::Background, Progress::Polling})
-        for (const bool detached : {false, true}) {
-          Conditions c;
-          c.progress = progress;
-          c.detached_sends = detached;
-          // Uneven speeds, so that little happens at the same instant but by rule.
-          for (std::uint32_t r = 0; r < workers; ++r)
-            c.slow_worker.push_back(1 + 0.013 * ((r * 7) % 5));
-          expect_naive(w, c,
-                       name + " " + std::string(to_text(overlap)) + (detached ? " detached" : "") +
-                           (progress == Progress::Polling ? " polling" : ""));
-          if (HasFatalFailure()) return;
-        }
+      Conditions c;
+      // Uneven speeds, so that little happens at the same instant but by rule.
+      for (std::uint32_t r = 0; r < workers; ++r)
+        c.slow_worker.push_back(1 + 0.013 * ((r * 7) % 5));
+      expect_naive(w, c, name + " " + std::string(to_text(overlap)));
+      if (HasFatalFailure()) return;
     }
 }
 

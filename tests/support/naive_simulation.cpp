@@ -87,11 +87,6 @@ class Naive {
 
  private:
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
-  bool computes(std::uint32_t worker) const {
-    for (std::uint32_t id = 0; id < left_.size(); ++id)
-      if (plan_.tasks[id].worker_index == worker && running(id) && has_turn_[id]) return true;
-    return false;
-  }
 
   bool ready(std::uint32_t id) const {
     for (const TensorId input : plan_.tasks[id].inputs)
@@ -143,7 +138,6 @@ class Naive {
       if (m.state == Message::Flowing &&
           (m.bytes <= 0 || (m.route.count == 0 && m.copied == kNever))) {
         m.state = Message::Done;
-        if (c_.detached_sends) run_.end[m.send] = now_;
         any = true;
       }
     }
@@ -151,13 +145,11 @@ class Naive {
       Group* g = head(lane);
       if (g == nullptr || g->posted < 0 || !is_transfer(plan_.tasks[g->tasks[0]].kind)) continue;
       const bool done = std::all_of(g->tasks.begin(), g->tasks.end(), [&](std::uint32_t id) {
-        return (c_.detached_sends && plan_.tasks[id].kind == TaskKind::Send) ||
-               messages_[message_of_[id]].state == Message::Done;
+        return messages_[message_of_[id]].state == Message::Done;
       });
       if (!done) continue;
       g->done = any = true;
-      for (const std::uint32_t id : g->tasks)
-        if (!c_.detached_sends || plan_.tasks[id].kind != TaskKind::Send) run_.end[id] = now_;
+      for (const std::uint32_t id : g->tasks) run_.end[id] = now_;
     }
     return any || give_turn();
   }
@@ -206,14 +198,7 @@ class Naive {
   }
 
   bool may_begin(const Message& m) const {
-    if (run_.start[m.send] < 0 || run_.start[m.receive] < 0) return false;
-    if (!c_.detached_sends) return true;
-    const Task& t = plan_.tasks[m.send];
-    return std::all_of(messages_.begin(), messages_.end(), [&](const Message& other) {
-      const Task& o = plan_.tasks[other.send];
-      return other.send >= m.send || o.worker_index != t.worker_index || o.lane != t.lane ||
-             other.state == Message::Done;
-    });
+    return run_.start[m.send] >= 0 && run_.start[m.receive] >= 0;
   }
 
   double duration(std::uint32_t id) const {
@@ -259,18 +244,13 @@ class Naive {
     share_links();
   }
 
-  bool moves(const Message& m) const {
-    return m.state == Message::Flowing &&
-           !(c_.progress == Progress::Polling && (computes(plan_.tasks[m.send].worker_index) ||
-                                                  computes(plan_.tasks[m.receive].worker_index)));
-  }
   // Kernels and, where the cores copy, messages.
   unsigned wanted_of(std::uint32_t here) const {
     unsigned wanted = 0;
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       wanted += running(id) && has_turn_[id] && device(id) == here;
     for (const Message& m : messages_)
-      if (moves(m) && (device(m.send) == here || device(m.receive) == here))
+      if (m.state == Message::Flowing && (device(m.send) == here || device(m.receive) == here))
         wanted += w_.copy_cores;
     return wanted;
   }
@@ -287,7 +267,7 @@ class Naive {
     std::map<const Message*, double> most;
     for (Message& m : messages_) {
       m.rate = 0;
-      if (!moves(m)) continue;
+      if (m.state != Message::Flowing) continue;
       rising.push_back(&m);
       most[&m] =
           m.copied * std::min(share_of_core(device(m.send)), share_of_core(device(m.receive)));

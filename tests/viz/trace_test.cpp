@@ -310,32 +310,29 @@ class TracesOfSchedule : public testing::TestWithParam<Case> {};
 // On machines and under conditions that the program's profiles do not have.
 TEST_P(TracesOfSchedule, HoldEachTaskAndMessageOnce) {
   const auto [schedule, workers] = GetParam();
-  for (const auto& [name, machine] : test_machines(workers))
-    for (const bool detached : {false, true}) {
-      Conditions conditions;
-      conditions.detached_sends = detached;
-      const Plan plan = limit_communication(
-          build_plan(small_problem(workers, 9 * workers + 1, Pass::Both), *schedule), {});
-      const Workload w = price(plan, machine);
-      const Simulation run = simulate(w, conditions);
-      const Timeline t = predicted_timeline(w, run, machine, report(w, run, conditions).path_steps);
-      const std::string trace = chrome_trace(t);
-      std::size_t receives = 0, instants = 0, kernels = 0, lasting = 0;
-      for (const TimelineTask& x : t.tasks) {
-        receives += x.kind == TaskKind::Receive && x.end_ps > x.start_ps;
-        instants += x.end_ps == x.start_ps;
-        lasting += x.end_ps > x.start_ps + 1000;
-      }
-      ASSERT_EQ(count(trace, "\"ph\":\"X\"") + instants, t.tasks.size()) << name;
-      ASSERT_EQ(count(trace, "\"ph\":\"i\""), instants) << name;
-      ASSERT_EQ(count(trace, "\"ph\":\"s\""), receives) << name;
-      ASSERT_EQ(count(trace, "\"ph\":\"f\""), receives) << name;
-      ASSERT_EQ(trace, chrome_trace(t)) << name;
-      for (std::uint32_t r = 0; r < workers; ++r)
-        kernels += count(kineto_trace(t, r), "\"cat\":\"kernel\"");
-      ASSERT_GE(kernels, lasting) << name;
-      ASSERT_LE(kernels, t.tasks.size() - instants) << name;
+  for (const auto& [name, machine] : test_machines(workers)) {
+    const Plan plan = limit_communication(
+        build_plan(small_problem(workers, 9 * workers + 1, Pass::Both), *schedule), {});
+    const Workload w = price(plan, machine);
+    const Simulation run = simulate(w);
+    const Timeline t = predicted_timeline(w, run, machine, report(w, run).path_steps);
+    const std::string trace = chrome_trace(t);
+    std::size_t receives = 0, instants = 0, kernels = 0, lasting = 0;
+    for (const TimelineTask& x : t.tasks) {
+      receives += x.kind == TaskKind::Receive && x.end_ps > x.start_ps;
+      instants += x.end_ps == x.start_ps;
+      lasting += x.end_ps > x.start_ps + 1000;
     }
+    ASSERT_EQ(count(trace, "\"ph\":\"X\"") + instants, t.tasks.size()) << name;
+    ASSERT_EQ(count(trace, "\"ph\":\"i\""), instants) << name;
+    ASSERT_EQ(count(trace, "\"ph\":\"s\""), receives) << name;
+    ASSERT_EQ(count(trace, "\"ph\":\"f\""), receives) << name;
+    ASSERT_EQ(trace, chrome_trace(t)) << name;
+    for (std::uint32_t r = 0; r < workers; ++r)
+      kernels += count(kineto_trace(t, r), "\"cat\":\"kernel\"");
+    ASSERT_GE(kernels, lasting) << name;
+    ASSERT_LE(kernels, t.tasks.size() - instants) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Viz, TracesOfSchedule, testing::ValuesIn(all_schedules(5)),

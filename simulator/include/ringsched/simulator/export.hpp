@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "ringsched/simulator/simulate.hpp"
 
@@ -16,10 +15,6 @@ struct Goal {
   std::int64_t latency_ns = 0;
 };
 Goal goal(const Workload&);
-
-// Chakra execution traces (MLCommons), one per worker, as length-delimited protobuf. Throws Error
-// where their whole microseconds would lose more than one part in a hundred of the computing.
-std::vector<std::string> chakra(const Workload&);
 
 // All that the simulator reads of a workload, as plain text: see docs/model.md.
 std::string workload_text(const Workload&);

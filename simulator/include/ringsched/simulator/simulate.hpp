@@ -46,16 +46,7 @@ inline double slowdown_of(const Workload& w, double wanted) {
 
 Workload price(const Plan&, const Machine&, double diagonal = 0.5);
 
-enum class Progress : std::uint8_t {
-  Background,  // transfers move by themselves
-  Polling,     // ... only while neither end computes: no progress engine
-};
-
 struct Conditions {
-  // A send holds its lane until it is complete (one send buffer), or is handed over at once and
-  // leaves after those before it.
-  bool detached_sends = false;
-  Progress progress = Progress::Background;
   double noise = 0;                 // standard deviation of each duration, as a share of it
   double straggler_share = 0;       // of the workers; which ones, the seed decides
   double straggler_factor = 1.5;    // how many times longer they take to compute
