@@ -61,7 +61,7 @@ std::string measurement_text(const Measurement& m) {
     }
   };
   const RunTimes none;
-  const RunTimes& p = beside ? m.prediction->report : none;
+  const RunTimes& p = beside ? m.prediction->study.report : none;
   const auto points = [](double a, double b) {
     return fmt::format("{:+.1f} points", 100 * (a - b));
   };
@@ -81,7 +81,7 @@ std::string measurement_text(const Measurement& m) {
                        duration(*most));
   }
   if (beside) {
-    const Machine& machine = m.prediction->setup.machine;
+    const Machine& machine = m.prediction->study.setup.machine;
     out += fmt::format("(predicted for {}: {}{})\n", machine.name, machine.summary,
                        m.prediction->figures.empty() ? "" : "; with " + m.prediction->figures);
   }
@@ -139,14 +139,15 @@ std::string measurement_json(const Measurement& m) {
   field("clock_error_us", number(static_cast<double>(m.clock_error.count()) / 1e3));
   field("clock_drift_ppm", number(1e6 * m.clock_drift));
   if (m.prediction) {
-    const Report& p = m.prediction->report;
-    field("predicted",
-          fmt::format("{{\"machine\": \"{}\", \"conditions\": \"{}\", \"makespan_us\": {}, "
-                      "\"idle_fraction\": {}, "
-                      "\"overlap_fraction\": {}, \"exposed_communication_us\": {}}}",
-                      escaped(m.prediction->setup.machine.name), escaped(m.prediction->figures),
-                      microseconds(p.makespan), number(p.idle_fraction), number(p.overlap_fraction),
-                      microseconds(p.exposed_communication)));
+    const Report& p = m.prediction->study.report;
+    field(
+        "predicted",
+        fmt::format("{{\"machine\": \"{}\", \"conditions\": \"{}\", \"makespan_us\": {}, "
+                    "\"idle_fraction\": {}, "
+                    "\"overlap_fraction\": {}, \"exposed_communication_us\": {}}}",
+                    escaped(m.prediction->study.setup.machine.name), escaped(m.prediction->figures),
+                    microseconds(p.makespan), number(p.idle_fraction), number(p.overlap_fraction),
+                    microseconds(p.exposed_communication)));
   }
   std::string checked;
   for (const CheckedResults& c : m.checked)

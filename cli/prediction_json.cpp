@@ -41,7 +41,7 @@ std::string workers_json(const RunTimes& r) {
 
 std::string prediction_json(const Prediction& p, const std::vector<Answer>& answers,
                             const std::vector<Answer>& better, bool path) {
-  const Report& r = p.report;
+  const Report& r = p.study.report;
   const Problem& problem = p.proved.plan.problem;
   std::string out = "{\n";
   const auto key = [&](const char* name, const std::string& value) {
@@ -51,7 +51,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
     key(name, fmt::format("\"{}\"", escaped(value)));
   };
   text("schedule", p.proved.plan.schedule);
-  text("machine", p.setup.machine.name);
+  text("machine", p.study.setup.machine.name);
   text("conditions", p.figures);
   text("plan_hash", plan_hash(p.proved.plan));
   key("workers", fmt::format("{}", problem.workers));
@@ -63,9 +63,9 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("overlap_fraction", number(r.overlap_fraction));
   key("hta_overlap_fraction", number(r.hta_overlap_fraction));
   key("exposed_communication_us", us(r.exposed_communication));
-  key("speedup", number(ratio(p.one_device, r.makespan)));
-  key("speedup_over_ring", p.ring ? number(ratio(*p.ring, r.makespan)) : "1");
-  key("one_device_us", us(p.one_device));
+  key("speedup", number(ratio(p.study.one_device, r.makespan)));
+  key("speedup_over_ring", p.study.ring ? number(ratio(*p.study.ring, r.makespan)) : "1");
+  key("one_device_us", us(p.study.one_device));
   key("peak_bytes", fmt::format("{}", p.proved.peak.value));
   key("bounds",
       fmt::format("{{\"work_us\": {}, \"worker_us\": {}, \"chain_us\": {}, "
@@ -79,7 +79,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                   us(r.path.contention), us(r.path.waiting), r.path_steps.size()));
   std::string list;
   if (path) {
-    const auto room = slack(p.workload, p.run, p.conditions);
+    const auto room = slack(p.study.workload, p.study.run, p.study.conditions);
     for (const PathStep& step : r.path_steps) {
       const Task& t = p.proved.plan.tasks[step.task.value];
       list += fmt::format(
@@ -100,14 +100,14 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
     list += fmt::format(
         "{}\n    {{\"link\": \"{}\", \"bytes\": {:.0f}, \"busy_us\": {}, "
         "\"utilisation\": {}}}",
-        list.empty() ? "" : ",", escaped(p.workload.network.name(l.link)), l.bytes, us(l.busy),
-        number(l.utilisation));
+        list.empty() ? "" : ",", escaped(p.study.workload.network.name(l.link)), l.bytes,
+        us(l.busy), number(l.utilisation));
   key("links", list.empty() ? "[]" : "[" + list + "\n  ]");
-  if (!p.makespans.empty()) {
-    const auto at = [&](double x) { return us(percentile(p.makespans, x)); };
+  if (!p.study.makespans.empty()) {
+    const auto at = [&](double x) { return us(percentile(p.study.makespans, x)); };
     key("runs", fmt::format("{{\"count\": {}, \"p5_us\": {}, \"p50_us\": {}, \"p95_us\": {}, "
                             "\"worst_us\": {}}}",
-                            p.makespans.size(), at(5), at(50), at(95), at(100)));
+                            p.study.makespans.size(), at(5), at(50), at(95), at(100)));
   }
   key("improvements", answer_list(better));
   key("what_if", answer_list(answers));

@@ -102,7 +102,7 @@ std::string path_table(const Prediction& p) {
   std::vector<std::vector<std::string>> rows = {
       {"task", "kind", "worker", "step", "start", "took", "waited for"}};
   bool sent = false;  // the step before was a send: of the same group as what was waited for
-  for (const PathStep& s : p.report.path_steps) {
+  for (const PathStep& s : p.study.report.path_steps) {
     const Task& t = p.proved.plan.tasks[s.task.value];
     const bool group = sent && s.cause == Cause::Data && !is_transfer(t.kind);
     sent = t.kind == TaskKind::Send;
@@ -135,17 +135,18 @@ const char* to_text(Cause::Kind cause) {
 
 std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
                             const std::vector<Answer>& better, bool path) {
-  const Report& r = p.report;
-  std::string out =
-      fmt::format("{}\non {}: {}\n{}\n", headline(p.proved.plan), p.setup.machine.name,
-                  p.setup.machine.summary, p.figures.empty() ? "" : "with " + p.figures + "\n");
+  const Report& r = p.study.report;
+  std::string out = fmt::format("{}\non {}: {}\n{}\n", headline(p.proved.plan),
+                                p.study.setup.machine.name, p.study.setup.machine.summary,
+                                p.figures.empty() ? "" : "with " + p.figures + "\n");
   const auto line = [&](const char* what, const std::string& text) {
     out += fmt::format("{:<10} {}\n", what, text);
   };
   line("makespan",
-       fmt::format(
-           "{}   {} as fast as one device{}", duration(r.makespan), times(p.one_device, r.makespan),
-           p.ring ? fmt::format(", {} as ring", times(*p.ring, r.makespan)) : std::string()));
+       fmt::format("{}   {} as fast as one device{}", duration(r.makespan),
+                   times(p.study.one_device, r.makespan),
+                   p.study.ring ? fmt::format(", {} as ring", times(*p.study.ring, r.makespan))
+                                : std::string()));
   line("idle", fmt::format("{}   ({} by HTA's definition)", percent(r.idle_fraction),
                            percent(r.hta_idle_fraction)));
   if (moved(r))
@@ -158,17 +159,19 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   line("bound", bound_line(r));
   line("path", path_line(r.path));
   if (!r.links.empty())
-    line("links", fmt::format("busiest: {}, {}, {} used", p.workload.network.name(r.links[0].link),
-                              human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
-                              percent(r.links[0].utilisation)));
+    line("links",
+         fmt::format("busiest: {}, {}, {} used", p.study.workload.network.name(r.links[0].link),
+                     human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
+                     percent(r.links[0].utilisation)));
   out += "\n" + worker_table(r);
-  if (p.workload.turns && p.workload.network.workers_per_device() > p.workload.concurrency)
+  if (p.study.workload.turns &&
+      p.study.workload.network.workers_per_device() > p.study.workload.concurrency)
     out +=
         "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
-  if (!p.makespans.empty()) {
-    const auto at = [&](double x) { return duration(percentile(p.makespans, x)); };
-    out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n", p.makespans.size(),
-                       at(5), at(50), at(95), at(100));
+  if (!p.study.makespans.empty()) {
+    const auto at = [&](double x) { return duration(percentile(p.study.makespans, x)); };
+    out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n",
+                       p.study.makespans.size(), at(5), at(50), at(95), at(100));
   }
   if (path) out += "\n" + path_table(p);
   if (!better.empty() || !answers.empty()) out += "\n";

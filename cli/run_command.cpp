@@ -219,9 +219,10 @@ void measure(const RunCommand& c, const Asked& a, const ProvedPlan& proved,
   if (c.outputs.any()) {
     std::vector<Timeline> shown;
     if (prediction) {
-      shown.push_back(predicted_timeline(prediction->workload, prediction->run,
-                                         prediction->setup.machine, prediction->report.path_steps));
-      shown.back().conditions = described(prediction->conditions, c.machine.figures());
+      shown.push_back(predicted_timeline(prediction->study.workload, prediction->study.run,
+                                         prediction->study.setup.machine,
+                                         prediction->study.report.path_steps));
+      shown.back().conditions = described(prediction->study.conditions, c.machine.figures());
     }
     shown.push_back(m.timeline);
     const std::string written = c.outputs.write(a.kinds, plan, shown);

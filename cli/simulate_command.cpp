@@ -39,22 +39,22 @@ void run(const SimulateCommand& c) {
   c.machine.check_runs(varies(setup.conditions));
   const Prediction p = predict(proved, setup, diagonal, c.machine.figures(machine));
   std::vector<Answer> answers;
-  for (const std::string& q : c.questions)
-    answers.push_back({q, makespan_of(proved.plan, changed(p.shown(), q, workers), diagonal)});
+  for (const std::string& q : c.questions) answers.push_back(ask(p.study, q));
   const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers &&
-                     p.run.makespan.value > 0;
+                     p.study.run.makespan.value > 0;
   std::string written, drawn;
   if (chart || c.outputs.any()) {
-    Timeline timeline = predicted_timeline(p.workload, p.run, machine, p.report.path_steps);
-    timeline.conditions = described(p.conditions, c.machine.figures());
+    Timeline timeline =
+        predicted_timeline(p.study.workload, p.study.run, machine, p.study.report.path_steps);
+    timeline.conditions = described(p.study.conditions, c.machine.figures());
     written = c.outputs.write(kinds, proved.plan, {&timeline, 1});
     if (chart) drawn = terminal_chart(timeline);
   }
   if (c.format == Format::Json) {
-    fmt::print("{}", prediction_json(p, answers, improvements(p), c.path));
+    fmt::print("{}", prediction_json(p, answers, improvements(p.study), c.path));
     return;
   }
-  fmt::print("{}", prediction_text(p, answers, improvements(p), c.path));
+  fmt::print("{}", prediction_text(p, answers, improvements(p.study), c.path));
   if (!drawn.empty()) fmt::print("\n{}", drawn);
   if (!written.empty()) fmt::print("\n{}", written);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 
 namespace ringsched {
 
@@ -17,6 +18,13 @@ Stage::~Stage() {
   if (!shown_) return;
   std::fputs("\r\033[K", stderr);  // back to the start of the line, and clear it
   std::fflush(stderr);
+}
+
+std::function<void(std::string_view)> stages() {
+  return [stage = std::shared_ptr<Stage>()](std::string_view what) mutable {
+    stage.reset();
+    if (!what.empty()) stage = std::make_shared<Stage>(what, true);
+  };
 }
 
 }  // namespace ringsched

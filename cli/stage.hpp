@@ -2,6 +2,7 @@
 // done.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 namespace ringsched {
@@ -17,5 +18,8 @@ class Stage {
  private:
   bool shown_;
 };
+
+// The same for work that a library announces: "" ends a stage.
+std::function<void(std::string_view)> stages();
 
 }  // namespace ringsched

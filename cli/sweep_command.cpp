@@ -114,19 +114,18 @@ SweepRow answer(const Cell& cell, const SweepCommand& c) {
   SweepRow row = cell.row;
   try {
     const ProvedPlan proved = proved_plan(cell.flags);
-    Setup setup = c.conditions.setup(cell.machine, proved.plan.problem.workers);
-    const Workload w = price(proved.plan, setup.machine, c.conditions.diagonal());
-    const std::uint32_t runs = runs_of(setup, proved.plan.tasks.size());
-    if (runs > 1)  // cells are what is done in parallel
-      setup.conditions = middle_of(makespans(w, setup.conditions, runs, 1), setup.conditions);
-    const Simulation run = simulate(w, setup.conditions);
-    const Report r = report(w, run, setup.conditions);
+    StudyOptions options;
+    options.diagonal = c.conditions.diagonal();
+    options.threads = 1;  // cells are what is done in parallel
+    const Study s =
+        study(proved.plan, c.conditions.setup(cell.machine, proved.plan.problem.workers), options);
+    const Report& r = s.report;
     row.makespan_us = microseconds(r.makespan);
     row.idle_fraction = fmt::format("{}", r.idle_fraction);
     row.overlap_fraction = fmt::format("{}", r.overlap_fraction);
     row.exposed_communication_us = microseconds(r.exposed_communication);
-    row.speedup = fmt::format("{}", static_cast<double>(one_device(w, setup.machine).value) /
-                                        static_cast<double>(r.makespan.value));
+    row.speedup = fmt::format(
+        "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
     row.peak_bytes = fmt::format("{}", proved.peak.value);
   } catch (const Error& e) {
     row.refused = e.what();

@@ -9,8 +9,7 @@
 #include "published.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
-#include "ringsched/simulator/report.hpp"
-#include "ringsched/simulator/what_if.hpp"
+#include "ringsched/simulator/study.hpp"
 
 namespace ringsched {
 
@@ -72,30 +71,28 @@ ValidatedResult predicted(const toml::table& t, const Problem& problem, const Ma
   out.published = t["published"].value<double>().value();
   const Plan plan = limit_communication(build_plan(problem, find_schedule(out.schedule)),
                                         {parse_overlap(out.overlap), 0});
-  const Workload workload = price(plan, machine);
-  const Simulation run = simulate(workload);
-  const double ps = static_cast<double>(run.makespan.value);
+  const Study s = study(plan, {machine, {}});
+  const double ps = static_cast<double>(s.report.makespan.value);
   const auto ms = [](Picoseconds t_ps) { return static_cast<double>(t_ps.value) * 1e-9; };
   if (quantity == "iterations_per_s") {
     out.predicted = 1e12 / ps;
   } else if (quantity == "ms") {
     out.predicted = ps * 1e-9;
   } else if (quantity == "speedup") {
-    out.predicted = static_cast<double>(one_device(workload, machine).value) / ps;
+    out.predicted = static_cast<double>(s.one_device.value) / ps;
   } else if (quantity == "tflops_per_device") {
     out.predicted = flops(problem) / ps / problem.workers;
   } else if (quantity == "overhead") {
-    const Simulation free = simulate(price(plan, without_communication(machine)));
-    out.predicted = ps / static_cast<double>(free.makespan.value) - 1;
+    const Picoseconds free = makespan_of(plan, {without_communication(machine), {}});
+    out.predicted = ps / static_cast<double>(free.value) - 1;
   } else {
     throw std::logic_error("published.toml: there is no quantity " + quantity);
   }
   out.error = quantity == "overhead" ? (1 + out.predicted) / (1 + out.published) - 1
                                      : out.predicted / out.published - 1;
-  const Report r = report(workload, run);
-  const PathShare& path = r.path;
-  out.impossible =
-      quantity == "overhead" && published_ps(out, ps) < static_cast<double>(r.bounds.link.value);
+  const PathShare& path = s.report.path;
+  out.impossible = quantity == "overhead" &&
+                   published_ps(out, ps) < static_cast<double>(s.report.bounds.link.value);
   out.attending_ms = ms(path.attending);
   out.overhead_ms = ms(path.overhead);
   out.communication_ms = ms(path.startup + path.wire);

@@ -1,0 +1,68 @@
+// The study of a plan on a machine: price it, simulate it, report on it, and set it beside what it
+// is compared to. `simulate`, `sweep`, `run --machine` and `validate` all ask here, so that they
+// cannot differ in what they call a prediction.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/simulator/report.hpp"
+#include "ringsched/simulator/what_if.hpp"
+
+namespace ringsched {
+
+// Called with the name of each long piece of work as it begins, and with "" as it ends.
+using Announce = std::function<void(std::string_view)>;
+
+// About a second's work for the planner, the verifier or the simulator.
+inline constexpr std::size_t kManyTasks = 2'000'000;
+
+// A plan that verify has proved.
+struct ProvedPlan {
+  Plan plan;
+  Bytes peak;  // on the fullest worker
+};
+// Throws Error naming the first violation. `file`: where the plan comes from; a plan that the
+// builder made has none, and is a fault of ours if it does not verify.
+ProvedPlan prove(Plan, const std::string& file = {}, const Announce& = {});
+
+struct StudyOptions {
+  double diagonal = 0.5;      // what a block on the diagonal costs on the machine `ideal`
+  bool against_ring = false;  // simulate `ring` for the same problem, too
+  unsigned threads = 0;       // for several runs; 0: one for each core
+  Announce announce;
+};
+
+struct Study {
+  const Plan* plan = nullptr;
+  Setup setup;
+  StudyOptions options;
+  Workload workload;
+  std::vector<Picoseconds> makespans;  // by seed, if there are several runs; else empty
+  Conditions conditions;               // of the run shown, which is their median
+  Simulation run;
+  Report report;
+  Picoseconds one_device;
+  std::optional<Picoseconds> ring;  // absent if it was not asked for, or the plan is a ring
+};
+
+// Keeps a reference to the plan.
+Study study(const Plan&, Setup, StudyOptions = {});
+
+// The median makespan of a setup's runs, and nothing else.
+Picoseconds makespan_of(const Plan&, const Setup&, const StudyOptions& = {});
+
+struct Answer {
+  std::string change;
+  Picoseconds makespan;
+};
+// What if ... : the same run, with the same noise, on a machine after this change.
+Answer ask(const Study&, const std::string& change);
+// The answers to all changes that could help, best first; empty for plans too long to ask again.
+std::vector<Answer> improvements(const Study&);
+
+}  // namespace ringsched

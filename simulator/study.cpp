@@ -1,0 +1,120 @@
+#include "ringsched/simulator/study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/scheduler/verify.hpp"
+#include "ringsched/scheduler/words.hpp"
+#include "ringsched/simulator/spread.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// Simulating a plan several times more is still quick below this.
+constexpr std::size_t kAskAgain = 200'000;
+
+// Announces a piece of work while it lives, if the work is long.
+class Stage {
+ public:
+  Stage(const Announce& announce, std::string_view what, bool long_work)
+      : announce_(long_work && announce ? &announce : nullptr) {
+    if (announce_) (*announce_)(what);
+  }
+  ~Stage() {
+    if (announce_) (*announce_)("");
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+ private:
+  const Announce* announce_;
+};
+
+std::string tasks_of(const Plan& plan) {
+  return counted(static_cast<std::int64_t>(plan.tasks.size()), "task");
+}
+
+Simulation timed(const Workload& w, const Conditions& c, const Announce& announce) {
+  const Stage stage(announce, fmt::format("simulating {}", tasks_of(*w.plan)),
+                    w.plan->tasks.size() > kManyTasks);
+  return simulate(w, c);
+}
+
+std::optional<Picoseconds> as_a_ring(const Study& s) {
+  const Plan& plan = *s.plan;
+  if (!s.options.against_ring || plan.schedule == "ring" || plan.tasks.size() > kManyTasks)
+    return std::nullopt;
+  const Plan ring =
+      limit_communication(build_plan(plan.problem, find_schedule("ring")), {Overlap::Prefetch, 0});
+  const Stage stage(s.options.announce, "simulating ring for comparison",
+                    s.setup.runs * ring.tasks.size() > kManyTasks);
+  return makespan_of(ring, s.setup, s.options);
+}
+
+}  // namespace
+
+ProvedPlan prove(Plan plan, const std::string& file, const Announce& announce) {
+  Verification v;
+  {
+    const Stage stage(announce, fmt::format("verifying {}", tasks_of(plan)),
+                      plan.tasks.size() > kManyTasks);
+    v = verify(plan);
+  }
+  if (!v.holds()) {
+    const Violation& first = v.violations.front();
+    if (file.empty()) throw std::logic_error("the plan does not verify: " + first.text);
+    fail("{} does not verify ({}): {}; see ringsched verify", file, to_text(first.rule),
+         first.text);
+  }
+  const auto fullest = std::max_element(v.peak.begin(), v.peak.end());
+  return {std::move(plan), fullest == v.peak.end() ? Bytes{} : *fullest};
+}
+
+Picoseconds makespan_of(const Plan& plan, const Setup& setup, const StudyOptions& options) {
+  const Workload w = price(plan, setup.machine, options.diagonal);
+  const std::uint32_t runs = runs_of(setup, plan.tasks.size());
+  if (runs == 1) return simulate(w, setup.conditions).makespan;
+  return percentile(makespans(w, setup.conditions, runs, options.threads), 50);
+}
+
+Study study(const Plan& plan, Setup setup, StudyOptions options) {
+  Workload workload = price(plan, setup.machine, options.diagonal);
+  Study s{&plan, std::move(setup), std::move(options), std::move(workload), {}, {}, {}, {}, {}, {}};
+  s.conditions = s.setup.conditions;
+  s.setup.runs = runs_of(s.setup, plan.tasks.size());
+  if (s.setup.runs > 1) {
+    const Stage stage(s.options.announce, fmt::format("simulating {} runs", s.setup.runs),
+                      s.setup.runs * plan.tasks.size() > kManyTasks);
+    s.makespans = makespans(s.workload, s.conditions, s.setup.runs, s.options.threads);
+    s.conditions = middle_of(s.makespans, s.conditions);
+  }
+  s.run = timed(s.workload, s.conditions, s.options.announce);
+  s.report = report(s.workload, s.run, s.conditions);
+  s.one_device = one_device(s.workload, s.setup.machine);
+  s.ring = as_a_ring(s);
+  return s;
+}
+
+Answer ask(const Study& s, const std::string& change) {
+  const Setup shown = {s.setup.machine, s.conditions};  // one run: that under the same noise
+  return {change, makespan_of(*s.plan, changed(shown, change, s.plan->problem.workers), s.options)};
+}
+
+std::vector<Answer> improvements(const Study& s) {
+  std::vector<Answer> answers;
+  if (s.setup.machine.ideal || s.plan->tasks.size() > kAskAgain) return answers;
+  for (const char* change : {"kernels=2x", "bandwidth=2x", "latency=0x", "memory=2x"})
+    answers.push_back(ask(s, change));
+  if (s.setup.machine.comm_sms > 0) answers.push_back(ask(s, "communication-sms=0"));
+  std::stable_sort(answers.begin(), answers.end(),
+                   [](const Answer& a, const Answer& b) { return a.makespan < b.makespan; });
+  return answers;
+}
+
+}  // namespace ringsched
