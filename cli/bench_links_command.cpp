@@ -8,9 +8,9 @@
 #include "commands.hpp"
 #include "launch_flags.hpp"
 #include "ringsched/runtime/agreement.hpp"
+#include "ringsched/runtime/ending.hpp"
 #include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "run_ending.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -139,8 +139,11 @@ void run(const BenchLinksCommand& c, ExitCode& code) {
   end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
   try {
     if (const std::string differs = disagreement(*world, facts_of(c, options, *world));
-        !differs.empty())
-      return refuse_together(*world, end, differs, code);
+        !differs.empty()) {
+      refuse_together(*world, end, differs);
+      code = 2;
+      return;
+    }
     const std::vector<Table> tables =
         measured(c, launch, *world, control, options, deadline, [&](std::int64_t bytes) {
           watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));

@@ -12,17 +12,17 @@
 
 #include "calibrate_profile.hpp"
 #include "commands.hpp"
-#include "cuda_module.hpp"
 #include "launch_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/runtime/calibrate.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/runtime/ending.hpp"
 #include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/runtime/modules.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "ringsched/simulator/simulate.hpp"
-#include "run_ending.hpp"
 #include "text.hpp"
 
 namespace ringsched {

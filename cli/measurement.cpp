@@ -37,15 +37,10 @@ std::string check_table(const std::vector<CheckedResults>& checked) {
 
 }  // namespace
 
-bool Measurement::holds() const {
-  return std::all_of(checked.begin(), checked.end(),
-                     [](const CheckedResults& c) { return c.holds(); });
-}
-
 std::string measurement_text(const Measurement& m) {
-  const RunTimes& t = m.times;
-  std::string out = fmt::format("{}\non {}\n{}\n", headline(m.proved.plan), m.where,
-                                m.kernels.empty() ? "" : m.kernels + "\n");
+  const RunTimes& t = m.run.times;
+  std::string out = fmt::format("{}\non {}\n{}\n", headline(m.proved.plan), m.run.where,
+                                m.run.kernels.empty() ? "" : m.run.kernels + "\n");
   std::vector<std::vector<std::string>> rows = {{"", "measured"}};
   const bool beside = m.prediction != nullptr;
   if (beside) {
@@ -72,72 +67,72 @@ std::string measurement_text(const Measurement& m) {
   row("overlap", percent(t.overlap_fraction), percent(p.overlap_fraction),
       points(t.overlap_fraction, p.overlap_fraction));
   row("exposed", duration(t.exposed_communication), duration(p.exposed_communication), "");
-  row("memory", human(m.memory), beside ? human(m.proved.peak) : "", "");
+  row("memory", human(m.run.memory), beside ? human(m.proved.peak) : "", "");
   out += table(rows);
-  if (m.makespans.size() > 1) {
-    const auto [least, most] = std::minmax_element(m.makespans.begin(), m.makespans.end());
+  if (m.run.makespans.size() > 1) {
+    const auto [least, most] = std::minmax_element(m.run.makespans.begin(), m.run.makespans.end());
     out += fmt::format("(the {} one of {} runs, which took {} to {})\n",
-                       m.fastest ? "fastest" : "middle", m.makespans.size(), duration(*least),
-                       duration(*most));
+                       m.run.fastest ? "fastest" : "middle", m.run.makespans.size(),
+                       duration(*least), duration(*most));
   }
   if (beside) {
     const Machine& machine = m.prediction->study.setup.machine;
     out += fmt::format("(predicted for {}: {}{})\n", machine.name, machine.summary,
                        m.prediction->figures.empty() ? "" : "; with " + m.prediction->figures);
   }
-  if (m.clock_error.count() > 0)
+  if (m.run.clock_error.count() > 0)
     out += fmt::format(
         "(clocks of the processes agree within {}; drift of up to {:.2g} ppm is taken out)\n",
-        duration({1000 * m.clock_error.count()}), 1e6 * m.clock_drift);
-  if (m.stolen >= kMuchStolen)
+        duration({1000 * m.run.clock_error.count()}), 1e6 * m.run.clock_drift);
+  if (m.run.stolen >= kMuchStolen)
     out += fmt::format(
         "(others on the host of this virtual machine took {} of the processor time meanwhile)\n",
-        percent(m.stolen));
+        percent(m.run.stolen));
   out += "\n" + worker_table(t);
-  if (m.in_turns)
+  if (m.run.in_turns)
     out +=
         "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
-  if (m.sharing > 1)
+  if (m.run.sharing > 1)
     out += fmt::format(
         "({} processes share the cores of this machine, and take no turns with each other; a "
         "prediction\nknows one process only)\n",
-        m.sharing);
-  if (!m.checked.empty()) out += "\n" + check_table(m.checked);
+        m.run.sharing);
+  if (!m.run.checked.empty()) out += "\n" + check_table(m.run.checked);
   return out;
 }
 
 std::string measurement_json(const Measurement& m) {
-  const RunTimes& t = m.times;
+  const RunTimes& t = m.run.times;
   std::string out = fmt::format(
       "{{\n  \"schedule\": \"{}\",\n  \"plan_hash\": \"{}\",\n  \"workers\": {},\n  \"tokens\": "
       "{},\n",
-      escaped(m.timeline.schedule), escaped(m.timeline.plan_hash), m.timeline.problem.workers,
-      m.timeline.problem.tokens.value);
+      escaped(m.run.timeline.schedule), escaped(m.run.timeline.plan_hash),
+      m.run.timeline.problem.workers, m.run.timeline.problem.tokens.value);
   const auto field = [&](const char* name, const std::string& value) {
     out += fmt::format("  \"{}\": {},\n", name, value);
   };
-  field("where", fmt::format("\"{}\"", escaped(m.where)));
-  if (!m.kernels.empty()) field("kernels", fmt::format("\"{}\"", escaped(m.kernels)));
+  field("where", fmt::format("\"{}\"", escaped(m.run.where)));
+  if (!m.run.kernels.empty()) field("kernels", fmt::format("\"{}\"", escaped(m.run.kernels)));
   field("makespan_us", microseconds(t.makespan));
   field("idle_fraction", number(t.idle_fraction));
   field("hta_idle_fraction", number(t.hta_idle_fraction));
   field("overlap_fraction", number(t.overlap_fraction));
   field("hta_overlap_fraction", number(t.hta_overlap_fraction));
   field("exposed_communication_us", microseconds(t.exposed_communication));
-  field("memory_bytes", fmt::format("{}", m.memory.value));
+  field("memory_bytes", fmt::format("{}", m.run.memory.value));
   field("peak_bytes", fmt::format("{}", m.proved.peak.value));
   std::string all;
-  for (const Picoseconds x : m.makespans) all += (all.empty() ? "" : ", ") + microseconds(x);
+  for (const Picoseconds x : m.run.makespans) all += (all.empty() ? "" : ", ") + microseconds(x);
   field("runs_us", "[" + all + "]");
-  field("transport", fmt::format("\"{}\"", m.transport));
-  field("processes", fmt::format("{}", m.launch.size));
-  if (!m.launch.launcher.empty()) {
-    field("launcher", fmt::format("\"{}\"", escaped(m.launch.launcher)));
-    field("launched_by", fmt::format("\"{}\"", escaped(m.launch.found)));
+  field("transport", fmt::format("\"{}\"", m.run.transport));
+  field("processes", fmt::format("{}", m.run.launch.size));
+  if (!m.run.launch.launcher.empty()) {
+    field("launcher", fmt::format("\"{}\"", escaped(m.run.launch.launcher)));
+    field("launched_by", fmt::format("\"{}\"", escaped(m.run.launch.found)));
   }
-  field("stolen_fraction", number(m.stolen));
-  field("clock_error_us", number(static_cast<double>(m.clock_error.count()) / 1e3));
-  field("clock_drift_ppm", number(1e6 * m.clock_drift));
+  field("stolen_fraction", number(m.run.stolen));
+  field("clock_error_us", number(static_cast<double>(m.run.clock_error.count()) / 1e3));
+  field("clock_drift_ppm", number(1e6 * m.run.clock_drift));
   if (m.prediction) {
     const Report& p = m.prediction->study.report;
     field(
@@ -150,7 +145,7 @@ std::string measurement_json(const Measurement& m) {
                     microseconds(p.exposed_communication)));
   }
   std::string checked;
-  for (const CheckedResults& c : m.checked)
+  for (const CheckedResults& c : m.run.checked)
     checked += fmt::format(
         "{}\n    {{\"name\": \"{}\", \"rows\": {}, \"rows_in_all\": {}, \"largest_error\": {}, "
         "\"relative_error\": {}, "

@@ -1,21 +1,15 @@
-#include "run_backend.hpp"
+#include "backend.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
-#include "cuda_module.hpp"
 #include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/runtime/modules.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
 
-void BackendFlags::add_to(CLI::App& app) {
-  app.add_option("--backend", name, "cpu, or cuda: NVIDIA GPUs (cpu)")->type_name("NAME");
-  app.add_flag("--graph", graph, "cuda: capture the run once as a graph, and launch\nthat");
-}
-
-void BackendFlags::check(const std::string& transport) const {
+void BackendOptions::check(const std::string& transport) const {
   if (name != "cpu" && name != "cuda") fail("--backend is '{}', allowed are cpu and cuda", name);
   if (graph && name != "cuda") fail("--graph is for --backend cuda");
   if (transport == "nccl" && name != "cuda")
@@ -26,7 +20,7 @@ void BackendFlags::check(const std::string& transport) const {
   if (name == "cpu") cpu_instructions(Dtype::Fp32);
 }
 
-RunBackend::RunBackend(const BackendFlags& flags, const JoinFlags& join, const Launch& launch,
+RunBackend::RunBackend(const BackendOptions& flags, const JoinOptions& join, const Launch& launch,
                        const Plan& plan, const std::vector<WorkerId>& mine, Control& control,
                        World& world, CudaOptions options)
     : join_(join),
@@ -58,7 +52,7 @@ std::unique_ptr<Device> RunBackend::device(WorkerId w) {
 
 std::unique_ptr<Transport> RunBackend::transport(std::chrono::nanoseconds patience) {
   if (cuda_ && world_.size() == 1 && join_.transport != "nccl") return cuda_->transport();
-  JoinFlags join = join_;
+  JoinOptions join = join_;
   if (cuda_) join.transport = "nccl";
   return transport_of(join, place_, world_, plan_, control_, patience);
 }

@@ -1,4 +1,4 @@
-#include "cuda_module.hpp"
+#include "ringsched/runtime/modules.hpp"
 
 #include <dlfcn.h>
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "ringsched/runtime/check.hpp"
+#include "ringsched/runtime/ending.hpp"
 #include "ringsched/runtime/execution.hpp"
 #include "ringsched/runtime/world.hpp"
-#include "run_ending.hpp"
 
 namespace ringsched {
 

@@ -5,29 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "launch_flags.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/cuda_backend.hpp"
-#include "ringsched/runtime/world.hpp"
-
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "ringsched/runtime/session.hpp"
 
 namespace ringsched {
-
-struct BackendFlags {
-  std::string name = "cpu";
-  bool graph = false;
-
-  void add_to(CLI::App&);
-  void check(const std::string& transport) const;  // throws Error
-};
 
 class RunBackend {
  public:
   // For these workers of the plan. All is kept by reference.
-  RunBackend(const BackendFlags&, const JoinFlags&, const Launch&, const Plan&,
+  RunBackend(const BackendOptions&, const JoinOptions&, const Launch&, const Plan&,
              const std::vector<WorkerId>& mine, Control&, World&, CudaOptions);
 
   std::unique_ptr<Device> device(WorkerId);
@@ -38,7 +25,7 @@ class RunBackend {
   std::string kernels() const { return cuda_ ? cuda_->kernels() : ""; }
 
  private:
-  const JoinFlags& join_;
+  const JoinOptions& join_;
   const Launch& launch_;
   const Plan& plan_;
   Control& control_;

@@ -1,4 +1,4 @@
-#include "run_world.hpp"
+#include "together.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "run_ending.hpp"
+#include "ringsched/runtime/ending.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -151,11 +151,10 @@ void Watchdog::watch() {
   }
 }
 
-void refuse_together(World& world, End& end, const std::string& why, int& code) {
+void refuse_together(World& world, End& end, const std::string& why) {
   end.say_once(why, kBadInput);
   world.gather("");  // mpirun ends the rest when the first one ends
   world.leave();
-  code = kBadInput;
 }
 
 void give_up(World& world, const Control& control, End& end) {

@@ -1,4 +1,4 @@
-#include "run_remains.hpp"
+#include "remains.hpp"
 
 #include <fmt/format.h>
 

@@ -80,8 +80,9 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Says on each process what makes a run of them all impossible, which all know.
-void refuse_together(World&, End&, const std::string& why, int& code);
+// Says on each process what makes a run of them all impossible, which all know. For the caller to
+// exit with 2 then.
+void refuse_together(World&, End&, const std::string& why);
 
 // Ends this process for the exception that is being handled, and the others. It must not leave as
 // from a good run: MPI_Finalize waits for the others, who wait for it.

@@ -1,0 +1,43 @@
+// How the processes of a run find each other, and what carries their messages.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ringsched/runtime/nccl_transport.hpp"
+#include "ringsched/runtime/world.hpp"
+
+namespace ringsched {
+
+// As flags have it.
+struct JoinOptions {
+  LaunchFlags launch;
+  std::string transport, ctas = "0";
+  bool has_nccl = false;  // whether that is a transport, too
+
+  // Empty: what is taken depends on who has started the processes; it is nccl if `on_gpus`. Throws
+  // Error where the name is unknown.
+  void check(bool on_gpus = false) const;
+  // Throws Error where something is said of other processes, and there are none.
+  void refuse_alone(const Launch&) const;
+};
+
+// Throws Error where that cannot be, RunFailed where the others are not found within `patience`.
+std::unique_ptr<World> world_of(const JoinOptions&, const Launch&,
+                                std::chrono::nanoseconds patience, Control&);
+
+// What carries the messages of a plan between the processes of the world. Throws as world_of().
+std::unique_ptr<Transport> transport_of(const JoinOptions&, std::uint32_t place, World&,
+                                        const Plan&, Control&, std::chrono::nanoseconds patience);
+
+// What is in the module of NCCL under that name. Throws Error where there is none.
+void* nccl_function(const char* name);
+std::string nccl_version();  // throws RunFailed where it is older than what this was built against
+// `place`: of this process on its machine.
+NcclOptions nccl_options(const JoinOptions&, std::uint32_t place,
+                         std::chrono::nanoseconds patience);
+
+// For people: "torchrun's RANK and WORLD_SIZE".
+std::string found_by(const Launch&);
+
+}  // namespace ringsched

@@ -1,0 +1,111 @@
+// A run of a plan for real, by one process or by several together: what `ringsched run` does,
+// without its flags and its printing. Every way in which a run can end goes through here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringsched/runtime/agreement.hpp"
+#include "ringsched/runtime/check.hpp"
+#include "ringsched/runtime/ending.hpp"
+#include "ringsched/runtime/inputs.hpp"
+#include "ringsched/runtime/join.hpp"
+#include "ringsched/timeline/accounting.hpp"
+#include "ringsched/timeline/timeline.hpp"
+
+namespace ringsched {
+
+// What computes: the cores of this machine, or its GPUs.
+struct BackendOptions {
+  std::string name = "cpu";
+  bool graph = false;  // cuda: capture the run once, and launch that
+
+  void check(const std::string& transport) const;  // throws Error
+};
+
+struct RunOptions {
+  BackendOptions backend;
+  std::chrono::seconds deadline{600};  // for a run, and for each wait for other processes
+  std::int64_t repeats = 3;
+  bool fastest = false;  // report the fastest run, not the median one
+  bool check = false;    // check the numbers
+  std::int64_t check_rows = 0;
+  bool check_finite = false;
+  InputKind inputs{};
+  std::uint64_t seed = 1;
+  std::string timeline;  // where to write what is known of a run that fails; empty: nowhere
+};
+
+// What was measured, on each process the same.
+struct Measured {
+  std::string where;                    // "2 cores, amx; 8 workers as threads of one process"
+  std::vector<Picoseconds> makespans;   // of each run, in order
+  Timeline timeline;                    // of the median run, or the fastest
+  RunTimes times;                       // its accounts
+  Bytes memory;                         // on the fullest worker of this process
+  std::vector<CheckedResults> checked;  // empty: not asked for
+  std::string kernels;                  // "36 attends by cuDNN"; empty: there is but one kind
+  bool in_turns = false;                // workers take turns on the cores
+  Launch launch;
+  std::string transport;
+  std::chrono::nanoseconds clock_error{};  // between processes; 0: they share a clock
+  double clock_drift = 0;                  // that was taken out, per second
+  bool fastest = false;
+  std::uint32_t sharing = 1;  // processes on this machine, whose workers share its cores
+  double stolen = 0;          // share of the processors' time that others on the host had meanwhile
+
+  bool holds() const;  // whether all numbers checked are within their bounds
+};
+
+class Session {
+ public:
+  // Called with the name of each stage of the work as it begins, and with "" as it ends.
+  using Announce = std::function<void(std::string_view)>;
+
+  Session(const JoinOptions&, const RunOptions&, const Launch&, World&, Control&, Watchdog&, End&,
+          Announce);
+  ~Session();
+
+  bool first() const { return world_.rank() == 0; }  // the process that prints
+  World& world() { return world_; }
+  // This process does something of its own now, which has an end.
+  void works(const std::string& what) { watchdog_.works(what); }
+  // False, after telling each process why, if they do not all have the same facts, or are too many
+  // for the plan's workers.
+  bool agrees(const Facts&, const Plan&);
+  // Runs the plan. It is kept by reference and must outlive in_session(), not only its body: a run
+  // that fails says what is left of it after the body was left.
+  Measured measure(const Plan&);
+  bool measuring() const { return job_ != nullptr; }
+  void leave();
+
+ private:
+  struct Job;
+  void begin(const Plan&);
+  Timeline run_once(const Plan&, ClockLine&, Measured&);
+  void stage(std::string_view what, bool shown = true);
+
+  const JoinOptions& join_;
+  const RunOptions& options_;
+  const Launch& launch_;
+  World& world_;
+  Control& control_;
+  Watchdog& watchdog_;
+  End& end_;
+  const Announce announce_;
+  std::unique_ptr<Job> job_;
+  bool refused_ = false;
+};
+
+// Finds the other processes, calls `body`, which returns the exit code, and takes leave of them.
+// Whatever goes wrong ends all processes: with 2 for bad input (Error), else with 3. In a process
+// that is alone, what `body` throws before it measures is thrown on.
+int in_session(const JoinOptions&, const RunOptions&, Session::Announce,
+               const std::function<int(Session&)>& body);
+
+}  // namespace ringsched
