@@ -1,10 +1,9 @@
 #include "ringsched/scheduler/builder.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
-#include "ringsched/scheduler/error.hpp"
+#include "mistake.hpp"
 
 namespace ringsched {
 
@@ -12,7 +11,11 @@ namespace {
 
 template <class T>
 T chunk_of(const T& whole, std::uint32_t i) {
-  if (i >= whole.view.count) throw std::logic_error("part: there is no such chunk in this share");
+  if (i >= whole.view.count)
+    throw ScheduleMistake(fmt::format(
+        "part({}) of the share of worker {}: it has {} chunk{}, counted from 0; the layout in "
+        "the registry decides how many",
+        i, whole.owner.value, whole.view.count, whole.view.count == 1 ? "" : "s"));
   T part = whole;
   part.view = {{whole.view.first.value + i}, 1};
   part.view_id = {};
@@ -106,19 +109,17 @@ void PlanBuilder::begin(Mode mode) {
 }
 
 void PlanBuilder::step(Step s) {
-  if (mode_ == Mode::Survey) return;
+  if (mode_ == Mode::Survey) {
+    step_ = s;
+    return;
+  }
   add_arrived_gradients();
   step_ = first_step_ + s;
   send_gradients_home();
 }
 
 void PlanBuilder::end() {
-  if (mode_ == Mode::Survey) {
-    for (const CopyPath& c : paths_)
-      if (c.onward != ~0u && c.last_attend != ~0u && c.last_attend >= c.attends_when_moved_on)
-        throw std::logic_error("a schedule moved keys on before their last use");
-    return;
-  }
+  if (mode_ == Mode::Survey) return;
   add_arrived_gradients();
   if (!finished_keys_.empty()) {
     ++step_;
@@ -197,7 +198,11 @@ Partial PlanBuilder::move(const Partial& from, WorkerId to) {
 
 Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
   if (!q.valid() || !k.valid()) return {};
-  if (q.worker != k.worker) throw std::logic_error("attend: operands on different workers");
+  if (q.worker != k.worker)
+    mistake_at(step_ - first_step_,
+               "attend needs both operands on one worker, but the queries of worker {} are on "
+               "worker {} and the keys of worker {} on worker {}; move one of them first",
+               q.owner.value, q.worker.value, k.owner.value, k.worker.value);
   if (mode_ == Mode::Survey) return survey_attend(q, k);
   const WorkId work = tiles_[next_tile_++];
   if (!work.valid()) return {};
@@ -221,7 +226,11 @@ Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
 
 void PlanBuilder::merge(const Partial& p) {
   if (!p.valid() || mode_ == Mode::Survey) return;
-  if (p.worker != p.owner) throw std::logic_error("merge: the partial is not on its owner");
+  if (p.worker != p.owner)
+    mistake_at(step_ - first_step_,
+               "merge needs the partial on the owner of its queries, worker {}, but it is on "
+               "worker {}; move it first",
+               p.owner.value, p.worker.value);
   const bool forward = mode_ == Mode::Forward;
   accumulate(forward ? TaskKind::Merge : TaskKind::Reduce,
              forward ? TensorKind::Partial : TensorKind::QueryGradient, p.worker,

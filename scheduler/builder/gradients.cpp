@@ -1,6 +1,7 @@
 // The backward pass, derived from the calls a schedule makes for the forward one. Query gradients
 // take the way of the partials. A gradient of keys is collected where their copy is: it travels on
 // with the copy (the ring's way) or, where the copy goes no further, straight home to their owner.
+#include "mistake.hpp"
 #include "ringsched/scheduler/builder.hpp"
 
 namespace ringsched {
@@ -26,6 +27,12 @@ void PlanBuilder::add_key_gradient(const Keys& keys, TensorId gradient, RegionId
   accumulate(TaskKind::Reduce, TensorKind::KeyValueGradient, keys.worker, sum, gradient, region);
   if (keys.at_home()) return;
   const CopyPath& use = paths_[keys.copy];
+  if (use.onward != ~0u && next_attend_ >= use.attends_when_moved_on)
+    mistake_at(
+        step_ - first_step_,
+        "worker {} attends the keys of worker {} after it moved them on, when their gradient "
+        "has left with them; attend first, then move (or plan --pass forward)",
+        keys.worker.value, keys.owner.value);
   if (use.onward == ~0u && use.last_attend == next_attend_) finished_keys_.push_back(keys);
 }
 

@@ -1,7 +1,7 @@
 #include <utility>
 #include <vector>
 
-#include "ringsched/scheduler/error.hpp"
+#include "builder/mistake.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
@@ -12,7 +12,8 @@
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431") \
   X(zigzag, "zigzag", zigzag, "ring over head-and-tail pairs; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2") \
   X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
-  X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched")
+  X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
+  // New schedules above this line.
 // clang-format on
 
 namespace ringsched {
@@ -49,9 +50,13 @@ Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t 
     schedule.build(problem, builder);
     builder.end();
   };
-  run(PlanBuilder::Mode::Survey);
-  if (problem.pass != Pass::Backward) run(PlanBuilder::Mode::Forward);
-  if (problem.pass != Pass::Forward) run(PlanBuilder::Mode::Backward);
+  try {
+    run(PlanBuilder::Mode::Survey);
+    if (problem.pass != Pass::Backward) run(PlanBuilder::Mode::Forward);
+    if (problem.pass != Pass::Forward) run(PlanBuilder::Mode::Backward);
+  } catch (const ScheduleMistake& mistake) {
+    fail("schedule {}, {}", schedule.name, mistake.what());
+  }
   return std::move(builder).finish(schedule.name);
 }
 
