@@ -1,16 +1,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include "commands.hpp"
 #include "plan_summary.hpp"
+#include "prediction.hpp"
 #include "problem_flags.hpp"
-#include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
-#include "ringsched/scheduler/verify.hpp"
 #include "stage.hpp"
 #include "text.hpp"
 
@@ -26,12 +24,7 @@ struct PlanCommand {
   Format format = Format::Text;
 };
 
-Bytes largest(const std::vector<Bytes>& peak) {
-  return peak.empty() ? Bytes{} : *std::max_element(peak.begin(), peak.end());
-}
-
-void print_text(const Plan& plan, const PlanSummary& s, const Verification& v,
-                const PlanCommand& command) {
+void print_text(const Plan& plan, const PlanSummary& s, Bytes peak, const PlanCommand& command) {
   fmt::print("{}\n\n", headline(plan));
   if (command.output.empty()) {
     if (plan.problem.workers <= kTableWorkers) {
@@ -41,12 +34,12 @@ void print_text(const Plan& plan, const PlanSummary& s, const Verification& v,
     }
   }
   fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
-             tasks_line(s), moves_line(s), human(largest(v.peak)));
+             tasks_line(s), moves_line(s), human(peak));
   fmt::print("proof   structure, communication, coverage, deadlock and memory verified\n");
   if (!command.output.empty()) fmt::print("file    {}\n", command.output);
 }
 
-void print_json(const Plan& plan, const PlanSummary& s, const Verification& v) {
+void print_json(const Plan& plan, const PlanSummary& s, Bytes peak) {
   fmt::print(
       "{{\n  \"schedule\": \"{}\",\n  \"workers\": {},\n  \"tokens\": {},\n  \"steps\": {},\n",
       escaped(plan.schedule), plan.problem.workers, plan.problem.tokens.value, s.steps);
@@ -61,29 +54,8 @@ void print_json(const Plan& plan, const PlanSummary& s, const Verification& v) {
   for (std::size_t k = 0; k < kTensorKinds; ++k)
     fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TensorKind>(k)),
                s.moved[k].value);
-  fmt::print("}},\n  \"peak_bytes\": {},\n  \"plan_bytes\": {}\n}}\n", largest(v.peak).value,
+  fmt::print("}},\n  \"peak_bytes\": {},\n  \"plan_bytes\": {}\n}}\n", peak.value,
              s.plan_memory.value);
-}
-
-// About a second's work from here on.
-constexpr std::size_t kManyTasks = 2'000'000;
-
-Plan build(const ProblemFlags& flags) {
-  const Problem problem = flags.problem();
-  const std::size_t blocks = std::size_t{problem.workers} * problem.workers;
-  const Stage stage(fmt::format("planning {}", counted(problem.workers, "worker")),
-                    blocks > kManyTasks / 2);
-  return limit_communication(build_plan(problem, flags.schedule()), flags.limits());
-}
-
-Verification prove(const Plan& plan) {
-  const Stage stage(
-      fmt::format("verifying {}", counted(static_cast<std::int64_t>(plan.tasks.size()), "task")),
-      plan.tasks.size() > kManyTasks);
-  Verification verification = verify(plan);
-  if (!verification.holds())
-    throw std::logic_error("the plan does not verify: " + verification.violations.front().text);
-  return verification;
 }
 
 void write(const Plan& plan, const std::string& path) {
@@ -92,8 +64,7 @@ void write(const Plan& plan, const std::string& path) {
 }
 
 void run(const PlanCommand& command) {
-  const Plan plan = build(command.flags);
-  const Verification verification = prove(plan);
+  const auto [plan, peak] = proved_plan(command.flags);
   if (command.output == "-") {
     const std::string text = write_plan(plan);
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
@@ -103,9 +74,9 @@ void run(const PlanCommand& command) {
   if (!command.output.empty()) write(plan, command.output);
   const PlanSummary summary = summarise(plan);
   if (command.format == Format::Text) {
-    print_text(plan, summary, verification, command);
+    print_text(plan, summary, peak, command);
   } else {
-    print_json(plan, summary, verification);
+    print_json(plan, summary, peak);
   }
 }
 

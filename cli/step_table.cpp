@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "plan_summary.hpp"
@@ -106,6 +107,18 @@ std::string moves_list(const Plan& plan, Step first, Step last) {
   return out;
 }
 
+// The first and the last step of a pass. The backward pass begins after the step that outputs the
+// results of the forward pass.
+std::pair<Step, Step> steps_of_pass(const Plan& plan, TaskKind attends) {
+  if (plan.problem.pass != Pass::Both) return {0, ~0u};
+  Step last = 0;
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::Output && task.makes == TensorKind::Partial)
+      last = std::max(last, task.step);
+  if (attends == TaskKind::Attend) return {0, last};
+  return {last + 1, ~0u};
+}
+
 }  // namespace
 
 std::string step_table(const Plan& plan) {
@@ -121,8 +134,10 @@ std::string step_table(const Plan& plan) {
     if (first > last) continue;
     out += kind == TaskKind::Attend ? "attends\n" : "backward attends\n";
     out += attends_table(plan, kind, first, last, helped);
-    // What is merged last arrives a step after the last attend.
-    const std::string moves = moves_list(plan, first, last + 1);
+    // A schedule may move before its first attend (a gather) and after its last (to return
+    // results).
+    const auto [begin, end] = steps_of_pass(plan, kind);
+    const std::string moves = moves_list(plan, begin, end);
     if (!moves.empty()) out += "\nmoves, before each step\n" + moves;
     any_moves = any_moves || !moves.empty();
     out += "\n";

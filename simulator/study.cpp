@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
@@ -68,7 +67,9 @@ ProvedPlan prove(Plan plan, const std::string& file, const Announce& announce) {
   }
   if (!v.holds()) {
     const Violation& first = v.violations.front();
-    if (file.empty()) throw std::logic_error("the plan does not verify: " + first.text);
+    if (file.empty())
+      fail("schedule {} is wrong: its plan does not verify ({}): {}", plan.schedule,
+           to_text(first.rule), first.text);
     fail("{} does not verify ({}): {}; see ringsched verify", file, to_text(first.rule),
          first.text);
   }

@@ -26,8 +26,8 @@ struct ProvedPlan {
   Plan plan;
   Bytes peak;  // on the fullest worker
 };
-// Throws Error naming the first violation. `file`: where the plan comes from; a plan that the
-// builder made has none, and is a fault of ours if it does not verify.
+// Throws Error naming the first violation. `file`: where the plan comes from; a plan that a
+// schedule made has none.
 ProvedPlan prove(Plan, const std::string& file = {}, const Announce& = {});
 
 struct StudyOptions {
