@@ -109,8 +109,8 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
 }
 
 TEST_F(Program, WritesAPlanThatItThenProves) {
-  for (const char* schedule : {"ring", "striped", "zigzag", "balanced", "balanced-split"}) {
-    const std::string flags = std::string(" -w 5 -t 77 --pass both -s ") + schedule;
+  for (const ringsched::Schedule& schedule : ringsched::schedules()) {
+    const std::string flags = " -w 5 -t 77 --pass both -s " + std::string(schedule.name);
     EXPECT_EQ(run("plan -o p.json" + flags).code, 0);
     const Outcome proof = run("verify p.json");
     EXPECT_EQ(proof.code, 0) << proof.err;

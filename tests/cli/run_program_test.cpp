@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 #include "support/program.hpp"
 
 namespace ringsched {
@@ -35,11 +36,12 @@ TEST_F(RunProgram, SaysAtLengthWhatItAlwaysSaid) {
 }
 
 TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
-  for (const char* schedule : {"ring", "striped", "zigzag", "balanced", "balanced-split"})
+  for (const Schedule& known : schedules())
     for (const char* rest : {"--dtype bf16", "--dtype fp32 --pass both", "--pass backward"}) {
-      const Outcome o = run(std::string("run -w 4 -t 250 --heads 4 --kv-heads 2 --head-dim 32 "
-                                        "--repeat 1 --check -s ") +
-                            schedule + " " + rest);
+      const std::string schedule(known.name);
+      const Outcome o =
+          run("run -w 4 -t 250 --heads 4 --kv-heads 2 --head-dim 32 --repeat 1 --check -s " +
+              schedule + " " + rest);
       EXPECT_EQ(o.code, 0) << o.err << o.out;
       EXPECT_THAT(o.out, HasSubstr("measured\n")) << schedule;
       EXPECT_THAT(o.out, HasSubstr("  good\n")) << schedule;

@@ -96,6 +96,13 @@ TEST(Buffers, OneIsEnoughWhereNothingIsPassedOn) {
   EXPECT_NO_THROW(plan_of("balanced", 8, {Overlap::Unbounded, 1}));
 }
 
+TEST(Buffers, TwoAreEnoughForRingsAndHelpers) {
+  for (const char* name : {"ring", "striped", "zigzag", "balanced", "balanced-split"})
+    for (std::uint32_t w = 1; w <= 33; ++w)
+      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded})
+        EXPECT_NO_THROW(plan_of(name, w, {overlap, 2}, Pass::Both)) << name << " W=" << w;
+}
+
 TEST(Overlap, NamesRoundTrip) {
   for (const Overlap o : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded})
     EXPECT_EQ(parse_overlap(to_text(o)), o);

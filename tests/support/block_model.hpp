@@ -1,25 +1,18 @@
 // The block model of the papers: a full block of queries and keys takes 1, a block on the diagonal
-// takes `diagonal`, all else is free, and a worker does one attend at a time in its order. Exact,
-// in sixteenths, for problems whose chunks divide evenly.
+// takes `diagonal`, everything else is free, and a worker does one attend at a time, in its order.
+// A smaller tile takes its share of a block, and a tile under any other mask its share of the
+// pairs. Exact for chunks that divide evenly, if the diagonal is a sum of a few powers of two.
 #pragma once
 
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
 
-struct Sixteenths {
-  std::int64_t value = 0;
-  friend bool operator==(const Sixteenths&, const Sixteenths&) = default;
-};
-constexpr Sixteenths blocks(std::int64_t n) { return {16 * n}; }
-
 struct BlockModel {
-  Sixteenths makespan;
-  Sixteenths work;  // over all workers; idle = workers * makespan - work
+  double makespan = 0;
+  double work = 0;  // over all workers; idle = workers * makespan - work
 };
 
-BlockModel block_model(const Plan&, Sixteenths diagonal);
-
-void PrintTo(const Sixteenths&, std::ostream*);
+BlockModel block_model(const Plan&, double diagonal);
 
 }  // namespace ringsched
