@@ -1,8 +1,10 @@
-"""Reruns the commands that README.md shows and compares what they print.
+"""Reruns the commands that README.md shows and compares what they print; holds other texts against
+what they are about.
 
 usage: readme_test.py path/to/ringsched
 """
 
+import fnmatch
 import os
 import pathlib
 import re
@@ -42,6 +44,21 @@ class Readme(unittest.TestCase):
                                      env={**os.environ, "PATH": path}, timeout=60)
                 self.assertIn(run.returncode, (0, 1), f"{command}: {run.stderr}")
                 self.assertEqual(run.stdout.strip(), output, command)
+
+    def test_the_library_example_is_the_one_that_is_compiled(self):
+        code = (ROOT / "tests/package/main.cpp").read_text()
+        self.assertIn(f"```cpp\n{code}```\n", (ROOT / "README.md").read_text())
+
+    def test_the_command_for_golden_files_reaches_all_of_them(self):
+        command = r"RINGSCHED_REFRESH=1 .*--gtest_filter='(.*)'"
+        pattern = re.search(command, (ROOT / "CONTRIBUTING.md").read_text())[1]
+        tests = [test for path in (ROOT / "tests").rglob("*_test.cpp")
+                 for test in re.split(r"^(?=TEST)", path.read_text(), flags=re.M)[1:]
+                 if "expect_golden(" in test]
+        self.assertGreater(len(tests), 3)
+        for test in tests:
+            name = ".".join(re.match(r"TEST\w*\((\w+), (\w+)\)", test).groups())
+            self.assertTrue(fnmatch.fnmatchcase(name, pattern), f"{name} is not in {pattern}")
 
     def test_links_lead_somewhere(self):
         for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:

@@ -13,7 +13,15 @@ run(${CMAKE_COMMAND} -S ${WORK}/outside -B ${WORK}/build -G ${GENERATOR}
     -D CMAKE_PREFIX_PATH=${WORK}/prefix -D CMAKE_BUILD_TYPE=${CONFIG}
     -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS})
 run(${CMAKE_COMMAND} --build ${WORK}/build --config ${CONFIG})
-run(${WORK}/build/outside)
+execute_process(COMMAND ${WORK}/build/outside WORKING_DIRECTORY ${WORK}/outside
+  OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+if(NOT printed MATCHES "^proven, [0-9]+ tasks, [0-9.]+ ms\n$")
+  message(FATAL_ERROR "the example printed `${printed}`")
+endif()
+file(READ ${WORK}/outside/balanced.svg picture)
+if(NOT picture MATCHES "^<svg .*</svg>\n?$")
+  message(FATAL_ERROR "the example drew no chart in balanced.svg")
+endif()
 
 if(PROGRAM)
   execute_process(COMMAND ${WORK}/prefix/bin/ringsched --version

@@ -1,0 +1,61 @@
+"""Runs the tests that depend on which schedules there are, in programs that have one more: the
+schedule of CONTRIBUTING.md's recipe (tests/recipe.py, tests/recipe/CMakeLists.txt). The other
+schedules' own cases are left out, as they were tested in the programs without it.
+
+The last check is that a mistake in the schedule is told to its author.
+
+usage: recipe_test.py SCHEDULE PROGRAM PROGRAM_WITH_A_WRONG_SCHEDULE TEST_PROGRAM...
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+TESTS = pathlib.Path(__file__).resolve().parent
+# These measure this machine or wait for deadlines, a minute in all, and name the schedules they run.
+NO_MATTER = "RunProgram.Measures*:RunProgram.ExitsWith*"
+ASKS_FOR_SCHEDULES = re.compile(r"\b(schedules|all_schedules|schedule_names|predicted_runs)\(")
+
+
+def suites():
+    """Test suites in files that go through all schedules, and those that run the program."""
+    for path in sorted(TESTS.rglob("*_test.cpp")):
+        text = path.read_text()
+        if ASKS_FOR_SCHEDULES.search(text) or path.parent.name == "cli":
+            yield from re.findall(r"^TEST(?:_F|_P)?\((\w+),", text, re.M)
+
+
+def mistake_is_told(schedule: str, wrong_program: str) -> bool:
+    told = True
+    for command in ("plan", "simulate"):
+        run = subprocess.run([wrong_program, command, "-w", "4", "-s", schedule], capture_output=True, text=True)
+        expected = (f"ringsched: schedule {schedule} is wrong: its plan does not verify (coverage): "
+                    "query chunk 3 (worker 3) never meets key chunk 0 (worker 0) in the forward pass\n")
+        if (run.returncode, run.stdout, run.stderr) != (2, "", expected):
+            print(f"{command} with a wrong schedule: {run}\nexpected: {expected}")
+            told = False
+    return told
+
+
+def main(schedule: str, program: str, wrong_program: str, *test_programs: str) -> int:
+    listed = subprocess.run([program, "schedules", "--format", "json"], check=True, capture_output=True)
+    names = [s["name"] for s in json.loads(listed.stdout)]
+    if schedule not in names:
+        print(f"{program} has no schedule {schedule}")
+        return 1
+    wanted = ":".join(f"{s}.*:*/{s}.*" for s in sorted(set(suites())))
+    others = ":".join(f"*/{n.replace('-', '_')}*" for n in names if n != schedule)
+    failed = not mistake_is_told(schedule, wrong_program)
+    for test_program in test_programs:
+        command = [test_program, "--gtest_brief=1", f"--gtest_filter={wanted}-{NO_MATTER}:{others}"]
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        print(run.stdout, end="")
+        ran = re.search(r"(\d+) tests? from", run.stdout)
+        failed |= run.returncode != 0 or not ran or ran[1] == "0"
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
