@@ -1,8 +1,8 @@
 // Machine profiles: TOML in, a Machine out, and a complaint with key and line for whatever is not
 // as docs/machines.md says.
 #include <algorithm>
-#include <map>
 
+#include "keys.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -14,47 +14,11 @@ namespace ringsched {
 
 namespace {
 
-const std::map<std::string, Fabric> kFabrics = {{"switch", Fabric::Switch},
-                                                {"mesh", Fabric::Mesh},
-                                                {"pcie", Fabric::Pcie},
-                                                {"memory", Fabric::Memory}};
-const std::map<std::string, Dtype> kDtypes = {
-    {"fp32", Dtype::Fp32}, {"bf16", Dtype::Bf16}, {"fp16", Dtype::Fp16}};
-const std::map<std::string, bool> kPasses = {{"forward", false}, {"backward", true}};
-const std::map<std::string, TileShape> kShapes = {{"full", TileShape::Full},
-                                                  {"causal", TileShape::Causal}};
-
-constexpr double kMostGb = 1e6, kMostUs = 1e9;
 constexpr std::uint64_t kMostMeshLinks = 1 << 24;  // each is kept track of, used or not
-
-void read_link(Section& s, LinkFigures& link) {
-  s.number("gb_per_s", link.gb_per_s, 1e-6, kMostGb);
-  s.number("latency_us", link.latency_us, 0, kMostUs);
-  s.rates("messages", link.messages);
-}
-
-void read_software(Section& s, SoftwareFigures& w) {
-  s.number("merge_bytes", w.merge_bytes, 0, 1e6);
-  s.number("reduce_bytes", w.reduce_bytes, 0, 1e6);
-  s.number("prepare_bytes", w.prepare_bytes, 0, 1e6);
-  s.number("output_bytes", w.output_bytes, 0, 1e6);
-  s.number("slice_bytes", w.slice_bytes, 0, 1e6);
-  s.count("merge_launches", w.merge_launches, 0, 1000);
-  s.number("step_us", w.step_us, 0, kMostUs);
-  s.text("source", w.source);
-}
 
 KernelTable read_kernel(Section& s) {
   KernelTable k;
-  s.text("library", k.library);
-  s.choice("pass", k.backward, kPasses);
-  s.choice("mask", k.shape, kShapes);
-  s.choices("dtypes", k.dtypes, kDtypes);
-  s.count("head_dim", k.head_dim, 1, kMaxHeadDim);
-  s.numbers("tokens", k.tokens, 1, 1e9);
-  s.numbers("tflops", k.tflops, 1e-9, 1e6);
-  s.numbers("heads", k.heads, 1, 1e6);
-  s.text("source", k.source);
+  kernel_keys(s, k);
   for (const char* needed : {"pass", "mask", "dtypes", "head_dim", "tokens", "tflops"})
     s.required(needed);
   if (k.tflops.size() != k.tokens.size())
@@ -70,58 +34,9 @@ KernelTable read_kernel(Section& s) {
 }
 
 void read_machine(Section& s, Machine& m) {
-  s.text("name", m.name);
-  s.text("summary", m.summary);
-  s.text("library", m.library);
-  s.choice("model", m.ideal, {{"ideal", true}});
-  s.section("devices", [&](Section& d) {
-    d.count("nodes", m.nodes, 1, kMaxWorkers);
-    d.count("per_node", m.devices_per_node, 1, kMaxWorkers);
-    d.count("workers_each", m.workers_per_device, 1, kMaxWorkers);
-    d.count("concurrency", m.concurrency, 1, 1 << 20);
-    d.flag("turns", m.turns);
-    d.number("slowdown", m.full_slowdown, 1, 1000);
-    d.count("sms", m.sms, 0, 1 << 20);
-    d.count("block_rows", m.block_rows, 1, 1 << 20);
-    d.text("source", m.devices_source);
-  });
-  s.section("memory", [&](Section& d) {
-    d.number("gb_per_s", m.memory_gb_per_s, 1e-6, kMostGb);
-    d.text("source", m.memory_source);
-  });
-  s.section("launch", [&](Section& d) {
-    d.number("us", m.launch_us, 0, kMostUs);
-    d.text("source", m.launch_source);
-  });
-  s.section("communication", [&](Section& d) {
-    d.count("sms", m.comm_sms, 0, 1 << 20);
-    d.count("cores", m.comm_cores, 0, 1 << 10);
-    d.number("slowdown", m.comm_slowdown, 1, 1000);
-    d.flag("waits_for_kernel", m.comm_waits_for_kernel);
-    d.text("source", m.comm_source);
-  });
-  s.section("noise", [&](Section& d) {
-    d.number("share", m.noise, 0, kMostNoise);
-    d.text("source", m.noise_source);
-  });
-  s.section("fabric", [&](Section& d) {
-    d.choice("kind", m.fabric.kind, kFabrics);
-    read_link(d, m.fabric.link);
-    d.number("core_gb_per_s", m.fabric.core_gb_per_s, 0, kMostGb);
-    d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
-    d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);
-    d.number("host_gb_per_s", m.fabric.host_gb_per_s, 0, kMostGb);
-    d.text("source", m.fabric.source);
-  });
-  s.section("network", [&](Section& d) {
-    d.count("nics", m.network.nics, 1, kMaxWorkers);
-    read_link(d, m.network.link);
-    d.number("oversubscription", m.network.oversubscription, 1, 1e6);
-    d.text("source", m.network.source);
-  });
+  machine_keys(s, m);
   if (s.has("kernel")) m.kernels.clear();
   s.sections("kernel", [&](Section& k) { m.kernels.push_back(read_kernel(k)); });
-  s.section("software", [&](Section& d) { read_software(d, m.software); });
 }
 
 // Where the table (or key) is that a complaint of check() begins with; the first line if nowhere.
@@ -251,7 +166,7 @@ SoftwareFigures find_software(const std::string& name) {
     SoftwareFigures figures;
     s.text("name", about);
     s.text("summary", about);
-    s.section("software", [&](Section& d) { read_software(d, figures); });
+    s.section("software", [&](Section& d) { software_keys(d, figures); });
     s.finish(false);
     return figures;
   }

@@ -1,5 +1,6 @@
-// Whatever reads as a machine profile must give routes, prices and a run, or an Error that says why
-// not; and the parts of the run's report must add up.
+// Whatever reads as a machine profile must be written as a text that reads as the same machine; it
+// must give routes, prices and a run, or an Error that says why not; and the parts of the run's
+// report must add up.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -67,6 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   check(m);
+  expect(read_machine(to_toml(m), "written") == m, "what is written reads otherwise");
   try {
     run(m);
   } catch (const Error& e) {  // such as too few devices, or no figures for this pass

@@ -17,6 +17,8 @@ constexpr double kMostNoise = 0.25;  // what `noise` may be
 struct MessageRate {
   double bytes = 0;
   double gb_per_s = 0;
+
+  bool operator==(const MessageRate&) const = default;
 };
 
 // Joins two places: how long before the first byte moves, how fast the rest follows, and how much
@@ -25,6 +27,8 @@ struct LinkFigures {
   double gb_per_s = 0;                // each direction
   double latency_us = 0;              // before the first byte arrives, however short the message
   std::vector<MessageRate> messages;  // by ascending size; empty: latency and rate say it all
+
+  bool operator==(const LinkFigures&) const = default;
 };
 
 enum class Fabric : std::uint8_t {
@@ -43,6 +47,8 @@ struct FabricFigures {
   double uplink_gb_per_s = 0;    // Pcie: between a switch and the host, each direction
   double host_gb_per_s = 0;      // Pcie: all traffic through the host together; 0: no limit
   std::string source;
+
+  bool operator==(const FabricFigures&) const = default;
 };
 
 struct NetworkFigures {         // between nodes
@@ -50,6 +56,8 @@ struct NetworkFigures {         // between nodes
   LinkFigures link;             // of one NIC
   double oversubscription = 1;  // of the core: 2 means half of what the NICs could send
   std::string source;
+
+  bool operator==(const NetworkFigures&) const = default;
 };
 
 enum class TileShape : std::uint8_t { Full, Causal };
@@ -65,6 +73,8 @@ struct KernelTable {
   std::vector<double> tflops;
   std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
   std::string source;
+
+  bool operator==(const KernelTable&) const = default;
 };
 
 // What a library does around its kernels, in passes over memory: bytes per element of the result.
@@ -77,11 +87,14 @@ struct SoftwareFigures {
   std::uint32_t merge_launches = 1;
   double step_us = 0;  // of the host, before each attend, that nothing hides
   std::string source;
+
+  bool operator==(const SoftwareFigures&) const = default;
 };
 
 struct Machine {
   std::string name;
   std::string summary;
+  std::string made_by;  // the command that measured it; empty: it was written by hand
   std::string library;  // whose kernels are used, where tables of several are given
   bool ideal = false;   // the block model: a full block of the layout takes 1 us, the rest nothing
 
@@ -121,6 +134,7 @@ struct Machine {
   SoftwareFigures software;
 
   std::uint32_t devices() const { return nodes * devices_per_node; }
+  bool operator==(const Machine&) const = default;
 };
 
 // Throws Error where figures are missing, negative or contradict each other.
@@ -131,6 +145,10 @@ std::vector<std::string_view> kernel_libraries(const Machine&);
 
 // Throws Error, beginning with `name` and the line, for what is no machine profile.
 Machine read_machine(std::string_view toml, std::string_view name);
+
+// The profile as TOML, below `comments` (a line each), which reads as the same machine. Throws
+// Error for a machine that no profile describes, such as one with figures that have no source.
+std::string to_toml(const Machine&, const std::vector<std::string>& comments = {});
 
 struct MachineProfile {
   std::string_view name;

@@ -1,0 +1,118 @@
+// The keys of a machine profile. The reader and the writer both walk these lists, so no key can be
+// read that is not written. `Keys` is a Section (toml_section.hpp) or a Writer (write.cpp); the
+// machine is const for the latter.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "ringsched/machine/machine.hpp"
+
+namespace ringsched {
+
+inline const std::map<std::string, Fabric> kFabrics = {{"switch", Fabric::Switch},
+                                                       {"mesh", Fabric::Mesh},
+                                                       {"pcie", Fabric::Pcie},
+                                                       {"memory", Fabric::Memory}};
+inline const std::map<std::string, Dtype> kDtypes = {
+    {"fp32", Dtype::Fp32}, {"bf16", Dtype::Bf16}, {"fp16", Dtype::Fp16}};
+inline const std::map<std::string, bool> kPasses = {{"forward", false}, {"backward", true}};
+inline const std::map<std::string, TileShape> kShapes = {{"full", TileShape::Full},
+                                                         {"causal", TileShape::Causal}};
+inline const std::map<std::string, bool> kModels = {{"ideal", true}};
+
+constexpr double kMostGb = 1e6, kMostUs = 1e9;
+
+template <class Keys, class Link>
+void link_keys(Keys& s, Link& link) {
+  s.number("gb_per_s", link.gb_per_s, 1e-6, kMostGb);
+  s.number("latency_us", link.latency_us, 0, kMostUs);
+  s.rates("messages", link.messages);
+}
+
+template <class Keys, class Software>
+void software_keys(Keys& s, Software& w) {
+  s.number("merge_bytes", w.merge_bytes, 0, 1e6);
+  s.number("reduce_bytes", w.reduce_bytes, 0, 1e6);
+  s.number("prepare_bytes", w.prepare_bytes, 0, 1e6);
+  s.number("output_bytes", w.output_bytes, 0, 1e6);
+  s.number("slice_bytes", w.slice_bytes, 0, 1e6);
+  s.count("merge_launches", w.merge_launches, 0, 1000);
+  s.number("step_us", w.step_us, 0, kMostUs);
+  s.text("source", w.source);
+}
+
+template <class Keys, class Kernel>
+void kernel_keys(Keys& s, Kernel& k) {
+  s.text("library", k.library);
+  s.choice("pass", k.backward, kPasses);
+  s.choice("mask", k.shape, kShapes);
+  s.choices("dtypes", k.dtypes, kDtypes);
+  s.count("head_dim", k.head_dim, 1, kMaxHeadDim);
+  s.numbers("tokens", k.tokens, 1, 1e9);
+  s.numbers("tflops", k.tflops, 1e-9, 1e6);
+  s.numbers("heads", k.heads, 1, 1e6);
+  s.text("source", k.source);
+}
+
+template <class Keys, class M>
+void devices_keys(Keys& d, M& m) {
+  d.count("nodes", m.nodes, 1, kMaxWorkers);
+  d.count("per_node", m.devices_per_node, 1, kMaxWorkers);
+  d.count("workers_each", m.workers_per_device, 1, kMaxWorkers);
+  d.count("concurrency", m.concurrency, 1, 1 << 20);
+  d.flag("turns", m.turns);
+  d.number("slowdown", m.full_slowdown, 1, 1000);
+  d.count("sms", m.sms, 0, 1 << 20);
+  d.count("block_rows", m.block_rows, 1, 1 << 20);
+  d.text("source", m.devices_source);
+}
+
+// All but [[kernel]], which may stand there several times.
+template <class Keys, class M>
+void machine_keys(Keys& s, M& m) {
+  s.text("name", m.name);
+  s.text("summary", m.summary);
+  s.text("made_by", m.made_by);
+  s.text("library", m.library);
+  s.choice("model", m.ideal, kModels);
+  s.section("devices", [&](Keys& d) { devices_keys(d, m); });
+  s.section("memory", [&](Keys& d) {
+    d.number("gb_per_s", m.memory_gb_per_s, 1e-6, kMostGb);
+    d.text("source", m.memory_source);
+  });
+  s.section("launch", [&](Keys& d) {
+    d.number("us", m.launch_us, 0, kMostUs);
+    d.text("source", m.launch_source);
+  });
+  s.section("communication", [&](Keys& d) {
+    d.count("sms", m.comm_sms, 0, 1 << 20);
+    d.count("cores", m.comm_cores, 0, 1 << 10);
+    d.number("slowdown", m.comm_slowdown, 1, 1000);
+    d.flag("waits_for_kernel", m.comm_waits_for_kernel);
+    d.text("source", m.comm_source);
+  });
+  s.section("noise", [&](Keys& d) {
+    d.number("share", m.noise, 0, kMostNoise);
+    d.text("source", m.noise_source);
+  });
+  s.section("fabric", [&](Keys& d) {
+    d.choice("kind", m.fabric.kind, kFabrics);
+    link_keys(d, m.fabric.link);
+    d.number("core_gb_per_s", m.fabric.core_gb_per_s, 0, kMostGb);
+    d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
+    d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);
+    d.number("host_gb_per_s", m.fabric.host_gb_per_s, 0, kMostGb);
+    d.text("source", m.fabric.source);
+  });
+  s.section("network", [&](Keys& d) {
+    d.count("nics", m.network.nics, 1, kMaxWorkers);
+    link_keys(d, m.network.link);
+    d.number("oversubscription", m.network.oversubscription, 1, 1e6);
+    d.text("source", m.network.source);
+  });
+  s.section("software", [&](Keys& d) { software_keys(d, m.software); });
+}
+
+}  // namespace ringsched
