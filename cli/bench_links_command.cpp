@@ -67,6 +67,15 @@ std::string text_of(const std::string& transport, const World& world,
       out += fmt::format("{:>13}{:>12.2f}{:>10.3f}{:>10.3f}{:>10}\n", p.bytes, p.us, p.gb_per_s(),
                          t.bus_factor * p.gb_per_s(), p.wrong);
   }
+  std::size_t unsettled = 0, all = 0;
+  for (const Table& t : tables)
+    for (const LinkPoint& p : t.points) {
+      unsettled += p.settled ? 0 : 1;
+      ++all;
+    }
+  if (unsettled > 0)
+    out += fmt::format("\n# {} of {} times did not settle: their samples differ by more than 5 %\n",
+                       unsettled, all);
   return out;
 }
 
@@ -83,8 +92,8 @@ std::string json_of(const std::string& transport, const World& world, const Laun
     for (const LinkPoint& p : t.points) {
       out += fmt::format(
           "{}\n    {{\"bytes\": {}, \"time_us\": {:.3f}, \"algbw_gb_per_s\": {:.6f}, "
-          "\"busbw_gb_per_s\": {:.6f}, \"wrong\": {}}}",
-          before, p.bytes, p.us, p.gb_per_s(), t.bus_factor * p.gb_per_s(), p.wrong);
+          "\"busbw_gb_per_s\": {:.6f}, \"wrong\": {}, \"settled\": {}}}",
+          before, p.bytes, p.us, p.gb_per_s(), t.bus_factor * p.gb_per_s(), p.wrong, p.settled);
       before = ",";
     }
     out += "\n  ]";
@@ -173,7 +182,9 @@ void add_bench_links_command(CLI::App& program, ExitCode& code) {
   app->add_option("-b,--minbytes", command->least, "the smallest message (8)")->type_name("N");
   app->add_option("-e,--maxbytes", command->most, "the largest (64M)")->type_name("N");
   app->add_option("-f,--stepfactor", command->factor, "from one to the next (4)")->type_name("N");
-  app->add_option("-n,--iters", command->rounds, "so many of each are timed (20)")->type_name("N");
+  app->add_option("-n,--iters", command->rounds,
+                  "timed messages per sample; each size is sampled\nuntil its time settles (20)")
+      ->type_name("N");
   app->add_option("-w,--warmup_iters", command->warm_up, "after so many that are not (5)")
       ->type_name("N");
   app->add_option("--deadline", command->deadline, "seconds that one size may take (60)")

@@ -1,8 +1,10 @@
-// What calibrate has measured, as a machine profile.
+// What calibrate has measured, as a machine.
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/runtime/calibrate.hpp"
 #include "ringsched/runtime/cuda_calibrate.hpp"
 
@@ -14,14 +16,22 @@ struct MeasuredLinks {
   std::string transport = {};
   double latency_us = 0, gb_per_s = 0;
   std::vector<MeasuredMessage> messages = {};
+  std::size_t points = 0, disturbed = 0;  // as in CpuFigures
 };
 
-std::string profile(const CpuFigures&, const MeasuredLinks&, const std::string& name);
-std::string profile(const CudaFigures&, const std::string& name);
+// What to call it, and how it came about.
+struct ProfileNotes {
+  std::string name, made_by = {};
+  std::vector<std::string> comments = {};
+};
+
+// The profile as TOML. Throws Error where the figures are none of a machine.
+std::string profile(const CpuFigures&, const MeasuredLinks&, ProfileNotes);
+std::string profile(const CudaFigures&, ProfileNotes);
 
 // As short as it may be without losing more than measuring loses anyway.
 std::string figure(double);
-// "3 of 59 times"
-std::string how_many_disturbed(const CpuFigures&);
+// "3 of 59 points did not settle"; empty: all did
+std::string unsettled(const CpuFigures&, const MeasuredLinks&);
 
 }  // namespace ringsched

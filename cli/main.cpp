@@ -48,7 +48,7 @@ constexpr std::pair<const char*, const char*> kExamples[] = {
     {"machines", "machines dgx-a100"},
     {"simulate", "simulate --machine dgx-a100 --schedule zigzag --gantt zigzag.svg"},
     {"run", "run --workers 4 --schedule zigzag --check"},
-    {"calibrate", "calibrate --dtype bf16 --head-dim 128 --output mine.toml"},
+    {"calibrate", "calibrate --output mine.toml"},
     {"bench-links", "bench-links --maxbytes 2M"},
     {"sweep", "sweep --machine dgx-a100,hgx-h100 --tokens 64K"},
     {"compare", "compare predicted.json measured.json --tolerance 10%"},

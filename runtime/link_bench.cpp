@@ -10,15 +10,19 @@
 #include <exception>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "clock_fit.hpp"
 #include "ringsched/runtime/device.hpp"
 #include "ringsched/scheduler/builder.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "samples.hpp"
 
 namespace ringsched {
 
 namespace {
+
+constexpr SettlingRule kRule = {5, 11, 2};
 
 // Messages are exchanged on the thread that asks for it.
 class CallingThread final : public Device {
@@ -99,10 +103,15 @@ class Worker {
     receives_ = id_of(plan, from_, self);
   }
 
-  // Seconds that so many rounds take.
-  double run(LinkPattern kind, std::int64_t bytes, int rounds) {
+  void prepare(std::int64_t bytes) {
+    if (!takes_part_) return;
+    out_.resize(static_cast<std::size_t>(bytes));
+    in_.assign(out_.size(), std::byte{0});
+    for (std::int64_t i = 0; i < bytes; ++i) out_[static_cast<std::size_t>(i)] = pattern(self_, i);
+  }
+  // Seconds that so many rounds of what was prepared take.
+  double run(LinkPattern kind, int rounds) {
     if (!takes_part_) return 0;
-    prepare(bytes);
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < rounds; ++i) {
       if (kind == LinkPattern::Next) {
@@ -127,11 +136,6 @@ class Worker {
     if (!id.valid()) throw RunFailed(fmt::format("no message goes from {} to {}", from, to));
     return id;
   }
-  void prepare(std::int64_t bytes) {
-    out_.resize(static_cast<std::size_t>(bytes));
-    in_.assign(out_.size(), std::byte{0});
-    for (std::int64_t i = 0; i < bytes; ++i) out_[static_cast<std::size_t>(i)] = pattern(self_, i);
-  }
   Message message(bool sends) {
     Message m;
     m.sends = sends;
@@ -155,24 +159,23 @@ class Worker {
   std::vector<std::byte> out_, in_;
 };
 
-struct Measured {
-  double seconds = 0;
-  std::int64_t wrong = 0;
-};
-
-// Of the workers of this process, a thread each.
-Measured measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern kind,
-                 std::int64_t bytes, const LinkBenchOptions& options,
-                 const std::function<void()>& meet, const Control& control) {
+// One sample of the workers of this process, a thread each.
+LinkSample measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern kind,
+                   std::int64_t bytes, int warm_up, int rounds, const std::function<void()>& meet,
+                   const Control& control) {
   std::barrier together(static_cast<std::ptrdiff_t>(workers.size()), [&]() noexcept {});
-  std::vector<Measured> each(workers.size());
+  std::vector<LinkSample> each(workers.size());
   std::atomic<bool> failed{false};
   const auto work = [&](std::size_t i) {
     try {
-      if (options.warm_up > 0) workers[i]->run(kind, bytes, options.warm_up);
+      workers[i]->prepare(bytes);
+      if (warm_up > 0) {
+        workers[i]->run(kind, warm_up);
+        workers[i]->prepare(bytes);
+      }
       together.arrive_and_wait();
       if (workers.size() == 1) meet();
-      each[i].seconds = workers[i]->run(kind, bytes, options.rounds);
+      each[i].seconds = workers[i]->run(kind, rounds);
       each[i].wrong = workers[i]->wrong();
     } catch (const Stopped&) {
       failed = true;
@@ -184,8 +187,8 @@ Measured measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern kind
   work(0);
   for (std::thread& t : threads) t.join();
   if (failed) throw RunFailed(control.why());
-  Measured out;
-  for (const Measured& m : each) {
+  LinkSample out;
+  for (const LinkSample& m : each) {
     out.seconds = std::max(out.seconds, m.seconds);
     out.wrong += m.wrong;
   }
@@ -219,6 +222,27 @@ std::uint32_t place_here(World& world, std::optional<std::uint32_t> said) {
                     [&](const std::string& one) { return one.substr(1) == here; }));
 }
 
+LinkPoint settled_point(World& world, std::int64_t bytes, int messages,
+                        const std::function<LinkSample()>& sample) {
+  LinkPoint point{bytes};
+  Samples times;
+  // What all processes decide by is what all of them gathered.
+  for (double spent = 0; needs_more(times, spent, kRule);) {
+    const LinkSample own = sample();
+    double slowest = 0;
+    for (const std::string& one : world.gather(fmt::format("{} {}", own.seconds, own.wrong))) {
+      char* rest = nullptr;
+      slowest = std::max(slowest, std::strtod(one.c_str(), &rest));
+      point.wrong += std::strtoll(rest, nullptr, 10);
+    }
+    times.add(slowest);
+    spent += slowest;
+  }
+  point.us = 1e6 * times.counts() / messages;
+  point.settled = times.settled();
+  return point;
+}
+
 std::vector<LinkPoint> measure_links(World& world, Control& control, LinkPattern kind,
                                      const LinkBenchOptions& options,
                                      const std::function<void(std::int64_t)>& begins) {
@@ -234,17 +258,14 @@ std::vector<LinkPoint> measure_links(World& world, Control& control, LinkPattern
   std::vector<LinkPoint> out;
   for (const std::int64_t bytes : sizes_of(options)) {
     begins(bytes);
-    world.gather("");
-    const Measured own = measure(
-        workers, kind, bytes, options, [&] { world.gather(""); }, control);
-    LinkPoint point{bytes, 0, 0};
-    for (const std::string& one : world.gather(fmt::format("{} {}", own.seconds, own.wrong))) {
-      char* rest = nullptr;
-      point.us = std::max(point.us, 1e6 * std::strtod(one.c_str(), &rest));
-      point.wrong += std::strtoll(rest, nullptr, 10);
-    }
-    point.us /= options.rounds * (kind == LinkPattern::Alone ? 2 : 1);
-    out.push_back(point);
+    int warm_up = options.warm_up;
+    out.push_back(
+        settled_point(world, bytes, options.rounds * (kind == LinkPattern::Alone ? 2 : 1), [&] {
+          world.gather("");
+          return measure(
+              workers, kind, bytes, std::exchange(warm_up, 0), options.rounds,
+              [&] { world.gather(""); }, control);
+        }));
   }
   return out;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
 
 #include "ringsched/scheduler/error.hpp"
@@ -43,15 +42,26 @@ const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
     if (std::find(t.dtypes.begin(), t.dtypes.end(), problem_.dtype) == t.dtypes.end()) continue;
     if (best == nullptr || distance(t) < distance(*best)) best = &t;
   }
-  if (best == nullptr) {
-    std::string names;
-    for (const std::string& name : has) names += (names.empty() ? "" : ", ") + name;
-    fail("machine '{}' has no {} kernel figures{} for {}; it has them for {}", machine_.name,
-         backward ? "backward" : "forward",
-         machine_.library.empty() ? "" : " of " + machine_.library, to_text(problem_.dtype),
-         names.empty() ? "none" : names);
-  }
+  if (best == nullptr) missing(backward, has);
   return *best;
+}
+
+void KernelTimes::missing(bool backward, const std::set<std::string>& has) const {
+  const std::string wanted(to_text(problem_.dtype));
+  // What is measured again replaces the profile, so the dtypes that it has are measured again, too.
+  std::string names, again, remedy;
+  for (const KernelTable& t : machine_.kernels)
+    for (const Dtype d : t.dtypes)
+      if (const std::string name(to_text(d)); again.find(name) == again.npos) again += name + ",";
+  if (again.find(wanted) == again.npos) again += wanted + ",";
+  again.pop_back();
+  for (const std::string& name : has) names += (names.empty() ? "" : ", ") + name;
+  if (!machine_.made_by.empty())
+    remedy = fmt::format("; measure it again with --dtype {}{} (it was made by: {})", again,
+                         backward ? " --pass both" : "", machine_.made_by);
+  fail("machine '{}' has no {} kernel figures{} for {}; it has them for {}{}", machine_.name,
+       backward ? "backward" : "forward", machine_.library.empty() ? "" : " of " + machine_.library,
+       wanted, names.empty() ? "none" : names, remedy);
 }
 
 // Blocks of a kernel's grid: forward it is cut along the queries, backward along the keys.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <set>
+#include <string>
 
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/plan.hpp"
@@ -20,6 +22,8 @@ class KernelTimes {
 
  private:
   const KernelTable& table(TileShape, bool backward) const;
+  // `has`: the dtypes for which there is that pass.
+  [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double blocks(const Work&, bool backward) const;
 
   const Machine& machine_;

@@ -64,7 +64,8 @@ End::End(const Control& control, const Launch& launch)
 
 void End::say(std::string why) const {
   std::replace(why.begin(), why.end(), '\n', ' ');
-  std::fprintf(stderr, "%s: %s\n", self_.c_str(), why.c_str());
+  const char* const over_progress = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
+  std::fprintf(stderr, "%s%s: %s\n", over_progress, self_.c_str(), why.c_str());
   remove_unfinished_files();
 }
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
+
 #include "calibrate_profile.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/builder.hpp"
@@ -36,7 +40,7 @@ CudaFigures figures(std::uint32_t workers) {
 }
 
 TEST(CudaProfile, IsReadByTheSimulator) {
-  const Machine m = read_machine(profile(figures(8), "mine"), "mine.toml");
+  const Machine m = read_machine(profile(figures(8), {"mine"}), "mine.toml");
   EXPECT_EQ(m.name, "mine");
   EXPECT_EQ(m.workers_per_device, 8u);
   EXPECT_EQ(m.concurrency, 8u);
@@ -45,16 +49,16 @@ TEST(CudaProfile, IsReadByTheSimulator) {
   EXPECT_DOUBLE_EQ(m.comm_slowdown, 1.062);
   EXPECT_EQ(m.fabric.kind, Fabric::Memory);
   EXPECT_THAT(m.summary, testing::HasSubstr("8 workers on 16 multiprocessors each"));
-  EXPECT_THAT(profile(figures(8), "mine"),
+  EXPECT_THAT(profile(figures(8), {"mine"}),
               testing::HasSubstr("# all at once, not by copy engines: 1200 GB/s\n"));
   CudaFigures shared = figures(2);
   shared.shared = "the \"driver\" has no green contexts";
-  EXPECT_THAT(read_machine(profile(shared, "mine"), "mine.toml").devices_source,
+  EXPECT_THAT(read_machine(profile(shared, {"mine"}), "mine.toml").devices_source,
               testing::HasSubstr("no green contexts"));
 }
 
 TEST(CudaProfile, SaysWhatAFullTileOfAWorkerTakes) {
-  const Machine m = read_machine(profile(figures(8), "mine"), "mine.toml");
+  const Machine m = read_machine(profile(figures(8), {"mine"}), "mine.toml");
   Problem p;
   p.workers = 8;
   p.tokens = {8 * 4096};
@@ -85,7 +89,7 @@ TEST(CpuProfile, SaysWhatWasMeasuredWhenAllCoresAreAtWork) {
   f.noise = 0.083;
   f.messages = {{1 << 20, 8}};
   f.kernels = {{false, false, Dtype::Fp32, 128, {64, 1024}, {0.04, 0.08}}};
-  const Machine m = read_machine(profile(f, {}, "mine"), "mine.toml");
+  const Machine m = read_machine(profile(f, {}, {"mine"}), "mine.toml");
   EXPECT_DOUBLE_EQ(m.full_slowdown, 1.25);
   EXPECT_DOUBLE_EQ(m.noise, 0.083);
   EXPECT_DOUBLE_EQ(m.memory_gb_per_s, 12.5);
@@ -101,13 +105,89 @@ TEST(CpuProfile, SaysWhatWasMeasuredWhenAllCoresAreAtWork) {
   EXPECT_NEAR(static_cast<double>(run.end[0]) / 1e12, 4.0 * 1024 * 1024 * 128 * 8 / 0.08e12, 2e-3);
 }
 
+CpuFigures small_figures() {
+  CpuFigures f;
+  f.cores = 2;
+  f.memory_gb_per_s = 10;
+  f.copy_gb_per_s = 9;
+  f.messages = {{1 << 20, 8}};
+  f.points = 40;
+  f.kernels = {{false, false, Dtype::Fp32, 128, {64, 1024}, {0.04, 0.08}},
+               {false, true, Dtype::Fp32, 128, {64, 1024}, {0.03, 0.07}}};
+  return f;
+}
+
+TEST(CpuProfile, OfSeveralProcessesHasANodeForEach) {
+  MeasuredLinks links;
+  links.processes = 3;
+  links.transport = "tcp";
+  links.latency_us = 20;
+  links.gb_per_s = 2.5;
+  links.messages = {{1 << 16, 1}, {1 << 24, 2}};
+  const Machine m = read_machine(profile(small_figures(), links, {"mine"}), "mine.toml");
+  EXPECT_EQ(m.nodes, 3u);
+  EXPECT_EQ(m.network.nics, 1u);
+  EXPECT_EQ(m.network.link.gb_per_s, 2.5);
+  EXPECT_EQ(m.network.link.messages.size(), 2u);
+  EXPECT_THAT(m.network.source, testing::HasSubstr("by tcp, measured by ringsched calibrate on "));
+  EXPECT_THAT(m.summary, testing::HasSubstr("threads of 3 processes"));
+}
+
+TEST(CpuProfile, SaysWhatDidNotSettleAndWhatElseIsToBeKnown) {
+  CpuFigures f = small_figures();
+  f.disturbed = 3;
+  f.noise = 0.4;
+  MeasuredLinks links;
+  links.points = 7;
+  links.disturbed = 1;
+  const std::string text =
+      profile(f, links, {"mine", "ringsched calibrate --dtype fp32", {"a \"remark\""}});
+  EXPECT_THAT(text, testing::StartsWith("# Made by ringsched calibrate; measured anew by the same "
+                                        "command.\n# a \"remark\"\nname = \"mine\"\n"));
+  const Machine m = read_machine(text, "mine.toml");
+  EXPECT_THAT(m.summary, testing::HasSubstr("4 of 47 points did not settle"));
+  EXPECT_EQ(m.made_by, "ringsched calibrate --dtype fp32");
+  EXPECT_EQ(m.noise, kMostNoise);
+  EXPECT_THAT(m.noise_source, testing::HasSubstr("(cut, from 0.4)"));
+}
+
+// Each group of figures must have a source, whatever was measured.
+TEST(CpuProfile, OfAnyFiguresIsAsExactAsTheyWere) {
+  std::mt19937 random(7);
+  const auto any = [&](double least, double most) {
+    return std::exp(std::uniform_real_distribution<>(std::log(least), std::log(most))(random));
+  };
+  for (int i = 0; i < 300; ++i) {
+    CpuFigures f = small_figures();
+    f.slowdown = any(1, 3);
+    f.noise = any(1e-3, 0.5);
+    f.memory_gb_per_s = any(0.1, 1000);
+    f.latency_us = any(0.1, 1000);
+    f.task_us = any(0.01, 100);
+    double longest = 0;
+    f.messages.clear();
+    for (std::int64_t bytes = 16 << 10; bytes <= 16 << 20; bytes *= 4) {
+      longest = std::max(1.01 * longest, static_cast<double>(bytes) / any(1e9, 1e11));
+      f.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
+      f.copy_gb_per_s = std::max(f.copy_gb_per_s, 1.01 * f.messages.back().gb_per_s);
+    }
+    for (MeasuredKernel& k : f.kernels)
+      for (double& x : k.tflops) x = any(1e-4, 10);
+    const Machine m = read_machine(profile(f, {}, {"mine"}), "mine.toml");
+    EXPECT_NEAR(m.memory_gb_per_s / (f.slowdown * f.memory_gb_per_s), 1, 1e-3);
+    EXPECT_NEAR(m.launch_us / f.task_us, 1, 1e-3);
+    EXPECT_NEAR(m.kernels[1].tflops[1] / (f.slowdown * f.kernels[1].tflops[1]), 1, 1e-3);
+    EXPECT_EQ(m.fabric.link.messages.size(), f.messages.size());
+  }
+}
+
 TEST(CpuProfile, OfOneCoreHasNoNoise) {
   CpuFigures f;
   f.memory_gb_per_s = 10;
   f.copy_gb_per_s = 9;
   f.messages = {{1 << 20, 8}};
   f.kernels = {{false, false, Dtype::Fp32, 128, {64}, {0.04}}};
-  EXPECT_THAT(profile(f, {}, "mine"), testing::Not(testing::HasSubstr("noise")));
+  EXPECT_THAT(profile(f, {}, {"mine"}), testing::Not(testing::HasSubstr("noise")));
 }
 
 }  // namespace

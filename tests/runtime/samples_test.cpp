@@ -1,4 +1,4 @@
-#include "backends/cpu/samples.hpp"
+#include "samples.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +40,34 @@ TEST(Samples, TheFastestCountsWhereItIsAskedFor) {
   s.add(4.1);
   EXPECT_TRUE(s.settled());
   EXPECT_EQ(s.counts(), 4);
+}
+
+// The same time again and again has settled; times that double never do.
+Samples samples_of(int count, double factor) {
+  Samples s;
+  double time = 1;
+  for (int i = 0; i < count; ++i, time *= factor) s.add(time);
+  return s;
+}
+
+TEST(SettlingRule, TakesAFewSamplesOfATimeThatSettles) {
+  const SettlingRule rule = {5, 11};
+  for (int n = 0; n < 5; ++n) EXPECT_TRUE(needs_more(samples_of(n, 1), 0, rule)) << n;
+  EXPECT_FALSE(needs_more(samples_of(5, 1), 0, rule));
+}
+
+TEST(SettlingRule, TakesMoreOfATimeThatDoesNotButNotForEver) {
+  const SettlingRule rule = {5, 11};
+  for (int n = 0; n < 11; ++n) EXPECT_TRUE(needs_more(samples_of(n, 2), 1e6, rule)) << n;
+  EXPECT_FALSE(needs_more(samples_of(11, 2), 0, rule));
+}
+
+TEST(SettlingRule, StopsWhenTheTimeIsUpButNotBeforeThereIsASample) {
+  const SettlingRule rule = {5, 11, 2.0};
+  EXPECT_TRUE(needs_more(samples_of(1, 1), 1.9, rule));
+  EXPECT_FALSE(needs_more(samples_of(1, 1), 2.0, rule));
+  EXPECT_FALSE(needs_more(samples_of(7, 2), 2.0, rule));
+  EXPECT_TRUE(needs_more(Samples(), 5, rule));
 }
 
 TEST(Noise, IsTheStandardDeviationOfWhatCoresDifferBy) {

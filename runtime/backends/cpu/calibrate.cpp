@@ -3,280 +3,294 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <barrier>
-#include <cstring>
-#include <memory>
+#include <deque>
+#include <functional>
 #include <numeric>
-#include <stdexcept>
-#include <thread>
+#include <optional>
+#include <tuple>
 
-#include "backends/cpu/cpu_device.hpp"
-#include "backends/cpu/samples.hpp"
+#include "backends/cpu/message_timer.hpp"
 #include "backends/cpu/task_timer.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
-#include "ringsched/scheduler/schedule.hpp"
-#include "transports/local.hpp"
+#include "ringsched/runtime/device.hpp"
+#include "samples.hpp"
 
 namespace ringsched {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr std::uint32_t kHeads = 8;
-constexpr std::int64_t kBetween = 1024;  // tokens: the tile of which it is asked what others cost
+constexpr std::int64_t kLeastTokens = 64;
+constexpr std::int64_t kBetween = 1024;  // tokens: the tile that is timed on one core alone, too
+constexpr int kFewest = 3;               // samples of a point, when time is short
+constexpr std::int64_t kPassRows = 1024;
+constexpr std::uint32_t kPassDim = 128;
+constexpr std::size_t kMessageMemory = 256 << 20;  // bytes, so that messages come from no cache
+constexpr std::int64_t kLeastMessage = 16 << 10, kMostMessage = 16 << 20;
 
 double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-Plan plan_of(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype dtype,
-             bool causal, Pass pass) {
-  Problem p;
-  p.workers = workers;
-  p.tokens = {tokens};
-  p.heads = p.kv_heads = kHeads;
-  p.head_dim = dim;
-  p.dtype = dtype;
-  p.mask = causal ? Mask::causal() : Mask::full();
-  p.pass = pass;
-  return build_plan(p, find_schedule("ring"));
-}
-
-TaskId first_of(const Plan& plan, TaskKind kind, TensorKind makes) {
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == kind && plan.tasks[id].makes == makes) return {id};
-  throw std::logic_error("no task of the kind to be measured");
-}
-
-double median(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
-  return x[x.size() / 2];
-}
-
-// A task whose time is asked for. All are timed in turn, several times over.
-struct Timed {
+// One thing that is timed.
+struct Point {
   std::string what;
-  Plan plan;
-  TaskId task;
-  Samples seconds;
-  std::optional<Samples> alone;  // the same on one core, while the others rest
+  std::function<double(int round)> sample;  // seconds
+  double guess;                             // how long it takes to take a sample
+  bool beside_attention = false;            // the other cores compute meanwhile
+  Samples times;
+  double last = 0, spent = 0;  // seconds for the last sample, and for all of them
 };
 
-constexpr int kRounds = 5, kMostRounds = 11;
-constexpr double kLeast = 8;  // seconds: what a neighbour does may last for some of them
+// Full and causal tiles of one pass, dtype and head dimension.
+struct KernelPair {
+  bool backward;
+  Dtype dtype;
+  std::uint32_t head_dim;
+  std::size_t first_point;  // of the full tiles, by size; then come the causal ones
+};
 
-// The same for what is measured by itself.
-template <class Measure>
-double timed_alone(bool fastest, Measure measure) {
-  Samples times(fastest);
-  for (int round = 0; round < 3 || (round < kMostRounds && !times.settled()); ++round)
-    times.add(measure());
-  return times.counts();
+std::string name_of(const KernelPair& k) {
+  return fmt::format("{} {} x {}", k.backward ? "backward" : "forward", to_text(k.dtype),
+                     k.head_dim);
 }
 
-Timed timed(std::string what, Plan plan, TaskKind kind, TensorKind makes, bool fastest) {
-  const TaskId task = first_of(plan, kind, makes);
-  return {std::move(what), std::move(plan), task, Samples(fastest), {}};
+double pairs_of(std::int64_t tokens, bool causal) {
+  return static_cast<double>(causal ? tokens * (tokens + 1) / 2 : tokens * tokens);
 }
 
-double slowdown(const std::vector<Timed>& tasks) {
-  double sum = 0;
-  int count = 0;
-  for (const Timed& t : tasks)
-    if (t.alone) {
-      sum += t.seconds.counts() / t.alone->counts();
-      ++count;
-    }
-  return count > 0 ? std::max(sum / count, 1.0) : 1;
-}
-
-// Going from task to task: the clock read twice, and those told who wait.
-double task_us() {
-  constexpr int tasks = 20'000;
-  const Plan plan = plan_of(1, 64, 8, Dtype::Fp32, true, Pass::Forward);
-  Control control;
-  CpuDevice device(plan, {0}, control, {});
-  const std::array<TaskId, 1> task{TaskId{0}};
-  for (int i = 0; i < tasks; ++i) {
-    device.begin(Lane::Compute, task);
-    device.call(Lane::Compute, [] {});
-    device.end(Lane::Compute, task);
-  }
-  const Clock::time_point zero = Clock::now();
-  device.start(zero);
-  device.join();
-  return seconds_since(zero) / tasks * 1e6;
-}
-
-// So many cores at attention, until it goes out of scope.
-class Busy {
+// All points are sampled in turn, so that what a neighbour does for a second or two meets one
+// sample of many points and not all samples of a few. What a usable profile cannot do without comes
+// first.
+class Calibration {
  public:
-  explicit Busy(unsigned cores) {
-    if (cores == 0) return;
-    thread_ = std::thread([this, cores] {
-      const Plan plan = plan_of(1, 128, 64, Dtype::Fp32, true, Pass::Forward);
-      const TaskId task = first_of(plan, TaskKind::Attend, TensorKind::Partial);
-      for (TaskTimer timer(cores); !over_;) timer.seconds(plan, task);
-    });
+  Calibration(const CalibrationOptions& options,
+              const std::function<void(const CalibrationProgress&)>& progress)
+      : options_(options),
+        progress_(progress),
+        cores_(options.cores > 0 ? options.cores : usable_cores()),
+        timer_(cores_) {
+    rule_.timeout = options.timeout;
+    const std::span<std::byte> memory = timer_.memory(kMessageMemory);
+    std::fill(memory.begin(), memory.end(), std::byte{1});
+    for (std::int64_t n = kLeastTokens; n <= options.most_tokens; n *= 2) tokens_.push_back(n);
+    add_passes();
+    add_messages();
+    for (const std::uint32_t dim : options.head_dims)
+      for (const Dtype dtype : options.dtypes) {
+        add_kernels({false, dtype, dim, points_.size()});
+        if (options.backward) add_kernels({true, dtype, dim, points_.size()});
+      }
   }
-  ~Busy() {
-    over_ = true;
-    if (thread_.joinable()) thread_.join();
+
+  CpuFigures measure() {
+    began_ = Clock::now();
+    for (int round = 0; round < rule_.most; ++round) {
+      std::optional<Busy> busy;
+      for (Point& p : points_) {
+        if (!wants_sample(p)) continue;
+        if (!p.beside_attention) busy.reset();
+        // A message takes a core, so one is left to it.
+        if (p.beside_attention && !busy) busy.emplace(cores_ - 1);
+        const double left = seconds_left(), passed = seconds_since(began_);
+        progress_({p.what, passed / (passed + left), left, figures()});
+        const Clock::time_point start = Clock::now();
+        const double seconds = p.sample(round);
+        p.times.add(seconds);
+        p.last = seconds_since(start);
+        p.spent += p.last;
+      }
+    }
+    progress_({"", 1, 0, figures()});
+    return figures();
   }
 
  private:
-  std::atomic<bool> over_{false};
-  std::thread thread_;
-};
-
-// From when both ends are posted, or a little before, to when both know that it has arrived.
-double message_seconds(std::span<std::byte> memory, std::int64_t bytes, int rounds) {
-  const Plan plan = plan_of(2, 2, 8, Dtype::Fp32, true, Pass::Forward);
-  Control control;
-  LocalTransport transport(plan, control);
-  const std::int64_t room = (bytes + 63) / 64 * 64;
-  const std::int64_t places = static_cast<std::int64_t>(memory.size()) / room;
-  std::vector<double> times;
-  const auto message = [&](bool sends, int i) {
-    Message m;
-    m.sends = sends;
-    m.task = {static_cast<std::uint32_t>(i)};
-    m.peer = {sends ? 1u : 0u};
-    m.piece[0] = memory.data() + (2 * i + (sends ? 0 : 1)) % places * room;
-    m.bytes[0] = bytes;
-    return std::vector<Message>{m};
-  };
-  std::thread receiver([&] {
-    for (int i = 0; i < rounds; ++i) transport.exchange_now({1}, message(false, i));
-  });
-  for (int i = 0; i < rounds; ++i) {
-    const auto sent = message(true, i);
-    const Clock::time_point start = Clock::now();
-    transport.exchange_now({0}, sent);
-    times.push_back(seconds_since(start));
+  void add(std::string what, double guess, std::function<double(int)> sample,
+           bool beside_attention = false) {
+    points_.push_back(
+        {std::move(what), std::move(sample), guess, beside_attention, Samples(options_.fastest)});
   }
-  receiver.join();
-  return median(times);
-}
 
-double copy_gb_per_s(unsigned cores) {
-  constexpr std::size_t bytes = 16 << 20;
-  constexpr int rounds = 9;
-  std::barrier together(static_cast<std::ptrdiff_t>(cores));
-  std::vector<double> times(rounds);
-  std::vector<std::thread> threads;
-  for (unsigned c = 0; c < cores; ++c)
-    threads.emplace_back([&, c] {
-      std::vector<std::byte> from(bytes, std::byte{1}), to(bytes);
-      for (int r = 0; r < rounds; ++r) {
-        together.arrive_and_wait();
-        const Clock::time_point start = Clock::now();
-        std::memcpy(to.data(), from.data(), bytes);
-        together.arrive_and_wait();
-        if (c == 0) times[static_cast<std::size_t>(r)] = seconds_since(start);
+  // Of a task with all cores at it. `alone`: of the same on one core, while the others rest.
+  double task_seconds_on_all(const Plan& plan, TaskId task, int round, Samples* alone) {
+    if (alone) alone->add(timer_.seconds(plan, task, static_cast<unsigned>(round) % cores_)[0]);
+    const std::vector<double> by_core = timer_.seconds(plan, task);
+    noise_.add(by_core);
+    return std::accumulate(by_core.begin(), by_core.end(), 0.0) / cores_;
+  }
+
+  void add_passes() {
+    const Plan plan = bench_plan(2, 2 * kPassRows, kPassDim, Dtype::Bf16, false, Pass::Both);
+    for (const auto& [what, kind, makes] :
+         {std::tuple{"merging", TaskKind::Merge, TensorKind::Partial},
+          {"summing", TaskKind::Reduce, TensorKind::QueryGradient},
+          {"preparing", TaskKind::Prepare, TensorKind::PreparedGradient}})
+      add(what, 0.1, [this, plan, task = first_of(plan, kind, makes)](int round) {
+        return task_seconds_on_all(plan, task, round, nullptr);
+      });
+  }
+
+  void add_messages() {
+    add("going from task to task", 0.1, [](int) { return task_seconds(); });
+    add("copying", 0.2, [this](int) { return copy_seconds(cores_); });
+    const auto message = [this](std::int64_t bytes, int rounds) {
+      return [this, bytes, rounds](int) {
+        return message_seconds(timer_.memory(kMessageMemory), bytes, rounds);
+      };
+    };
+    add("messages of 1 byte", 0.05, message(1, 200), true);
+    for (std::int64_t bytes = kLeastMessage; bytes <= kMostMessage; bytes *= 4)
+      add(fmt::format("messages of {} KiB", bytes >> 10), 0.1,
+          message(bytes, bytes > 4 << 20 ? 20 : 100), true);
+    kernels_begin_ = points_.size();
+  }
+
+  void add_kernels(KernelPair k) {
+    kernels_.push_back(k);
+    for (const bool causal : {false, true})
+      for (const std::int64_t n : tokens_) {
+        const Plan plan =
+            bench_plan(1, n, k.head_dim, k.dtype, causal, k.backward ? Pass::Both : Pass::Forward);
+        const TaskId task =
+            k.backward ? first_of(plan, TaskKind::AttendBackward, TensorKind::QueryGradient)
+                       : first_of(plan, TaskKind::Attend, TensorKind::Partial);
+        Samples* alone = nullptr;
+        if (cores_ > 1 && n == std::min(kBetween, tokens_.back())) {
+          alone_.push_back({points_.size(), Samples(options_.fastest)});
+          alone = &alone_.back().times;
+        }
+        add(fmt::format("{} {}, {} tokens", name_of(k), causal ? "causal" : "full", n),
+            0.1 + 2e-11 * flops(k, n, causal), [this, plan, task, alone](int round) {
+              return task_seconds_on_all(plan, task, round, alone);
+            });
       }
-    });
-  for (std::thread& t : threads) t.join();
-  return static_cast<double>(bytes) * cores / median(times) / 1e9;
-}
+  }
+
+  static double flops(const KernelPair& k, std::int64_t tokens, bool causal) {
+    return (k.backward ? 10 : 4) * pairs_of(tokens, causal) * k.head_dim * kBenchHeads;
+  }
+
+  bool wants_sample(const Point& p) const {
+    if (p.times.size() >= kFewest && seconds_since(began_) > options_.enough) return false;
+    return needs_more(p.times, p.spent, rule_);
+  }
+
+  // As if what was not sampled yet took as many times longer than guessed as the rest did, and
+  // everything settled soon.
+  double seconds_left() const {
+    double took = 0, guessed = 0, needed = 0, wanted = 0;
+    for (const Point& p : points_) {
+      took += p.last;
+      guessed += p.times.size() > 0 ? p.guess : 0;
+    }
+    const double scale = guessed > 0 ? took / guessed : 1;
+    for (const Point& p : points_) {
+      if (!wants_sample(p)) continue;
+      const double each = p.times.size() > 0 ? p.last : scale * p.guess;
+      const double most = std::max(each, rule_.timeout - p.spent);
+      const double few = std::min(std::max(0, kFewest - p.times.size()) * each, most);
+      needed += few;
+      wanted += std::min(std::max(1, rule_.least - p.times.size()) * each, most) - few;
+    }
+    const double spare = options_.enough - seconds_since(began_) - needed;
+    return needed + std::clamp(wanted, 0.0, std::max(spare, 1e-3));
+  }
+
+  bool sampled(std::size_t first, std::size_t end) const {
+    return std::all_of(points_.begin() + static_cast<std::ptrdiff_t>(first),
+                       points_.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](const Point& p) { return p.times.size() > 0; });
+  }
+
+  double slowdown() const {
+    double sum = 0;
+    int count = 0;
+    for (const Alone& a : alone_) {
+      if (points_[a.point].times.size() == 0) continue;
+      sum += points_[a.point].times.counts() / a.times.counts();
+      ++count;
+    }
+    return count > 0 ? std::max(sum / count, 1.0) : 1;
+  }
+
+  CpuFigures figures() const {
+    CpuFigures out;
+    out.cores = cores_;
+    out.instructions = cpu_instructions(Dtype::Bf16);
+    out.fastest = options_.fastest;
+    out.points = points_.size();
+    out.disturbed = static_cast<std::size_t>(std::count_if(
+        points_.begin(), points_.end(), [](const Point& p) { return !p.times.settled(); }));
+    out.slowdown = slowdown();
+    out.noise = options_.fastest ? 0 : noise_.share();
+    const bool rest = sampled(0, kernels_begin_);
+    if (rest)
+      fill_passes_and_messages(out);
+    else
+      out.missing.emplace_back("messages");
+    for (const KernelPair& k : kernels_)
+      if (rest && sampled(k.first_point, k.first_point + 2 * tokens_.size()))
+        fill_kernels(out, k);
+      else
+        out.missing.push_back(name_of(k));
+    return out;
+  }
+
+  void fill_kernels(CpuFigures& out, const KernelPair& k) const {
+    auto next = points_.begin() + static_cast<std::ptrdiff_t>(k.first_point);
+    for (const bool causal : {false, true}) {
+      MeasuredKernel kernel{k.backward, causal, k.dtype, k.head_dim, tokens_, {}};
+      for (const std::int64_t n : tokens_)
+        kernel.tflops.push_back(flops(k, n, causal) / (next++)->times.counts() / 1e12);
+      out.kernels.push_back(std::move(kernel));
+    }
+  }
+
+  // In the order in which they were added.
+  void fill_passes_and_messages(CpuFigures& out) const {
+    auto next = points_.begin();
+    const auto seconds = [&] { return (next++)->times.counts(); };
+    const double elements = double{kPassRows} * kBenchHeads * kPassDim;
+    out.memory_gb_per_s = out.merge_bytes * elements / seconds() / 1e9;
+    const double bytes_per_second = out.memory_gb_per_s * 1e9 / elements;
+    out.reduce_bytes = seconds() * bytes_per_second;
+    out.prepare_bytes = seconds() * bytes_per_second;
+    out.task_us = seconds() * 1e6;
+    out.copy_gb_per_s = 1 / seconds() / 1e9;
+    out.latency_us = seconds() * 1e6;
+    double longest = 0;  // a longer message does not arrive sooner
+    for (std::int64_t bytes = kLeastMessage; bytes <= kMostMessage; bytes *= 4) {
+      longest = std::max(1.01 * longest, seconds());
+      out.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
+      // Two messages at once cannot be faster than one alone, and one alone is no limit.
+      out.copy_gb_per_s = std::max(out.copy_gb_per_s, 1.01 * out.messages.back().gb_per_s);
+    }
+  }
+
+  struct Alone {
+    std::size_t point;
+    Samples times;
+  };
+
+  const CalibrationOptions& options_;
+  const std::function<void(const CalibrationProgress&)>& progress_;
+  const unsigned cores_;
+  SettlingRule rule_;
+  Clock::time_point began_;
+  TaskTimer timer_;
+  Noise noise_;
+  std::vector<std::int64_t> tokens_;
+  std::vector<Point> points_;
+  std::size_t kernels_begin_ = 0;
+  std::vector<KernelPair> kernels_;
+  std::deque<Alone> alone_;  // points keep pointers into it
+};
 
 }  // namespace
 
 CpuFigures measure_cpu(const CalibrationOptions& options,
-                       const std::function<void(const std::string&, double)>& progress) {
-  CpuFigures out;
-  out.cores = options.cores > 0 ? options.cores : usable_cores();
-  out.instructions = cpu_instructions(Dtype::Bf16);
-  out.fastest = options.fastest;
-  std::vector<Timed> tasks;
-  for (const std::uint32_t dim : options.head_dims)
-    for (const Dtype dtype : options.dtypes)
-      for (const bool backward : {false, true})
-        for (const bool causal : {false, true}) {
-          if (backward && !options.backward) continue;
-          MeasuredKernel k{backward, causal, dtype, dim, {}, {}};
-          for (std::int64_t n = 64; n <= options.most_tokens; n *= 2) {
-            k.tokens.push_back(n);
-            const bool between = n <= kBetween && (n == kBetween || 2 * n > options.most_tokens);
-            tasks.push_back(
-                timed(fmt::format("{} attention, {}, {} x {}, {} tokens",
-                                  backward ? "backward" : "forward", causal ? "causal" : "full",
-                                  to_text(dtype), dim, n),
-                      plan_of(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward),
-                      backward ? TaskKind::AttendBackward : TaskKind::Attend,
-                      backward ? TensorKind::QueryGradient : TensorKind::Partial, options.fastest));
-            if (between && out.cores > 1) tasks.back().alone.emplace(options.fastest);
-          }
-          out.kernels.push_back(std::move(k));
-        }
-  const std::size_t others = tasks.size();
-  constexpr std::int64_t rows = 1024;
-  const Plan plan = plan_of(2, 2 * rows, 128, Dtype::Bf16, false, Pass::Both);
-  tasks.push_back(timed("merging", plan, TaskKind::Merge, TensorKind::Partial, options.fastest));
-  tasks.push_back(
-      timed("summing", plan, TaskKind::Reduce, TensorKind::QueryGradient, options.fastest));
-  tasks.push_back(
-      timed("preparing", plan, TaskKind::Prepare, TensorKind::PreparedGradient, options.fastest));
-
-  TaskTimer timer(out.cores);
-  Noise noise;
-  const Clock::time_point began = Clock::now();
-  double done = 0;
-  for (int round = 0; round < kMostRounds; ++round) {
-    const bool enough = round >= kRounds && seconds_since(began) > kLeast;
-    for (Timed& t : tasks) {
-      if (enough && t.seconds.settled()) continue;
-      progress(round < kRounds ? t.what : t.what + ", again: not settled yet",
-               std::min(0.99, done++ / static_cast<double>(kRounds * tasks.size())));
-      if (t.alone)
-        t.alone->add(timer.seconds(t.plan, t.task, static_cast<unsigned>(round) % out.cores)[0]);
-      const std::vector<double> by_core = timer.seconds(t.plan, t.task);
-      noise.add(by_core);
-      t.seconds.add(std::accumulate(by_core.begin(), by_core.end(), 0.0) / out.cores);
-    }
-  }
-  out.points = tasks.size();
-  out.slowdown = slowdown(tasks);
-  out.noise = options.fastest ? 0 : noise.share();
-  out.disturbed = static_cast<std::size_t>(std::count_if(
-      tasks.begin(), tasks.end(), [](const Timed& t) { return !t.seconds.settled(); }));
-  auto next = tasks.begin();
-  for (MeasuredKernel& k : out.kernels)
-    for (const std::int64_t n : k.tokens) {
-      const auto pairs = static_cast<double>(k.causal ? n * (n + 1) / 2 : n * n);
-      k.tflops.push_back((k.backward ? 10 : 4) * pairs * k.head_dim * kHeads /
-                         (next++)->seconds.counts() / 1e12);
-    }
-  const double elements = double{rows} * kHeads * 128;
-  const auto per_element = [&](std::size_t i) {
-    return tasks[others + i].seconds.counts() / elements * out.memory_gb_per_s * 1e9;
-  };
-  out.memory_gb_per_s = out.merge_bytes * elements / tasks[others].seconds.counts() / 1e9;
-  out.reduce_bytes = per_element(1);
-  out.prepare_bytes = per_element(2);
-  out.task_us = timed_alone(options.fastest, task_us);
-  progress("copying and sending", 1);
-  out.copy_gb_per_s =
-      1 / timed_alone(options.fastest, [&] { return 1 / copy_gb_per_s(out.cores); });
-  // A message takes a core, so one is left to it; the others are at work.
-  const Busy busy(out.cores - 1);
-  const std::span<std::byte> memory = timer.memory(256 << 20);
-  out.latency_us =
-      timed_alone(options.fastest, [&] { return message_seconds(memory, 1, 200); }) * 1e6;
-  double longest = 0;  // a longer message does not arrive sooner
-  for (std::int64_t bytes = 16 << 10; bytes <= 16 << 20; bytes *= 4) {
-    const int rounds = bytes > 4 << 20 ? 20 : 100;
-    longest = std::max(1.01 * longest, timed_alone(options.fastest, [&] {
-                         return message_seconds(memory, bytes, rounds);
-                       }));
-    out.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
-  }
-  // Two messages at once cannot be faster than one alone, and one alone is no limit.
-  for (const MeasuredMessage& m : out.messages)
-    out.copy_gb_per_s = std::max(out.copy_gb_per_s, 1.01 * m.gb_per_s);
-  return out;
+                       const std::function<void(const CalibrationProgress&)>& progress) {
+  return Calibration(options, progress).measure();
 }
 
 }  // namespace ringsched

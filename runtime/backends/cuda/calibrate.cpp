@@ -204,30 +204,52 @@ class Calibration {
                               })[0];
   }
 
+  static constexpr std::int64_t kLeastMessage = 64 << 10, kMostMessage = 64 << 20;
+  // A message of so many bytes from the next worker to this one, by a copy engine or a kernel.
+  using Move = std::function<void(std::size_t worker, std::int64_t bytes, bool engine)>;
+
+  // Of one message with nothing beside it.
+  double seconds_alone(const Move& move, std::int64_t bytes, bool engine) {
+    return seconds_together({fetches_[0]}, [&](std::size_t) { move(0, bytes, engine); })[0];
+  }
+
+  static std::vector<MeasuredMessage> by_size(
+      const std::function<double(std::int64_t)>& seconds_of) {
+    std::vector<MeasuredMessage> out;
+    double longest = 0;  // a longer message does not arrive sooner
+    for (std::int64_t bytes = kLeastMessage; bytes <= kMostMessage; bytes *= 4) {
+      longest = std::max(1.01 * longest, seconds_of(bytes));
+      out.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
+    }
+    return out;
+  }
+
   void measure_messages() {
     report("messages");
-    constexpr std::int64_t least = 64 << 10, most = 64 << 20;
     std::vector<DeviceMemory> blocks;
-    for (std::uint32_t w = 0; w < options_.workers + 1; ++w) blocks.emplace_back(most);
-    const auto move = [&](std::size_t i, std::int64_t bytes, bool engine) {
+    for (std::uint32_t w = 0; w < options_.workers + 1; ++w) blocks.emplace_back(kMostMessage);
+    const Move move = [&](std::size_t i, std::int64_t bytes, bool engine) {
       copy(blocks[i].get(), 0, blocks[i + 1].get(), 0, bytes, engine, fetches_[i]);
     };
-    const std::vector<cudaStream_t> one{fetches_[0]};
-    const auto alone = [&](std::int64_t bytes, bool engine) {
-      return seconds_together(one, [&](std::size_t) { move(0, bytes, engine); })[0];
+    for (const bool engine : {true, false})
+      (engine ? out_.idle_messages : out_.kernel_messages) =
+          by_size([&](std::int64_t bytes) { return seconds_alone(move, bytes, engine); });
+    measure_beside_attention(move);
+    out_.latency_us = 1e6 * seconds_alone(move, 1, true);
+    const auto together = [&](bool engine) {
+      const auto each =
+          seconds_together(fetches_, [&](std::size_t i) { move(i, kMostMessage, engine); });
+      return static_cast<double>(kMostMessage) * static_cast<double>(fetches_.size()) /
+             *std::max_element(each.begin(), each.end()) / 1e9;
     };
-    const auto table = [&](bool engine) {
-      std::vector<MeasuredMessage> out;
-      double longest = 0;  // a longer message does not arrive sooner
-      for (std::int64_t bytes = least; bytes <= most; bytes *= 4) {
-        longest = std::max(1.01 * longest, alone(bytes, engine));
-        out.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
-      }
-      return out;
-    };
-    out_.idle_messages = table(true);
-    out_.kernel_messages = table(false);
-    // Beside attention, and attention beside them.
+    out_.copy_gb_per_s = together(true);
+    out_.kernel_copy_gb_per_s = together(false);
+    for (const MeasuredMessage& m : out_.messages)  // one alone is no limit of all
+      out_.copy_gb_per_s = std::max(out_.copy_gb_per_s, 1.01 * m.gb_per_s);
+  }
+
+  // Messages beside attention, and attention beside messages.
+  void measure_beside_attention(const Move& move) {
     const Plan plan = bench_plan(problem(1, 4096, 128, Dtype::Bf16, false, Pass::Forward));
     const TaskId task = first_task(plan, TaskKind::Attend, TensorKind::Partial);
     const auto all = benches(plan, true);
@@ -238,7 +260,8 @@ class Calibration {
     both.insert(both.end(), fetches_.begin(), fetches_.end());
     // So many messages that they last about as long as the attend.
     constexpr std::int64_t one_message = 16 << 20;
-    const double all_messages = alone(one_message, true) * static_cast<double>(options_.workers);
+    const double all_messages =
+        seconds_alone(move, one_message, true) * static_cast<double>(options_.workers);
     // But not more than a stream's queue holds behind a gate, each time.
     const int messages = std::clamp(static_cast<int>(undisturbed / all_messages), 1, 8);
     const auto beside = seconds_together(both, [&](std::size_t i) {
@@ -246,30 +269,19 @@ class Calibration {
       for (int m = 0; m < messages; ++m) move(i - computes_.size(), one_message, true);
     });
     const auto count = static_cast<std::ptrdiff_t>(computes_.size());
-    const double disturbed = mean({beside.begin(), beside.begin() + count});
-    out_.slowdown = std::max(1.0, disturbed / undisturbed);
-    double longest = 0;
-    for (std::int64_t bytes = least; bytes <= most; bytes *= 4) {
-      std::vector<cudaStream_t> streams = computes_;
-      streams.push_back(fetches_[0]);
-      longest = std::max(1.01 * longest, seconds_together(streams, [&](std::size_t i) {
-                                           if (i < computes_.size())
-                                             all[i]->perform(task);
-                                           else
-                                             move(0, bytes, true);
-                                         }).back());
-      out_.messages.push_back({bytes, static_cast<double>(bytes) / longest / 1e9});
-    }
-    out_.latency_us = 1e6 * alone(1, true);
-    const auto together = [&](bool engine) {
-      const auto each = seconds_together(fetches_, [&](std::size_t i) { move(i, most, engine); });
-      return static_cast<double>(most) * static_cast<double>(fetches_.size()) /
-             *std::max_element(each.begin(), each.end()) / 1e9;
-    };
-    out_.copy_gb_per_s = together(true);
-    out_.kernel_copy_gb_per_s = together(false);
-    for (const MeasuredMessage& m : out_.messages)  // one alone is no limit of all
-      out_.copy_gb_per_s = std::max(out_.copy_gb_per_s, 1.01 * m.gb_per_s);
+    out_.slowdown = std::max(1.0, mean({beside.begin(), beside.begin() + count}) / undisturbed);
+    std::vector<cudaStream_t> streams = computes_;
+    streams.push_back(fetches_[0]);
+    out_.messages = by_size([&](std::int64_t bytes) {
+      return seconds_together(streams,
+                              [&](std::size_t i) {
+                                if (i < computes_.size())
+                                  all[i]->perform(task);
+                                else
+                                  move(0, bytes, true);
+                              })
+          .back();
+    });
   }
 
   const CudaCalibration& options_;

@@ -122,20 +122,16 @@ LinkPoint measure(const Kind& kind, const Bench& b, World& world, std::size_t by
     for (int i = 0; i < n; ++i) b.comm.check(kind.run(b, bytes), kind.name);
     b.comm.wait_for(b.stream);
   };
-  nccl::require(cudaMemsetAsync(b.to, 0, bytes, b.stream), "clearing memory");
   rounds(std::max(1, options.warm_up));
-  world.gather("warm");
-  const Clock::time_point start = Clock::now();
-  rounds(options.rounds);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  LinkPoint out{static_cast<std::int64_t>(bytes), 0, 0};
-  for (const std::string& one :
-       world.gather(fmt::format("{} {}", seconds, wrong(kind, b, bytes)))) {
-    char* rest = nullptr;
-    out.us = std::max(out.us, 1e6 * std::strtod(one.c_str(), &rest) / options.rounds);
-    out.wrong += std::strtoll(rest, nullptr, 10);
-  }
-  return out;
+  return settled_point(world, static_cast<std::int64_t>(bytes), options.rounds, [&] {
+    nccl::require(cudaMemsetAsync(b.to, 0, bytes, b.stream), "clearing memory");
+    rounds(1);
+    world.gather("warm");
+    const Clock::time_point start = Clock::now();
+    rounds(options.rounds);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return LinkSample{seconds, wrong(kind, b, bytes)};
+  });
 }
 
 void bench(World& world, Control& control, const NcclOptions& options,

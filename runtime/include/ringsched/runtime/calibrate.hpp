@@ -33,24 +33,41 @@ struct CpuFigures {
   double latency_us = 0;     // of an empty message
   std::vector<MeasuredMessage> messages;
   std::vector<MeasuredKernel> kernels;
-  // Of so many tasks that were timed, these did not settle: something else was at work.
+  // Of so many points that were sampled, these did not settle: something else was at work, or their
+  // time was up.
   std::size_t points = 0, disturbed = 0;
   bool fastest = false;  // as it was asked for
   double slowdown = 1;   // of a task with all cores at work, over one core alone
   double noise = 0;      // of the times of tasks, as a share of them; not of the fastest
+  // What was asked for and has not been measured yet, in words. Kernels come in pairs, full and
+  // causal, and are there once both are measured.
+  std::vector<std::string> missing;
+
+  // Whether predictions can be made from it, though something may be missing.
+  bool usable() const { return !kernels.empty(); }
 };
 
 struct CalibrationOptions {
   unsigned cores = 0;  // 0: all
-  std::vector<std::uint32_t> head_dims = {64, 128};
-  std::vector<Dtype> dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
-  std::int64_t most_tokens = 4096;
+  std::vector<std::uint32_t> head_dims = {128};
+  std::vector<Dtype> dtypes = {Dtype::Bf16, Dtype::Fp32};
+  std::int64_t most_tokens = 2048;
   bool backward = true;  // the backward pass, too
   bool fastest = false;  // of the times of each thing, in place of the mean
+  double timeout = 2;    // seconds that all samples of one point may take together
+  // Seconds after which a point that has three samples gets no more, settled or not.
+  double enough = 45;
 };
 
-// `progress` is told what is being measured, and how much of all is done.
+struct CalibrationProgress {
+  std::string what;         // is being measured next; empty: nothing is left
+  double done = 0;          // a share
+  double seconds_left = 0;  // estimated from what has been measured
+  CpuFigures so_far;
+};
+
+// `progress` is told before each sample. What it throws ends the measurement.
 CpuFigures measure_cpu(const CalibrationOptions&,
-                       const std::function<void(const std::string&, double)>& progress);
+                       const std::function<void(const CalibrationProgress&)>& progress);
 
 }  // namespace ringsched

@@ -35,8 +35,8 @@ struct CudaFigures {
 
 struct CudaCalibration {
   std::uint32_t workers = 1, heads = 32, kv_heads = 8;
-  std::vector<std::uint32_t> head_dims = {64, 128};
-  std::vector<Dtype> dtypes = {Dtype::Bf16, Dtype::Fp16};
+  std::vector<std::uint32_t> head_dims = {128};
+  std::vector<Dtype> dtypes = {Dtype::Bf16};
   std::int64_t most_tokens = 16384;
 };
 

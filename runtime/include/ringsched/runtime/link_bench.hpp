@@ -19,13 +19,14 @@ enum class LinkPattern : std::uint8_t {
 struct LinkBenchOptions {
   std::int64_t least = 8, most = std::int64_t{64} << 20;  // bytes
   double factor = 4;
-  int rounds = 20, warm_up = 5;
+  int rounds = 20, warm_up = 5;  // messages of one sample; those before the first sample
 };
 
 struct LinkPoint {
   std::int64_t bytes = 0;
   double us = 0;           // of one message, on the slowest worker
   std::int64_t wrong = 0;  // bytes that did not arrive as they were sent
+  bool settled = false;    // its samples were alike
 
   double gb_per_s() const { return us > 0 ? static_cast<double>(bytes) / us / 1e3 : 0; }
 };
@@ -37,6 +38,16 @@ std::uint32_t processes_here(World&);
 // Which of those this process is: what its launcher says, or in their order if it does not say it
 // to all. Together with all of them.
 std::uint32_t place_here(World&, std::optional<std::uint32_t> said);
+
+struct LinkSample {
+  double seconds = 0;      // of all its messages, on this process
+  std::int64_t wrong = 0;  // bytes
+};
+// Samples one size until its times settle (runtime/samples.hpp), or for two seconds. All processes
+// call it together and take the same number of samples; `messages` says how many one sample times
+// one after the other.
+LinkPoint settled_point(World&, std::int64_t bytes, int messages,
+                        const std::function<LinkSample()>& sample);
 
 // Together with all processes of the world, a worker each; two threads where there is one process.
 // `begins` is told of each size before it is measured. Throws RunFailed.

@@ -1,10 +1,12 @@
-// What others on the host of a virtual machine take of its processors' time. A measurement during
-// which they took much of it is one of another machine.
+// What others take of the processors' time: other programs on this machine, and others on the host
+// of a virtual machine. A measurement during which they took much of it is one of another machine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace ringsched {
 
@@ -14,6 +16,8 @@ struct ProcessorTimes {
 };
 // From the text of /proc/stat; none where that does not say.
 std::optional<ProcessorTimes> processor_times(std::string_view text);
+// The same of these cores together.
+std::optional<ProcessorTimes> processor_times(std::string_view text, const std::vector<int>& cores);
 
 class StolenTime {
  public:
@@ -26,7 +30,21 @@ class StolenTime {
   std::optional<ProcessorTimes> then_;
 };
 
-// From this share on it is worth telling.
-inline constexpr double kMuchStolen = 0.02;
+// Other programs on the cores that this process may use.
+class OtherPrograms {
+ public:
+  OtherPrograms();
+  // How many of the cores they kept busy since then, on average. 0 where the system does not say.
+  double cores() const;
+
+ private:
+  std::vector<int> cores_;
+  std::optional<ProcessorTimes> then_;
+  std::chrono::nanoseconds own_then_;
+  std::chrono::steady_clock::time_point since_;
+};
+
+// From these shares on it is worth telling: of the time wanted, and of the cores.
+inline constexpr double kMuchStolen = 0.02, kMuchOther = 0.05;
 
 }  // namespace ringsched

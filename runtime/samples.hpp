@@ -1,10 +1,12 @@
-// Times of one thing. Either their mean counts, as a run is many of them: what it takes here, with
-// whatever else this machine and its host do; or the fastest: what it takes when nothing disturbs
-// it. It is settled when the middle half of them, or the two fastest, are alike.
+// Samples of one time, and the rule for how many are enough: calibrate and bench-links both use it.
+// Either the mean counts, because a run is the sum of many tasks: what it takes here, with whatever
+// else this machine and its host do; or the fastest: what it takes when nothing disturbs it. The
+// samples have settled when the middle half of them, or the two fastest, are alike.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -17,6 +19,7 @@ class Samples {
     times_.insert(std::upper_bound(times_.begin(), times_.end(), time), time);
   }
 
+  int size() const { return static_cast<int>(times_.size()); }
   bool settled() const {
     if (times_.size() < 3) return false;
     return fastest_ ? times_[1] <= kAlike * times_[0]
@@ -35,6 +38,19 @@ class Samples {
   bool fastest_;
   std::vector<double> times_;  // the fastest first
 };
+
+struct SettlingRule {
+  int least = 5, most = 11;  // samples
+  // Seconds that the samples of one time may take together. A single sample is not cut short.
+  double timeout = std::numeric_limits<double>::infinity();
+};
+
+// Whether another sample is needed, after `spent` seconds of them.
+inline bool needs_more(const Samples& samples, double spent, const SettlingRule& rule) {
+  if (samples.size() == 0) return true;
+  if (samples.size() >= rule.most || spent >= rule.timeout) return false;
+  return samples.size() < rule.least || !samples.settled();
+}
 
 // How much the cores' times of one thing differ at a time: their standard deviation, as a share.
 class Noise {

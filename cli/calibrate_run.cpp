@@ -1,0 +1,213 @@
+#include "calibrate_run.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "calibrate_summary.hpp"
+#include "pictures.hpp"
+#include "ringsched/runtime/control.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/runtime/ending.hpp"
+#include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/runtime/stolen_time.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// What has been measured so far, and the profile of it. A signal ends the process on a thread of
+// its own, while tasks are still being timed on others.
+class SoFar {
+ public:
+  explicit SoFar(const CpuCalibration& c) : calibration_(c) {}
+
+  void put(const CpuFigures& figures) {
+    const std::lock_guard lock(guard_);
+    figures_ = figures;
+  }
+  void put(const MeasuredLinks& links) {
+    const std::lock_guard lock(guard_);
+    links_ = links;
+  }
+
+  void write(const std::vector<std::string>& comments) const {
+    ProfileNotes notes = calibration_.notes;
+    notes.comments = comments;
+    write_text(profile(figures_, links_, std::move(notes)), calibration_.output);
+  }
+
+  // In one line, for the end by a signal.
+  std::string write_what_there_is() {
+    const std::lock_guard lock(guard_);
+    if (!figures_.usable())
+      return fmt::format("too little was measured for a profile; {} is not written",
+                         calibration_.output);
+    std::string missing;
+    for (const std::string& one : figures_.missing)
+      missing += (missing.empty() ? "; missing: " : ", ") + one;
+    const std::string doubt = unsettled(figures_, links_);
+    const std::string how =
+        fmt::format("interrupted{}{}{}", missing, doubt.empty() ? "" : "; ", doubt);
+    try {
+      write({how});
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return fmt::format("wrote {}, {}", calibration_.output, how);
+  }
+
+ private:
+  const CpuCalibration& calibration_;
+  std::mutex guard_;
+  CpuFigures figures_;
+  MeasuredLinks links_;
+};
+
+MeasuredLinks measured_links(World& world, Control& control, Watchdog& watchdog) {
+  MeasuredLinks out;
+  out.processes = world.size();
+  out.transport = world.name();
+  const auto measured = [&](const LinkBenchOptions& o) {
+    auto points = measure_links(world, control, LinkPattern::Alone, o, [&](std::int64_t bytes) {
+      watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
+    });
+    out.points += points.size();
+    for (const LinkPoint& p : points) out.disturbed += p.settled ? 0 : 1;
+    return points;
+  };
+  out.latency_us = measured({1, 1, 2, 200, 20})[0].us;
+  double longest = out.latency_us;  // a longer message does not arrive sooner
+  for (const LinkPoint& p : measured({16 << 10, 16 << 20, 4, 20, 3})) {
+    longest = std::max(1.01 * longest, p.us);
+    out.messages.push_back({p.bytes, static_cast<double>(p.bytes) / longest / 1e3});
+    out.gb_per_s = std::max(out.gb_per_s, 1.01 * out.messages.back().gb_per_s);
+  }
+  return out;
+}
+
+// Looked at for a moment, before anything here is at work.
+void warn_if_busy() {
+  const OtherPrograms others;
+  const StolenTime stolen;
+  std::this_thread::sleep_for(300ms);
+  const double cores = others.cores();
+  if (cores >= kMuchOther * usable_cores())
+    std::fprintf(stderr,
+                 "ringsched: other programs use %.1f of %u cores now; the profile will say that "
+                 "this machine is slower than it is\n",
+                 cores, usable_cores());
+  else if (stolen.share() >= kMuchStolen)
+    std::fprintf(stderr,
+                 "ringsched: the host of this virtual machine withholds %.0f %% of its processor "
+                 "time now; the profile will say that it is slower than it is\n",
+                 100 * stolen.share());
+}
+
+// What else went on meanwhile, as a sentence each.
+std::vector<std::string> disturbances(const OtherPrograms& others, const StolenTime& stolen,
+                                      bool alone) {
+  std::vector<std::string> out;
+  if (alone && others.cores() >= kMuchOther * usable_cores())
+    out.push_back(fmt::format("other programs used {:.1f} of {} cores meanwhile", others.cores(),
+                              usable_cores()));
+  if (stolen.share() >= kMuchStolen)
+    out.push_back(
+        fmt::format("the host of this virtual machine withheld {:.1f} % of its processor time "
+                    "meanwhile",
+                    100 * stolen.share()));
+  return out;
+}
+
+// One line on a terminal, gone when the work is done or fails.
+class Progress {
+ public:
+  explicit Progress(bool wanted) : shown_(wanted && isatty(STDERR_FILENO) != 0) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(const CalibrationProgress& p) const {
+    clear();
+    if (shown_ && !p.what.empty())
+      std::fprintf(stderr, "%3.0f %%  %.0f s left  %s", 100 * p.done, p.seconds_left,
+                   p.what.c_str());
+  }
+
+ private:
+  void clear() const {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+
+  const bool shown_;
+};
+
+void measure_and_write(const CpuCalibration& c, World& world, Control& control, Watchdog& watchdog,
+                       End& end, SoFar& so_far) {
+  const bool alone = world.size() == 1, first = world.rank() == 0;
+  if (alone) warn_if_busy();
+  const OtherPrograms others;
+  const StolenTime stolen;
+  CalibrationOptions options = c.options;
+  MeasuredLinks links;
+  if (!alone) {
+    links = measured_links(world, control, watchdog);
+    so_far.put(links);
+    // All measure at the same time, each on its share of the cores, as in a run.
+    const unsigned share = std::max(1u, usable_cores() / processes_here(world));
+    if (options.cores == 0) options.cores = share;
+  }
+  const Progress progress(first);
+  const CpuFigures figures = measure_cpu(options, [&](const CalibrationProgress& p) {
+    watchdog.works("measuring " + p.what);
+    so_far.put(p.so_far);
+    progress.show(p);
+  });
+  if (first) {
+    watchdog.works("writing");
+    const std::vector<std::string> meanwhile = disturbances(others, stolen, alone);
+    fmt::print("{}", summary(figures, links));
+    for (const std::string& what : meanwhile) fmt::print("{}\n", what);
+    std::fflush(stdout);  // before a file that cannot be written ends it
+    end.finally([&](const std::string& why) { world.last_words({why, {}, false}); });
+    so_far.write(meanwhile);
+    fmt::print("\nprofile    {}\n", c.output);
+  }
+  watchdog.waits("taking leave of the other processes");
+  world.leave();
+}
+
+}  // namespace
+
+void calibrate_cpu(CpuCalibration c, const JoinFlags& join, const Launch& launch) {
+  Control control;
+  const Interruptible interruptible(control);
+  End end(control, launch);
+  Watchdog watchdog(control, end, c.deadline);
+  watchdog.waits("looking for the other processes");
+  const std::unique_ptr<World> world = world_of(join, launch, c.deadline, control);
+  SoFar so_far(c);
+  end.finally([&](const std::string& why) {
+    if (world->rank() == 0 && control.interrupted() != 0)
+      std::fprintf(stderr, "ringsched: %s\n", so_far.write_what_there_is().c_str());
+    world->last_words({why, {}, false});
+  });
+  try {
+    measure_and_write(c, *world, control, watchdog, end, so_far);
+  } catch (...) {
+    if (world->size() > 1) give_up(*world, control, end);
+    end.finally({});
+    throw;
+  }
+  end.finally({});
+}
+
+}  // namespace ringsched
