@@ -44,8 +44,11 @@ void print_text(const Plan& plan, const Verification& v, const VerifyCommand& co
     fmt::print("  memory         at most {} on a worker\n",
                human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)
-      fmt::print("  (wasteful: {} of queries, keys or output gradients that nobody reads)\n",
+      fmt::print("  (wasteful: {} of queries, keys or output gradients that no task reads)\n",
                  counted(static_cast<std::int64_t>(v.unread), "message"));
+    if (v.hidden > 0)
+      fmt::print("  (wasteful: {} without a visible pair)\n",
+                 counted(static_cast<std::int64_t>(v.hidden), "attend"));
     return;
   }
   for (const Violation& x : v.violations) fmt::print("{}: {}\n", to_text(x.rule), x.text);
@@ -66,8 +69,10 @@ void print_json(const Verification& v) {
     fmt::print("], \"text\": \"{}\"}}", escaped(x.text));
     separator = ",\n";
   }
-  fmt::print("{}],\n  \"more\": {},\n  \"unread_messages\": {},\n  \"peak_bytes\": [",
-             v.violations.empty() ? "" : "\n  ", v.more, v.unread);
+  fmt::print(
+      "{}],\n  \"more\": {},\n  \"unread_messages\": {},\n  \"hidden_attends\": {},\n  "
+      "\"peak_bytes\": [",
+      v.violations.empty() ? "" : "\n  ", v.more, v.unread, v.hidden);
   for (std::size_t w = 0; w < v.peak.size(); ++w)
     fmt::print("{}{}", w == 0 ? "" : ", ", v.peak[w].value);
   fmt::print("]\n}}\n");

@@ -72,6 +72,7 @@ double KernelTimes::blocks(const Work& w, bool backward) const {
 
 double KernelTimes::ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
+  if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
   // A table's points are square. What a kernel does beyond the visible pairs goes with its rows and
   // with its keys, so a tile is as efficient as the square that has as much of both for its size:
   // the one of their harmonic mean.
@@ -101,8 +102,8 @@ double KernelTimes::ps(const Work& w, bool backward) const {
 double KernelTimes::slowed(const Work& w, bool backward, std::uint32_t transfers) const {
   const double held = static_cast<double>(machine_.comm_sms) * transfers;
   double waves = 1;
-  if (machine_.sms > 0 && held > 0) {
-    const double all = machine_.sms, left = std::max(1.0, all - held), n = blocks(w, backward);
+  if (const double n = blocks(w, backward); machine_.sms > 0 && held > 0 && n > 0) {
+    const double all = machine_.sms, left = std::max(1.0, all - held);
     waves = std::ceil(n / left) / std::ceil(n / all);
   }
   return waves * machine_.comm_slowdown;

@@ -241,13 +241,10 @@ class StructureCheck {
     const Work& stated = plan_.works[task.work.value];
     if (is_attend(task.kind)) {
       const Tile tile = tile_of(task.region, task.keys);
-      if (tile.pairs.value == 0) {
-        findings_.add(Rule::Coverage, {id}, "{}: the mask hides all of it", name_of(plan_, id));
-      } else if (stated.rows != tile.rows || stated.keys != tile.keys ||
-                 stated.pairs != tile.pairs || stated.form != tile.form) {
+      if (stated.rows != tile.rows || stated.keys != tile.keys || stated.pairs != tile.pairs ||
+          stated.form != tile.form)
         wrong(id, "it states {} pairs of {} x {}, and has {} of {} x {}", stated.pairs.value,
               stated.rows, stated.keys, tile.pairs.value, tile.rows, tile.keys);
-      }
       return;
     }
     TensorKind kind = task.makes;

@@ -20,6 +20,13 @@ std::uint64_t count_unread(const Plan& plan) {
   return unread;
 }
 
+std::uint64_t count_hidden(const Plan& plan) {
+  return static_cast<std::uint64_t>(
+      std::count_if(plan.tasks.begin(), plan.tasks.end(), [&](const Task& task) {
+        return is_attend(task.kind) && plan.works[task.work.value].pairs.value == 0;
+      }));
+}
+
 }  // namespace
 
 Verification verify(const Plan& plan, VerifyOptions options) {
@@ -29,6 +36,7 @@ Verification verify(const Plan& plan, VerifyOptions options) {
   // The later parts follow ids without looking, so they need a sound structure.
   if (findings.empty()) {
     result.unread = count_unread(plan);
+    result.hidden = count_hidden(plan);
     const Lanes lanes(plan);
     const ControlIndex controls(plan);
     verify_coverage(plan, findings);

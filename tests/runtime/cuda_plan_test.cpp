@@ -10,8 +10,10 @@
 #include "backends/cuda/narrow_outputs.hpp"
 #include "backends/cuda/partitions.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "runtime/cuda_emulation.hpp"
 #include "runtime/plans_to_run.hpp"
+#include "support/hidden_plan.hpp"
 
 namespace ringsched::cuda {
 namespace {
@@ -90,6 +92,12 @@ TEST_P(EverySchedule, KeepsNarrowOnlyWhatIsMergedWhereItWasMade) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, EverySchedule, testing::ValuesIn(schedule_names()), name_of_test);
+
+TEST(CudaPlan, AttendsWithoutAVisiblePairChangeNothing) {
+  for (const auto* refusal : {&kTakesAll, &kTakesNone})
+    for (const std::uint64_t seed : {1u, 2u, 3u})
+      expect_right(read_plan(kHiddenPlan, "hidden"), *refusal, seed);
+}
 
 TEST(CudaPlan, LargeAndEqualScoresStayRight) {
   for (const InputKind kind : {InputKind::Large, InputKind::Equal})

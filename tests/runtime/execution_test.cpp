@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "runtime/plans_to_run.hpp"
+#include "support/hidden_plan.hpp"
 
 namespace ringsched {
 namespace {
@@ -64,6 +65,10 @@ int most_at_once(const Timeline& t) {
   int now = 0, most = 0;
   for (const auto& [at, change] : changes) most = std::max(most, now += change);
   return most;
+}
+
+TEST(Execution, AttendsWithoutAVisiblePairChangeNothing) {
+  expect_right(run(read_plan(kHiddenPlan, "hidden")), "hidden");
 }
 
 class EveryScheduleForReal : public testing::TestWithParam<std::string> {};

@@ -7,6 +7,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
+#include "support/hidden_plan.hpp"
 #include "support/interpreter.hpp"
 #include "support/surgery.hpp"
 
@@ -322,6 +323,13 @@ TEST(Verify, StopsAtTheNumberOfViolationsAskedFor) {
   const Verification v = verify(empty, {.most = 7});
   EXPECT_EQ(v.violations.size(), 7u);
   EXPECT_TRUE(v.more);
+}
+
+TEST(Verify, CountsAttendsWithoutAVisiblePairAndAcceptsThem) {
+  const Verification v = verify(read_plan(kHiddenPlan, "hidden"));
+  EXPECT_TRUE(v.holds()) << v.violations.front().text;
+  EXPECT_EQ(v.hidden, 3u);
+  EXPECT_EQ(verify(plan_of("ring", 3)).hidden, 0u);
 }
 
 TEST(Verify, CountsWhatIsMovedForNothing) {

@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/simulator/simulate.hpp"
 #include "support/cases.hpp"
+#include "support/hidden_plan.hpp"
 #include "support/machines.hpp"
 
 namespace ringsched {
@@ -46,6 +48,24 @@ double tile_ps(const Machine& m, std::int64_t rows, std::int64_t keys) {
 }
 
 double flops(double rows, double keys) { return 4 * rows * keys * 8 * 4; }  // of small_problem()
+
+// Even where it has no rows and no keys, and so no efficiency.
+TEST(Price, OfAnAttendWithoutAVisiblePairIsALaunch) {
+  const Plan plan = read_plan(kHiddenPlan, "hidden");
+  const Machine m = find_machine("dgx-a100");
+  Conditions c;
+  const Workload w = price(plan, m);
+  const Simulation s = simulate(w, c);
+  for (const std::size_t task : {8u, 9u, 17u})
+    EXPECT_EQ(static_cast<double>(
+                  w.compute[static_cast<std::size_t>(plan.tasks[task].kind) * plan.works.size() +
+                            plan.tasks[task].work.value]),
+              std::round((m.launch_us + m.software.step_us) * 1e6))
+        << task;
+  EXPECT_GT(s.makespan.value, 0);
+  const Workload ideal = price(plan, find_machine("ideal"));
+  for (const std::size_t task : {8u, 9u, 17u}) EXPECT_EQ(ideal.amounts[task], 0) << task;
+}
 
 TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
   int points = 0;

@@ -31,9 +31,11 @@ struct Violation {
 struct Verification {
   std::vector<Violation> violations;  // the first VerifyOptions::most
   bool more = false;                  // the rest was not looked for
-  std::uint64_t unread = 0;           // receives of operands that nobody reads: waste, no fault
-  // Per worker, the least memory in which it can run whatever the timing: what the plan's order
-  // does not force apart is counted together; at most 2^63 - 1. Empty when there are violations.
+  std::uint64_t unread = 0;           // receives of operands that no task reads: waste, no fault
+  std::uint64_t hidden = 0;           // attends without a visible pair: waste, no fault
+  // Per worker, memory that is enough whatever the timing; at most 2^63 - 1. What the order of the
+  // worker's own lanes does not clearly force apart is counted together, so this may be more than
+  // the least (docs/cli.md says how much). Empty when there are violations.
   std::vector<Bytes> peak;
 
   bool holds() const { return violations.empty(); }
