@@ -104,6 +104,13 @@ class MemoryCheck {
         start = std::max(start, ended_by_end_of(e.before));
       start_[id] = start;
     }
+    // The members of a group start together, and starts rise along a lane: the last knows most.
+    for (std::size_t lane = 0; lane < lanes_.count(); ++lane) {
+      if (lane % kLanes == 0) continue;
+      for (std::uint32_t i = lanes_.first[lane + 1]; i-- > lanes_.first[lane] + 1;)
+        if (plan_.tasks[lanes_.tasks[i].value].with_previous)
+          start_[lanes_.tasks[i - 1].value] = start_[lanes_.tasks[i].value];
+    }
   }
 
   void find_latest() {
