@@ -188,6 +188,16 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
         return fmt::format("task {} puts out, if it merged", id.value);
       },
       [&] {
+        if (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) {
+          const TensorId added = t.inputs[1];
+          repeat_task(plan, id);
+          read_instead(plan, plan.output(id), plan.output({id.value + 1}));
+          plan.tasks[id.value + 1].inputs = {plan.output(id), added, {}};
+          restate_work(plan, {id.value + 1});
+        }
+        return fmt::format("added what task {} adds again, if it merges", id.value);
+      },
+      [&] {
         if (is_transfer(t.kind) && t.peer.value < plan.tasks.size()) {
           t.region = plan.tasks[t.peer.value].region = {any(plan.regions.size())};
           restate_work(plan, id);
