@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "mask_runs.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/problem.hpp"
@@ -77,13 +78,6 @@ TileForm causal_form(std::span<const TokenRange> queries, std::span<const TokenR
   }
   return std::ranges::equal(queries, keys) && ascending(queries) ? TileForm::Causal
                                                                  : TileForm::Other;
-}
-
-i64 causal_pairs(std::span<const TokenRange> queries, std::span<const TokenRange> keys) {
-  i64 sum = 0;
-  for (const TokenRange& q : queries)
-    for (const TokenRange& k : keys) sum += pairs_up_to(q, k, 0);
-  return sum;
 }
 
 Tokens at_least_one(i64 n, std::string_view what) {
@@ -177,6 +171,15 @@ Pairs Mask::pairs(const TokenRange& q, const TokenRange& k) const {
   return {sum};
 }
 
+Pairs Mask::pairs(const TokenSet& q, const TokenSet& k) const {
+  if (const auto sum = pairs_by_runs(*this, q, k)) return {*sum};
+  Pairs sum;
+  for (const TokenRange& a : q.ranges)
+    for (const TokenRange& b : k.ranges)
+      if (a.count > 0 && b.count > 0) sum += pairs(a, b);
+  return sum;
+}
+
 Tile Mask::tile(const TokenSet& q, const TokenSet& k) const {
   Tile tile{q.count, k.count, {}, TileForm::Empty};
   if (q.count == 0 || k.count == 0) return tile;
@@ -190,9 +193,7 @@ Tile Mask::tile(const TokenSet& q, const TokenSet& k) const {
   if (k.low > q.high) return tile;
   if (kind_ == Kind::Window && q.low - k.high >= window_.value) return tile;
 
-  for (const TokenRange& a : q.ranges)
-    for (const TokenRange& b : k.ranges)
-      if (a.count > 0 && b.count > 0) tile.pairs += pairs(a, b);
+  tile.pairs = pairs(q, k);
   if (tile.pairs.value == 0) return tile;
   if (tile.pairs.value == all) {
     tile.form = TileForm::Full;
@@ -200,8 +201,7 @@ Tile Mask::tile(const TokenSet& q, const TokenSet& k) const {
   }
   // All masks but the full one show a part of what the causal one shows: as many is the same.
   tile.form = causal_form(q.ranges, k.ranges);
-  if (kind_ != Kind::Causal && tile.form != TileForm::Other &&
-      causal_pairs(q.ranges, k.ranges) != tile.pairs.value)
+  if (kind_ != Kind::Causal && tile.form != TileForm::Other && causal().pairs(q, k) != tile.pairs)
     tile.form = TileForm::Other;
   return tile;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "ringsched/scheduler/error.hpp"
@@ -119,6 +120,55 @@ TEST(Mask, CountsAndFormsOfEveryKindAgreeWithBruteForce) {
     const auto q = random_side(random, tokens);
     expect_true_tile(mask, q, random() % 4 == 0 ? q : random_side(random, tokens));
   }
+}
+
+// Every token once, in short runs, some of them of two interleaved; about half of these, shuffled.
+std::vector<TokenRange> side_of_many(std::mt19937& random, std::int64_t tokens) {
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random()) % n; };
+  std::vector<TokenRange> side;
+  for (std::int64_t at = 0; at < tokens;) {
+    const std::int64_t count = std::min(1 + below(4), tokens - at);
+    if (below(8) == 0 && at + 2 * count <= tokens) {
+      side.push_back({at, 2, count});
+      side.push_back({at + 1, 2, count});
+      at += 2 * count;
+    } else {
+      side.push_back({at, 1, count});
+      at += count;
+    }
+  }
+  std::shuffle(side.begin(), side.end(), random);
+  side.resize(side.size() / 2 + 1);
+  return side;
+}
+
+TEST(Mask, TilesOfManyRangesAgreeWithBruteForce) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 300 && !HasFatalFailure(); ++i) {
+    const std::int64_t tokens = 150 + static_cast<std::int64_t>(random()) % 60;
+    const Mask mask = random_mask(random, tokens);
+    const auto q = side_of_many(random, tokens);
+    expect_true_tile(mask, q, random() % 4 == 0 ? q : side_of_many(random, tokens));
+  }
+}
+
+// Range against range this would be sixteen billion pairs of ranges.
+TEST(Mask, CountsTilesOfHundredThousandRanges) {
+  constexpr std::int64_t n = 131'072;
+  std::vector<TokenRange> even, odd;
+  for (std::int64_t i = n; i-- > 0;) {
+    even.push_back({4 * i, 1, 2});
+    odd.push_back({4 * i + 2, 1, 2});
+  }
+  // Block i of the odd ones sees blocks 0 to i of the even ones, four pairs each.
+  EXPECT_EQ(Mask::causal()
+                .tile(std::span<const TokenRange>(odd), std::span<const TokenRange>(even))
+                .pairs.value,
+            4 * (n * (n + 1) / 2));
+  EXPECT_EQ(Mask::window({1})
+                .tile(std::span<const TokenRange>(odd), std::span<const TokenRange>(even))
+                .pairs.value,
+            0);
 }
 
 TEST(Mask, FindsTheFormsThatKernelsHave) {

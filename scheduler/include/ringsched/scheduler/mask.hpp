@@ -2,7 +2,7 @@
 //
 // A mask is asked about token *positions* in the whole sequence, so it does not care who holds
 // which token. `tile` answers in closed form: its cost depends on the number of ranges (and of
-// documents), never on the number of tokens.
+// documents), never on the number of tokens; it is near linear in the number of contiguous ranges.
 #pragma once
 
 #include <cstdint>
@@ -81,6 +81,7 @@ class Mask {
  private:
   explicit Mask(Kind kind) : kind_(kind) {}
   Pairs pairs(const TokenRange& queries, const TokenRange& keys) const;
+  Pairs pairs(const TokenSet& queries, const TokenSet& keys) const;
 
   Kind kind_;
   Tokens window_;
