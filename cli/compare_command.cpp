@@ -28,7 +28,8 @@ std::string json_ratio(double r) { return std::isfinite(r) ? fmt::format("{}", r
 
 std::string headline(const char* which, const Timeline& t) {
   return fmt::format("{:<7} {} {} on {}{}{}, {} workers, {}\n", which, to_text(t.source),
-                     t.schedule, t.machine, t.conditions.empty() ? "" : " with ", t.conditions,
+                     printable(t.schedule), printable(t.machine),
+                     t.conditions.empty() ? "" : " with ", printable(t.conditions, 200),
                      t.problem.workers, duration(t.makespan()));
 }
 

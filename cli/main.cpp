@@ -16,6 +16,7 @@
 #include "commands.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
 namespace {
@@ -25,6 +26,7 @@ constexpr int kFailed = 3;
 
 int complain(std::string what, int code) {
   std::replace(what.begin(), what.end(), '\n', ' ');
+  what = ringsched::printable(what, 2000);
   std::fprintf(stderr, "ringsched: %s\n", what.c_str());  // unlike fmt, does not throw if it cannot
   return code;
 }

@@ -51,7 +51,7 @@ struct Input {
     stream = path == "-" || (std::filesystem::exists(path, ignored) &&
                              !std::filesystem::is_regular_file(path, ignored));
     if (stream) {
-      text = read_whole(path, kMostText);
+      text = read_json(path, kMostText);
     } else {
       text.resize(beginning);
       std::ifstream file(path, std::ios::binary);

@@ -60,6 +60,9 @@ class Section {
     const auto given = n.value_exact<std::string>();
     if (!given || given->empty()) wrong(n, fmt::format("{} must be a text", key(k)));
     // It will stand in lines for people.
+    constexpr std::size_t most = 1000;
+    if (given->size() > most)
+      wrong(n, fmt::format("{} has {} bytes; at most {} are allowed", key(k), given->size(), most));
     if (printable(*given, given->size()) != *given)
       wrong(n, fmt::format("{} must be one line of plain text", key(k)));
     value = *given;

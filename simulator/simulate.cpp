@@ -10,9 +10,9 @@ namespace ringsched {
 void too_late() { fail("this run takes longer than 46 days, which is more than can be simulated"); }
 
 Simulation simulate(const Workload& workload, const Conditions& conditions) {
-  constexpr std::size_t most = std::size_t{1} << 29;  // what a Cause can name
-  if (workload.plan->tasks.size() >= most)
-    fail("a plan of {} tasks is too long to simulate", workload.plan->tasks.size());
+  static_assert(kMostTasks <= std::uint64_t{1} << 29);  // the tasks that a Cause can name
+  if (workload.plan->tasks.size() > kMostTasks)
+    fail("the plan has {} tasks; a plan has at most {}", workload.plan->tasks.size(), kMostTasks);
   const Costs costs(workload, conditions);
   Simulation out;
   if (conditions.events_only || !sweep(workload, costs, out))

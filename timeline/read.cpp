@@ -8,7 +8,6 @@
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/timeline/timeline.hpp"
-#include "scheduler/files/json_fault.hpp"
 #include "scheduler/files/plan_json.hpp"
 #include "timeline_file.hpp"
 
@@ -20,7 +19,6 @@ using namespace plan_file;
 using namespace timeline_file;
 
 constexpr std::uint64_t kMostBytes = 0xffffffff - 64;
-constexpr std::size_t kDepth = 8;
 constexpr std::int64_t kMostPs = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
 
 // A list of names in the file: what its numbers stand for here.
@@ -44,6 +42,10 @@ std::string text_field(const Where& where, dom::object o, const char* field) {
   dom::element e;
   if (o[field].get(e) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
   return std::string(string(where, field, e));
+}
+
+std::string name_field(const Where& where, dom::object o, const char* field) {
+  return std::string(short_enough(where, field, text_field(where, o, field)));
 }
 
 std::int64_t number_field(const Where& where, dom::object o, const char* field, std::int64_t least,
@@ -205,9 +207,8 @@ void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Time
   }
 }
 
-Timeline timeline_in(dom::element document, std::string_view file) {
+Timeline timeline_in(dom::object o, std::string_view file) {
   const Where where{file};
-  const dom::object o = object(where, "timeline", document);
   if (const std::string format = text_field(where, o, "format"); format != "ringsched-timeline")
     where.fail("\"format\" must be \"ringsched-timeline\", not \"{}\"", printable(format));
   if (number_field(where, o, "version", 0, 1'000'000) != kTimelineVersion)
@@ -219,12 +220,12 @@ Timeline timeline_in(dom::element document, std::string_view file) {
   } else if (source != "predicted") {
     where.fail("\"source\" must be \"predicted\" or \"measured\", not \"{}\"", printable(source));
   }
-  t.program = text_field(where, o, "program");
-  t.machine = text_field(where, o, "machine");
+  t.program = name_field(where, o, "program");
+  t.machine = name_field(where, o, "machine");
   if (dom::element given; o["conditions"].get(given) == simdjson::SUCCESS)
     t.conditions = text_field(where, o, "conditions");
-  t.schedule = text_field(where, o, "schedule");
-  t.plan_hash = text_field(where, o, "plan_hash");
+  t.schedule = name_field(where, o, "schedule");
+  t.plan_hash = name_field(where, o, "plan_hash");
   dom::element part;
   if (o["problem"].get(part) != simdjson::SUCCESS) where.fail("\"problem\" is missing");
   t.problem = problem_of(where, object(where, "problem", part));
@@ -250,33 +251,18 @@ Timeline timeline_in(dom::element document, std::string_view file) {
 }
 
 Timeline read_padded(const std::string& buffer, std::string_view file) {
-  const std::size_t length = buffer.size() - simdjson::SIMDJSON_PADDING;
-  const std::string_view text = std::string_view(buffer).substr(0, length);
-  if (text.starts_with("\xef\xbb\xbf"))
-    fail("{}: the text begins with a byte order mark; write it as UTF-8 without one", file);
   dom::parser parser;
-  dom::element document;
-  auto error = parser.allocate(std::max<std::size_t>(length, 64), kDepth);
-  if (error == simdjson::SUCCESS) error = parser.parse(buffer.data(), length, false).get(document);
-  if (error != simdjson::SUCCESS) {
-    if (const auto fault = find_json_fault(text, kDepth))
-      fail("{}:{}:{}: {}", file, fault->line, fault->column, fault->what);
-    fail("{}: not JSON: {}", file, simdjson::error_message(error));
-  }
-  return timeline_in(document, file);
+  return timeline_in(parse(parser, buffer, file), file);
 }
 
 }  // namespace
 
 Timeline read_timeline(std::string_view json, std::string_view name) {
-  std::string buffer;
-  buffer.reserve(json.size() + simdjson::SIMDJSON_PADDING);
-  buffer.append(json).append(simdjson::SIMDJSON_PADDING, '\0');
-  return read_padded(buffer, name);
+  return read_padded(padded(json), name);
 }
 
 Timeline read_timeline_file(const std::string& path) {
-  return read_padded(read_whole(path, kMostBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
+  return read_padded(read_json(path, kMostBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
 }
 
 }  // namespace ringsched

@@ -19,7 +19,7 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::size_t kMostTasks = 400;  // more, and no one can read it
+constexpr std::size_t kMostDrawn = 400;  // more, and no one can read it
 
 enum class Reason : std::uint8_t { Message, Data, Control, Lane };  // what is said if several hold
 using Edge = std::pair<std::uint32_t, std::uint32_t>;               // task ids
@@ -42,11 +42,11 @@ class Drawing {
     if (part.first_step > last)
       fail("there is no step {}: this plan has steps 0 to {}", part.first_step, last);
     if (drawn_.empty()) fail("no task of the plan is in this part: nothing to draw");
-    if (drawn_.size() > kMostTasks)
+    if (drawn_.size() > kMostDrawn)
       fail(
           "a graph of {} tasks cannot be read: allowed are {}; draw one worker (--worker 0), some "
           "steps (--steps 0-2), or a plan of fewer workers",
-          grouped(static_cast<std::int64_t>(drawn_.size())), kMostTasks);
+          grouped(static_cast<std::int64_t>(drawn_.size())), kMostDrawn);
     gather_edges();
     reduce();
   }

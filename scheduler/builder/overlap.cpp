@@ -7,6 +7,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
 
@@ -100,8 +101,8 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
               "{} needs more than {} {} buffer{} per worker: at step {} worker {} would receive "
               "into "
               "one that its task {} ({}) still reads",
-              plan.schedule, buffers, to_text(task.makes), buffers == 1 ? "" : "s", task.step,
-              task.worker_index, reader.value, to_text(plan.tasks[reader.value].kind));
+              printable(plan.schedule), buffers, to_text(task.makes), buffers == 1 ? "" : "s",
+              task.step, task.worker_index, reader.value, to_text(plan.tasks[reader.value].kind));
         plan.controls.push_back({reader, {id}});
       }
     }

@@ -10,9 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
+#include "json_scan.hpp"
 #include "ringsched/scheduler/error.hpp"
 
 namespace ringsched {
@@ -145,7 +148,19 @@ class OpenFile {
 
 }  // namespace
 
-std::string read_whole(const std::string& path, std::uint64_t most, std::size_t padding) {
+namespace {
+
+// Takes each piece of a text as it comes in, and throws Error where no such text goes on so.
+using Check = std::function<void(std::string_view piece)>;
+
+void refuse_binary(std::string_view name, std::uint64_t before, std::string_view piece) {
+  if (const std::size_t at = piece.find('\0'); at != piece.npos)
+    fail("{}: byte {} is 0x00, which no text file holds", name, before + at);
+}
+
+std::string read_checked(const std::string& path, std::uint64_t most, std::size_t padding,
+                         const Check& check) {
+  constexpr std::size_t first_piece = 1 << 16, largest_piece = 1 << 22;
   const std::string_view name = shown_path(path);
   const OpenFile file(path);
   const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
@@ -155,19 +170,22 @@ std::string read_whole(const std::string& path, std::uint64_t most, std::size_t 
   };
   if (file.number() < 0) fail_with_errno();
   struct stat about {};
-  std::size_t expected = 1 << 16;
   const bool is_stream = ::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode);
-  if (!is_stream) {
-    check_size(static_cast<std::uint64_t>(about.st_size));
-    expected = static_cast<std::size_t>(about.st_size) + 1 + padding;
-  }
+  if (!is_stream) check_size(static_cast<std::uint64_t>(about.st_size));
   std::string buffer;
   for (std::size_t length = 0;;) {
-    if (length == buffer.size()) buffer.resize(std::max(expected, length + length / 2));
+    // Room for a whole file is taken only once its beginning is good.
+    if (length > 0 && !is_stream)
+      buffer.reserve(static_cast<std::size_t>(about.st_size) + 1 + padding);
+    if (length == buffer.size())
+      buffer.resize(length + std::clamp(length / 2, first_piece, largest_piece));
     const ssize_t n = ::read(file.number(), buffer.data() + length, buffer.size() - length);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_with_errno();
-    length += static_cast<std::size_t>(n);
+    const std::string_view piece(buffer.data() + length, static_cast<std::size_t>(n));
+    check(piece);
+    refuse_binary(name, length, piece);
+    length += piece.size();
     check_size(length);
     if (is_stream && length > kMaxStreamBytes)
       fail("{}: more than 1 GiB of it; put it in a file and name that", name);
@@ -177,6 +195,27 @@ std::string read_whole(const std::string& path, std::uint64_t most, std::size_t 
       return buffer;
     }
   }
+}
+
+}  // namespace
+
+std::string read_whole(const std::string& path, std::uint64_t most) {
+  return read_checked(path, most, 0, [](std::string_view) {});
+}
+
+std::string read_json(const std::string& path, std::uint64_t most, std::size_t padding) {
+  // All of a stream, which may never end; of a file, which does, the beginning.
+  constexpr std::size_t scanned_of_files = 1 << 20;
+  std::error_code ignored;
+  std::size_t left = path != "-" && std::filesystem::is_regular_file(path, ignored)
+                         ? scanned_of_files
+                         : std::numeric_limits<std::size_t>::max();
+  JsonScanner scanner(kMaxJsonDepth);
+  return read_checked(path, most, padding, [&](std::string_view piece) {
+    piece = piece.substr(0, left);
+    left -= piece.size();
+    if (!scanner.read(piece)) fail_at(shown_path(path), scanner.fault());
+  });
 }
 
 }  // namespace ringsched

@@ -1,11 +1,40 @@
 #include "plan_json.hpp"
 
+#include <algorithm>
+
+#include "json_scan.hpp"
+#include "ringsched/scheduler/file.hpp"
+
 namespace ringsched::plan_file {
 
 std::string Where::begin() const {
   if (part.empty()) return fmt::format("{}: ", file);
   if (number < 0) return fmt::format("{}: {}: ", file, part);
   return fmt::format("{}: {} {}: ", file, part, number);
+}
+
+std::string padded(std::string_view json) {
+  std::string buffer;
+  buffer.reserve(json.size() + simdjson::SIMDJSON_PADDING);
+  return buffer.append(json).append(simdjson::SIMDJSON_PADDING, '\0');
+}
+
+dom::object parse(dom::parser& parser, const std::string& padded, std::string_view file) {
+  const Where where{file};
+  const std::size_t length = padded.size() - simdjson::SIMDJSON_PADDING;
+  dom::element document;
+  dom::object root;
+  auto error = parser.allocate(std::max<std::size_t>(length, 64), kMaxJsonDepth);
+  if (padded.starts_with('\xef')) error = simdjson::TAPE_ERROR;  // some versions pass over a mark
+  if (error == simdjson::SUCCESS) error = parser.parse(padded.data(), length, false).get(document);
+  if (error == simdjson::SUCCESS && document.get(root) == simdjson::SUCCESS) return root;
+  if (error == simdjson::MEMALLOC)
+    where.fail("there is not enough memory to read {} bytes of JSON", length);
+  JsonScanner scanner(kMaxJsonDepth);
+  if (!scanner.read(std::string_view(padded).substr(0, length)) || !scanner.end())
+    fail_at(file, scanner.fault());
+  if (error == simdjson::UTF8_ERROR) where.fail("the text is not valid UTF-8");
+  where.fail("this is not valid JSON: {}", simdjson::error_message(error));
 }
 
 std::string describe(dom::element found) {
@@ -42,6 +71,13 @@ std::string_view string(const Where& where, std::string_view field, dom::element
   if (found.get(s) != simdjson::SUCCESS)
     where.fail("\"{}\" must be a string, not {}", field, describe(found));
   return s;
+}
+
+std::string_view short_enough(const Where& where, std::string_view field, std::string_view text) {
+  constexpr std::size_t most = 1000;
+  if (text.size() > most)
+    where.fail("\"{}\" has {} bytes; at most {} are allowed", field, text.size(), most);
+  return text;
 }
 
 dom::array array(const Where& where, std::string_view field, dom::element found) {

@@ -41,12 +41,19 @@ struct Where {
   std::string begin() const;
 };
 
+// The text with the room behind it that simdjson wants.
+std::string padded(std::string_view json);
+// The object that a padded text holds; it lives as long as the parser.
+dom::object parse(dom::parser&, const std::string& padded, std::string_view file);
+
 std::string describe(dom::element found);
 
 std::int64_t whole_number(const Where&, std::string_view field, dom::element, std::int64_t least,
                           std::int64_t most);
 bool boolean(const Where&, std::string_view field, dom::element);
 std::string_view string(const Where&, std::string_view field, dom::element);
+// What will stand in lines for people, or an Error.
+std::string_view short_enough(const Where&, std::string_view field, std::string_view text);
 dom::array array(const Where&, std::string_view field, dom::element);
 dom::object object(const Where&, std::string_view field, dom::element);
 

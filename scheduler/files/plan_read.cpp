@@ -2,7 +2,6 @@
 #include <limits>
 #include <vector>
 
-#include "json_fault.hpp"
 #include "plan_defaults.hpp"
 #include "plan_json.hpp"
 #include "plan_tasks.hpp"
@@ -14,8 +13,6 @@ namespace ringsched {
 namespace {
 
 using namespace plan_file;
-
-constexpr std::size_t kMaxDepth = 16;  // four are in use
 
 template <class Index, std::size_t N>
 void require(const Where& where, const Fields<N>& fields,
@@ -151,18 +148,16 @@ constexpr std::array<std::string_view, 7> kRootFields = {
     "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks"};
 enum RootField { FormatField, Version, ScheduleField, ProblemPart, LayoutPart, AddOutputs, Tasks };
 
-Plan plan_of(std::string_view file, dom::element document, std::size_t length) {
+Plan plan_of(std::string_view file, dom::object root) {
   const Where where{file};
-  dom::object root;
-  if (document.get(root) != simdjson::SUCCESS)
-    where.fail("this is no plan file: expected an object, not {}", describe(document));
   check_version(where, root);
   const auto fields = read_fields(where, kRootFields, root);
   require(where, fields, kRootFields, {ProblemPart, Tasks});
 
   Plan plan;
   if (fields.has(ScheduleField))
-    plan.schedule = plain_string(where, "schedule", fields[ScheduleField]);
+    plan.schedule =
+        short_enough(where, "schedule", plain_string(where, "schedule", fields[ScheduleField]));
   plan.problem = read_problem(file, fields[ProblemPart]);
   plan.layout = fields.has(LayoutPart)
                     ? read_layout(file, fields[LayoutPart], plan.problem)
@@ -171,39 +166,16 @@ Plan plan_of(std::string_view file, dom::element document, std::size_t length) {
                       });
   add_initial_tensors(plan);
 
-  // Generous for every layout that is meant, and keeps the time proportional to the length.
-  const std::uint64_t most_chunk_pairs = (std::uint64_t{1} << 24) + 512 * std::uint64_t{length};
-  TaskReader reader(file, plan, most_chunk_pairs);
+  TaskReader reader(file, plan);
   reader.read(array(where, "tasks", fields[Tasks]));
   if (!fields.has(AddOutputs) || boolean(where, "add_outputs", fields[AddOutputs]))
     reader.add_outputs();
   return plan;
 }
 
-[[noreturn]] void fail_to_parse(std::string_view file, std::string_view text,
-                                simdjson::error_code error) {
-  const Where where{file};
-  if (error == simdjson::MEMALLOC)
-    where.fail("there is not enough memory to read {} bytes of JSON", text.size());
-  if (text.find_first_not_of(" \t\r\n") == text.npos) where.fail("the file is empty");
-  if (const auto fault = find_json_fault(text, kMaxDepth))
-    where.fail("line {}, column {}: {}", fault->line, fault->column, fault->what);
-  if (error == simdjson::UTF8_ERROR) where.fail("the text is not valid UTF-8");
-  where.fail("this is not valid JSON: {}", simdjson::error_message(error));
-}
-
-// The buffer holds simdjson::SIMDJSON_PADDING bytes more than the text.
 Plan read_padded(const std::string& buffer, std::string_view file) {
-  const std::size_t length = buffer.size() - simdjson::SIMDJSON_PADDING;
-  if (buffer.starts_with("\xef\xbb\xbf"))  // what simdjson says of it depends on its version
-    Where{file}.fail("the text begins with a byte order mark; write it as UTF-8 without one");
   dom::parser parser;
-  dom::element document;
-  auto error = parser.allocate(std::max<std::size_t>(length, 64), kMaxDepth);
-  if (error == simdjson::SUCCESS) error = parser.parse(buffer.data(), length, false).get(document);
-  if (error != simdjson::SUCCESS)
-    fail_to_parse(file, std::string_view(buffer).substr(0, length), error);
-  return plan_of(file, document, length);
+  return plan_of(file, parse(parser, buffer, file));
 }
 
 void check_size(std::string_view file, std::uint64_t length) {
@@ -215,14 +187,11 @@ void check_size(std::string_view file, std::uint64_t length) {
 
 Plan read_plan(std::string_view json, std::string_view name) {
   check_size(name, json.size());
-  std::string buffer;
-  buffer.reserve(json.size() + simdjson::SIMDJSON_PADDING);
-  buffer.append(json).append(simdjson::SIMDJSON_PADDING, '\0');
-  return read_padded(buffer, name);
+  return read_padded(padded(json), name);
 }
 
 Plan read_plan_file(const std::string& path) {
-  return read_padded(read_whole(path, kMaxBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
+  return read_padded(read_json(path, kMaxBytes, simdjson::SIMDJSON_PADDING), shown_path(path));
 }
 
 }  // namespace ringsched

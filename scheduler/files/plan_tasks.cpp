@@ -10,7 +10,6 @@ namespace ringsched::plan_file {
 
 namespace {
 
-constexpr std::uint64_t kMaxTasks = std::uint64_t{1} << 29;
 constexpr Step kMaxStep = (Step{1} << 31) - 1;
 
 constexpr std::uint32_t bits(std::initializer_list<TaskField> fields) {
@@ -50,8 +49,7 @@ Enum named(const Where& where, std::string_view what, std::string_view text, std
 
 }  // namespace
 
-TaskReader::TaskReader(std::string_view file, Plan& plan, std::uint64_t most_chunk_pairs)
-    : file_(file), plan_(plan), chunk_pairs_left_(most_chunk_pairs) {
+TaskReader::TaskReader(std::string_view file, Plan& plan) : file_(file), plan_(plan) {
   const Layout& layout = plan_.layout;
   rows_before_.assign(1, 0);
   for (const TokenRange& chunk : layout.chunks)
@@ -66,8 +64,8 @@ TaskReader::TaskReader(std::string_view file, Plan& plan, std::uint64_t most_chu
 
 void TaskReader::read(dom::array tasks) {
   for ([[maybe_unused]] const dom::element unused : tasks) ++count_;  // size() stops at 2^24
-  if (count_ > kMaxTasks)
-    Where{file_}.fail("{} tasks are too many; a plan has at most {}", count_, kMaxTasks);
+  if (count_ > kMostTasks)
+    Where{file_}.fail("{} tasks are too many; a plan has at most {}", count_, kMostTasks);
   plan_.tasks.reserve(count_);
   to_.reserve(count_);
   for (const dom::element found : tasks) {
@@ -168,11 +166,14 @@ RegionId TaskReader::region(const Where& where, TaskField field, const TaskField
   std::array<std::int64_t, 2> given{};
   std::size_t n = 0;
   for (const dom::element e : array(where, name, fields[field])) {
-    if (n < 2) given[n] = whole_number(where, name, e, n == 0 ? 0 : 1, chunks);
+    if (n < 2 && (e.get(given[n]) != simdjson::SUCCESS || given[n] < 0))
+      where.fail("\"{}\" must be [first chunk, number of chunks], and {} is neither", name,
+                 describe(e));
     ++n;
   }
   if (n != 2) where.fail("\"{}\" must be [first chunk, number of chunks]", name);
-  if (given[0] + given[1] > chunks)
+  if (given[1] == 0) where.fail("\"{}\" is [{}, 0]: at least one chunk", name, given[0]);
+  if (given[0] >= chunks || given[1] > chunks - given[0])
     where.fail("\"{}\" is [{}, {}], but the chunks are 0 to {}", name, given[0], given[1],
                chunks - 1);
   return region_id({{static_cast<std::uint32_t>(given[0])}, static_cast<std::uint32_t>(given[1])});
@@ -213,7 +214,7 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
     if (said != derived) where.fail("\"{}\" is {}, but this task has {}", name, said, derived);
   };
   if (is_attend(task.kind)) {
-    task.work = work_of_tile(where, task.region, task.keys);
+    task.work = work_of_tile(task.region, task.keys);
     return check(Pairs, plan_.works[task.work.value].pairs.value);
   }
   switch (task.kind) {
@@ -230,25 +231,17 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
   check(Bytes, plan_.works[task.work.value].bytes.value);
 }
 
-WorkId TaskReader::work_of_tile(const Where& where, RegionId row_region, RegionId key_region) {
-  constexpr std::uint64_t worth_remembering = 16;
+WorkId TaskReader::work_of_tile(RegionId row_region, RegionId key_region) {
   const Region rows = plan_.regions[row_region.value], keys = plan_.regions[key_region.value];
-  // A row chunk meets every key chunk, and may look at every document on the way.
-  const std::uint64_t cost =
-      std::uint64_t{rows.count} * (keys.count + plan_.problem.mask.document_bounds().size());
+  const auto work = [&] {
+    const Tile tile = plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
+    return works_.find_or_add(plan_.works, work_of(tile));
+  };
+  if (std::uint64_t{rows.count} * keys.count <= 16) return work();
   const std::uint64_t key = (std::uint64_t{row_region.value} << 32) | key_region.value;
-  if (cost > worth_remembering)
-    if (const auto known = costly_tiles_.find(key); known != costly_tiles_.end())
-      return known->second;
-  if (cost > chunk_pairs_left_)
-    where.fail(
-        "the tasks so far attend too many chunks for a file of this size; use fewer and longer "
-        "chunks");
-  chunk_pairs_left_ -= cost;
-  const Tile tile = plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
-  const WorkId work = works_.find_or_add(plan_.works, work_of(tile));
-  if (cost > worth_remembering) costly_tiles_.emplace(key, work);
-  return work;
+  WorkId& known = costly_tiles_[key];
+  if (!known.valid()) known = work();
+  return known;
 }
 
 WorkId TaskReader::work_of_rows(TensorKind kind, RegionId id) {

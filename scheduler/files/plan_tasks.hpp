@@ -36,9 +36,7 @@ enum class TaskField : std::uint8_t {
 
 class TaskReader {
  public:
-  // A file may ask for tiles of many chunks against many with a few letters; `most_chunk_pairs` is
-  // how many pairs of chunks all its attends may compare.
-  TaskReader(std::string_view file, Plan& plan, std::uint64_t most_chunk_pairs);
+  TaskReader(std::string_view file, Plan& plan);
 
   void read(dom::array tasks);
   // For a file without any output task: one for each result that is at home and not read again.
@@ -61,13 +59,12 @@ class TaskReader {
   RegionId region(const Where&, TaskField, const TaskFields&, bool has_default, const Task&);
   RegionId region_id(Region);
   void measure(const Where&, const TaskFields&, Task&);
-  WorkId work_of_tile(const Where&, RegionId rows, RegionId keys);
+  WorkId work_of_tile(RegionId rows, RegionId keys);
   WorkId work_of_rows(TensorKind, RegionId);
   void append(const Task&);
 
   std::string_view file_;
   Plan& plan_;
-  std::uint64_t chunk_pairs_left_;
   std::uint64_t count_ = 0;                    // tasks in the file
   Step step_ = 0;                              // of the task before
   std::vector<WorkerId> to_;                   // by task: what a send says
@@ -75,8 +72,7 @@ class TaskReader {
   std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
   std::unordered_map<std::uint64_t, std::uint32_t> other_regions_;
   WorkTable works_;
-  std::unordered_map<std::uint64_t, WorkId>
-      costly_tiles_;  // by both regions: many chunks or documents
+  std::unordered_map<std::uint64_t, WorkId> costly_tiles_;  // by both regions: many chunks
 };
 
 }  // namespace ringsched::plan_file

@@ -11,6 +11,8 @@ namespace ringsched {
 
 namespace {
 
+// Each takes one bit while a layout of different strides is checked.
+constexpr std::int64_t kMostMarkedTokens = std::int64_t{1} << 28;
 constexpr std::string_view kNames[] = {"contiguous", "striped", "zigzag", "halves"};
 
 // `count` positions from `start` on, cut into parts of nearly equal size, the larger ones first.
@@ -68,10 +70,9 @@ void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
 }
 
 void check_by_marking(const Layout& layout, Tokens tokens) {
-  constexpr std::int64_t most = std::int64_t{1} << 28;
-  if (tokens.value > most)
-    fail("chunks of different strides are checked for up to {} tokens, and there are {}", most,
-         tokens.value);
+  if (tokens.value > kMostMarkedTokens)
+    fail("the chunks have different strides; then the problem may have at most {} tokens, not {}",
+         kMostMarkedTokens, tokens.value);
   std::vector<bool> held(static_cast<std::size_t>(tokens.value));
   for (std::uint32_t c = 0; c < layout.chunks.size(); ++c) {
     const TokenRange& r = layout.chunks[c];

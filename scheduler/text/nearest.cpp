@@ -1,7 +1,6 @@
 #include "ringsched/scheduler/nearest.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -12,6 +11,8 @@
 namespace ringsched {
 
 namespace {
+
+constexpr std::size_t kMostShown = 30;  // of all known names, which may come from a file
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -39,9 +40,12 @@ std::string unknown_name(std::string_view what, std::string_view given,
   std::string hint;
   if (nearest != known.end() &&
       edit_distance(shown, *nearest) <= std::max<std::size_t>(2, shown.size() / 3))
-    hint = fmt::format("; did you mean {}?", *nearest);
-  return fmt::format("there is no {} '{}'{} (known: {})", what, shown, hint,
-                     fmt::join(known, ", "));
+    hint = fmt::format("; did you mean {}?", printable(*nearest));
+  std::string all;
+  for (std::size_t i = 0; i < std::min(known.size(), kMostShown); ++i)
+    all += (i == 0 ? "" : ", ") + printable(known[i]);
+  if (known.size() > kMostShown) all += fmt::format(" and {} more", known.size() - kMostShown);
+  return fmt::format("there is no {} '{}'{} (known: {})", what, shown, hint, all);
 }
 
 }  // namespace ringsched

@@ -7,6 +7,9 @@
 namespace ringsched {
 
 void verify_tables(const Plan& plan, Findings& findings) {
+  if (plan.tasks.size() > kMostTasks)
+    return findings.add_missing(Rule::Structure, {}, "the plan has {} tasks; a plan has at most {}",
+                                plan.tasks.size(), kMostTasks);
   const std::size_t chunks = plan.layout.chunks.size();
   const auto bad_region = [&](Region r) {
     return r.count == 0 || r.first.value >= chunks || r.count > chunks - r.first.value;

@@ -57,9 +57,6 @@ struct Partial {
   bool valid() const { return worker.valid(); }
 };
 
-// A plan this long fills 8 GiB. Longer ones are refused before they eat the memory.
-inline constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 28;
-
 class PlanBuilder {
  public:
   PlanBuilder(const Problem& problem, Layout layout, std::uint64_t most_tasks = kMostTasks);

@@ -31,9 +31,15 @@ class NewFile {
 // Unlinks what is not finished; for signal handlers.
 void remove_unfinished_files();
 
-// The contents of a file, or of standard input for "-", and `padding` zeros behind them. Throws
-// Error, also for a file of more than `most` bytes and a stream of more than 1 GiB.
-std::string read_whole(const std::string& path, std::uint64_t most, std::size_t padding = 0);
+// The contents of a text file, or of standard input for "-". Throws Error, also for a file of more
+// than `most` bytes, a stream of more than 1 GiB, and at the first byte that no text has.
+std::string read_whole(const std::string& path, std::uint64_t most);
+
+// The same for a file that holds a JSON object, with `padding` zeros behind it. A stream is refused
+// at the first byte that no such file can have there, so it need not end; so is a file whose
+// beginning is wrong. The rest of a file is for the parser to judge.
+std::string read_json(const std::string& path, std::uint64_t most, std::size_t padding = 0);
+inline constexpr std::size_t kMaxJsonDepth = 16;  // plan files use four levels, timelines three
 
 // What messages call it.
 inline std::string_view shown_path(const std::string& path) {

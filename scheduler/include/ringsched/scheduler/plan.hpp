@@ -124,6 +124,10 @@ struct Tensor {
   TaskId producer;  // none: an initial tensor
 };
 
+// The most tasks of any plan; they fill 8 GiB. The builder and the reader of plan files refuse more
+// before they take the memory, verify() and simulate() refuse such a plan from elsewhere.
+inline constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 28;
+
 struct Plan {
   Problem problem;
   Layout layout;
