@@ -1,0 +1,432 @@
+"""A checker of plan files written from docs/plan-format.md alone, naively: it knows nothing of ringsched.
+judged(text) says what becomes of a file, and why. The rules have the numbers of the page."""
+import collections
+import json
+
+HOLDS, DOES_NOT_HOLD, REJECTED = 0, 1, 2
+MOST = 2147483647
+INPUTS = {"attend": ["query", "key_value"], "attend_backward": ["query", "prepared_gradient", "key_value"],
+          "prepare": ["partial", "output_gradient"], "merge": ["partial", "partial"]}
+RESULTS = ("partial", "query_gradient", "key_value_gradient")
+KINDS = ("query", "key_value", "output_gradient", "prepared_gradient") + RESULTS
+GIVEN = {"Q": "query", "KV": "key_value", "dO": "output_gradient", "O": "partial"}
+ALL = {"do", "worker", "step", "rows", "lane", "after"}
+FIELDS = {"attend": ALL | {"in", "keys", "pairs"}, "attend_backward": ALL | {"in", "keys", "pairs"},
+          "send": ALL | {"in", "to", "tensor", "with_previous", "bytes"},
+          "receive": ALL | {"from", "tensor", "with_previous", "slot", "bytes"},
+          "prepare": ALL | {"in"}, "merge": ALL | {"in"}, "reduce": ALL | {"in"}, "output": ALL | {"in"}}
+Tensor = collections.namedtuple("Tensor", "kind worker region maker")
+
+
+class Rejected(Exception):
+    pass
+
+
+def require(good, why):
+    if not good:
+        raise Rejected(why)
+
+
+def whole(x, least, most):
+    require(type(x) is int and least <= x <= most, f"{x!r} is not {least} to {most}")
+    return x
+
+
+def one_of(x, names):
+    require(isinstance(x, str) and x in names, f"{x!r} is not in {names}")
+    return x
+
+
+def no_repeats(pairs):
+    require(len({k for k, _ in pairs}) == len(pairs), "a field twice")
+    return dict(pairs)
+
+
+def only(given, fields, required=()):
+    require(isinstance(given, dict), "no object")
+    require(set(given) <= set(fields), f"unknown field in {list(given)}")
+    require(set(required) <= set(given), f"missing field in {list(given)}")
+
+
+def count(text, least):
+    unit = {"k": 2**10, "m": 2**20, "g": 2**30}.get(text[-1:].lower())
+    digits = text[:-1] if unit else text
+    require(digits.isdecimal() and digits.isascii(), f"no count: {text}")
+    return whole(int(digits) * (unit or 1), least, MOST)
+
+
+def mask_of(text, tokens):
+    """A function of query and key position."""
+    require(isinstance(text, str), "no mask")
+    if text == "full":
+        return lambda i, j: True
+    if text == "causal":
+        return lambda i, j: j <= i
+    name, _, rest = text.partition(":")
+    if name == "window":
+        n = count(rest, 1)
+        return lambda i, j: j <= i and i - j < n
+    if name == "prefix":
+        require(",window:" in rest, "no window")
+        p, n = (count(x, least) for x, least in zip(rest.split(",window:", 1), (0, 1)))
+        return lambda i, j: j <= i and (j < p or i - j < n)
+    require(name == "documents", f"mask {text}")
+    document = [d for d, length in enumerate(rest.split(",")) for _ in range(count(length, 1))]
+    require(len(document) == tokens, "documents of another length")
+    return lambda i, j: j <= i and document[i] == document[j]
+
+
+def cut(positions, parts):
+    size, larger = divmod(len(positions), parts)
+    out = []
+    for i in range(parts):
+        n = size + (i < larger)
+        out.append(positions[:n])
+        positions = positions[n:]
+    return out
+
+
+def layout_of(layout, workers, tokens):
+    """A list of chunks for each worker, each a list of positions."""
+    every = list(range(tokens))
+    if layout == "contiguous":
+        return [[part] for part in cut(every, workers)]
+    if layout == "striped":
+        return [[every[r::workers]] for r in range(workers)]
+    if layout == "zigzag":
+        parts = cut(every, 2 * workers)
+        return [[parts[r], parts[2 * workers - 1 - r]] for r in range(workers)]
+    if layout == "halves":
+        return [cut(part, 2) for part in cut(every, workers)]
+    only(layout, {"chunks"}, {"chunks"})
+    require(isinstance(layout["chunks"], list), "chunks")
+    shares, held = [], []
+    for chunk in layout["chunks"]:
+        only(chunk, {"worker", "start", "count", "stride"}, {"worker", "start", "count"})
+        worker = whole(chunk["worker"], 0, workers - 1)
+        require(worker in (len(shares) - 1, len(shares)), "not worker by worker")
+        if worker == len(shares):
+            shares.append([])
+        start, n = whole(chunk["start"], 0, tokens - 1), whole(chunk["count"], 1, tokens)
+        stride = whole(chunk.get("stride", 1), 1, tokens)
+        require(start + (n - 1) * stride < tokens, "past the last token")
+        shares[-1].append([start + i * stride for i in range(n)])
+        held += shares[-1][-1]
+    require(len(shares) == workers and sorted(held) == every, "not every token once")
+    return shares
+
+
+class Plan:
+    def __init__(self, text):
+        try:
+            root = json.loads(text, object_pairs_hook=no_repeats, parse_constant=lambda x: require(False, x))
+        except ValueError as e:
+            raise Rejected(str(e)) from e
+        only(root, {"format", "version", "schedule", "problem", "layout", "tasks", "add_outputs"},
+             {"format", "version", "problem", "tasks"})
+        require(root["format"] == "ringsched-plan", "format")
+        whole(root["version"], 1, 1)
+        schedule = root.get("schedule", "")
+        require(isinstance(schedule, str) and len(schedule.encode()) <= 1000, "schedule")
+        require(all(c >= " " and c != "\x7f" for c in schedule), "schedule")
+        self.read_problem(root["problem"])
+        self.shares = layout_of(root.get("layout", "contiguous"), self.workers, self.tokens)
+        self.chunks = [chunk for share in self.shares for chunk in share]
+        first = [sum(map(len, self.shares[:w])) for w in range(self.workers + 1)]
+        self.home = [(first[w], first[w + 1] - first[w]) for w in range(self.workers)]
+        self.pairs = {}
+        require(isinstance(root["tasks"], list), "tasks")
+        self.count = len(root["tasks"])
+        self.tasks, self.step = [], 0
+        for given in root["tasks"]:
+            self.read_task(given)
+        add = root.get("add_outputs", True)
+        require(isinstance(add, bool), "add_outputs")
+        if add and all(t["do"] != "output" for t in self.tasks):
+            self.add_outputs()
+
+    def read_problem(self, p):
+        names = ("workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass")
+        only(p, names, names)
+        self.workers, self.tokens = whole(p["workers"], 1, 65535), whole(p["tokens"], 1, MOST)
+        require(self.tokens >= self.workers, "fewer tokens than workers")
+        self.heads, self.kv_heads = whole(p["heads"], 1, 16384), whole(p["kv_heads"], 1, 16384)
+        require(self.heads % self.kv_heads == 0, "heads")
+        self.head_dim = whole(p["head_dim"], 1, 4096)
+        self.element = 4 if one_of(p["dtype"], ("bf16", "fp16", "fp32")) == "fp32" else 2
+        self.turn = one_of(p["pass"], ("forward", "backward", "both"))
+        self.sees = mask_of(p["mask"], self.tokens)
+
+    def visible(self, q, k):  # pairs of two chunks
+        if (q, k) not in self.pairs:
+            self.pairs[q, k] = sum(self.sees(i, j) for i in self.chunks[q] for j in self.chunks[k])
+        return self.pairs[q, k]
+
+    def bytes(self, kind, region):
+        rows = sum(len(self.chunks[c]) for c in span(region))
+        h, k, d, e = self.heads, self.kv_heads, self.head_dim, self.element
+        return {"query": rows * h * d * e, "output_gradient": rows * h * d * e, "key_value": 2 * rows * k * d * e,
+                "partial": 4 * rows * h * (d + 1), "prepared_gradient": rows * h * (d * e + 8),
+                "query_gradient": 4 * rows * h * d, "key_value_gradient": 8 * rows * k * d}[kind]
+
+    def tensor(self, ref):
+        if isinstance(ref, str) and ref.endswith(".1") and is_number(ref[:-2]):
+            t = self.earlier(int(ref[:-2]))
+            require(self.tasks[t]["do"] == "attend_backward", "no second output")
+            return Tensor("key_value_gradient", self.tasks[t]["worker"], self.tasks[t]["keys"], (t, 1))
+        if isinstance(ref, str):
+            for name, kind in GIVEN.items():
+                if ref.startswith(name) and is_number(ref[len(name):]):
+                    w = whole(int(ref[len(name):]), 0, self.workers - 1)
+                    require(name in {"forward": ("Q", "KV"), "both": ("Q", "KV", "dO"), "backward": GIVEN}[self.turn],
+                            f"{ref} in pass {self.turn}")
+                    return Tensor(kind, w, self.home[w], None)
+            raise Rejected(f"no tensor {ref}")
+        t = self.earlier(ref)
+        require(self.tasks[t]["do"] not in ("send", "output"), "makes nothing")
+        return Tensor(self.tasks[t]["makes"], self.tasks[t]["worker"], self.tasks[t]["rows"], (t, 0))
+
+    def earlier(self, n):
+        return whole(n, 0, len(self.tasks) - 1)
+
+    def region(self, given):
+        require(isinstance(given, list) and len(given) == 2, "no region")
+        first = whole(given[0], 0, len(self.chunks) - 1)
+        return first, whole(given[1], 1, len(self.chunks) - first)
+
+    def read_task(self, g):
+        require(isinstance(g, dict) and isinstance(g.get("do"), str) and g["do"] in FIELDS, "do")
+        do = g["do"]
+        only(g, FIELDS[do], {"from"} if do == "receive" else {"in"})
+        t = {"do": do, "in": [], "with_previous": g.get("with_previous", False), "peer": None}
+        require(isinstance(t["with_previous"], bool), "with_previous")
+        require(isinstance(g.get("in", []), list), "in")
+        t["in"] = [self.tensor(ref) for ref in g.get("in", [])]
+        self.check_kinds(do, [x.kind for x in t["in"]])
+        send = None
+        if do == "receive" and g["from"] is not None:
+            t["peer"] = self.earlier(g["from"])
+            send = self.tasks[t["peer"]]
+            require(send["do"] == "send" and send["peer"] is None, "from no send, or one received already")
+            send["peer"] = len(self.tasks)
+        if do == "receive" and send is None:
+            require({"worker", "tensor", "rows"} <= set(g), "from null")
+        t["to"] = whole(g["to"], 0, self.workers - 1) if "to" in g else None
+        usual = t["in"][0].worker if t["in"] else send["to"] if send else None
+        require("worker" in g or usual is not None, "no worker")
+        t["worker"] = whole(g["worker"], 0, self.workers - 1) if "worker" in g else usual
+        require(send is None or send["to"] in (None, t["worker"]), "another worker than the send says")
+        t["makes"] = {"attend": "partial", "merge": "partial", "attend_backward": "query_gradient",
+                      "prepare": "prepared_gradient"}.get(do)
+        if t["makes"] is None:
+            t["makes"] = t["in"][0].kind if t["in"] else send and send["makes"]
+        if "tensor" in g:
+            kind = one_of(g["tensor"], KINDS)
+            require(do != "send" or kind == t["makes"], "tensor")
+            t["makes"] = kind
+        t["rows"] = self.region(g["rows"]) if "rows" in g else self.usual_rows(do, t, send)
+        if do in ("attend", "attend_backward"):
+            t["keys"] = self.region(g["keys"]) if "keys" in g else t["in"][-1].region
+            pairs = sum(self.visible(q, k) for q in span(t["rows"]) for k in span(t["keys"]))
+            require(g.get("pairs", pairs) == pairs and type(g.get("pairs", pairs)) is int, "pairs")
+        if do in ("send", "receive"):
+            size = self.bytes(t["makes"], t["rows"])
+            require(g.get("bytes", size) == size and type(g.get("bytes", size)) is int, "bytes")
+        self.step = t["step"] = whole(g.get("step", self.step), 0, MOST)
+        moves = do in ("send", "receive")
+        usual = "compute" if not moves else "return" if t["makes"] in RESULTS else "fetch"
+        t["lane"] = one_of(g.get("lane", usual), ("compute", "fetch", "return"))
+        require(isinstance(g.get("after", []), list), "after")
+        t["after"] = [self.earlier(n) for n in g.get("after", [])]
+        t["slot"] = whole(g["slot"], 0, self.count - 1) if "slot" in g else None
+        self.tasks.append(t)
+
+    def check_kinds(self, do, kinds):
+        if do == "receive":
+            return
+        require(len(kinds) == (3 if do == "attend_backward" else 1 if do in ("send", "output") else 2), "inputs")
+        if do in INPUTS:
+            require(kinds == INPUTS[do], f"{do} of {kinds}")
+        if do == "reduce":
+            require(kinds[0] == kinds[1] and kinds[0] in RESULTS[1:], f"reduce of {kinds}")
+        if do == "output":
+            require(kinds[0] in RESULTS, f"output of {kinds}")
+
+    def usual_rows(self, do, t, send):
+        if do == "receive":
+            return send["rows"]
+        if do in ("merge", "reduce"):
+            return hull(t["in"][0].region, t["in"][1].region)
+        return t["in"][1 if do == "prepare" else 0].region
+
+    def made(self):
+        for n, t in enumerate(self.tasks):
+            if t["do"] in ("send", "output"):
+                continue
+            yield Tensor(t["makes"], t["worker"], t["rows"], (n, 0))
+            if t["do"] == "attend_backward":
+                yield Tensor("key_value_gradient", t["worker"], t["keys"], (n, 1))
+
+    def add_outputs(self):
+        read = {x.maker for t in self.tasks if t["do"] in ("send", "merge", "reduce") for x in t["in"]}
+        wanted = RESULTS[1:] if self.turn == "backward" else RESULTS
+        new = [x for x in self.made()
+               if x.kind in wanted and x.maker not in read and inside(x.region, self.home[x.worker])]
+        for x in sorted(new, key=lambda x: (RESULTS.index(x.kind), x.worker)):
+            self.tasks.append({"do": "output", "in": [x], "with_previous": False, "peer": None, "worker": x.worker,
+                               "makes": x.kind, "rows": x.region, "lane": "compute", "after": [], "slot": None})
+
+
+def is_number(text):
+    return text.isascii() and text.isdecimal() and (text == "0" or text[0] != "0")
+
+
+def span(region):
+    return range(region[0], region[0] + region[1])
+
+
+def hull(a, b):
+    first = min(a[0], b[0])
+    return first, max(sum(a), sum(b)) - first
+
+
+def inside(part, whole_region):
+    return whole_region[0] <= part[0] and sum(part) <= sum(whole_region)
+
+
+def broken_rule(p):
+    """The number of a rule that the plan breaks, or None."""
+    tasks = p.tasks
+    lanes = collections.defaultdict(list)
+    for n, t in enumerate(tasks):
+        lanes[t["worker"], t["lane"]].append(n)
+    for n, t in enumerate(tasks):
+        if any(x.worker != t["worker"] for x in t["in"]):
+            return 1
+        if t["do"] in ("send", "receive"):
+            if t["peer"] is None:
+                return 2
+            other = tasks[t["peer"]]
+            if other["worker"] == t["worker"] or (other["makes"], other["rows"]) != (t["makes"], t["rows"]):
+                return 2
+        elif t["lane"] != "compute":
+            return 4
+        if any(tasks[b]["worker"] != t["worker"] for b in t["after"]):
+            return 5
+        if rule := broken_region(p, t):
+            return rule
+        if t["with_previous"]:
+            lane = lanes[t["worker"], t["lane"]]
+            at = lane.index(n)
+            if at == 0 or tasks[lane[at - 1]]["do"] not in ("send", "receive"):
+                return 16
+    return broken_use(p) or broken_coverage(p) or broken_order(p, lanes)
+
+
+def broken_region(p, t):
+    do, rows = t["do"], t["rows"]
+    if do == "output" and not inside(rows, p.home[t["worker"]]):
+        return 3
+    if do in ("attend", "attend_backward"):
+        if not all(inside(rows, x.region) for x in t["in"][:-1]) or not inside(t["keys"], t["in"][-1].region):
+            return 6
+        if p.turn == ("forward" if do == "attend_backward" else "backward"):
+            return 11
+    if do == "prepare":
+        partial, gradient = t["in"]
+        if not inside(rows, gradient.region) or any(p.chunks[c] and c not in span(partial.region) for c in span(rows)):
+            return 7
+    if do in ("merge", "reduce") and rows != hull(t["in"][0].region, t["in"][1].region):
+        return 8
+    if do == "send":
+        whole_one = t["in"][0].region
+        if not inside(rows, whole_one) or (t["makes"] in RESULTS and rows != whole_one):
+            return 9
+    if do == "output" and rows != t["in"][0].region:
+        return 10
+    return None
+
+
+def broken_use(p):
+    readers = collections.Counter()
+    outputs = collections.Counter()
+    put_out = set()
+    for t in p.tasks:
+        if t["do"] in ("merge", "reduce", "send", "output"):
+            for x in t["in"]:
+                if x.maker is None and x.kind == "partial":
+                    return 13
+                readers[x.maker] += 1
+        if t["do"] == "output":
+            put_out.add(t["in"][0].maker)
+            outputs.update((t["makes"], c) for c in span(t["rows"]))
+    if any(x.kind in RESULTS and readers[x.maker] != 1 for x in p.made()):
+        return 12
+    for t in p.tasks:
+        if t["do"] == "prepare" and t["in"][0].maker is not None and t["in"][0].maker not in put_out:
+            return 13
+    return 14 if any(n > 1 for n in outputs.values()) else None
+
+
+def broken_coverage(p):
+    for do, turn in (("attend", "backward"), ("attend_backward", "forward")):
+        if p.turn == turn:
+            continue
+        met = collections.Counter((q, k) for t in p.tasks if t["do"] == do
+                                  for q in span(t["rows"]) for k in span(t["keys"]))
+        chunks = range(len(p.chunks))
+        if any(met[q, k] != 1 for q in chunks for k in chunks if p.visible(q, k)):
+            return 15
+    return None
+
+
+def broken_order(p, lanes):
+    group_of, groups, before = {}, [], []
+    for lane in lanes.values():
+        last = None
+        for n in lane:
+            if not p.tasks[n]["with_previous"]:
+                groups.append([])
+                before.append(last)
+                last = len(groups) - 1
+            groups[-1].append(n)
+            group_of[n] = len(groups) - 1
+    # The events that each event waits for: (group, "posted") and (group, "ended").
+    waits = {}
+    for g, members in enumerate(groups):
+        posted = set() if before[g] is None else {(before[g], "ended")}
+        ended = {(g, "posted")}
+        for n in members:
+            t = p.tasks[n]
+            posted |= {(group_of[x.maker[0]], "ended") for x in t["in"] if x.maker}
+            posted |= {(group_of[b], "ended") for b in t["after"]}
+            if t["peer"] is not None:
+                ended.add((group_of[t["peer"]], "posted"))
+        waits[g, "posted"], waits[g, "ended"] = posted, ended
+    happened, left = {}, dict(waits)  # by event: all that comes before it
+    while left:
+        now = [e for e, w in left.items() if all(x in happened for x in w)]
+        if not now:
+            return 17
+        for e in now:
+            happened[e] = set().union(*({x} | happened[x] for x in left.pop(e)))
+    occupant = {}
+    for n, t in enumerate(p.tasks):
+        if t["slot"] is None:
+            continue
+        place = t["worker"], t["makes"], t["slot"]
+        if place in occupant:
+            readers = [r for r, x in enumerate(p.tasks) if (occupant[place], 0) in [y.maker for y in x["in"]]]
+            for r in readers or [occupant[place]]:
+                if (group_of[r], "ended") not in happened[group_of[n], "posted"]:
+                    return 18
+        occupant[place] = n
+    return None
+
+
+def judged(text):
+    try:
+        rule = broken_rule(Plan(text))
+    except Rejected as e:
+        return REJECTED, str(e)
+    return (HOLDS, "") if rule is None else (DOES_NOT_HOLD, f"rule {rule}")

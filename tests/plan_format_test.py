@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""The checker written from docs/plan-format.md and `ringsched verify` come to the same verdict (rejected,
+does not hold, holds) on thousands of plans, each spoilt in a random way.
+python3 plan_format_test.py RINGSCHED [how many] [seed]"""
+import collections
+import concurrent.futures
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+
+from plan_format_checker import DOES_NOT_HOLD, FIELDS, HOLDS, KINDS, judged
+
+
+def spoil(plan, rnd):
+    """One random change, mostly to a task."""
+    plan = copy.deepcopy(plan)
+    tasks = plan["tasks"]
+    n = rnd.randrange(len(tasks))
+    t = tasks[n]
+    chunks = 2 * plan["problem"]["workers"] + 1
+    value = rnd.choice([-1, 0, 1, 2, 3, rnd.randrange(len(tasks) + 1), None, True, "1", 1.5, [], {},
+                        [0, 1], [1, 1], [0, 2]])
+    number = rnd.choice([rnd.randrange(-1, len(tasks) + 1), rnd.randrange(max(n, 1)), rnd.randrange(max(n, 1))])
+    worker = rnd.randrange(plan["problem"]["workers"])
+
+    def renumber(move):
+        def name(x):
+            if isinstance(x, str) and x.endswith(".1"):
+                return f"{move(int(x[:-2]))}.1"
+            return move(x) if type(x) is int else x
+        for x in tasks:
+            for field in ("in", "after"):
+                if isinstance(x.get(field), list):
+                    x[field] = [name(y) for y in x[field]]
+            if "from" in x:
+                x["from"] = name(x["from"])
+
+    def drop():
+        del tasks[n]
+        renumber(lambda m: m - (m > n))
+
+    def repeat():
+        tasks.insert(n, copy.deepcopy(t))
+        renumber(lambda m: m + (m > n))
+
+    def swap():
+        m = rnd.choice([(n + 1) % len(tasks), rnd.randrange(len(tasks))])
+        tasks[n], tasks[m] = tasks[m], tasks[n]
+        renumber(lambda x: m if x == n else n if x == m else x)
+
+    def an_input():
+        if t.get("in"):
+            other = rnd.choice([number, number, f"{number}.1", f"Q{worker}", f"KV{worker}", f"dO{worker}",
+                                f"O{worker}", "K1", "Q01", "5"])
+            t["in"][rnd.randrange(len(t["in"]))] = other
+
+    def input_of_another():
+        u = rnd.choice(tasks)
+        if u.get("in") and t.get("in"):
+            t["in"][0] = u["in"][0]
+
+    def flip_group():
+        t["with_previous"] = not t.get("with_previous", False)
+
+    def regions():
+        t[rnd.choice(["rows", "keys"])] = [rnd.randrange(-1, chunks), rnd.randrange(0, 4)]
+
+    def both_halves():
+        if t["do"] == "receive" and type(t["from"]) is int:
+            t["rows"] = [rnd.randrange(chunks), 1]
+            tasks[t["from"]]["rows"] = list(t["rows"])
+
+    def hidden():
+        w, v = worker, rnd.randrange(plan["problem"]["workers"])
+        tasks[n:n] = [{"do": "attend", "in": [f"Q{w}", f"KV{v}"], "worker": w, "step": t.get("step", 0)}]
+        renumber(lambda m: m + (m >= n))
+
+    def waste():
+        w = rnd.randrange(plan["problem"]["workers"])
+        tasks.extend([{"do": "send", "in": [f"KV{worker}"], "to": w}, {"do": "receive", "from": len(tasks)},
+                      {"do": "attend", "in": [f"Q{w}", len(tasks) + 1]}][:rnd.choice([1, 2, 2, 2, 3])])
+
+    def helped():  # an attend merged into a result: right if it sees nothing
+        ends = [i for i, x in enumerate(tasks) if x["do"] == "output" and type(x["in"][0]) is int]
+        if not ends or any(type(tasks[i]["in"][0]) is not int for i in ends):
+            return
+        e = rnd.choice(ends)
+        w = tasks[e]["worker"]
+        tasks[e:e] = [{"do": "attend", "in": [f"Q{w}", f"KV{w}"], "rows": [2 * w, 1], "keys": [2 * w + 1, 1]},
+                      {"do": "merge", "in": [tasks[e]["in"][0], e]}]
+        renumber(lambda m: m + 2 * (m >= e) if m != e else m)
+        tasks[e + 1]["in"] = [tasks[e + 1]["in"][0], e]
+        tasks[e + 2]["in"] = [e + 1]
+
+    def a_problem():
+        p = plan["problem"]
+        p[rnd.choice(list(p))] = rnd.choice([
+            value, 1, 2, 3, 4, 8, "bf16", "fp32", "both", "forward", "backward", "full", "causal", "window:3", "window:0",
+            "window:1K", "window:k", "prefix:2,window:3", "prefix:0,window:1", "documents:3,5",
+            f"documents:1,{p['tokens'] - 1}"])
+
+    def a_layout():
+        plan["layout"] = rnd.choice(["contiguous", "striped", "zigzag", "halves", "spiral", value])
+
+    def a_chunk():
+        if isinstance(plan.get("layout"), dict):
+            chunk = rnd.choice(plan["layout"]["chunks"])
+            chunk[rnd.choice(["worker", "start", "count", "stride", "x"])] = rnd.choice([value, 1, 2, 3, 4])
+
+    def a_root_field():
+        field = rnd.choice(["format", "version", "schedule", "add_outputs", "add_outputs", "x"])
+        plan[field] = rnd.choice([value, False, True, "ring", "x" * 1001, "\x7f", "\u001f", 2])
+
+    rnd.choice([
+        drop, repeat, swap, swap, swap, an_input, an_input, an_input, input_of_another, input_of_another,
+        flip_group, flip_group, regions, regions,
+        both_halves, hidden, waste, waste, helped, helped, a_problem, a_layout, a_chunk, a_root_field,
+        lambda: t.update(worker=worker),
+        lambda: t.update(lane=rnd.choice(["compute", "fetch", "return", "fast"])),
+        lambda: t.update(after=[number] + t.get("after", [])),
+        lambda: t.pop("after", None), lambda: t.pop("slot", None),
+        lambda: t.update(slot=rnd.choice([0, 1, 2, number])),
+        lambda: t.update({"from": rnd.choice([number, None])}),
+        lambda: t.update(to=worker), lambda: t.pop("to", None),
+        lambda: t.update(tensor=rnd.choice(KINDS + ("keys",))),
+        lambda: t.update({rnd.choice(["bytes", "pairs"]): rnd.choice([0, 1, 16, 32, 64, 96, 128, 256])}),
+        lambda: t.update({rnd.choice(list(FIELDS["send"] | FIELDS["receive"] | FIELDS["attend"])): value}),
+        lambda: t.pop(rnd.choice(list(t)), None),
+    ])()
+    return plan
+
+
+def seeds(program):
+    """Plans that hold, of all kinds."""
+    problems = []
+    for schedule in ("ring", "zigzag", "balanced", "balanced-split", "striped"):
+        for turn in ("forward", "backward", "both"):
+            for overlap in (["none"], ["prefetch"], ["unbounded", "--buffers", "3"]):
+                problems.append([schedule, turn, *overlap])
+    masks = ["causal", "full", "window:3", "prefix:2,window:3", "documents:5,6"]
+    found = []
+    for i, (schedule, turn, *overlap) in enumerate(problems):
+        workers = 2 + i % 3
+        sizes = ["--workers", str(workers), "--tokens", "11", "--heads", "4", "--kv-heads", "2", "--head-dim", "4"]
+        run = subprocess.run([program, "plan", "--schedule", schedule, *sizes, "--mask", masks[i % 5], "--pass", turn,
+                              "--overlap", *overlap, "--output", "-"], capture_output=True, text=True)
+        if run.returncode == 0:
+            found.append(json.loads(run.stdout))
+    return found
+
+
+def main():
+    program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1500
+    rnd = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    plans = seeds(program)
+    for plan in plans:
+        assert judged(json.dumps(plan))[0] == HOLDS, plan
+
+    def compared(plan):
+        text = json.dumps(plan)
+        run = subprocess.run([program, "verify", "-"], input=text, capture_output=True, text=True)
+        return judged(text), run, text
+
+    def spoilt_once_or_twice():
+        plan = spoil(rnd.choice(plans), rnd)
+        try:
+            return spoil(plan, rnd) if rnd.random() < 0.3 else plan
+        except (TypeError, ValueError, LookupError, AttributeError):  # too odd to be changed again
+            return plan
+
+    tally = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        spoilt = [spoilt_once_or_twice() for _ in range(most)]
+        for (verdict, why), run, text in pool.map(compared, spoilt):
+            tally[verdict, why if verdict == DOES_NOT_HOLD else ""] += 1
+            if verdict != run.returncode:
+                path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "plan-format-differs.json")
+                with open(path, "w") as file:
+                    file.write(text)
+                sys.exit(f"{path}: the page says {verdict} ({why}), ringsched says {run.returncode}: "
+                         f"{run.stdout}{run.stderr}")
+    for (verdict, why), n in sorted(tally.items()):
+        print(f"{n:6} {('hold', 'do not hold', 'are rejected')[verdict]} {why}")
+
+
+main()
