@@ -105,9 +105,9 @@ Operands Execution::operands(TaskId id) const {
 }
 
 // The rows of a tensor that a transfer moves. A receive makes a tensor of just these.
-Message Execution::message(TaskId id) const {
+MessageEnd Execution::message(TaskId id) const {
   const Task& task = plan_.tasks[id.value];
-  Message m;
+  MessageEnd m;
   m.sends = task.kind == TaskKind::Send;
   m.task = m.sends ? id : task.peer;
   m.peer = plan_.tasks[task.peer.value].worker();
@@ -153,7 +153,7 @@ class Execution::Queue {
     const std::vector<TaskId> members = std::exchange(open(lane), {});
     if (members.empty()) return;
     wait_for_needs(members, lane);
-    std::vector<Message> messages;
+    std::vector<MessageEnd> messages;
     for (const TaskId id : members) messages.push_back(run_.message(id));
     device_.begin(lane, members);
     run_.transport_.exchange(device_, worker_, lane, std::move(messages));

@@ -136,8 +136,8 @@ class Worker {
     if (!id.valid()) throw RunFailed(fmt::format("no message goes from {} to {}", from, to));
     return id;
   }
-  Message message(bool sends) {
-    Message m;
+  MessageEnd message(bool sends) {
+    MessageEnd m;
     m.sends = sends;
     m.task = sends ? sends_ : receives_;
     m.peer = {sends ? to_ : from_};
@@ -145,7 +145,7 @@ class Worker {
     m.bytes[0] = static_cast<std::int64_t>(out_.size());
     return m;
   }
-  void exchange(std::vector<Message> group) {
+  void exchange(std::vector<MessageEnd> group) {
     transport_.exchange(device_, {self_}, Lane::Fetch, std::move(group));
     device_.start({});
   }

@@ -15,7 +15,8 @@ constexpr std::uint64_t mixed(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-struct Message {
+// What a message costs: time before the first byte moves, then bytes on its route.
+struct MessageCost {
   std::int64_t startup_ps = 0;
   double bytes = 0;
 };
@@ -29,9 +30,9 @@ class Costs {
     if (!factor_.empty()) ps = scaled(ps, factor_[task.worker_index]);
     return noise_ > 0 ? scaled(ps, noise_at(id)) : ps;
   }
-  Message message(std::uint32_t send, const Task& task, Distance distance) const {
-    Message m = {startup_[static_cast<std::size_t>(distance)][task.work.value],
-                 amounts_ ? static_cast<double>(amounts_[send]) : bytes_[task.work.value]};
+  MessageCost message(std::uint32_t send, const Task& task, Distance distance) const {
+    MessageCost m = {startup_[static_cast<std::size_t>(distance)][task.work.value],
+                     amounts_ ? static_cast<double>(amounts_[send]) : bytes_[task.work.value]};
     if (noise_ > 0) {
       const double factor = noise_at(send);
       m = {scaled(m.startup_ps, factor), m.bytes * factor};

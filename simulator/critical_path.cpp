@@ -84,7 +84,7 @@ class Walk {
     const Task& task = plan_.tasks[send];
     const Route route =
         workload_.network.route(task.worker(), plan_.tasks[task.peer.value].worker());
-    const Message m = costs_.message(send, task, route.distance);
+    const MessageCost m = costs_.message(send, task, route.distance);
     const std::int64_t startup = std::min(took, m.startup_ps);
     const std::int64_t wire =
         std::min(took - startup, flow_ps(m.bytes, workload_.network.rate(route)));

@@ -54,7 +54,7 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
       const std::uint32_t send = task.peer.value;
       const Task& sender = plan.tasks[send];
       const Route route = w.network.route(sender.worker(), task.worker());
-      const Message m = costs.message(send, sender, route.distance);
+      const MessageCost m = costs.message(send, sender, route.distance);
       ready = chain[send] + m.startup_ps + flow_ps(m.bytes, w.network.rate(route));
     } else if (task.kind != TaskKind::Send) {
       const std::int64_t duration = costs.compute(id, task);

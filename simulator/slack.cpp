@@ -76,7 +76,7 @@ class Slack {
     const Task& task = plan_.tasks[send];
     const Route route =
         workload_.network.route(task.worker(), plan_.tasks[task.peer.value].worker());
-    const Message m = costs_.message(send, task, route.distance);
+    const MessageCost m = costs_.message(send, task, route.distance);
     return std::min(most, m.startup_ps + flow_ps(m.bytes, workload_.network.rate(route)));
   }
   // The groups at both ends wait for it.

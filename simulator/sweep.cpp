@@ -148,7 +148,7 @@ class Sweep {
     const Task& task = plan_.tasks[send];
     look_up_way(lane, task);
     if (lane.work == task.work.value && costs_.by_price()) return lane.duration;
-    const Message message = costs_.message(send, task, lane.route.distance);
+    const MessageCost message = costs_.message(send, task, lane.route.distance);
     lane.work = task.work.value;
     lane.duration = after(message.startup_ps, flow_ps(message.bytes, lane.rate));
     return lane.duration;

@@ -3,6 +3,9 @@
   scheduler <- timeline, machine <- simulator, runtime, viz (which do not know each other) <- cli
   (machine is for simulator alone; timeline and machine do not know each other)
   scheduler/verify/: nothing of the builder or the schedules it judges, however indirectly
+
+and that no two files define a type of one name in one namespace: linked into one program, the compiler
+would silently take one of them for both.
 """
 
 import re
@@ -24,6 +27,12 @@ MAY_INCLUDE = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".h", ".cu", ".cuh"}
 MAKES_PLANS = re.compile(r"schedules/|builder/|(builder|schedule|registry)[^/]*$")
+
+
+TOKEN = re.compile(  # what is skipped comes first: comments, texts, directives
+    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^\s*\#(?:[^\n\\]|\\.|\\\n)*"""
+    r"""|(?P<word>[A-Za-z_]\w*|::|[{};()=])""", re.DOTALL | re.MULTILINE)
+TYPE = re.compile(r"^(?:template .*)?(?:struct|class|union|enum(?: class| struct)?) (\w+(?: :: \w+)*)(?: final)?(?: .*)?$")
 
 
 def sources(root: Path) -> list[Path]:
@@ -73,6 +82,36 @@ def reachable(root: Path, file: Path) -> set[Path]:
                 met.add(target)
                 left.append(target)
     return met
+
+
+def types(text: str) -> list[str]:
+    """The types that other files could link with: all that a named namespace defines itself."""
+    found, scopes, said = [], [], []  # a scope is a namespace's name, or None: unnamed, or no namespace
+    for token in TOKEN.finditer(text):
+        word = token["word"]
+        if word == "{":
+            head = " ".join(said)
+            if named := re.fullmatch(r"(?:inline )?namespace(?: (.+))?", head):
+                scopes.append(named[1])
+            else:
+                if None not in scopes and "(" not in said and "=" not in said and (defines := TYPE.match(head)):
+                    found.append("::".join([*scopes, defines[1]]).replace(" ", ""))
+                scopes.append(None)
+        elif word == "}" and scopes:
+            scopes.pop()
+        elif word and word not in "{};":
+            said.append(word)
+        if word and word in "{};":
+            said = []
+    return found
+
+
+def defined_twice(root: Path) -> list[str]:
+    files: dict[str, list[Path]] = {}
+    for file in sources(root):
+        for name in types(file.read_text(encoding="utf-8")):
+            files.setdefault(name, []).append(file.relative_to(root))
+    return [f"{name}: {', '.join(map(str, where))}" for name, where in files.items() if len(where) > 1]
 
 
 class Layering(unittest.TestCase):
@@ -130,6 +169,28 @@ class Layering(unittest.TestCase):
             with self.subTest(include=name):
                 verifier = {"scheduler/verify/order.cpp": f'#include "{name}"\n'}
                 self.assertEqual(len(self.broken(files | verifier)), count)
+
+    def test_no_type_is_defined_twice(self):
+        self.assertGreater(sum(len(types(f.read_text(encoding="utf-8"))) for f in sources(ROOT)), 100, "types are not found")
+        self.assertEqual(defined_twice(ROOT), [])
+
+    def test_types_are_told_apart(self):
+        for text, names in (
+            ("namespace a { struct X { int y; }; class Y final : public X { enum class Z { One }; }; }", ["a::X", "a::Y"]),
+            ("namespace a::b { template <class T> struct X {}; struct X::Part {}; }", ["a::b::X", "a::b::X::Part"]),
+            ("namespace { struct X {}; } namespace a { namespace { struct Y {}; } enum Z { };  }", ["a::Z"]),
+            ("namespace a { struct X; struct X make(int) { struct Y {}; } constexpr struct X x = {}; }", []),
+            ("namespace a { // struct X {\n const char* t = \"struct X {\"; }", []),
+        ):
+            with self.subTest(text=text):
+                self.assertEqual(types(text), names)
+        with tempfile.TemporaryDirectory() as folder:
+            for part in ("runtime", "simulator", "viz"):
+                Path(folder, part).mkdir()
+                unnamed = "namespace {" if part == "viz" else ""
+                Path(folder, part, "a.hpp").write_text(f"namespace ours {{ {unnamed} struct Message {{ }}; {'}' * len(unnamed[:1])} }}",
+                                                       encoding="utf-8")
+            self.assertEqual(defined_twice(Path(folder)), ["ours::Message: simulator/a.hpp, runtime/a.hpp"])
 
 
 if __name__ == "__main__":

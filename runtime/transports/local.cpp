@@ -16,15 +16,15 @@ void LocalTransport::begin_run() {
 }
 
 void LocalTransport::exchange(Device& device, WorkerId worker, Lane lane,
-                              std::vector<Message> messages) {
+                              std::vector<MessageEnd> messages) {
   device.call(lane,
               [this, worker, messages = std::move(messages)] { exchange_now(worker, messages); });
 }
 
-void LocalTransport::exchange_now(WorkerId worker, const std::vector<Message>& messages) {
+void LocalTransport::exchange_now(WorkerId worker, const std::vector<MessageEnd>& messages) {
   Mailbox& own = mailboxes_[worker.value];
-  std::vector<const Message*> receives;
-  for (const Message& m : messages) {
+  std::vector<const MessageEnd*> receives;
+  for (const MessageEnd& m : messages) {
     if (!m.sends) {
       receives.push_back(&m);
       continue;
@@ -35,12 +35,12 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<Message>& m
     other.news.notify_all();
   }
   while (!receives.empty()) {
-    const Message* to = nullptr;
-    const Message* from = nullptr;
+    const MessageEnd* to = nullptr;
+    const MessageEnd* from = nullptr;
     {
       std::unique_lock lock(own.guard);
       wait_until(control_, own.news, lock, [&] {
-        for (const Message* m : receives) {
+        for (const MessageEnd* m : receives) {
           const auto posted = own.posted.find(m->task.value);
           if (posted == own.posted.end()) continue;
           to = m;
@@ -61,7 +61,7 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<Message>& m
     other.news.notify_all();
   }
   std::unique_lock lock(own.guard);
-  for (const Message& m : messages)
+  for (const MessageEnd& m : messages)
     if (m.sends)
       wait_until(control_, own.news, lock, [&] { return own.taken.erase(m.task.value) > 0; });
 }

@@ -17,19 +17,19 @@ class LocalTransport final : public Transport {
  public:
   LocalTransport(const Plan&, const Control&);
 
-  void exchange(Device&, WorkerId, Lane, std::vector<Message>) override;
+  void exchange(Device&, WorkerId, Lane, std::vector<MessageEnd>) override;
   void begin_run() override;
 
   // On the calling thread, until all are complete. Throws Stopped.
-  void exchange_now(WorkerId, const std::vector<Message>&);
+  void exchange_now(WorkerId, const std::vector<MessageEnd>&);
 
  private:
   // What a worker is told: that something was posted to it, or taken from it.
   struct Mailbox {
     std::mutex guard;
     std::condition_variable news;
-    std::unordered_map<std::uint32_t, const Message*> posted;  // to it, by send
-    std::unordered_set<std::uint32_t> taken;                   // from it
+    std::unordered_map<std::uint32_t, const MessageEnd*> posted;  // to it, by send
+    std::unordered_set<std::uint32_t> taken;                      // from it
   };
 
   const Control& control_;

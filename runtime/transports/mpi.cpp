@@ -54,9 +54,9 @@ class MpiTransport final : public Transport {
 
   void begin_run() override { local_.begin_run(); }
 
-  void exchange(Device& device, WorkerId worker, Lane lane, std::vector<Message> all) override {
+  void exchange(Device& device, WorkerId worker, Lane lane, std::vector<MessageEnd> all) override {
     auto group = std::make_shared<Group>();
-    for (Message& m : all) (is_here(m.peer) ? group->here : group->elsewhere).push_back(m);
+    for (MessageEnd& m : all) (is_here(m.peer) ? group->here : group->elsewhere).push_back(m);
     device.call(lane, [this, worker, group] {
       if (!group->elsewhere.empty()) post(*group);
       if (!group->here.empty()) local_.exchange_now(worker, group->here);
@@ -68,7 +68,7 @@ class MpiTransport final : public Transport {
 
  private:
   struct Group {
-    std::vector<Message> here, elsewhere;
+    std::vector<MessageEnd> here, elsewhere;
     std::size_t open = 0;  // requests that are not complete; guarded
     std::condition_variable complete;
   };
@@ -109,7 +109,7 @@ class MpiTransport final : public Transport {
   void start(Group& group) {
     std::size_t started = 0;
     const auto each = [&](bool sends) {
-      for (const Message& m : group.elsewhere)
+      for (const MessageEnd& m : group.elsewhere)
         if (m.sends == sends) started += start(group, m);
     };
     each(false);
@@ -119,7 +119,7 @@ class MpiTransport final : public Transport {
     if (group.open == 0) group.complete.notify_all();
   }
 
-  std::size_t start(Group& group, const Message& m) {
+  std::size_t start(Group& group, const MessageEnd& m) {
     const int peer = static_cast<int>(world_.rank_of(m.peer, plan_.problem.workers));
     const int tag = static_cast<int>(m.task.value);
     std::size_t started = 0;

@@ -43,7 +43,7 @@ std::string header(std::uint64_t kind, TaskId task, std::int64_t bytes) {
 }
 
 struct Group {
-  std::vector<Message> here, elsewhere;
+  std::vector<MessageEnd> here, elsewhere;
   std::size_t open = 0;  // messages that are not complete; guarded
   std::condition_variable complete;
 };
@@ -51,11 +51,11 @@ struct Group {
 // A message on its way, and how far it is.
 struct Transfer {
   Group* group = nullptr;
-  const Message* message = nullptr;
+  const MessageEnd* message = nullptr;
   std::size_t matrix = 0;
   std::int64_t at = 0, left = 0;  // of the matrix; of all
 
-  Transfer(Group& g, const Message& m) : group(&g), message(&m) {
+  Transfer(Group& g, const MessageEnd& m) : group(&g), message(&m) {
     for (const std::int64_t b : m.bytes) left += b;
     skip();
   }
@@ -123,9 +123,9 @@ class TcpTransport final : public Transport {
 
   void begin_run() override { local_.begin_run(); }
 
-  void exchange(Device& device, WorkerId worker, Lane lane, std::vector<Message> all) override {
+  void exchange(Device& device, WorkerId worker, Lane lane, std::vector<MessageEnd> all) override {
     auto group = std::make_shared<Group>();
-    for (Message& m : all)
+    for (MessageEnd& m : all)
       (rank_of(m.peer) == world_.rank() ? group->here : group->elsewhere).push_back(m);
     device.call(lane, [this, worker, group] {
       if (!group->elsewhere.empty()) {
@@ -175,7 +175,7 @@ class TcpTransport final : public Transport {
   }
 
   void start(Group& group) {
-    for (const Message& m : group.elsewhere) {
+    for (const MessageEnd& m : group.elsewhere) {
       Transfer& t = transfers_.try_emplace(key(m.task, m.sends), group, m).first->second;
       if (t.left == 0) {  // both ends know that there is nothing to send
         complete(t);

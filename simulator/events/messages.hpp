@@ -45,7 +45,7 @@ inline void EventRun::start_flow(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const std::uint32_t to = plan_.tasks[task.peer.value].worker_index;
   const Route route = network_of().route(task.worker(), {to});
-  const Message message = costs_.message(send, task, route.distance);
+  const MessageCost message = costs_.message(send, task, route.distance);
   FairShare::Copying copying;
   if (workload_.copy_cores > 0) {
     // As fast as a message alone: what its start-up takes beyond the latency, is slower copying.

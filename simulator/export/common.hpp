@@ -52,7 +52,7 @@ inline std::vector<std::uint32_t> unit_before(const Plan& plan,
 
 struct Wire {
   Route route;
-  Message message;
+  MessageCost message;
   std::int64_t alone_ps = 0;
 };
 

@@ -145,7 +145,7 @@ TEST(CudaStreams, AStreamThatWaitsForAnotherProcessIsRefused) {
   StreamTransport transport(streams);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     if (plan.tasks[id].kind != TaskKind::Receive) continue;
-    Message m;
+    MessageEnd m;
     m.task = plan.tasks[id].peer;
     streams.exchange({1}, Lane::Fetch, {m});
   }

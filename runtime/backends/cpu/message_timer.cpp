@@ -73,13 +73,13 @@ double message_seconds(std::span<std::byte> memory, std::int64_t bytes, int roun
   const std::int64_t places = static_cast<std::int64_t>(memory.size()) / room;
   std::vector<double> times;
   const auto message = [&](bool sends, int i) {
-    Message m;
+    MessageEnd m;
     m.sends = sends;
     m.task = {static_cast<std::uint32_t>(i)};
     m.peer = {sends ? 1u : 0u};
     m.piece[0] = memory.data() + (2 * i + (sends ? 0 : 1)) % places * room;
     m.bytes[0] = bytes;
-    return std::vector<Message>{m};
+    return std::vector<MessageEnd>{m};
   };
   std::thread receiver([&] {
     for (int i = 0; i < rounds; ++i) transport.exchange_now({1}, message(false, i));

@@ -73,22 +73,22 @@ std::uint32_t StreamPlan::delivery_number(TaskId send) const {
 
 // The senders of a group say that it is posted, then the receivers copy, then the senders wait
 // until that is done: whatever two groups send each other, none waits for itself.
-void StreamPlan::exchange(WorkerId worker, Lane lane, const std::vector<Message>& messages) {
-  for (const Message& m : messages) {
+void StreamPlan::exchange(WorkerId worker, Lane lane, const std::vector<MessageEnd>& messages) {
+  for (const MessageEnd& m : messages) {
     Delivery& d = delivery_of(m.task);
     (m.sends ? d.has_sender : d.has_receiver) = true;
     (m.sends ? d.sender : d.receiver) = worker;
     (m.sends ? d.from : d.to) = m;
     if (m.sends) put(worker, lane, {Op::Kind::Record, m.task, d.posted, 0});
   }
-  for (const Message& m : messages) {
+  for (const MessageEnd& m : messages) {
     if (m.sends) continue;
     const Delivery& d = delivery_of(m.task);
     put(worker, lane, {Op::Kind::Wait, m.task, d.posted, 0});
     put(worker, lane, {Op::Kind::Copy, m.task, 0, delivery_number(m.task)});
     put(worker, lane, {Op::Kind::Record, m.task, d.arrived, 0});
   }
-  for (const Message& m : messages)
+  for (const MessageEnd& m : messages)
     if (m.sends) put(worker, lane, {Op::Kind::Wait, m.task, delivery_of(m.task).arrived, 0});
 }
 

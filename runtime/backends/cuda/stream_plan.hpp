@@ -37,7 +37,7 @@ struct Delivery {
   bool has_sender = false, has_receiver = false;
   WorkerId sender, receiver;
   std::uint32_t posted = 0, arrived = 0;  // events: it may be read; it has been
-  Message from, to;
+  MessageEnd from, to;
 };
 
 // A piece of memory that is copied as one.
@@ -69,7 +69,7 @@ class StreamPlan {
   void compute(WorkerId, TaskId, const Operands&);
   void call(WorkerId, Lane, std::function<void()>);
   // A group of messages between workers of this process.
-  void exchange(WorkerId, Lane, const std::vector<Message>&);
+  void exchange(WorkerId, Lane, const std::vector<MessageEnd>&);
 
  private:
   void put(WorkerId, Lane, Op);
@@ -101,7 +101,7 @@ class StreamTransport final : public Transport {
  public:
   // Which outlives it.
   explicit StreamTransport(StreamPlan& streams) : streams_(streams) {}
-  void exchange(Device&, WorkerId worker, Lane lane, std::vector<Message> messages) override {
+  void exchange(Device&, WorkerId worker, Lane lane, std::vector<MessageEnd> messages) override {
     streams_.exchange(worker, lane, messages);
   }
   void begin_run() override {}

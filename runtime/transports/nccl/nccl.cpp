@@ -59,16 +59,16 @@ class NcclTransport final : public Transport {
                                  static_cast<std::size_t>(used_[lane].end - used_[lane].first));
   }
 
-  void exchange(Device& device, WorkerId, Lane lane, std::vector<Message> messages) override {
+  void exchange(Device& device, WorkerId, Lane lane, std::vector<MessageEnd> messages) override {
     const auto at = static_cast<std::size_t>(lane);
     auto* const stream = static_cast<cudaStream_t>(device.stream(lane));
     if (!stream) fail("NCCL moves tensors of GPUs: --transport nccl goes with --backend cuda");
-    for (const Message& m : messages)
+    for (const MessageEnd& m : messages)
       for (std::size_t i = 0; i < m.piece.size(); ++i)
         if (m.bytes[i] > 0) used_[at].add(m.piece[i], m.bytes[i]);
     device.call(lane, [comm = lanes_[at], stream, messages = std::move(messages)] {
       comm->group([&] {
-        for (const Message& m : messages)
+        for (const MessageEnd& m : messages)
           for (std::size_t i = 0; i < m.piece.size(); ++i) {
             const auto bytes = static_cast<std::size_t>(m.bytes[i]);
             const int peer = static_cast<int>(m.peer.value);  // worker and process have one number

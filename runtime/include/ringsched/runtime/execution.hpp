@@ -68,7 +68,7 @@ class Execution {
   void fill_all(const FillTensor&);
   void enqueue(WorkerId, const std::vector<TaskId>& tasks);
   Operands operands(TaskId) const;
-  Message message(TaskId) const;
+  MessageEnd message(TaskId) const;
   std::byte* place(TensorId) const;
   std::string pending(std::chrono::nanoseconds after) const;
   std::string name(TaskId) const;

@@ -9,8 +9,8 @@
 
 namespace ringsched {
 
-// One end of a message. What is moved are some rows of each matrix of a tensor.
-struct Message {
+// One end of a message: which rows of each matrix of a tensor to send, or where to receive them.
+struct MessageEnd {
   bool sends = false;
   TaskId task;  // of the send, at both ends
   WorkerId peer;
@@ -24,7 +24,7 @@ class Transport {
 
   // Puts a group on a lane of a worker: its messages are posted together when the lane comes to
   // it, progress together, and the lane goes on once all are complete.
-  virtual void exchange(Device&, WorkerId, Lane, std::vector<Message>) = 0;
+  virtual void exchange(Device&, WorkerId, Lane, std::vector<MessageEnd>) = 0;
   virtual void begin_run() = 0;  // before each run, when no lane runs
   // While lanes run, again and again: for what fails without anybody being told. Throws RunFailed.
   virtual void look() {}
