@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/crc32c.hpp"
 #include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
@@ -11,6 +12,7 @@ namespace {
 constexpr std::string_view kMagic = "RSCH";
 constexpr auto kLastKind = static_cast<std::uint64_t>(FrameKind::Left);
 constexpr std::size_t kMostHost = 200;
+constexpr std::uint64_t kFirstWithChecksums = 2;  // version
 
 bool greets(std::uint64_t kind) {
   const auto k = static_cast<FrameKind>(kind);
@@ -44,14 +46,20 @@ ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body) {
   std::string_view rest = bytes.substr(kMagic.size(), kFrameHeader - kMagic.size());
   const std::uint64_t version = take_number(rest, 1), kind = take_number(rest, 1),
                       zero = take_number(rest, 2), number = take_number(rest, 4),
-                      length = take_number(rest, 4);
-  if (version != kFrameVersion && !greets(kind))
+                      length = take_number(rest, 4), of_body = take_number(rest, 4),
+                      of_header = take_number(rest, 4);
+  if (version >= kFirstWithChecksums && of_header != crc32c(bytes.data(), kFrameHeader - 4))
+    return bad("a message that was changed on the way: the checksum of its header is wrong");
+  if (version < kFirstWithChecksums || (version != kFrameVersion && !greets(kind)))
     return bad(fmt::format("its messages are of version {}, not {}", version, kFrameVersion));
   if (kind == 0 || kind > kLastKind || zero != 0)
     return bad(fmt::format("a message of unknown kind {}", kind));
   if (length > most_body)
     return bad(fmt::format("a message of {} bytes, where {} are allowed", length, most_body));
   if (bytes.size() - kFrameHeader < length) return {};
+  if (of_body != crc32c(bytes.data() + kFrameHeader, length))
+    return bad(fmt::format(
+        "a message of {} bytes that was changed on the way: its checksum is wrong", length));
   ParsedFrame out;
   out.outcome = ParsedFrame::Outcome::Good;
   out.frame = {static_cast<FrameKind>(kind), static_cast<std::uint32_t>(number),
@@ -61,13 +69,19 @@ ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body) {
 }
 
 std::string frame(FrameKind kind, std::uint32_t number, std::string_view body) {
-  std::string out(kMagic);
-  put_number(out, kFrameVersion, 1);
-  put_number(out, static_cast<std::uint8_t>(kind), 1);
-  put_number(out, 0, 2);
-  put_number(out, number, 4);
-  put_number(out, body.size(), 4);
-  return out.append(body);
+  std::string head(kMagic);
+  put_number(head, kFrameVersion, 1);
+  put_number(head, static_cast<std::uint8_t>(kind), 1);
+  put_number(head, 0, 2);
+  put_number(head, number, 4);
+  put_number(head, body.size(), 4);
+  return with_checksums(std::move(head), body);
+}
+
+std::string with_checksums(std::string head, std::string_view body) {
+  put_number(head, crc32c(body.data(), body.size()), 4);
+  put_number(head, crc32c(head.data(), head.size()), 4);
+  return head.append(body);
 }
 
 std::string greeting_text(const Greeting& g) {

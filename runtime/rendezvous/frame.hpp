@@ -1,10 +1,11 @@
-// What processes and their store say to each other, as bytes. A frame is a header of 16 bytes and a
+// What processes and their store say to each other, as bytes. A frame is a header of 24 bytes and a
 // body; numbers are little-endian:
 //
 //   "RSCH"  version (1 byte)  kind (1)  0 (2)  number (4)  length of the body (4)
+//   CRC-32C of the body (4)   CRC-32C of the 20 bytes before (4)
 //
-// Hello, Challenge, Proof and Refused are the same in every version, so that two that differ can
-// tell each other that they do.
+// Headers, Hello, Challenge, Proof and Refused are the same in every version from 2 on, so that two
+// that differ can tell each other that they do.
 //
 // Everything here reads bytes of anybody: it refuses what is not as it should be, and takes no more
 // memory than it was allowed.
@@ -18,26 +19,29 @@
 
 namespace ringsched {
 
-inline constexpr std::size_t kFrameHeader = 16;
-inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::size_t kFrameHeader = 24, kFrameLength = 12;  // where the length stands
+inline constexpr std::uint8_t kFrameVersion = 2;
 inline constexpr std::size_t kMostGreeting = 512;               // of somebody not known yet
 inline constexpr std::size_t kMostText = std::size_t{1} << 28;  // of what one process gives
 inline constexpr std::size_t kMostGathered = std::size_t{1} << 30;
 inline constexpr std::uint32_t kMostProcesses = 65536;
 inline constexpr std::size_t kNonce = 16;
+// What a process exits with that is told why it cannot go on: what it was started with does not fit
+// the others, or the run failed.
+inline constexpr std::uint32_t kExitBadInput = 2, kExitFailed = 3;
 
 enum class FrameKind : std::uint8_t {
   Hello = 1,  // process: a Greeting
   Challenge,  // store: its nonce, and its proof to know the secret
   Proof,      // process: its own
   Welcome,    // store, once all are there: how many (number)
-  Refused,    // store: why, for people
+  Refused,    // store: why, for people; the number is an exit code
   Put,        // process: its text of round `number`
   All,        // store: everybody's
   AskTime,    // process: question `number`
   Time,       // store: nanoseconds of its clock, 8 bytes
   Farewell,   // process: why it ends, and what it leaves
-  Ended,      // store: why all must end; the number is the process that it began with
+  Ended,      // store: why all must end; the number is an exit code
   Alive,      // both: no news
   Leave,      // process: it has what it came for
   Left,       // store: so have all
@@ -59,6 +63,8 @@ struct ParsedFrame {
 };
 ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body);
 std::string frame(FrameKind, std::uint32_t number = 0, std::string_view body = {});
+// The same from a header without its checksums, whatever it says.
+std::string with_checksums(std::string head, std::string_view body);
 
 struct Greeting {
   std::uint32_t rank = 0, size = 1;

@@ -36,6 +36,11 @@ std::string this_process() {
 
 std::int64_t now() { return Steady::now().time_since_epoch().count(); }
 
+[[noreturn]] void throw_with_code(std::uint32_t code, const std::string& why) {
+  if (code == kExitBadInput) throw Error(why);
+  throw RunFailed(why);
+}
+
 // The next frame, whose body is kept in `bytes`; none where the connection closes or time is up.
 std::optional<Frame> next_frame(const Socket& s, std::string& bytes, Steady::time_point until) {
   bytes.resize(kFrameHeader);
@@ -51,10 +56,12 @@ std::optional<Frame> next_frame(const Socket& s, std::string& bytes, Steady::tim
     if (p.outcome == ParsedFrame::Outcome::Good) return p.frame;
     if (have < kFrameHeader && !receive_all(s, bytes.data() + have, 1, until)) return {};
   }
-  std::string_view length = std::string_view(bytes).substr(kFrameHeader - 4);
+  std::string_view length = std::string_view(bytes).substr(kFrameLength);
   bytes.resize(kFrameHeader + take_number(length, 4));
   if (!receive_all(s, bytes.data() + kFrameHeader, bytes.size() - kFrameHeader, until)) return {};
-  return parse_frame(bytes, kMostGreeting).frame;
+  const ParsedFrame p = parse_frame(bytes, kMostGreeting);
+  if (p.outcome == ParsedFrame::Outcome::Bad) throw RunFailed(p.why);
+  return p.frame;
 }
 
 }  // namespace
@@ -66,8 +73,7 @@ Member::Member(const MemberOptions& options, std::function<void(const std::strin
   try {
     std::unique_lock lock(guard_);
     wait_for(
-        lock, [&] { return welcome_ || !refused_.empty(); }, "all processes to come");
-    if (!refused_.empty()) fail("process 0 refuses this one: {}", refused_);
+        lock, [&] { return welcome_; }, "all processes to come");
   } catch (...) {
     {
       const std::lock_guard lock(guard_);
@@ -93,41 +99,42 @@ void Member::join() {
   const Steady::time_point until = Steady::now() + options_.patience;
   const std::string hello = greeting_text({options_.rank, options_.size, !options_.secret.empty(),
                                            random_bytes(kNonce), this_process()});
-  std::string why = "nobody is there", bytes;
+  std::string why = "nobody is there";
   while (Steady::now() < until) {
-    socket_ = connect_to(options_.store, 500ms, why);
-    if (!socket_) {
-      std::this_thread::sleep_for(50ms);
-      continue;
-    }
-    if (!send_all(socket_, frame(FrameKind::Hello, 0, hello), until)) continue;
-    try {
-      const std::optional<Frame> answer = next_frame(socket_, bytes, until);
-      why = "it does not answer";
-      if (!answer) {
-        std::this_thread::sleep_for(50ms);
-        continue;
-      }
-      if (answer->kind == FrameKind::Refused)
-        fail("process 0 at {} refuses this one: {}", options_.store.text(),
-             printable(answer->body, 300));
-      const std::string_view body = answer->body;
-      if (answer->kind != FrameKind::Challenge || body.size() < kNonce)
-        throw RunFailed("an answer out of turn");
-      const std::string_view nonce = body.substr(0, kNonce);
-      if (!same_proof(body.substr(kNonce), store_proof(options_.secret, hello, nonce)))
-        fail("process 0 at {} does not know the secret (RINGSCHED_SECRET) of this one",
-             options_.store.text());
-      if (send_all(socket_,
-                   frame(FrameKind::Proof, 0, process_proof(options_.secret, hello, nonce)), until))
-        return;
-    } catch (const RunFailed& wrong) {
-      throw RunFailed(fmt::format("who answers at {} is no process 0 of ringsched: {}",
-                                  options_.store.text(), wrong.what()));
-    }
+    if (try_to_join(hello, until, why)) return;
+    std::this_thread::sleep_for(50ms);
   }
   throw RunFailed(fmt::format("process 0 was not found at {} within {}: {}", options_.store.text(),
                               text_of(options_.patience), why));
+}
+
+bool Member::try_to_join(const std::string& hello, Steady::time_point until, std::string& why) {
+  const std::string at = options_.store.text();
+  const auto foreign = [&](const std::string& said) {
+    return RunFailed(fmt::format("{} answers, but it is not a ringsched process 0: {}", at, said));
+  };
+  socket_ = connect_to(options_.store, 500ms, why);
+  if (!socket_ || !send_all(socket_, frame(FrameKind::Hello, 0, hello), until)) return false;
+  std::string bytes;
+  std::optional<Frame> answer;
+  try {
+    answer = next_frame(socket_, bytes, until);
+  } catch (const RunFailed& wrong) {
+    throw foreign(wrong.what());
+  }
+  why = "it does not answer";
+  if (!answer) return false;
+  if (answer->kind == FrameKind::Refused)
+    throw_with_code(answer->number, fmt::format("process 0 at {} refuses this one: {}", at,
+                                                printable(answer->body, 300)));
+  const std::string_view body = answer->body;
+  if (answer->kind != FrameKind::Challenge || body.size() < kNonce)
+    throw foreign("it answers out of turn");
+  const std::string_view nonce = body.substr(0, kNonce);
+  if (!same_proof(body.substr(kNonce), store_proof(options_.secret, hello, nonce)))
+    fail("process 0 at {} does not know the secret (RINGSCHED_SECRET) of this one", at);
+  return send_all(socket_, frame(FrameKind::Proof, 0, process_proof(options_.secret, hello, nonce)),
+                  until);
 }
 
 void Member::read() {
@@ -150,10 +157,8 @@ void Member::read() {
     if (const Steady::time_point t = Steady::now(); t - ticked >= kTick) {
       ticked = t;
       if (++silent > limit) {
-        end(
-            fmt::format("process 0 (which keeps the store at {}) is gone: nothing was heard of it "
-                        "for {}",
-                        options_.store.text(), text_of(options_.silence)));
+        end(gone(fmt::format("nothing was heard of it for {}", text_of(options_.silence))),
+            kExitFailed);
         return;
       }
       // Whoever is sending is heard of.
@@ -179,9 +184,7 @@ bool Member::receive(std::string& in) {
       well = leaves_;  // process 0 may end as soon as it knows that all have left
       news_.notify_all();
     }
-    if (!well)
-      end(fmt::format("process 0 (which keeps the store at {}) is gone: {}", options_.store.text(),
-                      how));
+    if (!well) end(gone(how), kExitFailed);
     return false;
   }
   std::size_t at = 0;
@@ -189,7 +192,7 @@ bool Member::receive(std::string& in) {
     const ParsedFrame p = parse_frame(std::string_view(in).substr(at), kMostAnswer);
     if (p.outcome == ParsedFrame::Outcome::NeedsMore) break;
     if (p.outcome == ParsedFrame::Outcome::Bad) {
-      end("process 0 sends what cannot be read: " + p.why);
+      end("process 0 sends what cannot be read: " + p.why, kExitFailed);
       return false;
     }
     at += p.taken;
@@ -201,14 +204,12 @@ bool Member::receive(std::string& in) {
 
 void Member::handle(const Frame& f) {
   const std::int64_t at = now();
-  if (f.kind == FrameKind::Ended) {
-    end(printable(f.body, 2000));
-    return;
-  }
+  if (f.kind == FrameKind::Ended) return end(printable(f.body, 2000), f.number);
+  if (f.kind == FrameKind::Refused)
+    return end("process 0 refuses this one: " + printable(f.body, 300), f.number);
   const std::lock_guard lock(guard_);
   std::string_view body = f.body;
   if (f.kind == FrameKind::Welcome) welcome_ = true;
-  if (f.kind == FrameKind::Refused) refused_ = printable(body, 300);
   if (f.kind == FrameKind::Left) left_ = true;
   if (f.kind == FrameKind::All && f.number == round_) {
     auto texts = parse_texts(body);
@@ -222,14 +223,21 @@ void Member::handle(const Frame& f) {
   news_.notify_all();
 }
 
-void Member::end(const std::string& why) {
+void Member::end(const std::string& why, std::uint32_t code) {
   {
     const std::lock_guard lock(guard_);
     news_.notify_all();
-    if (!ended_.empty() || left_ || !refused_.empty()) return;
+    if (!ended_.empty() || left_) return;
     ended_ = why;
+    ended_code_ = code;
+    if (!welcome_) return;  // the constructor waits for it, and throws
   }
   told_(why);
+}
+
+std::string Member::gone(const std::string& how) const {
+  return fmt::format("process 0 (which keeps the store at {}) is gone: {}", options_.store.text(),
+                     how);
 }
 
 void Member::send(const std::string& text) {
@@ -242,7 +250,7 @@ void Member::wait_for(std::unique_lock<std::mutex>& lock, Ready ready, const cha
   const bool done =
       news_.wait_for(lock, options_.patience + kLonger, [&] { return !ended_.empty() || ready(); });
   if (ready()) return;
-  if (!ended_.empty()) throw RunFailed(ended_);
+  if (!ended_.empty()) throw_with_code(ended_code_, ended_);
   if (!done)
     throw RunFailed(fmt::format("waited {} for {}", text_of(options_.patience + kLonger), what));
 }
@@ -279,7 +287,7 @@ Member::Time Member::ask_time() {
 void Member::leave() {
   {
     const std::lock_guard lock(guard_);
-    if (!ended_.empty()) throw RunFailed(ended_);
+    if (!ended_.empty()) throw_with_code(ended_code_, ended_);
     leaves_ = true;
   }
   send(frame(FrameKind::Leave));

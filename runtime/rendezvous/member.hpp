@@ -24,9 +24,10 @@ struct MemberOptions {
 
 class Member {
  public:
-  // Returns once all processes are there. Throws Error where the store refuses this one, RunFailed
-  // where it cannot be had or not all come. `ended` is told why the run must end, if it must, by
-  // the thread; later calls then throw RunFailed.
+  // Returns once all processes are there. Throws Error if what this process was started with does
+  // not fit the others, RunFailed if the store cannot be reached, if not all come, or if the run
+  // has failed already. Later, the thread tells `ended` why the run must end, if it must, and all
+  // calls throw RunFailed.
   Member(const MemberOptions&, std::function<void(const std::string&)> ended);
   ~Member();
   Member(const Member&) = delete;
@@ -49,11 +50,13 @@ class Member {
 
  private:
   void join();
-  void begin_reading();
+  bool try_to_join(const std::string& hello, std::chrono::steady_clock::time_point until,
+                   std::string& why);
   void read();
   bool receive(std::string& in);
   void handle(const Frame&);
-  void end(const std::string& why);
+  void end(const std::string& why, std::uint32_t code);
+  std::string gone(const std::string& how) const;  // process 0
   void send(const std::string&);
   template <class Ready>
   void wait_for(std::unique_lock<std::mutex>&, Ready, const char* what);
@@ -67,7 +70,8 @@ class Member {
   std::mutex guard_;
   std::condition_variable news_;
   bool welcome_ = false, left_ = false, leaves_ = false, closed_ = false, over_ = false;
-  std::string refused_, ended_;
+  std::string ended_;
+  std::uint32_t ended_code_ = 0;
   std::uint32_t round_ = 0, question_ = 0;
   std::vector<std::string> all_;
   bool answered_ = false;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "rendezvous/file_limit.hpp"
 #include "ringsched/runtime/control.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
@@ -32,12 +33,21 @@ Addresses look_up(const Address& a, int flags, std::string& why) {
   hints.ai_flags = flags | AI_NUMERICSERV;
   const int status = ::getaddrinfo(a.host.c_str(), std::to_string(a.port).c_str(), &hints, &found);
   if (status != 0) {
+    const int error = errno;  // of EAI_SYSTEM alone
     found = nullptr;
-    why = fmt::format("{}: {}", a.host, ::gai_strerror(status));
+    why = fmt::format("{}: {}", a.host,
+                      status == EAI_SYSTEM ? why_no_file(error) : ::gai_strerror(status));
   }
   return {found, [](addrinfo* x) {
             if (x) ::freeaddrinfo(x);
           }};
+}
+
+// Without a socket: why there is none.
+Socket new_socket(const addrinfo& a, std::string& why) {
+  Socket s(::socket(a.ai_family, a.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!s) why = why_no_file(errno);
+  return s;
 }
 
 Address address_of(const sockaddr_storage& s, socklen_t length) {
@@ -96,16 +106,18 @@ Address parse_address(std::string_view text, std::string_view flag) {
 }
 
 Socket listen_at(const Address& a) {
-  std::string why;
-  const Addresses found = look_up(a, AI_PASSIVE, why);
+  std::string why, first;
+  const Addresses found = look_up(a, AI_PASSIVE, first);
   for (const addrinfo* x = found.get(); x; x = x->ai_next) {
-    Socket s(::socket(x->ai_family, x->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!s) continue;
-    set(s.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
-    if (::bind(s.fd(), x->ai_addr, x->ai_addrlen) == 0 && ::listen(s.fd(), 1024) == 0) return s;
-    if (why.empty()) why = std::strerror(errno);
+    Socket s = new_socket(*x, why);
+    if (s) {
+      set(s.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
+      if (::bind(s.fd(), x->ai_addr, x->ai_addrlen) == 0 && ::listen(s.fd(), 1024) == 0) return s;
+      why = std::strerror(errno);
+    }
+    if (first.empty()) first = why;
   }
-  throw RunFailed(fmt::format("cannot listen at {}: {}", a.text(), why));
+  throw RunFailed(fmt::format("cannot listen at {}: {}", a.text(), first));
 }
 
 Address local_address(const Socket& s) {
@@ -126,7 +138,7 @@ Socket connect_to(const Address& a, std::chrono::milliseconds patience, std::str
   const auto until = std::chrono::steady_clock::now() + patience;
   const Addresses found = look_up(a, 0, why);
   for (const addrinfo* x = found.get(); x; x = x->ai_next) {
-    Socket s(::socket(x->ai_family, x->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    Socket s = new_socket(*x, why);
     if (!s) continue;
     int error = 0;
     socklen_t length = sizeof error;
@@ -189,7 +201,7 @@ bool receive_all(const Socket& s, char* to, std::size_t count,
 }
 
 Bell::Bell() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (!event_) throw RunFailed(fmt::format("no event of the system: {}", std::strerror(errno)));
+  if (!event_) throw RunFailed("no event of the system: " + why_no_file(errno));
 }
 
 void Bell::ring() const {

@@ -45,7 +45,8 @@ Address peer_address(const Socket&);  // "somebody" where it is gone
 
 // Tries once, for at most so long. None where nobody answers, and then why.
 Socket connect_to(const Address&, std::chrono::milliseconds patience, std::string& why);
-Socket accept_from(const Socket& listening);  // none where nobody waits
+// None where nobody waits, or where errno says that no more files may be open.
+Socket accept_from(const Socket& listening);
 
 // As much as goes without waiting; -1: the connection is gone, and errno says how.
 std::ptrdiff_t send_some(const Socket&, std::string_view);

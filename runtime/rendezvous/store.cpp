@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "rendezvous/file_limit.hpp"
 #include "ringsched/runtime/control.hpp"
 #include "ringsched/scheduler/words.hpp"
 
@@ -18,14 +19,12 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-constexpr auto kGreetingTime = 5s;          // to say who one is
-constexpr auto kProofTime = 1s;             // and to prove it, where others want to come in
-constexpr std::size_t kMostStrangers = 64;  // at a time
-constexpr int kMostAtOnce = 16;             // let in before those who came are read
-constexpr std::size_t kNamed = 8;           // of those who are late
-constexpr std::size_t kMostUnread = 4096;   // frames that somebody leaves unread
-constexpr std::size_t kAtOnce = 1 << 18;    // bytes
-constexpr unsigned kMostLogged = 20;
+constexpr auto kGreetingTime = 5s;         // to say who one is
+constexpr auto kProofTime = 1s;            // and to prove it, where others want to come in
+constexpr int kMostAtOnce = 16;            // let in before those who came are read
+constexpr std::size_t kNamed = 8;          // of those who are late
+constexpr std::size_t kMostUnread = 4096;  // frames that somebody leaves unread
+constexpr std::size_t kAtOnce = 1 << 18;   // bytes
 
 std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.count()}); }
 
@@ -33,7 +32,9 @@ std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.coun
 
 Store::Store(const StoreOptions& options, std::function<void(const std::string&)> log)
     : options_(options),
-      log_(std::move(log)),
+      refusals_(std::move(log)),
+      most_strangers_(
+          room_for_strangers(options.size + 1, fmt::format("a run of {} processes", options.size))),
       listening_(listen_at(options.at)),
       address_(local_address(listening_)),
       members_(options.size),
@@ -69,7 +70,7 @@ void Store::serve() {
       const std::lock_guard lock(guard_);
       if (over_) break;
     }
-    polled = {{bell_.fd(), POLLIN, 0}, {listening_.fd(), POLLIN, 0}};
+    polled = {{bell_.fd(), POLLIN, 0}, {deaf_ ? -1 : listening_.fd(), POLLIN, 0}};
     for (const Visitor& v : visitors_)
       polled.push_back(
           {v.socket.fd(), static_cast<short>(v.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
@@ -94,12 +95,13 @@ void Store::serve() {
 }
 
 void Store::tick() {
+  deaf_ = false;
   const auto limit = static_cast<unsigned>(options_.silence / kTick);
   for (Visitor& v : visitors_) {
     if (v.over) continue;
     if (!v.rank) {
       if (Steady::now() - v.since > kGreetingTime) {
-        if (!v.closes) log(fmt::format("refused {}: it did not say who it is", v.name));
+        if (!v.closes) refusals_.add(v.name, "it did not say who it is");
         v.over = true;
       }
       continue;
@@ -113,7 +115,7 @@ void Store::tick() {
   std::vector<std::uint32_t> missing;
   for (std::uint32_t r = 0; r < options_.size; ++r)
     if (complete_ ? !texts_[r].has_value() : !members_[r]) missing.push_back(r);
-  end(missing.front(), late(missing));
+  end(late(missing));
 }
 
 // What is said of them. Who was turned away may have been one of them: without the secret nobody
@@ -132,29 +134,39 @@ std::string Store::late(std::vector<std::uint32_t> all) const {
   return out;
 }
 
-// Of strangers who are too many, the oldest must go that has had its time: who belongs here speaks
-// at once, and comes again.
+// If there are too many strangers, the oldest one goes that has had its time: a process of the run
+// says at once who it is, and comes again if it was turned away.
 bool Store::make_room() {
-  const auto is_stranger = [](const Visitor& v) { return !v.rank && !v.over; };
-  const auto strangers =
-      static_cast<std::size_t>(std::count_if(visitors_.begin(), visitors_.end(), is_stranger));
-  if (strangers < kMostStrangers + options_.size - there_) return true;
+  const auto strangers = static_cast<std::size_t>(std::count_if(
+      visitors_.begin(), visitors_.end(), [](auto& v) { return !v.rank && !v.over; }));
+  return strangers < most_strangers_ + options_.size - there_ || drop_a_stranger();
+}
+
+bool Store::drop_a_stranger() {
   const Steady::time_point now = Steady::now();
   const auto oldest = std::find_if(visitors_.begin(), visitors_.end(), [&](const Visitor& v) {
-    return is_stranger(v) && (v.hello.empty() || now - v.since > kProofTime);
+    return !v.rank && !v.over && (v.hello.empty() || now - v.since > kProofTime);
   });
   if (oldest == visitors_.end()) return false;
   lose(*oldest, "it did not say who it is, and others came");
+  oldest->socket.close();  // now: its place may be needed at once
   return true;
 }
 
 void Store::let_in() {
   for (int i = 0; i < kMostAtOnce; ++i) {
     Socket s = accept_from(listening_);
-    if (!s) return;
+    if (!s && !is_file_limit(errno)) return;
+    if (!s) {
+      const std::string why = why_no_file(errno);
+      if (drop_a_stranger()) continue;
+      deaf_ = true;
+      if (!complete_) end("process 0 cannot accept connections: " + why);
+      return;
+    }
     const std::string name = peer_address(s).text();
     if (!make_room()) {
-      log(fmt::format("refused {}: too many others have not proved yet who they are", name));
+      refusals_.add(name, "too many others have not proved yet who they are");
       continue;
     }
     Visitor& v = visitors_.emplace_back();
@@ -180,7 +192,7 @@ void Store::receive(Visitor& v) {
         parse_frame(std::string_view(v.in).substr(at), v.rank ? kMostText : kMostGreeting);
     if (p.outcome == ParsedFrame::Outcome::NeedsMore) break;
     if (p.outcome == ParsedFrame::Outcome::Bad) {
-      refuse(v, p.why);
+      refuse(v, p.why, kExitFailed);
       break;
     }
     at += p.taken;
@@ -190,8 +202,8 @@ void Store::receive(Visitor& v) {
   std::size_t pending = held_;
   for (const Visitor& other : visitors_) pending += other.in.size();
   if (pending > kMostGathered && v.rank)
-    end(*v.rank, fmt::format("the processes tell each other more than {}",
-                             human({static_cast<std::int64_t>(kMostGathered)})));
+    end(fmt::format("the processes tell each other more than {}",
+                    human({static_cast<std::int64_t>(kMostGathered)})));
 }
 
 void Store::flush(Visitor& v) {
@@ -231,45 +243,39 @@ void Store::lose(Visitor& v, const std::string& how) {
       turn_away(v, *parse_greeting(v.hello),
                 how + " before it had proved to know the secret (RINGSCHED_SECRET) of process 0");
     else
-      log(fmt::format("refused {}: {}", v.name, how));
+      refusals_.add(v.name, how);
     return;
   }
   members_[*v.rank] = nullptr;
   if (v.leaves) return;
   note(*v.rank, {LastWord::State::Gone, how});
-  end(*v.rank, fmt::format("process {} ({}) is gone: {}", *v.rank, v.name, how));
+  end(fmt::format("process {} ({}) is gone: {}", *v.rank, v.name, how));
 }
 
-void Store::refuse(Visitor& v, const std::string& why, bool logged) {
-  if (logged) log(fmt::format("refused {}: {}", v.name, why));
-  send(v, frame(FrameKind::Refused, 0, std::string_view(why).substr(0, kMostGreeting)));
+void Store::refuse(Visitor& v, const std::string& why, std::uint32_t code, bool logged) {
+  if (logged) refusals_.add(v.name, why);
+  send(v, frame(FrameKind::Refused, code, std::string_view(why).substr(0, kMostGreeting)));
   v.closes = true;
   if (!v.rank) return;
   members_[*v.rank] = nullptr;
   note(*v.rank, {LastWord::State::Gone, why});
-  end(*v.rank, fmt::format("process {} ({}) was refused: {}", *v.rank, v.name, why));
+  end(fmt::format("process {} ({}) was refused: {}", *v.rank, v.name, why));
   v.rank.reset();
   v.since = Steady::now();
 }
 
-void Store::end(std::uint32_t rank, const std::string& why) {
+void Store::end(const std::string& why, std::uint32_t code) {
   if (ended_) return;
   ended_ = true;
   why_ = why;
-  send_all(frame(FrameKind::Ended, rank, why));
+  code_ = code;
+  send_all(frame(FrameKind::Ended, code, why));
 }
 
 void Store::note(std::uint32_t rank, LastWord word) {
   const std::lock_guard lock(guard_);
   if (words_[rank].state == LastWord::State::Silent) words_[rank] = std::move(word);
   news_.notify_all();
-}
-
-void Store::log(const std::string& what) {
-  if (++logged_ <= kMostLogged)
-    log_(what);
-  else if (logged_ == kMostLogged + 1)
-    log_("refused more, which is not said any more");
 }
 
 }  // namespace ringsched

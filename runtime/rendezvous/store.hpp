@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "rendezvous/frame.hpp"
+#include "rendezvous/refusals.hpp"
 #include "rendezvous/socket.hpp"
 
 namespace ringsched {
@@ -70,6 +71,7 @@ class Store {
   void tick();
   void let_in();
   bool make_room();
+  bool drop_a_stranger();
   std::string late(std::vector<std::uint32_t>) const;
   void receive(Visitor&);
   void flush(Visitor&);
@@ -82,16 +84,15 @@ class Store {
   void put(Visitor&, const Frame&);
   void leave(Visitor&);
   void lose(Visitor&, const std::string& how);
-  void refuse(Visitor&, const std::string& why, bool logged = true);
-  void end(std::uint32_t rank, const std::string& why);
+  void refuse(Visitor&, const std::string& why, std::uint32_t code, bool logged = true);
+  void end(const std::string& why, std::uint32_t code = kExitFailed);
   void send(Visitor&, std::string);
   void send_all(const std::string&);
   void note(std::uint32_t rank, LastWord);
-  void log(const std::string&);
 
   const StoreOptions options_;
-  const std::function<void(const std::string&)> log_;
-  unsigned logged_ = 0;
+  Refusals refusals_;
+  const std::size_t most_strangers_;  // beside the processes that have not come yet
   Socket listening_;
   Address address_;
   Bell bell_;
@@ -101,7 +102,9 @@ class Store {
   std::vector<Visitor*> members_;  // by rank; none: not come yet, or gone
   std::uint32_t there_ = 0, left_ = 0;
   bool complete_ = false, ended_ = false;
+  bool deaf_ = false;                                 // lets nobody in until the next tick
   std::string why_;                                   // it ended
+  std::uint32_t code_ = 0;                            // that the others end with
   std::map<std::uint32_t, std::string> turned_away_;  // by the number that they say they have
   std::uint32_t round_ = 0, given_ = 0;
   std::vector<std::optional<std::string>> texts_;  // of the round

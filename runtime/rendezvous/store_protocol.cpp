@@ -38,21 +38,21 @@ void Store::handle(Visitor& v, const Frame& f) {
       v.leaves = true;
       const auto texts = parse_texts(f.body);
       if (!texts || texts->empty()) {
-        refuse(v, "a farewell that cannot be read");
+        refuse(v, "a farewell that cannot be read", kExitFailed);
         return;
       }
       note(*v.rank, {LastWord::State::Said, std::string(f.body)});
       // What was pending is for its own words.
       const std::string& why = texts->front();
-      end(*v.rank, fmt::format("process {} gave up: {}", *v.rank,
-                               printable(why.substr(0, why.find("; pending")), 200)));
+      end(fmt::format("process {} gave up: {}", *v.rank,
+                      printable(why.substr(0, why.find("; pending")), 200)));
       return;
     }
     case FrameKind::Leave:
       leave(v);
       return;
     default:
-      refuse(v, fmt::format("message {} out of turn", static_cast<int>(f.kind)));
+      refuse(v, fmt::format("message {} out of turn", static_cast<int>(f.kind)), kExitFailed);
   }
 }
 
@@ -60,7 +60,7 @@ void Store::greet(Visitor& v, const Frame& f) {
   if (v.hello.empty()) {
     const auto g = f.kind == FrameKind::Hello ? parse_greeting(f.body) : std::nullopt;
     if (!g) {
-      refuse(v, "it does not say who it is");
+      refuse(v, "it does not say who it is", kExitFailed);
     } else if (g->secret && options_.secret.empty()) {
       misfit(v, *g, "has a secret (RINGSCHED_SECRET), and process 0 has none");
     } else if (!g->secret && !options_.secret.empty()) {
@@ -88,24 +88,29 @@ void Store::turn_away(Visitor& v, const Greeting& g, const std::string& why) {
   constexpr std::size_t most = 8;
   if (turned_away_.size() < most)
     turned_away_.try_emplace(g.rank, fmt::format("{}, {}: {}", g.host, v.name, why));
-  refuse(v, why);
+  refuse(v, why, kExitBadInput);
 }
 
-// Once all are there, it is the one that comes who is wrong.
+// Once all are there, the one that comes late is wrong; if the run has ended by then, it ends as
+// the others do.
 bool Store::too_late(Visitor& v) {
   if (ended_)
-    refuse(v, why_, false);
+    refuse(v, why_, code_, false);
   else if (complete_)
-    refuse(v, fmt::format("all {} processes are there; does another run use {}?", options_.size,
-                          address_.text()));
+    refuse(v,
+           fmt::format("all {} processes are there; does another run use {}?", options_.size,
+                       address_.text()),
+           kExitBadInput);
   return ended_ || complete_;
 }
 
-// Who proved to belong here, or need not, and will never fit: that ends the run.
+// A process that may take part (it knows the secret, or there is none), but does not fit the
+// others. Nobody can tell which side is wrong: what all were started with is, so all end with that
+// code.
 void Store::misfit(Visitor& v, const Greeting& g, const std::string& why) {
   if (too_late(v)) return;
-  end(g.rank, fmt::format("process {} ({}, {}) {}", g.rank, g.host, v.name, why));
-  refuse(v, why_, false);
+  end(fmt::format("process {} ({}, {}) {}", g.rank, g.host, v.name, why), kExitBadInput);
+  refuse(v, why_, code_, false);
 }
 
 void Store::admit(Visitor& v, const Greeting& g, unsigned version) {
@@ -119,9 +124,10 @@ void Store::admit(Visitor& v, const Greeting& g, unsigned version) {
   } else if (g.size != options_.size) {
     misfit(v, g, fmt::format("is one of {}, and process 0 one of {}", g.size, options_.size));
   } else if (members_[g.rank]) {
-    end(g.rank, fmt::format("two processes say that they are process {}: {} and {}", g.rank,
-                            members_[g.rank]->name, name));
-    refuse(v, why_, false);
+    end(fmt::format("two processes say that they are process {}: {} and {}", g.rank,
+                    members_[g.rank]->name, name),
+        kExitBadInput);
+    refuse(v, why_, code_, false);
   } else {
     v.rank = g.rank;
     v.name = name;
@@ -136,11 +142,12 @@ void Store::put(Visitor& v, const Frame& f) {
   std::optional<std::string>& text = texts_[*v.rank];
   if (ended_) return;
   if (!complete_ || f.number != round_ || text) {
-    refuse(v, fmt::format("it is at exchange {}, and the others are at {}", f.number, round_));
+    refuse(v, fmt::format("it is at exchange {}, and the others are at {}", f.number, round_),
+           kExitFailed);
     return;
   }
   if (left_ > 0) {
-    end(*v.rank, fmt::format("process {} goes on, and others have left", *v.rank));
+    end(fmt::format("process {} goes on, and others have left", *v.rank));
     return;
   }
   if (given_ == 0) began_ = Steady::now();

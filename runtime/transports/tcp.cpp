@@ -18,91 +18,27 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "rendezvous/frame.hpp"
-#include "rendezvous/socket.hpp"
+#include "rendezvous/crc32c.hpp"
+#include "ringsched/scheduler/task_name.hpp"
 #include "transports/local.hpp"
+#include "transports/tcp_header.hpp"
 #include "transports/tcp_mesh.hpp"
+#include "transports/tcp_peer.hpp"
 
 namespace ringsched {
 
 namespace {
 
-// Before each piece of a message, and instead of one where the receiver says that it is ready:
-// kind, task of the send, bytes that follow; little-endian.
-constexpr std::size_t kHeader = 16;
-constexpr std::uint64_t kReady = 0x59444552, kPiece = 0x43455049;
 constexpr std::int64_t kPieceBytes = 1 << 18;  // what others wait for at most
 constexpr int kPiecesAtOnce = 16;              // to one peer, before the next has its turn
-
-std::string header(std::uint64_t kind, TaskId task, std::int64_t bytes) {
-  std::string out;
-  put_number(out, kind, 4);
-  put_number(out, task.value, 4);
-  put_number(out, static_cast<std::uint64_t>(bytes), 8);
-  return out;
-}
-
-struct Group {
-  std::vector<MessageEnd> here, elsewhere;
-  std::size_t open = 0;  // messages that are not complete; guarded
-  std::condition_variable complete;
-};
-
-// A message on its way, and how far it is.
-struct Transfer {
-  Group* group = nullptr;
-  const MessageEnd* message = nullptr;
-  std::size_t matrix = 0;
-  std::int64_t at = 0, left = 0;  // of the matrix; of all
-
-  Transfer(Group& g, const MessageEnd& m) : group(&g), message(&m) {
-    for (const std::int64_t b : m.bytes) left += b;
-    skip();
-  }
-  std::byte* place() const { return message->piece[matrix] + at; }
-  std::int64_t contiguous() const { return message->bytes[matrix] - at; }
-  void advance(std::int64_t bytes) {
-    at += bytes;
-    left -= bytes;
-    skip();
-  }
-
- private:
-  void skip() {
-    while (left > 0 && at == message->bytes[matrix]) {
-      ++matrix;
-      at = 0;
-    }
-  }
-};
-
-struct Peer {
-  std::uint32_t rank = 0;
-  Socket socket;
-  std::string in;            // a header that has begun
-  Transfer* into = nullptr;  // what is being received, and how much more of this piece
-  std::int64_t expected = 0;
-  std::string out;   // headers that go before the next piece
-  std::string head;  // those that go now
-  std::deque<Transfer*> sends;
-  std::int64_t piece = 0;  // of the first of them, bytes still to go after the head
-};
 
 class TcpTransport final : public Transport {
  public:
   TcpTransport(const Plan& plan, Control& control, World& world, const std::string& host,
                const TcpOptions& options)
       : plan_(plan), control_(control), world_(world), local_(plan, control) {
-    std::set<std::uint32_t> ranks;
-    for (const Task& t : plan.tasks) {
-      if (t.kind != TaskKind::Send) continue;
-      const std::uint32_t from = rank_of(t.worker()),
-                          to = rank_of(plan.tasks[t.peer.value].worker());
-      if (from == to || (from != world.rank() && to != world.rank())) continue;
-      ranks.insert(from == world.rank() ? to : from);
-    }
-    for (auto& [rank, socket] : connect_peers(world, control, ranks, host, options)) {
-      Peer& p = peers_[rank];
+    for (auto& [rank, socket] : connect_peers(world, control, ranks(), host, options)) {
+      TcpPeer& p = peers_[rank];
       p.rank = rank;
       p.socket = std::move(socket);
     }
@@ -124,7 +60,7 @@ class TcpTransport final : public Transport {
   void begin_run() override { local_.begin_run(); }
 
   void exchange(Device& device, WorkerId worker, Lane lane, std::vector<MessageEnd> all) override {
-    auto group = std::make_shared<Group>();
+    auto group = std::make_shared<TcpGroup>();
     for (MessageEnd& m : all)
       (rank_of(m.peer) == world_.rank() ? group->here : group->elsewhere).push_back(m);
     device.call(lane, [this, worker, group] {
@@ -144,24 +80,36 @@ class TcpTransport final : public Transport {
   }
 
  private:
+  // Those that this process has messages for, or gets some from.
+  std::set<std::uint32_t> ranks() const {
+    std::set<std::uint32_t> out;
+    for (const Task& t : plan_.tasks) {
+      if (t.kind != TaskKind::Send) continue;
+      const auto [from, to] = ends_of(t);
+      if (from != to && from == world_.rank()) out.insert(to);
+      if (from != to && to == world_.rank()) out.insert(from);
+    }
+    return out;
+  }
+  std::pair<std::uint32_t, std::uint32_t> ends_of(const Task& send) const {
+    return {rank_of(send.worker()), rank_of(plan_.tasks[send.peer.value].worker())};
+  }
   std::uint32_t rank_of(WorkerId w) const { return world_.rank_of(w, plan_.problem.workers); }
 
   void progress() {
     std::vector<pollfd> polled;
     while (true) {
-      std::vector<Group*> fresh;
+      std::vector<TcpGroup*> fresh;
       {
         const std::lock_guard lock(guard_);
         if (ends_) return;
         fresh.swap(posted_);
       }
-      for (Group* g : fresh) start(*g);
+      for (TcpGroup* g : fresh) start(*g);
       polled = {{bell_.fd(), POLLIN, 0}};
       for (const auto& [rank, p] : peers_)
         polled.push_back({p.socket.fd(),  // none: poll passes it over
-                          static_cast<short>(p.out.empty() && p.head.empty() && p.sends.empty()
-                                                 ? POLLIN
-                                                 : POLLIN | POLLOUT),
+                          static_cast<short>(p.has_something_to_send() ? POLLIN | POLLOUT : POLLIN),
                           0});
       ::poll(polled.data(), polled.size(), -1);
       if (polled[0].revents != 0) bell_.quiet();
@@ -174,17 +122,17 @@ class TcpTransport final : public Transport {
     }
   }
 
-  void start(Group& group) {
+  void start(TcpGroup& group) {
     for (const MessageEnd& m : group.elsewhere) {
-      Transfer& t = transfers_.try_emplace(key(m.task, m.sends), group, m).first->second;
+      TcpTransfer& t = transfers_.try_emplace(key(m.task, m.sends), group, m).first->second;
       if (t.left == 0) {  // both ends know that there is nothing to send
         complete(t);
         continue;
       }
-      Peer& peer = peers_.at(rank_of(m.peer));
+      TcpPeer& peer = peers_.at(rank_of(m.peer));
       if (!peer.socket) lose(peer, "its connection for messages has closed");
       if (!m.sends)
-        peer.out += header(kReady, m.task, 0);
+        peer.out += TcpHeader{TcpHeader::Kind::Ready, m.task}.text();
       else if (ready_.erase(m.task.value) > 0)
         peer.sends.push_back(&t);
     }
@@ -194,29 +142,54 @@ class TcpTransport final : public Transport {
     return std::uint64_t{task.value} << 1 | (sends ? 1 : 0);
   }
 
-  void complete(const Transfer& t) {
-    Group& group = *t.group;
+  void complete(const TcpTransfer& t) {
+    TcpGroup& group = *t.group;
     transfers_.erase(key(t.message->task, t.message->sends));
     const std::lock_guard lock(guard_);
     if (--group.open == 0) group.complete.notify_all();
   }
 
-  // Whoever has all its messages may go. Whether that is so for the others, too, they know.
-  void end(Peer& p) {
-    const bool awaited = errno != 0 || p.into || !p.in.empty() ||
-                         std::any_of(transfers_.begin(), transfers_.end(), [&](const auto& one) {
-                           return rank_of(one.second.message->peer) == p.rank;
-                         });
-    if (awaited) return lose(p, how_lost());
+  // Another process may go as soon as it has all its messages. Whether the others have theirs they
+  // know themselves.
+  void end(TcpPeer& p) {
+    const std::string how = how_lost();
+    if (errno != 0 || p.into || !p.in.empty() || any_open(p)) return lose(p, how);
     p.socket.close();
     p.out.clear();
     p.head.clear();
   }
 
-  void lose(Peer& p, const std::string& how) {
+  const TcpTransfer* any_open(const TcpPeer& p) const {
+    const auto found = std::find_if(transfers_.begin(), transfers_.end(), [&](const auto& one) {
+      return rank_of(one.second.message->peer) == p.rank;
+    });
+    return found == transfers_.end() ? nullptr : &found->second;
+  }
+
+  void lose(TcpPeer& p, const std::string& how) {
+    drop(p, fmt::format("process {} is gone: {}", p.rank, how));
+  }
+
+  void drop(TcpPeer& p, const std::string& why) {
     p.socket.close();
     p.sends.clear();
-    control_.abandon(fmt::format("process {} is gone: {}", p.rank, how));
+    control_.abandon(why);
+  }
+
+  // What arrives was not what was sent. Of a header nothing is known, so what is awaited is named.
+  void lose_header(TcpPeer& p) {
+    const TcpTransfer* open = any_open(p);
+    drop(p,
+         fmt::format("the header of a message from process {} to process {} was changed on the "
+                     "way: its checksum is wrong{}",
+                     p.rank, world_.rank(),
+                     open ? "; next between them is " + name_of(plan_, open->message->task) : ""));
+  }
+  void lose_piece(TcpPeer& p, const TcpTransfer& t) {
+    drop(p, fmt::format("the message of {} from process {} to process {} was changed on the way: "
+                        "its checksum is {:08x} in place of {:08x}",
+                        name_of(plan_, t.message->task), p.rank, world_.rank(), p.checksum,
+                        p.announced));
   }
 
   std::string how_lost() const {
@@ -224,70 +197,88 @@ class TcpTransport final : public Transport {
                       : fmt::format("its connection for messages broke: {}", std::strerror(errno));
   }
 
-  void receive(Peer& p) {
-    for (int n = 0; n < kPiecesAtOnce && p.socket; ++n) {
-      if (p.into) {
-        Transfer& t = *p.into;
-        const std::int64_t most = std::min(p.expected, t.contiguous());
-        const std::ptrdiff_t got = receive_some(p.socket, reinterpret_cast<char*>(t.place()),
-                                                static_cast<std::size_t>(most));
-        if (got < 0) return end(p);
-        if (got == 0) return;
-        t.advance(got);
-        if ((p.expected -= got) > 0) continue;
-        p.into = nullptr;
-        if (t.left == 0) complete(t);
-        continue;
-      }
-      char part[kHeader];
-      const std::ptrdiff_t got = receive_some(p.socket, part, kHeader - p.in.size());
-      if (got < 0) return end(p);
-      if (got == 0) return;
-      p.in.append(part, static_cast<std::size_t>(got));
-      if (p.in.size() == kHeader && !begin(p)) return lose(p, "it sends what cannot be read");
-    }
+  void receive(TcpPeer& p) {
+    for (int n = 0; n < kPiecesAtOnce && p.socket; ++n)
+      if (p.into ? !receive_piece(p) : !receive_header(p)) return;
   }
 
-  // What follows a header. False: nothing that this peer may send.
-  bool begin(Peer& p) {
-    std::string_view in = p.in;
-    const std::uint64_t kind = take_number(in, 4);
-    const TaskId task{static_cast<std::uint32_t>(take_number(in, 4))};
-    const std::uint64_t bytes = take_number(in, 8);
-    p.in.clear();
-    if (task.value >= plan_.tasks.size()) return false;
-    const Task& send = plan_.tasks[task.value];
-    if (send.kind != TaskKind::Send) return false;
-    const std::uint32_t from = rank_of(send.worker()),
-                        to = rank_of(plan_.tasks[send.peer.value].worker());
-    if (kind == kReady) {
-      if (from != world_.rank() || to != p.rank || bytes != 0) return false;
-      if (const auto t = transfers_.find(key(task, true)); t != transfers_.end())
-        p.sends.push_back(&t->second);
-      else
-        ready_.insert(task.value);
-      return true;
-    }
-    const auto t = transfers_.find(key(task, false));
-    if (kind != kPiece || from != p.rank || t == transfers_.end() || bytes == 0 ||
-        bytes > static_cast<std::uint64_t>(t->second.left))
-      return false;
-    p.into = &t->second;
-    p.expected = static_cast<std::int64_t>(bytes);
+  // Both return false if nothing more is there for now.
+  bool receive_piece(TcpPeer& p) {
+    TcpTransfer& t = *p.into;
+    const std::int64_t most = std::min(p.expected, t.contiguous());
+    const std::ptrdiff_t got =
+        receive_some(p.socket, reinterpret_cast<char*>(t.place()), static_cast<std::size_t>(most));
+    if (got < 0) end(p);
+    if (got <= 0) return false;
+    p.checksum = crc32c(t.place(), static_cast<std::size_t>(got), p.checksum);
+    t.advance(got);
+    if ((p.expected -= got) > 0) return true;
+    p.into = nullptr;
+    if (p.checksum != p.announced)
+      lose_piece(p, t);
+    else if (t.left == 0)
+      complete(t);
     return true;
   }
 
-  void send(Peer& p) {
+  bool receive_header(TcpPeer& p) {
+    char part[TcpHeader::kBytes];
+    const std::ptrdiff_t got = receive_some(p.socket, part, TcpHeader::kBytes - p.in.size());
+    if (got < 0) end(p);
+    if (got <= 0) return false;
+    p.in.append(part, static_cast<std::size_t>(got));
+    if (p.in.size() < TcpHeader::kBytes) return true;
+    const std::optional<TcpHeader> header = TcpHeader::parse(p.in);
+    p.in.clear();
+    if (!header)
+      lose_header(p);
+    else if (!begin(p, *header))
+      lose(p, "it sends what cannot be read");
+    return true;
+  }
+
+  // What follows a header. False: nothing that this peer may send.
+  bool begin(TcpPeer& p, const TcpHeader& header) {
+    if (header.task.value >= plan_.tasks.size()) return false;
+    const Task& send = plan_.tasks[header.task.value];
+    if (send.kind != TaskKind::Send) return false;
+    const auto [from, to] = ends_of(send);
+    if (header.kind == TcpHeader::Kind::Ready) {
+      if (from != world_.rank() || to != p.rank || header.bytes != 0) return false;
+      if (const auto t = transfers_.find(key(header.task, true)); t != transfers_.end())
+        p.sends.push_back(&t->second);
+      else
+        ready_.insert(header.task.value);
+      return true;
+    }
+    const auto t = transfers_.find(key(header.task, false));
+    if (header.kind != TcpHeader::Kind::Piece || from != p.rank || t == transfers_.end() ||
+        header.bytes == 0 || header.bytes > static_cast<std::uint64_t>(t->second.left))
+      return false;
+    p.into = &t->second;
+    p.expected = static_cast<std::int64_t>(header.bytes);
+    p.checksum = 0;
+    p.announced = header.checksum;
+    return true;
+  }
+
+  // Headers that wait, and that of the next piece. False: nothing is to be sent.
+  bool begin_sending(TcpPeer& p) {
+    p.head = std::exchange(p.out, {});
+    if (!p.sends.empty()) {
+      const TcpTransfer& t = *p.sends.front();
+      p.piece = std::min(kPieceBytes, t.left);
+      p.head += TcpHeader{TcpHeader::Kind::Piece, t.message->task,
+                          static_cast<std::uint64_t>(p.piece), t.checksum(p.piece)}
+                    .text();
+    }
+    return !p.head.empty();
+  }
+
+  void send(TcpPeer& p) {
     for (int n = 0; n < kPiecesAtOnce; ++n) {
-      if (p.piece == 0 && p.head.empty()) {
-        p.head = std::exchange(p.out, {});
-        if (!p.sends.empty()) {
-          p.piece = std::min(kPieceBytes, p.sends.front()->left);
-          p.head += header(kPiece, p.sends.front()->message->task, p.piece);
-        }
-        if (p.head.empty()) return;
-      }
-      Transfer* const t = p.piece > 0 ? p.sends.front() : nullptr;
+      if (p.piece == 0 && p.head.empty() && !begin_sending(p)) return;
+      TcpTransfer* const t = p.piece > 0 ? p.sends.front() : nullptr;
       const std::int64_t most = t ? std::min(p.piece, t->contiguous()) : 0;
       iovec parts[2] = {{p.head.data(), p.head.size()},
                         {t ? t->place() : nullptr, static_cast<std::size_t>(most)}};
@@ -319,17 +310,28 @@ class TcpTransport final : public Transport {
   const World& world_;
   LocalTransport local_;
   Bell bell_;
-  std::map<std::uint32_t, Peer> peers_;                    // of the thread, as is what follows
-  std::unordered_map<std::uint64_t, Transfer> transfers_;  // that are posted here
-  std::unordered_set<std::uint32_t> ready_;                // sends that are awaited there
+  std::map<std::uint32_t, TcpPeer> peers_;                    // of the thread, as is what follows
+  std::unordered_map<std::uint64_t, TcpTransfer> transfers_;  // that are posted here
+  std::unordered_set<std::uint32_t> ready_;                   // sends that are awaited there
   std::thread thread_;
 
   std::mutex guard_;
-  std::vector<Group*> posted_;
+  std::vector<TcpGroup*> posted_;
   bool ends_ = false;
 };
 
 }  // namespace
+
+std::uint32_t TcpTransfer::checksum(std::int64_t bytes) const {
+  std::uint32_t out = 0;
+  for (TcpTransfer t = *this; bytes > 0;) {
+    const std::int64_t some = std::min(bytes, t.contiguous());
+    out = crc32c(t.place(), static_cast<std::size_t>(some), out);
+    t.advance(some);
+    bytes -= some;
+  }
+  return out;
+}
 
 std::unique_ptr<Transport> make_tcp_transport(const Plan& plan, Control& control, World& world,
                                               const std::string& host, const TcpOptions& options) {

@@ -15,6 +15,12 @@ namespace {
 using testing::HasSubstr;
 using Outcome = ParsedFrame::Outcome;
 
+// A frame that says something else, and means it: its checksums are right.
+std::string changed(std::string bytes, std::size_t at, char with) {
+  bytes[at] = with;
+  return with_checksums(bytes.substr(0, kFrameHeader - 8), bytes.substr(kFrameHeader));
+}
+
 TEST(Frame, ReadsWhatIsWritten) {
   const std::string bytes = frame(FrameKind::Put, 77, "text") + "more";
   const ParsedFrame p = parse_frame(bytes, 4);
@@ -42,11 +48,10 @@ TEST(Frame, RefusesOthersByTheirFirstLetters) {
 
 TEST(Frame, RefusesWhatItDoesNotKnow) {
   const auto spoiled = [](std::size_t at, char with) {
-    std::string bytes = frame(FrameKind::Put, 0, "x");
-    bytes[at] = with;
-    return parse_frame(bytes, 100);
+    return parse_frame(changed(frame(FrameKind::Put, 0, "x"), at, with), 100);
   };
-  EXPECT_THAT(spoiled(4, 2).why, HasSubstr("version 2, not 1"));
+  EXPECT_THAT(spoiled(4, 1).why, HasSubstr("version 1, not 2"));
+  EXPECT_THAT(spoiled(4, 3).why, HasSubstr("version 3, not 2"));
   EXPECT_THAT(spoiled(5, 0).why, HasSubstr("unknown kind"));
   EXPECT_THAT(spoiled(5, 99).why, HasSubstr("unknown kind 99"));
   EXPECT_THAT(spoiled(6, 1).why, HasSubstr("unknown kind"));
@@ -55,8 +60,7 @@ TEST(Frame, RefusesWhatItDoesNotKnow) {
 TEST(Frame, OfAnotherVersionCanGreetAndBeRefused) {
   for (const FrameKind kind :
        {FrameKind::Hello, FrameKind::Challenge, FrameKind::Proof, FrameKind::Refused}) {
-    std::string bytes = frame(kind, 3, "body");
-    bytes[4] = 7;
+    const std::string bytes = changed(frame(kind, 3, "body"), 4, 7);
     const ParsedFrame p = parse_frame(bytes, 100);
     ASSERT_EQ(p.outcome, Outcome::Good) << p.why;
     EXPECT_EQ(p.frame.version, 7);
@@ -101,15 +105,26 @@ TEST(Frame, TextsComeBackAsTheyWere) {
   EXPECT_FALSE(parse_texts("\xff\xff\xff\xff"));
 }
 
+TEST(Frame, NoFlippedBitGoesUnseen) {
+  const std::string good = frame(FrameKind::All, 3, texts_body({"abc", "", "defghi"}));
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string bytes = good;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+    EXPECT_EQ(parse_frame(bytes, 1000).outcome, Outcome::Bad) << bit;
+  }
+}
+
 TEST(Frame, NoSpoiledBytesTakeMoreThanTheyAre) {
   std::mt19937 random(1);
   const std::string good = frame(FrameKind::All, 3, texts_body({"abc", "", "defghi"}));
+  std::size_t read = 0;
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes = good;
     for (int n = 0; n < 1 + i % 3; ++n)
-      bytes[random() % bytes.size()] = static_cast<char>(random());
+      bytes = changed(bytes, random() % bytes.size(), static_cast<char>(random()));
     const ParsedFrame p = parse_frame(bytes, 1000);
     if (p.outcome != Outcome::Good) continue;
+    ++read;
     ASSERT_LE(p.taken, bytes.size());
     ASSERT_EQ(p.frame.body.size() + kFrameHeader, p.taken);
     if (const auto texts = parse_texts(p.frame.body)) {
@@ -118,6 +133,7 @@ TEST(Frame, NoSpoiledBytesTakeMoreThanTheyAre) {
       ASSERT_EQ(sum, p.frame.body.size());
     }
   }
+  EXPECT_GT(read, 1000u);
 }
 
 // What tests/fuzz/store_frame_fuzz.cpp began with and what it found.

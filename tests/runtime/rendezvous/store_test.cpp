@@ -84,7 +84,7 @@ class Meeting : public testing::Test {
                 char version = kFrameVersion) {
     const auto of_version = [version](std::string bytes) {
       bytes[4] = version;
-      return bytes;
+      return with_checksums(bytes.substr(0, kFrameHeader - 8), bytes.substr(kFrameHeader));
     };
     Socket s = stranger();
     const std::string hello =
@@ -207,8 +207,8 @@ TEST_F(Meeting, OneThatCannotFitEndsTheRun) {
   for (const Case& c :
        {Case{[&] { return joins(options(1, 4)).get(); }, "is one of 4, and process 0 one of 3"},
         Case{[&] { return joins(options(1, 3, "s")).get(); }, "and process 0 has none"},
-        Case{[&] { return hear(proved(1, 3, "", 2)); },
-             "speaks version 2 of what processes say to each other, and process 0 version 1"}}) {
+        Case{[&] { return hear(proved(1, 3, "", 3)); },
+             "speaks version 3 of what processes say to each other, and process 0 version 2"}}) {
     open(3);
     const Socket zero = admitted(0, 3);
     EXPECT_THAT(c.comes(), HasSubstr(c.why));
@@ -246,7 +246,7 @@ TEST_F(Meeting, IdleConnectionsMakeRoom) {
   all_join(2);
   EXPECT_EQ(hear(idle[0]), "");
   EXPECT_THAT(log(), Each(AnyOf(HasSubstr("it did not say who it is, and others came"),
-                                HasSubstr("which is not said any more"))));
+                                HasSubstr("further messages suppressed"))));
 }
 
 TEST_F(Meeting, WhoComesAmongManyOthersIsLetIn) {
@@ -302,6 +302,40 @@ TEST_F(Meeting, WhoDoesNotComeToARoundIsNamed) {
       return "";
     }));
   for (auto& one : all) EXPECT_THAT(one.get(), HasSubstr("did not come to meet the others within"));
+}
+
+// A process that comes when the run has failed fails as the others do; its input may be good.
+TEST_F(Meeting, WhoComesAfterTheEndIsToldHowTheRunEnded) {
+  open(2);
+  all_join(2);
+  members_.pop_back();  // without leave
+  until_told("is gone: its connection closed", 1);
+  EXPECT_THAT(joins(options(1, 2)).get(),
+              AllOf(HasSubstr("failed: process 0 refuses this one: process "),
+                    HasSubstr("is gone: its connection closed")));
+}
+
+// Nobody can tell which of them is wrong, so all that were there are told that their input is bad.
+TEST_F(Meeting, WhatDoesNotFitIsBadInputOfAllWhoAreThere) {
+  for (std::uint32_t size : {3u, 4u}) {  // the same number twice, another number of processes
+    open(3);
+    auto zero = joins(options(0, 3));
+    const Socket one = admitted(1, 3);
+    EXPECT_THAT(joins(options(1, size)).get(), HasSubstr("refused: process 0 refuses this one: "));
+    EXPECT_THAT(zero.get(), AllOf(HasSubstr("refused: "), HasSubstr("process 1")));
+    EXPECT_THAT(joins(options(2, 3)).get(), HasSubstr("refused: process 0 refuses this one: "));
+  }
+}
+
+TEST_F(Meeting, AChangedBitEndsTheRun) {
+  open(2);
+  auto zero = joins(options(0, 2));
+  const Socket one = proved(1, 2);
+  EXPECT_EQ(zero.get(), "joined");
+  std::string put = frame(FrameKind::Put, 0, "a text");
+  put.back() ^= 1;
+  say(one, put);
+  until_told("was refused: a message of 6 bytes that was changed on the way", 1);
 }
 
 TEST_F(Meeting, AConnectionThatClosesEndsTheRunAtOnce) {
@@ -385,7 +419,8 @@ TEST_F(Meeting, SomebodyElseAtTheAddressIsSaid) {
     Member m({local_address(listening), 1, 2, "", 20s, 1s}, [](const std::string&) {});
     ADD_FAILURE();
   } catch (const RunFailed& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("is no process 0 of ringsched"), HasSubstr("220 mail")));
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("it is not a ringsched process 0"), HasSubstr("220 mail")));
   }
   other.join();
 }
