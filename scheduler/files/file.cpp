@@ -77,25 +77,37 @@ NewFile::NewFile(const std::string& path) : target_(path) {
   } else {
     // Through a symbolic link the file it names is replaced, not the link.
     target_ = behind_links(path).string();
-    for (unsigned attempt = 0; attempt < 1000; ++attempt) {
-      const auto folder = std::filesystem::path(target_).parent_path();
-      aside_ = (folder / fmt::format(".ringsched-{}-{}", ::getpid(), attempt)).string();
-      note(aside_);  // before it is there: a signal may come in between
-      file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (file_ >= 0) break;
-      const int why = errno;
-      forget(aside_);
-      errno = why;
-      if (why != EEXIST) break;
-    }
+    const auto folder = std::filesystem::path(target_).parent_path();
+    // A file without a name goes with the process, even if that is killed. It gets one through
+    // /proc.
+    if (::access("/proc/self/fd", X_OK) == 0)
+      file_ = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    has_no_name_ = file_ >= 0;
+    if (!has_no_name_ && !put_aside([&](const char* name) {  // not every file system can do that
+          return file_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        }))
+      fail("cannot write {}: {}", target_, std::strerror(errno));
+    struct stat before {};
+    if (::stat(target_.c_str(), &before) == 0) ::fchmod(file_, before.st_mode & 07777);
   }
-  if (file_ < 0) {
+  if (file_ < 0) fail("cannot write {}: {}", target_, std::strerror(errno));
+}
+
+// Makes a file under a name that nobody has, beside the target. If it cannot, errno says why.
+template <class Make>
+bool NewFile::put_aside(Make make) {
+  const auto folder = std::filesystem::path(target_).parent_path();
+  for (unsigned attempt = 0; attempt < 1000; ++attempt) {
+    aside_ = (folder / fmt::format(".ringsched-{}-{}", ::getpid(), attempt)).string();
+    note(aside_);  // before it is there: a signal may come in between
+    if (make(aside_.c_str()) >= 0) return true;
+    const int why = errno;
+    forget(aside_);
     aside_.clear();
-    fail("cannot write {}: {}", target_, std::strerror(errno));
+    errno = why;
+    if (why != EEXIST) break;
   }
-  if (aside_.empty()) return;
-  struct stat before {};
-  if (::stat(target_.c_str(), &before) == 0) ::fchmod(file_, before.st_mode & 07777);
+  return false;
 }
 
 NewFile::~NewFile() {
@@ -115,6 +127,12 @@ void NewFile::append(std::string_view text) {
 }
 
 void NewFile::finish() {
+  // No call gives a file the name of another one, so there is a name in between, for a moment.
+  const std::string self = fmt::format("/proc/self/fd/{}", file_);
+  if (std::exchange(has_no_name_, false) && !put_aside([&](const char* name) {
+        return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+      }))
+    fail_with_errno();
   if (::close(std::exchange(file_, -1)) != 0) fail_with_errno();
   if (aside_.empty()) return;
   if (::rename(aside_.c_str(), target_.c_str()) != 0) fail_with_errno();

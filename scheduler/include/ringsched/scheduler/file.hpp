@@ -23,9 +23,12 @@ class NewFile {
 
  private:
   [[noreturn]] void fail_with_errno() const;
+  template <class Make>
+  bool put_aside(Make);
 
-  std::string target_, aside_;
+  std::string target_, aside_;  // no name aside: none is there now
   int file_ = -1;
+  bool has_no_name_ = false;  // until it is finished
 };
 
 // Unlinks what is not finished; for signal handlers.
