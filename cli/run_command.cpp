@@ -139,15 +139,18 @@ ExitCode run(const RunCommand& c) {
   // These outlive the session, which still looks at the plan when it fails.
   std::optional<ProvedPlan> proved;
   std::unique_ptr<Prediction> prediction;
-  return in_session(c.join, options, stages(), [&](Session& session) {
+  std::optional<Measurement> m;
+  const auto body = [&](Session& session) {
     session.works("proving its plan");
     proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
     prediction = prediction_of(c, *proved, session.first());
     const Plan& plan = proved->plan;
     if (!session.agrees(facts_of(c, options, plan, session.world()), plan)) return 2;
-    const Measurement m{*proved, session.measure(plan), prediction.get()};
-    if (session.first()) show(c, kinds, m);
-    return m.run.holds() ? 0 : 1;
+    m.emplace(Measurement{*proved, session.measure(plan), prediction.get()});
+    return m->run.holds() ? 0 : 1;
+  };
+  return in_session(c.join, options, stages(), body, [&] {
+    if (m) show(c, kinds, *m);
   });
 }
 

@@ -192,6 +192,18 @@ class Layering(unittest.TestCase):
                                                        encoding="utf-8")
             self.assertEqual(defined_twice(Path(folder)), ["ours::Message: simulator/a.hpp, runtime/a.hpp"])
 
+    def test_the_page_on_how_runs_end_names_what_is_there(self):
+        page = (ROOT / "docs/decisions/run-ending.md").read_text(encoding="utf-8")
+        named = re.findall(r"`([\w/]+\.[ch]pp)`: ((?:`[^`]+`(?:, )?)+)", page)
+        self.assertEqual(len(re.findall(r"^\| \d+ \|", page, re.MULTILINE)), 10)
+        self.assertGreater(len(named), 15)
+        for file, names in named:
+            text = (ROOT / file).read_text(encoding="utf-8")
+            for name in re.findall(r"`([^`]+)`", names):
+                with self.subTest(file=file, name=name):
+                    # A function of a class that is defined inside it has no qualified name there.
+                    self.assertTrue(name in text or "::" in name and all(part in text for part in name.split("::")))
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main(verbosity=1))

@@ -1,7 +1,9 @@
 """Runs of several processes of which one is killed, stopped or cut off at a random point: each process must
-end within the deadline and 5 seconds, with exit code 3 and nothing on its standard output.
+end within the deadline and 5 seconds, with exit code 3 and nothing on its standard output. Or one run of
+many processes, which must end well, while strangers connect to all its ports and say nothing.
 
 usage: multi_process_soak.py path/to/ringsched [--runs 200] [--seed 1]
+       multi_process_soak.py path/to/ringsched --many 300 [--strangers 300]
 """
 
 import argparse
@@ -10,6 +12,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -138,14 +141,63 @@ def soak(folder, runs, seed, say):
     return failed
 
 
+def ports_of(pid):
+    """At which this process listens."""
+    try:
+        files = {os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
+        lines = pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    except OSError:
+        return set()
+    rows = [line.split() for line in lines]
+    return {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in files}
+
+
+def many(folder, count, strangers, deadline, say):
+    """What went wrong in a run of so many processes on this machine."""
+    from multi_process_job import Processes
+    p, since, silent, met = Processes(folder), time.monotonic(), [], {}
+    command = (f"run -w {count} --schedule ring --tokens {2 * count} --heads 1 --kv-heads 1 --head-dim 16 --repeat 1 --no-chart "
+               f"--deadline {deadline}")
+    try:
+        p.ranks(count, *command.split())
+        say(f"{count} processes started within {time.monotonic() - since:.1f} s")
+        while not all([one.over() for one in p.all]) and time.monotonic() - since < 6 * deadline:
+            for one in p.all[:3] if strangers else ():
+                for port in ports_of(one.pid) - met.keys():
+                    met[port] = 0
+                    for _ in range(strangers):
+                        try:
+                            silent.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+                            met[port] += 1
+                        except OSError:
+                            break
+            time.sleep(0.02)
+        took = time.monotonic() - since
+        wrong = [f"process {r} ended with {one.code} and said {one.stderr()[-500:]!r}" for r, one in enumerate(p.all)
+                 if not one.over() or one.code != 0 or (one.stderr() and not strangers)]
+        told = max(one.stderr().count("\n") for one in p.all)
+        say(f"{count - len(wrong)} of {count} processes ended well after {took:.1f} s; strangers by port {met}; at most {told} lines "
+            "on standard error\n" + p.all[0].stdout() + "\n".join(wrong[:5]))
+        return wrong
+    finally:
+        for one in silent:
+            one.close()
+        p.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--many", type=int, metavar="PROCESSES")
+    parser.add_argument("--strangers", type=int, default=0, metavar="CONNECTIONS", help="to each port of the first processes")
+    parser.add_argument("--deadline", type=int, default=60, help="of the run of many processes")
     options = parser.parse_args()
     sys.argv = [sys.argv[0], options.program]  # for mpi_job
     with tempfile.TemporaryDirectory() as folder:
+        if options.many:
+            return 1 if many(folder, options.many, options.strangers, options.deadline, lambda text: print(text, flush=True)) else 0
         failed = soak(folder, options.runs, options.seed, lambda text: print(text, flush=True))
     print(f"{options.runs - len(failed)} of {options.runs} runs ended on every process in time, with exit code 3")
     return 1 if failed else 0

@@ -4,8 +4,11 @@ one clear line on each where they do not fit together, and an end on each, in ti
 usage: multi_process_test.py path/to/ringsched
 """
 
+import fcntl
 import json
+import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -164,13 +167,13 @@ class Refusals(Runs):
     def test_two_have_one_number(self):
         p, port = self.processes(), free_port()
         p.ranks([0, 1, 1], *problem("-w 4 --tokens 60 --deadline 60"), size=4, port=port)
-        self.ends(p, 0, "two processes say that they are process 1: ", f"pid {p.all[1].pid}", f"pid {p.all[2].pid}")
+        self.ends(p, 0, "two processes say that they are process 1: ", f"pid {p.all[1].pid}", f"pid {p.all[2].pid}", codes=(BAD,))
 
     def test_two_numbers_of_processes(self):
         p, port = self.processes(), free_port()
         p.ranks([0], *problem("-w 4 --tokens 60 --deadline 60"), size=2, port=port)
         p.ranks([1], *problem("-w 4 --tokens 60 --deadline 60"), size=3, port=port)
-        self.ends(p, 0, "is one of 3, and process 0 one of 2")
+        self.ends(p, 0, "is one of 3, and process 0 one of 2", codes=(BAD,))
 
     def test_nobody_is_there(self):
         p = self.processes()
@@ -221,7 +224,42 @@ class Refusals(Runs):
         p, port = self.processes(), free_port()
         p.ranks([0, 2], *problem("-w 4 --tokens 60 --deadline 60"), size=3, port=port)
         p.ranks([1], *problem("-w 4 --tokens 60 --deadline 60"), size=3, port=port, env={"RINGSCHED_SECRET": "s"})
-        self.ends(p, 0, "process 1 (", "has a secret (RINGSCHED_SECRET), and process 0 has none")
+        self.ends(p, 0, "process 1 (", "has a secret (RINGSCHED_SECRET), and process 0 has none", codes=(BAD,))
+
+    def test_late(self):
+        """Bad input of the one that is late, if the run is well; if the run has failed, it fails, too."""
+        p, port = self.processes(), free_port()
+        p.ranks(3, *LONG, "--deadline", "60", port=port)
+        p.computing(0.5)
+        p.ranks([1], *LONG, "--deadline", "60", size=3, port=port)
+        self.assertTrue(p.wait([p.all[3]]))
+        self.assertEqual((p.all[3].code, len(p.all[3].said())), (BAD, 1), p.all[3].stderr())
+        self.assertIn("all 3 processes are there; does another run use 127.0.0.1:", p.all[3].stderr())
+        self.assertFalse(any(one.over() for one in p.all[:3]))
+        p.all[1].kill()
+        p.ranks([1], *LONG, "--deadline", "1", size=3, port=port)  # while the others say their last words, or later
+        self.assertTrue(p.wait())
+        self.assertEqual([p.all[n].code for n in (0, 2, 4)], [FAILED] * 3, p.all[4].stderr())
+        self.assertRegex(p.all[4].stderr(), "^ringsched: process 1: process 0 (at .* refuses this one: process 1 .* is gone|"
+                                            "was not found at ).*\n$")
+
+    def test_few_open_files(self):
+        """Whatever the limit is too low for, the reason is said, and once."""
+        told = r"Too many open files|takes \d+ open files, and this process may have \d+; raise the limit \(ulimit -n\)$"
+        p = self.processes()
+        for files in range(8, 48):
+            p.start(problem("-w 2 --tokens 60 --deadline 1"), torchrun_variables(0, 2, free_port()),
+                    ["sh", "-c", 'ulimit -n $1; shift; exec "$@"', "sh", files])
+        self.assertTrue(p.wait())
+        limited = 0
+        for one in p.all:
+            [line] = one.stderr().splitlines()
+            self.assertEqual((one.code, one.stdout()), (FAILED, ""), line)
+            if "process 1 did not come" not in line:
+                self.assertRegex(line, told)
+                limited += 1
+        self.assertGreater(limited, 5)
+        self.assertLess(limited, len(p.all))
 
     def test_half_of_what_torchrun_leaves(self):
         for env, told in (({"RANK": "1"}, "RANK is '1', and WORLD_SIZE is not set: "),
@@ -375,6 +413,43 @@ class Failures(Runs):
         for line in self.failed(p, since, 2, (0, 1, 2)).values():  # making the inputs takes its time
             self.assertIn("not finished after 1.00 s; pending", line)
         self.left(p, "0, 1, 2 ended")
+
+    def slow_file(self):
+        """A pipe that takes little, until somebody reads."""
+        os.mkfifo(self.folder / "t.json")
+        reads = os.open(self.folder / "t.json", os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reads)
+        fcntl.fcntl(reads, fcntl.F_SETPIPE_SZ, 4096)
+        return reads
+
+    def test_writing_may_take_longer_than_the_deadline(self):
+        """The others need not wait for what process 0 writes, and that is given its time."""
+        reads, p = self.slow_file(), self.processes()
+        p.ranks(3, *problem("-w 6 --tokens 60 --repeat 1 --deadline 1 --timeline t.json"))
+        self.assertTrue(p.wait(p.all[1:]))
+        self.assertEqual([(one.code, one.stderr()) for one in p.all[1:]], [(0, "")] * 2)
+        self.assertFalse(p.all[0].over())
+        text = b""
+        while not p.all[0].over():
+            select.select([reads], [], [], 1)
+            try:
+                text += os.read(reads, 1 << 20)
+            except BlockingIOError:
+                pass
+        self.assertEqual((p.all[0].code, p.all[0].stderr()), (0, ""))
+        self.assertIn("\nmakespan  ", p.all[0].stdout())
+        self.assertNotIn("incomplete", json.loads(text + os.read(reads, 1 << 20)))
+
+    def test_a_timeline_that_takes_too_long(self):
+        """Of a run that fails it is given some seconds; then process 0 says that it is missing, and ends."""
+        self.slow_file()
+        p = self.started(60)
+        since = time.monotonic()
+        p.all[1].kill(signal.SIGTERM)
+        self.failed(p, since, 0, (0, 1, 2))
+        self.assertRegex(p.all[0].stderr(), r"\nringsched: 3 processes: 0, 1, 2 ended; t\.json is missing: writing it took too "
+                                            r"long\n$")
+        self.assertEqual([file.name for file in self.folder.iterdir()], ["t.json"])
 
     def test_a_number_that_is_none(self):
         p, since = self.processes(), time.monotonic()

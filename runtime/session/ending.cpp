@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <string_view>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -26,13 +28,33 @@ constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
 constexpr auto kWaitsOn = 1s;
 // The same for an execution that is to give up.
 constexpr auto kGivesUp = 4500ms;
-// Seconds for what is done last of all.
-constexpr unsigned kLast = 4;
+// Seconds for what is done last of all, and for the launcher to end this process and the others.
+constexpr unsigned kLast = 4, kLauncherAnswers = 2;
 // How long a process that was told to end leaves the others to say what they have to say. mpirun
 // kills them all a second after it has told them, and sooner if one has ended by then.
 constexpr auto kOthersSpeak = 400ms;
 
 std::atomic<Control*> running{nullptr};
+
+// What a signal handler says and ends with, where the last things take too long.
+std::array<char, 2048> cut_off_line;
+std::atomic<std::size_t> cut_off_size{0};
+std::atomic<int> cut_off_code{kFailed};
+
+void cut_off(int) {
+  const std::size_t size = cut_off_size.load();
+  [[maybe_unused]] const auto said = ::write(STDERR_FILENO, cut_off_line.data(), size);
+  remove_unfinished_files();
+  std::_Exit(cut_off_code.load());
+}
+
+// Ends the process after so many seconds, whatever it hangs in. A thread may not be had if memory
+// is short.
+void end_after(unsigned seconds, int code) {
+  cut_off_code = code;
+  std::signal(SIGALRM, cut_off);
+  ::alarm(seconds);
+}
 
 void interrupt(int signal) {
   if (Control* control = running.load()) {
@@ -74,7 +96,7 @@ void End::finally(std::function<void(const std::string&)> last) {
   last_ = std::move(last);
 }
 
-void End::do_last(const std::string& why) {
+void End::do_last(const std::string& why, int code) {
   const std::lock_guard until_done(doing_);  // who comes second would cut off the first
   std::function<void(const std::string&)> last;
   {
@@ -82,10 +104,16 @@ void End::do_last(const std::string& why) {
     last.swap(last_);
   }
   if (!last) return;
-  // Should it hang. A thread may not be had if memory is short.
-  std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
-  ::alarm(kLast);
+  end_after(kLast, code);
   last(why);
+}
+
+void say_if_cut_off(const std::string& line) {
+  cut_off_size = 0;
+  const std::string_view most = std::string_view(line).substr(0, cut_off_line.size() - 1);
+  std::copy(most.begin(), most.end(), cut_off_line.begin());
+  cut_off_line[most.size()] = '\n';
+  cut_off_size = most.empty() ? 0 : most.size() + 1;
 }
 
 int End::say_once(const std::string& why, int code) {
@@ -100,7 +128,7 @@ int End::say_once(const std::string& why, int code) {
 
 void End::now(const std::string& why, int code) {
   code = say_once(why, code);
-  do_last(why);
+  do_last(why, code);
   if (others_ && control_.interrupted() != 0) std::this_thread::sleep_for(kOthersSpeak);
   std::_Exit(code);
 }
@@ -173,10 +201,8 @@ void give_up(World& world, const Control& control, End& end) {
   }
   if (control.interrupted() != 0) end.now(why, code);  // whoever does that sees to the others
   code = end.say_once(why, code);
-  end.do_last(why);
-  // Should the launcher not answer.
-  std::signal(SIGALRM, [](int) { std::_Exit(kFailed); });
-  ::alarm(2);
+  end.do_last(why, code);
+  end_after(kLauncherAnswers, code);
   world.abort(code);
   std::_Exit(code);
 }

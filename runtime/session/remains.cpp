@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "ringsched/runtime/ending.hpp"
 #include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
@@ -101,14 +102,18 @@ void Remains::leave(const std::string& why) {
     summary = fmt::format("{} processes: {}", world_.size(), what_became(words));
   if (execution_ && !file_.empty()) {
     const Timeline t = timeline_so_far(words, why);
+    const std::string before = summary.empty() ? "" : summary + "; ";
     std::string wrote = fmt::format("{} is incomplete: {} of {} tasks had ended", file_,
                                     t.tasks.size() - t.unfinished.size(), t.tasks.size());
+    say_if_cut_off(
+        fmt::format("ringsched: {}{} is missing: writing it took too long", before, file_));
     try {
       write_timeline_file(t, file_);
     } catch (const std::exception& wrong) {
       wrote = wrong.what();
     }
-    summary += (summary.empty() ? "" : "; ") + wrote;
+    say_if_cut_off("");
+    summary = before + wrote;
   }
   if (!summary.empty()) std::fprintf(stderr, "ringsched: %s\n", summary.c_str());
 }

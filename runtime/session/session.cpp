@@ -158,10 +158,7 @@ Measured Session::measure(const Plan& plan) {
   m.fastest = options_.fastest;
   m.timeline = std::move(runs[m.fastest ? 0 : runs.size() / 2]);
   m.times = run_times(m.timeline);
-  if (first()) {
-    watchdog_.works("writing");
-    job_->remains->all_ended();
-  }
+  job_->remains->all_ended();
   return m;
 }
 
@@ -172,14 +169,14 @@ void Session::leave() {
 }
 
 int in_session(const JoinOptions& join, const RunOptions& options, Session::Announce announce,
-               const std::function<int(Session&)>& body) {
+               const std::function<int(Session&)>& body, const std::function<void()>& report) {
   const Launch launch = launched_by(join.launch);
   Control control;
   const Interruptible interruptible(control);
   End end(control, launch);
   Watchdog watchdog(control, end, options.deadline);  // outlives the world, whose end may hang
   watchdog.waits("looking for the other processes");
-  const std::unique_ptr<World> world = world_of(join, launch, options.deadline, control);
+  std::unique_ptr<World> world = world_of(join, launch, options.deadline, control);
   int code = 0;
   {
     Session session(join, options, launch, *world, control, watchdog, end, std::move(announce));
@@ -195,6 +192,10 @@ int in_session(const JoinOptions& join, const RunOptions& options, Session::Anno
     end.finally({});
   }
   watchdog.waits("taking leave of the other processes");
+  const bool first = world->rank() == 0;
+  world.reset();
+  watchdog.works("writing");
+  if (first) report();
   return code;
 }
 

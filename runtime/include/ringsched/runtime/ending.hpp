@@ -32,7 +32,7 @@ class End {
   // What else is to be done when the process ends like this, told why: once, whoever ends it, and
   // for no longer than some seconds.
   void finally(std::function<void(const std::string&)> last);
-  void do_last(const std::string& why);
+  void do_last(const std::string& why, int code);
   // The same as say(), for a thread that ends the process: one that comes second, perhaps because
   // of what the first one told the others, is silent. What the process ends with: the first one's.
   int say_once(const std::string& why, int code);
@@ -48,6 +48,9 @@ class End {
   const bool others_;
   const std::string self_;
 };
+
+// The line to print if what is done last takes too long and is cut off; empty: none. Short.
+void say_if_cut_off(const std::string& line);
 
 // Ends the process if it waits for others for too long, whatever it hangs in, or if a signal asks
 // for an end where nobody else looks for it.
