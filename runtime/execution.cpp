@@ -34,8 +34,11 @@ Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDev
       memory_(plan_memory(plan)),
       devices_(plan.problem.workers),
       blocks_(plan.problem.workers) {
+  std::vector<std::vector<TaskId>> tasks(plan.problem.workers);
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    tasks[plan.tasks[id].worker_index].push_back({id});
   for (const WorkerId w : mine_) {
-    devices_[w.value] = make_device(w);
+    devices_[w.value] = make_device(w, tasks[w.value]);
     blocks_[w.value] = devices_[w.value]->allocate(memory_.size[w.value]);
   }
   fill_all(fill);
@@ -46,9 +49,6 @@ Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDev
       results_.push_back(
           {tensor.kind, tensor.worker, plan.regions[tensor.region.value], place({t})});
   }
-  std::vector<std::vector<TaskId>> tasks(plan.problem.workers);
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    tasks[plan.tasks[id].worker_index].push_back({id});
   for (const WorkerId w : mine_) enqueue(w, tasks[w.value]);
 }
 

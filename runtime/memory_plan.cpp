@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "ringsched/scheduler/lifetimes.hpp"
@@ -21,11 +22,38 @@ struct Block {
   friend auto operator<=>(const Block&, const Block&) = default;
 };
 
-bool meet(Lifetime a, Lifetime b) { return a.from < b.until && b.from < a.until; }
-
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
+
+// For each block the others that live while it does: whom it must not share bytes with.
+class Neighbours {
+ public:
+  explicit Neighbours(const std::vector<Block>& blocks) : of_(blocks.size()) {
+    std::vector<std::uint32_t> by_time(blocks.size()), alive;
+    std::iota(by_time.begin(), by_time.end(), 0u);
+    std::sort(by_time.begin(), by_time.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return blocks[a].life.from < blocks[b].life.from;
+    });
+    for (const std::uint32_t b : by_time) {
+      std::erase_if(alive, [&](std::uint32_t other) {
+        return blocks[other].life.until <= blocks[b].life.from;
+      });
+      for (const std::uint32_t other : alive) {
+        of_[b].push_back(other);
+        of_[other].push_back(b);
+      }
+      pairs_ += alive.size();
+      alive.push_back(b);
+    }
+  }
+  const std::vector<std::uint32_t>& operator[](std::uint32_t b) const { return of_[b]; }
+  std::size_t pairs() const { return pairs_; }
+
+ private:
+  std::vector<std::vector<std::uint32_t>> of_;
+  std::size_t pairs_ = 0;
+};
 
 // Where a block may lie beside others that live with it: against a neighbour, or an end.
 struct Candidate {
@@ -34,45 +62,52 @@ struct Candidate {
   std::int64_t gap = 0;
 };
 
-// Fills memory of `room` bytes in the order of time, each block against the neighbour that stays
-// longest, so that what is free stays in one piece. What does not fit comes on top.
-std::int64_t place(std::vector<Block>& blocks, const std::vector<std::uint32_t>& order,
-                   std::int64_t room) {
-  std::vector<const Block*> placed;  // by offset
-  std::int64_t size = 0;
-  for (const std::uint32_t i : order) {
-    Block& block = blocks[i];
-    std::vector<Candidate> candidates;
-    std::int64_t free_from = 0;
-    std::uint32_t below_until = Lifetime::kAlways;
-    const auto offer = [&](std::int64_t free_to, std::uint32_t above_until) {
-      const std::int64_t gap = free_to - free_from;
-      if (gap < block.bytes) return;
-      candidates.push_back({free_from, below_until, gap});
-      candidates.push_back({free_to - block.bytes, above_until, gap});
+// Where `block` goes in memory of `room` bytes beside what lies there already, by offset: against
+// the neighbour that stays longest, so that what is free stays in one piece. If it does not fit, it
+// goes on top.
+std::int64_t offset_beside(const std::vector<const Block*>& lying, const Block& block,
+                           std::int64_t room) {
+  std::optional<Candidate> best;
+  std::int64_t free_from = 0;
+  std::uint32_t below_until = Lifetime::kAlways;
+  const auto consider = [&](const Candidate& c) {
+    const auto rank = [](const Candidate& x) {
+      return std::tuple(~x.neighbour_until, x.gap, x.offset);
     };
-    for (const Block* other : placed) {
-      if (!meet(block.life, other->life)) continue;
-      offer(other->offset, other->life.until);
-      const std::int64_t end = other->offset + other->bytes;
-      if (end >= free_from) {
-        free_from = end;
-        below_until = other->life.until;
-      }
-    }
-    offer(room, Lifetime::kAlways);
-    if (candidates.empty()) candidates.push_back({std::max(free_from, room), 0, 0});
-    block.offset = std::min_element(candidates.begin(), candidates.end(),
-                                    [](const Candidate& x, const Candidate& y) {
-                                      return std::tuple(~x.neighbour_until, x.gap, x.offset) <
-                                             std::tuple(~y.neighbour_until, y.gap, y.offset);
-                                    })
-                       ->offset;
-    size = std::max(size, block.offset + block.bytes);
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), &block,
-                         [](const Block* x, const Block* y) { return x->offset < y->offset; }),
-        &block);
+    if (!best || rank(c) < rank(*best)) best = c;
+  };
+  const auto offer = [&](std::int64_t free_to, std::uint32_t above_until) {
+    const std::int64_t gap = free_to - free_from;
+    if (gap < block.bytes) return;
+    consider({free_from, below_until, gap});
+    consider({free_to - block.bytes, above_until, gap});
+  };
+  for (const Block* other : lying) {
+    offer(other->offset, other->life.until);
+    const std::int64_t end = other->offset + other->bytes;
+    if (end < free_from) continue;
+    free_from = end;
+    below_until = other->life.until;
+  }
+  offer(room, Lifetime::kAlways);
+  return best ? best->offset : std::max(free_from, room);
+}
+
+// Places the blocks one after the other, and returns the size of all.
+std::int64_t place(std::vector<Block>& blocks, const Neighbours& neighbours,
+                   const std::vector<std::uint32_t>& order, std::int64_t room) {
+  std::vector<bool> placed(blocks.size());
+  std::vector<const Block*> lying;
+  std::int64_t size = 0;
+  for (const std::uint32_t b : order) {
+    lying.clear();
+    for (const std::uint32_t other : neighbours[b])
+      if (placed[other]) lying.push_back(&blocks[other]);
+    std::sort(lying.begin(), lying.end(),
+              [](const Block* x, const Block* y) { return x->offset < y->offset; });
+    blocks[b].offset = offset_beside(lying, blocks[b], room);
+    placed[b] = true;
+    size = std::max(size, blocks[b].offset + blocks[b].bytes);
   }
   return size;
 }
@@ -90,47 +125,36 @@ std::int64_t least(const std::vector<Block>& blocks) {
   return most;
 }
 
-// The order in which a rule places blocks: by time, backwards, the large first, the long-lived
-// first.
-constexpr int kRules = 4;
+enum class Order { ByTime, LongLivedFirst };
 
-std::tuple<std::int64_t, std::int64_t, std::int64_t> rank(int rule, const Block& x) {
+std::tuple<std::int64_t, std::int64_t, std::int64_t> rank(Order by, const Block& x) {
   const std::int64_t length = std::int64_t{x.life.until} - x.life.from;
-  switch (rule) {
-    case 0:
-      return {x.life.from, -length, -x.bytes};
-    case 1:
-      return {-std::int64_t{x.life.until}, -length, -x.bytes};
-    case 2:
-      return {-x.bytes, x.life.from, -length};
-    default:
-      return {-length, -x.bytes, x.life.from};
-  }
+  if (by == Order::ByTime) return {x.life.from, -length, -x.bytes};
+  return {-length, -x.bytes, x.life.from};
 }
 
 struct Packed {
   std::int64_t size = std::numeric_limits<std::int64_t>::max();
   std::vector<Block> blocks;
+  std::int64_t looks = 0;
 };
 
-// No order packs every plan best, so some are tried, and those again with the blocks first that did
-// not fit the time before. As often as does not take long, by the number of blocks.
-void improve(Packed& best, std::vector<Block> blocks) {
-  constexpr std::size_t kSteps = 1'000'000, kMostTries = 32;
-  const std::size_t tries =
-      std::clamp<std::size_t>(kSteps / (blocks.size() * blocks.size()), 1, kMostTries);
+// No order packs every plan best, so two are tried, and those again with the blocks first that did
+// not fit the time before.
+void improve(Packed& best, std::vector<Block> blocks, const Neighbours& neighbours, int tries) {
   const std::int64_t room = least(blocks);
   std::vector<std::uint32_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0u);
-  for (int rule = 0; rule < kRules; ++rule) {
+  for (const Order by : {Order::ByTime, Order::LongLivedFirst}) {
     std::vector<std::uint32_t> misses(blocks.size());
-    for (std::size_t n = 0; n < tries && best.size > room; ++n) {
+    for (int n = 0; n < tries && best.size > room; ++n) {
       std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
         if (misses[a] != misses[b]) return misses[a] > misses[b];
-        return rank(rule, blocks[a]) < rank(rule, blocks[b]);
+        return rank(by, blocks[a]) < rank(by, blocks[b]);
       });
-      const std::int64_t size = place(blocks, order, room);
-      if (size < best.size) best = {size, blocks};
+      const std::int64_t size = place(blocks, neighbours, order, room);
+      best.looks += static_cast<std::int64_t>(neighbours.pairs());
+      if (size < best.size) best = {size, blocks, best.looks};
       for (std::size_t b = 0; b < blocks.size(); ++b)
         misses[b] += blocks[b].offset + blocks[b].bytes > room;
     }
@@ -151,18 +175,26 @@ void make_alike(std::vector<Block>& blocks) {
   }
 }
 
-// Gives each block its place and returns the size of all.
-std::int64_t pack(std::vector<Block>& blocks) {
-  if (blocks.empty()) return 0;
+// A try looks at each pair of blocks that live at one time. Many tries for small plans, one for a
+// large one: all tries together take the time of kPairs looks, or of one try.
+int tries_for(std::size_t pairs, std::size_t workers) {
+  constexpr std::size_t kPairs = 4'000'000, kMostTries = 64;
+  return static_cast<int>(std::clamp<std::size_t>(kPairs / (pairs * workers + 1), 1, kMostTries));
+}
+
+// Gives each block its place.
+Packed pack(const std::vector<Block>& blocks, std::size_t workers) {
+  if (blocks.empty()) return {0, {}};
+  const Neighbours neighbours(blocks);
+  const int tries = tries_for(neighbours.pairs(), workers);
   Packed best;
-  improve(best, blocks);
+  improve(best, blocks, neighbours, tries);
   if (best.size > least(blocks)) {
     std::vector<Block> alike = blocks;
     make_alike(alike);
-    improve(best, alike);
+    improve(best, alike, neighbours, tries);
   }
-  blocks = std::move(best.blocks);
-  return best.size;
+  return best;
 }
 
 }  // namespace
@@ -204,8 +236,15 @@ MemoryPlan plan_memory(const Plan& plan) {
   std::map<std::vector<Block>, std::uint32_t> packed;  // many workers' blocks are alike
   for (std::uint32_t w = 0; w < blocks.size(); ++w) {
     const auto [alike, first] = packed.try_emplace(blocks[w], w);
-    out.size.push_back(first ? Bytes{pack(blocks[w])} : out.size[alike->second]);
-    if (!first) blocks[w] = blocks[alike->second];
+    if (first) {
+      Packed best = pack(blocks[w], blocks.size());
+      out.size.push_back({best.size});
+      out.looks += best.looks;
+      blocks[w] = std::move(best.blocks);
+    } else {
+      out.size.push_back(out.size[alike->second]);
+      blocks[w] = blocks[alike->second];
+    }
   }
   out.offset.assign(life.size(), MemoryPlan::kNowhere);
   for (std::uint32_t t = 0; t < life.size(); ++t)

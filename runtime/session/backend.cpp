@@ -46,8 +46,8 @@ RunBackend::RunBackend(const BackendOptions& flags, const JoinOptions& join, con
   if (mine.size() >= cores) gate_ = make_core_gate(cores, world.size() == 1, control);
 }
 
-std::unique_ptr<Device> RunBackend::device(WorkerId w) {
-  return cuda_ ? cuda_->device(w) : make_cpu_device(plan_, w, control_, {finite_, gate_});
+std::unique_ptr<Device> RunBackend::device(WorkerId w, std::span<const TaskId> tasks) {
+  return cuda_ ? cuda_->device(w) : make_cpu_device(plan_, w, tasks, control_, {finite_, gate_});
 }
 
 std::unique_ptr<Transport> RunBackend::transport(std::chrono::nanoseconds patience) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ class RunBackend {
   RunBackend(const BackendOptions&, const JoinOptions&, const Launch&, const Plan&,
              const std::vector<WorkerId>& mine, Control&, World&, CudaOptions);
 
-  std::unique_ptr<Device> device(WorkerId);
+  std::unique_ptr<Device> device(WorkerId, std::span<const TaskId>);
   std::unique_ptr<Transport> transport(std::chrono::nanoseconds patience);
   // Whether tasks wait for a core: there are more workers than cores.
   bool in_turns() const { return in_turns_; }

@@ -84,7 +84,9 @@ void Session::begin(const Plan& plan) {
   watchdog_.works("making its inputs");
   stage("making the inputs", plan.problem.tokens.value * plan.problem.heads > 100'000);
   job.execution = std::make_unique<Execution>(
-      plan, job.mine, [&](WorkerId w) { return job.backend->device(w); }, *job.transport, control_,
+      plan, job.mine,
+      [&](WorkerId w, std::span<const TaskId> tasks) { return job.backend->device(w, tasks); },
+      *job.transport, control_,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         if (t.kind == TensorKind::Partial)
           fill_forward_result(plan, job.inputs, t, out);

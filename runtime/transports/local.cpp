@@ -30,16 +30,18 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<MessageEnd>
       continue;
     }
     Mailbox& other = mailboxes_[m.peer.value];
-    const std::lock_guard lock(other.guard);
-    other.posted.emplace(m.task.value, &m);
-    other.news.notify_all();
+    {
+      const std::lock_guard lock(other.guard);
+      other.posted.emplace(m.task.value, &m);
+    }
+    other.arrived.notify_all();
   }
   while (!receives.empty()) {
     const MessageEnd* to = nullptr;
     const MessageEnd* from = nullptr;
     {
       std::unique_lock lock(own.guard);
-      wait_until(control_, own.news, lock, [&] {
+      wait_until(control_, own.arrived, lock, [&] {
         for (const MessageEnd* m : receives) {
           const auto posted = own.posted.find(m->task.value);
           if (posted == own.posted.end()) continue;
@@ -56,14 +58,16 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<MessageEnd>
         std::memcpy(to->piece[i], from->piece[i], static_cast<std::size_t>(to->bytes[i]));
     std::erase(receives, to);
     Mailbox& other = mailboxes_[to->peer.value];
-    const std::lock_guard lock(other.guard);
-    other.taken.insert(to->task.value);
-    other.news.notify_all();
+    {
+      const std::lock_guard lock(other.guard);
+      other.taken.insert(to->task.value);
+    }
+    other.gone.notify_all();
   }
   std::unique_lock lock(own.guard);
   for (const MessageEnd& m : messages)
     if (m.sends)
-      wait_until(control_, own.news, lock, [&] { return own.taken.erase(m.task.value) > 0; });
+      wait_until(control_, own.gone, lock, [&] { return own.taken.erase(m.task.value) > 0; });
 }
 
 }  // namespace ringsched

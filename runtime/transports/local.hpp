@@ -27,9 +27,9 @@ class LocalTransport final : public Transport {
   // What a worker is told: that something was posted to it, or taken from it.
   struct Mailbox {
     std::mutex guard;
-    std::condition_variable news;
+    std::condition_variable arrived, gone;
     std::unordered_map<std::uint32_t, const MessageEnd*> posted;  // to it, by send
-    std::unordered_set<std::uint32_t> taken;                      // from it
+    std::unordered_set<std::uint32_t> taken;                   // from it
   };
 
   const Control& control_;

@@ -13,4 +13,15 @@ std::vector<std::int64_t> work_left(const Plan& plan) {
   return out;
 }
 
+std::vector<std::int64_t> work_left(const Plan& plan, std::span<const TaskId> of_one_worker) {
+  std::vector<std::int64_t> out(of_one_worker.size());
+  std::int64_t left = 0;
+  for (std::size_t i = of_one_worker.size(); i-- > 0;) {
+    const Task& task = plan.tasks[of_one_worker[i].value];
+    if (is_attend(task.kind)) left += plan.works[task.work.value].pairs.value;
+    out[i] = left;
+  }
+  return out;
+}
+
 }  // namespace ringsched

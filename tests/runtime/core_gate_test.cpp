@@ -13,10 +13,11 @@ TEST(CoreGate, HasNoMoreTurnsThanCores) {
   const Control control;
   CoreGate gate(3, true, control);
   std::atomic<int> inside{0}, most{0}, turns{0};
+  std::vector<CoreGate::Place> places(8);
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
-      CoreGate::Place place;
+      CoreGate::Place& place = places[static_cast<std::size_t>(t)];
       for (int i = 0; i < 200; ++i) {
         CoreGate::Turn turn(gate, place);
         turn.take(t);

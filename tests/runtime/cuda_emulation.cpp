@@ -243,8 +243,8 @@ void Emulation::perform(std::uint32_t lane, const Op& op) {
 std::unique_ptr<Execution> execution_of(const Plan& plan, Emulation& gpu, Control& control,
                                         const Inputs& inputs) {
   return std::make_unique<Execution>(
-      plan, all_workers(plan), [&](WorkerId w) { return gpu.device(w); }, gpu.transport(), control,
-      fill_from(plan, inputs));
+      plan, all_workers(plan), [&](WorkerId w, std::span<const TaskId>) { return gpu.device(w); },
+      gpu.transport(), control, fill_from(plan, inputs));
 }
 
 }  // namespace ringsched::cuda

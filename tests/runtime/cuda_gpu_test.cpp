@@ -59,7 +59,8 @@ class Gpu : public testing::Test {
     const auto backend = make(plan, control, options);
     const auto transport = backend->transport();
     Execution e(
-        plan, all_workers(plan), [&](WorkerId w) { return backend->device(w); }, *transport,
+        plan, all_workers(plan),
+        [&](WorkerId w, std::span<const TaskId>) { return backend->device(w); }, *transport,
         control, fill_from(plan, inputs));
     for (int i = 0; i < repeats; ++i)
       e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });

@@ -32,8 +32,8 @@ Ran run(const Plan& plan, InputKind kind = InputKind::Normal, bool finite = fals
   const auto gate = make_core_gate(2, true, control);
   Execution e(
       plan, all_workers(plan),
-      [&](WorkerId w) {
-        return make_cpu_device(plan, w, control, {finite, gate});
+      [&](WorkerId w, std::span<const TaskId> tasks) {
+        return make_cpu_device(plan, w, tasks, control, {finite, gate});
       },
       *transport, control, fill_from(plan, inputs));
   const auto hung = [](const std::string& why) { FAIL() << "hung: " << why; };
@@ -230,8 +230,11 @@ TEST(Execution, ARunThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
-      plan, {{0}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); }, *transport,
-      control, fill_from(plan, inputs));
+      plan, {{0}},
+      [&](WorkerId w, std::span<const TaskId> tasks) {
+        return make_cpu_device(plan, w, tasks, control, {});
+      },
+      *transport, control, fill_from(plan, inputs));
   const auto began = Clock::now();
   try {
     e.run(Clock::now() + e.lead(), 200ms, [](const std::string& why) { FAIL() << why; });
@@ -252,8 +255,8 @@ TEST(Execution, ARunThatIsGivenUpHasWorkersWaitingForCores) {
   const auto gate = make_core_gate(2, true, control);
   Execution e(
       plan, all_workers(plan),
-      [&](WorkerId w) {
-        return make_cpu_device(plan, w, control, {false, gate});
+      [&](WorkerId w, std::span<const TaskId> tasks) {
+        return make_cpu_device(plan, w, tasks, control, {false, gate});
       },
       *transport, control, fill_from(plan, inputs));
   try {
@@ -275,7 +278,10 @@ TEST(Execution, RunsAgainWithTheSameNumbers) {
   const Inputs inputs(plan.problem, 7);
   const auto transport = make_local_transport(plan, control);
   Execution e(
-      plan, {{0}, {1}, {2}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); },
+      plan, {{0}, {1}, {2}},
+      [&](WorkerId w, std::span<const TaskId> tasks) {
+        return make_cpu_device(plan, w, tasks, control, {});
+      },
       *transport, control, fill_from(plan, inputs));
   for (int i = 0; i < 3; ++i) {
     e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });

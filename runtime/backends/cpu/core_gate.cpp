@@ -39,45 +39,65 @@ void CoreGate::expect(Place& place) {
 }
 
 unsigned CoreGate::enter(std::int64_t work_left, Place& place, std::optional<unsigned> before) {
-  std::unique_lock lock(guard_);
-  if (before) free_.push_back(*before);
-  if (place.expected) --expected_;
-  place.expected = false;
-  Waiting self;
-  self.work_left = work_left;
-  self.last = place.last;
-  queue_.push_back(&self);
-  hand_out();
+  std::vector<Place*> next;
+  place.thread = pthread_self();
+  place.called = false;  // nobody calls who is not in the queue
+  {
+    const std::lock_guard lock(guard_);
+    if (before) free_.push_back(*before);
+    if (place.expected) --expected_;
+    place.expected = false;
+    queue_.emplace(work_left, &place);
+    next = hand_out();
+  }
+  call(next);
   try {
-    wait_until(control_, self.news, lock, [&] { return self.called; });
-  } catch (...) {
-    std::erase(queue_, &self);
+    std::unique_lock lock(place.guard);
+    wait_until(control_, place.news, lock, [&] { return place.called; });
+  } catch (const Stopped&) {
+    const std::lock_guard lock(guard_);
+    std::erase_if(queue_, [&](const auto& waiting) { return waiting.second == &place; });
     throw;
   }
-  return self.slot;
+  return place.slot;
 }
 
 void CoreGate::leave(unsigned slot) {
-  const std::lock_guard lock(guard_);
-  free_.push_back(slot);
-  hand_out();
+  std::vector<Place*> next;
+  {
+    const std::lock_guard lock(guard_);
+    free_.push_back(slot);
+    next = hand_out();
+  }
+  call(next);
 }
 
-void CoreGate::hand_out() {
+// Whose turn it is now; they are to be called. With the gate held.
+std::vector<CoreGate::Place*> CoreGate::hand_out() {
+  std::vector<Place*> out;
   while (expected_ == 0 && !free_.empty() && !queue_.empty()) {
-    const auto first = std::max_element(
-        queue_.begin(), queue_.end(),
-        [](const Waiting* x, const Waiting* y) { return x->work_left < y->work_left; });
-    Waiting& next = **first;
-    queue_.erase(first);
+    Place& next = *queue_.begin()->second;
+    queue_.erase(queue_.begin());
     const auto same = std::find(free_.begin(), free_.end(), next.last);
     const auto taken = same != free_.end() ? same : free_.end() - 1;
     next.slot = *taken;
     free_.erase(taken);
+    out.push_back(&next);
+  }
+  return out;
+}
+
+// Without the gate held, which they do not need then: pinning and waking take longer than all else,
+// and who was woken would find the gate closed and go to sleep again.
+void CoreGate::call(const std::vector<Place*>& next) const {
+  for (Place* place : next) {
     // If it sleeps, it wakes up there.
-    if (next.slot != next.last && !pins_.empty()) pin(next.thread, pins_[next.slot]);
-    next.called = true;
-    next.news.notify_one();
+    if (place->slot != place->last && !pins_.empty()) pin(place->thread, pins_[place->slot]);
+    {
+      const std::lock_guard lock(place->guard);
+      place->called = true;
+    }
+    place->news.notify_one();
   }
 }
 

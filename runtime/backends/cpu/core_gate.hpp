@@ -10,6 +10,8 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,10 +28,16 @@ class CoreGate {
   // the same ones keep each other waiting for seconds, however the system shares.
   CoreGate(unsigned cores, bool alone, const Control&);
 
-  // What a worker has of a gate between its turns.
+  // What a worker has of a gate. It outlives all turns of a run, others' as well: they call it.
   struct Place {
     unsigned last = ~0u;    // the core it had
     bool expected = false;  // it has said that it comes
+
+    pthread_t thread{};
+    unsigned slot = 0;  // its next core, once it is called
+    std::mutex guard;
+    std::condition_variable news;
+    bool called = false;  // guarded
   };
   // Before a run, for who asks for a turn as soon as that begins: nobody has one until all are
   // there, so that not chance says who is first.
@@ -56,21 +64,15 @@ class CoreGate {
   };
 
  private:
-  struct Waiting {
-    std::int64_t work_left = 0;
-    unsigned last = ~0u;
-    std::condition_variable news;
-    pthread_t thread = pthread_self();
-    bool called = false;
-    unsigned slot = 0;
-  };
   unsigned enter(std::int64_t work_left, Place&, std::optional<unsigned> before);
-  void hand_out();
+  std::vector<Place*> hand_out();
+  void call(const std::vector<Place*>&) const;
   void leave(unsigned slot);
 
   std::mutex guard_;
   std::vector<unsigned> free_;
-  std::vector<Waiting*> queue_;
+  // By work left, most first. Equals stay in the order in which they came.
+  std::multimap<std::int64_t, Place*, std::greater<>> queue_;
   unsigned expected_ = 0;
   std::vector<cpu::Scratch> scratch_;
   const std::vector<int> pins_;  // the core of each turn; empty: they are not pinned

@@ -18,9 +18,10 @@ std::shared_ptr<CoreGate> make_core_gate(unsigned cores, bool alone, const Contr
   return std::make_shared<CoreGate>(cores, alone, control);
 }
 
-std::unique_ptr<Device> make_cpu_device(const Plan& plan, WorkerId worker, Control& control,
+std::unique_ptr<Device> make_cpu_device(const Plan& plan, WorkerId worker,
+                                        std::span<const TaskId> tasks, Control& control,
                                         const CpuOptions& options) {
-  return std::make_unique<CpuDevice>(plan, worker, control, options);
+  return std::make_unique<CpuDevice>(plan, worker, tasks, control, options);
 }
 
 std::unique_ptr<Transport> make_local_transport(const Plan& plan, const Control& control) {

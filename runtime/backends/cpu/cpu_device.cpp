@@ -35,18 +35,16 @@ Bytes available_memory() {
 
 }  // namespace
 
-CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, Control& control, const CpuOptions& options)
+CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, std::span<const TaskId> tasks,
+                     Control& control, const CpuOptions& options)
     : plan_(plan),
       worker_(worker),
       control_(control),
       options_(options),
       memory_(nullptr, [](std::byte* p) { std::free(p); }),
+      tasks_(tasks.begin(), tasks.end()),
       operations_(plan) {
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].worker() == worker) tasks_.push_back({id});
-  if (options.gate)
-    for (const std::vector<std::int64_t> all = work_left(plan); const TaskId id : tasks_)
-      work_left_.push_back(all[id.value]);
+  if (options.gate) work_left_ = work_left(plan, tasks);
   times_ = std::vector<Times>(tasks_.size());
   ended_.resize(tasks_.size());
 }
@@ -167,20 +165,36 @@ void CpuDevice::run(LaneThread& l) {
   l.finished = true;
 }
 
-void CpuDevice::wait(std::uint32_t task, CoreGate::Turn* turn) {
+void CpuDevice::wait(LaneThread& l, std::uint32_t task, CoreGate::Turn* turn) {
   std::unique_lock lock(guard_);
   if (ended_[task]) return;
+  l.awaits = task;
   lock.unlock();
   if (turn) turn->give_back();
   lock.lock();
-  wait_until(control_, news_, lock, [&] { return ended_[task]; });
+  wait_until(control_, l.news, lock, [&] { return ended_[task]; });
+}
+
+// Wakes the lanes that wait for these tasks, and no others: with a thousand workers, a wake-up that
+// finds nothing to do costs as much as the task itself.
+void CpuDevice::ended(const std::vector<std::uint32_t>& tasks) {
+  std::array<bool, kLanes> wake{};
+  {
+    const std::lock_guard lock(guard_);
+    for (const std::uint32_t task : tasks) {
+      ended_[task] = true;
+      for (std::size_t i = 0; i < kLanes; ++i) wake[i] = wake[i] || lanes_[i].awaits == task;
+    }
+  }
+  for (std::size_t i = 0; i < kLanes; ++i)
+    if (wake[i]) lanes_[i].news.notify_one();
 }
 
 // `turn`: where cores are shared, of the lane that computes. It is kept from task to task, if
 // nothing has to be waited for.
 void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) {
   if (const auto* waits = std::get_if<Wait>(&step)) {
-    wait(waits->task, turn);
+    wait(l, waits->task, turn);
   } else if (const auto* begins = std::get_if<Begin>(&step)) {
     if (control_.stopped()) throw Stopped{};
     const std::int64_t start = now();
@@ -193,9 +207,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) 
     const std::int64_t end = now();
     for (const std::uint32_t task : ends->tasks) times_[task].end = end;
     l.at.store(kNone, std::memory_order_release);
-    const std::lock_guard lock(guard_);
-    for (const std::uint32_t task : ends->tasks) ended_[task] = true;
-    news_.notify_all();
+    ended(ends->tasks);
   } else if (const auto* work = std::get_if<Compute>(&step)) {
     const std::uint32_t task = number(work->task);
     if (turn) {

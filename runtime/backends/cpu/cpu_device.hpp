@@ -19,8 +19,9 @@ namespace ringsched {
 
 class CpuDevice final : public Device {
  public:
-  // The plan and the control are kept by reference.
-  CpuDevice(const Plan&, WorkerId, Control&, const CpuOptions&);
+  // For the worker whose tasks these are, all of them, in order. The plan and the control are kept
+  // by reference.
+  CpuDevice(const Plan&, WorkerId, std::span<const TaskId>, Control&, const CpuOptions&);
   ~CpuDevice() override;
 
   std::byte* allocate(Bytes) override;
@@ -59,6 +60,8 @@ class CpuDevice final : public Device {
     std::atomic<std::int64_t> since{0};  // nanoseconds since the run began
     std::atomic<bool> for_core{false};   // it waits for its turn
     std::atomic<bool> finished{true};
+    std::uint32_t awaits = ~0u;  // the task of another lane that it waits for; guarded
+    std::condition_variable news;
   };
 
   LaneThread& lane(Lane l) { return lanes_[static_cast<std::size_t>(l)]; }
@@ -69,14 +72,15 @@ class CpuDevice final : public Device {
   std::int64_t now() const;
   void run(LaneThread&);
   void run_step(LaneThread&, const Step&, CoreGate::Turn*);
-  void wait(std::uint32_t task, CoreGate::Turn*);
+  void wait(LaneThread&, std::uint32_t task, CoreGate::Turn*);
+  void ended(const std::vector<std::uint32_t>& tasks);
 
   const Plan& plan_;
   const WorkerId worker_;
   Control& control_;
   const CpuOptions options_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
-  std::vector<TaskId> tasks_;            // of this worker, in order
+  const std::vector<TaskId> tasks_;      // of this worker, in order
   std::vector<std::int64_t> work_left_;  // by task; only if cores are shared
   struct Times {
     std::atomic<std::int64_t> start{TaskTime::kNotYet}, end{TaskTime::kNotYet};
@@ -89,7 +93,6 @@ class CpuDevice final : public Device {
   CoreGate::Place place_;  // a gate's
 
   std::mutex guard_;
-  std::condition_variable news_;
   std::vector<bool> ended_;  // guarded
 };
 

@@ -119,8 +119,8 @@ double task_seconds() {
   constexpr int tasks = 20'000;
   const Plan plan = bench_plan(1, 64, 8, Dtype::Fp32, true, Pass::Forward);
   Control control;
-  CpuDevice device(plan, {0}, control, {});
   const std::array<TaskId, 1> task{TaskId{0}};
+  CpuDevice device(plan, {0}, task, control, {});
   for (int i = 0; i < tasks; ++i) {
     device.begin(Lane::Compute, task);
     device.call(Lane::Compute, [] {});

@@ -36,8 +36,11 @@ std::vector<CheckedResults> take_part(const Plan& plan, std::uint32_t rank, std:
   for (std::uint32_t w = 0; w < plan.problem.workers; ++w)
     if (world->rank_of({w}, plan.problem.workers) == rank) mine.push_back({w});
   Execution e(
-      plan, mine, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); }, *transport,
-      control,
+      plan, mine,
+      [&](WorkerId w, std::span<const TaskId> tasks) {
+        return make_cpu_device(plan, w, tasks, control, {});
+      },
+      *transport, control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
       });

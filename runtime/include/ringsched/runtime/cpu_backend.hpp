@@ -25,8 +25,10 @@ struct CpuOptions {
   bool check_finite = false;       // what a task makes must be finite, or the run is stopped
   std::shared_ptr<CoreGate> gate;  // none: every worker has a core
 };
-// The plan and the control are kept by reference.
-std::unique_ptr<Device> make_cpu_device(const Plan&, WorkerId, Control&, const CpuOptions&);
+// For a worker whose tasks these are, all of them, in order. The plan and the control are kept by
+// reference.
+std::unique_ptr<Device> make_cpu_device(const Plan&, WorkerId, std::span<const TaskId>, Control&,
+                                        const CpuOptions&);
 
 // Between workers of this process.
 std::unique_ptr<Transport> make_local_transport(const Plan&, const Control&);

@@ -27,7 +27,8 @@ struct Result {
 
 // Writes an initial tensor, as tensor_form() has it. Called for several at a time.
 using FillTensor = std::function<void(const InitialTensor&, std::span<std::byte>)>;
-using MakeDevice = std::function<std::unique_ptr<Device>(WorkerId)>;
+// Of a worker, for all its tasks in order.
+using MakeDevice = std::function<std::unique_ptr<Device>(WorkerId, std::span<const TaskId>)>;
 
 class Execution {
  public:

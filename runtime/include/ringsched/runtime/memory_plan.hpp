@@ -14,12 +14,13 @@ struct MemoryPlan {
   static constexpr std::int64_t kNowhere = -1;
   std::vector<std::int64_t> offset;  // by TensorId, bytes from the start of its worker's block
   std::vector<Bytes> size;           // of each worker's block
+  std::int64_t looks = 0;            // at two tensors that live at one time: the work it took
 };
 
 // Every tensor begins at a multiple of this.
 inline constexpr std::int64_t kTensorAlignment = 64;
 
-// Of a plan that verifies.
+// Of a plan that verifies. Takes time in proportion to its tasks and to what lives beside each.
 MemoryPlan plan_memory(const Plan&);
 
 }  // namespace ringsched

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
@@ -11,5 +12,7 @@ namespace ringsched {
 
 // By task: the visible pairs that its worker has still to attend when the task comes to its turn.
 std::vector<std::int64_t> work_left(const Plan&);
+// The same for all tasks of one worker, in order.
+std::vector<std::int64_t> work_left(const Plan&, std::span<const TaskId> of_one_worker);
 
 }  // namespace ringsched
