@@ -35,6 +35,13 @@ std::string check_table(const std::vector<CheckedResults>& checked) {
   return table(rows);
 }
 
+// Of many runs the median one may be gone by the time it is known to be the median.
+bool is_near(const Measured& m) { return !m.fastest && m.times.makespan != m.median; }
+
+std::string reported(const Measured& m) {
+  return m.fastest ? "fastest one" : is_near(m) ? "one nearest to the median" : "middle one";
+}
+
 }  // namespace
 
 std::string measurement_text(const Measurement& m) {
@@ -71,9 +78,9 @@ std::string measurement_text(const Measurement& m) {
   out += table(rows);
   if (m.run.makespans.size() > 1) {
     const auto [least, most] = std::minmax_element(m.run.makespans.begin(), m.run.makespans.end());
-    out += fmt::format("(the {} one of {} runs, which took {} to {})\n",
-                       m.run.fastest ? "fastest" : "middle", m.run.makespans.size(),
-                       duration(*least), duration(*most));
+    out += fmt::format("(the {} of {} runs, which took {} to {}{})\n", reported(m.run),
+                       m.run.makespans.size(), duration(*least), duration(*most),
+                       is_near(m.run) ? fmt::format("; median {}", duration(m.run.median)) : "");
   }
   if (beside) {
     const Machine& machine = m.prediction->study.setup.machine;
@@ -124,6 +131,10 @@ std::string measurement_json(const Measurement& m) {
   std::string all;
   for (const Picoseconds x : m.run.makespans) all += (all.empty() ? "" : ", ") + microseconds(x);
   field("runs_us", "[" + all + "]");
+  field("median_us", microseconds(m.run.median));
+  field("reported", fmt::format("\"{}\"", m.run.fastest    ? "fastest"
+                                          : is_near(m.run) ? "nearest to the median"
+                                                           : "median"));
   field("transport", fmt::format("\"{}\"", m.run.transport));
   field("processes", fmt::format("{}", m.run.launch.size));
   if (!m.run.launch.launcher.empty()) {

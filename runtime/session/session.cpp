@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend.hpp"
+#include "kept_runs.hpp"
 #include "remains.hpp"
 #include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/runtime/stolen_time.hpp"
@@ -139,11 +140,10 @@ Measured Session::measure(const Plan& plan) {
   clock.after = world_.read_clock();
   if (world_.size() > 1 && options_.backend.name == "cpu") m.sharing = processes_here(world_);
   const StolenTime stolen;
-  std::vector<Timeline> runs;
+  KeptRuns runs(options_.repeats, options_.fastest);
   for (std::int64_t r = 0; r < options_.repeats; ++r) {
     stage(fmt::format("run {} of {}", r + 1, options_.repeats), first());
-    runs.push_back(run_once(plan, clock, m));
-    m.makespans.push_back(runs.back().makespan());
+    runs.add(run_once(plan, clock, m));
   }
   m.stolen = stolen.share();
   if (options_.check) {
@@ -155,10 +155,10 @@ Measured Session::measure(const Plan& plan) {
   stage("");
   m.kernels = job_->backend->kernels();
   m.in_turns = job_->backend->in_turns();
-  std::sort(runs.begin(), runs.end(),
-            [](const Timeline& x, const Timeline& y) { return x.makespan() < y.makespan(); });
   m.fastest = options_.fastest;
-  m.timeline = std::move(runs[m.fastest ? 0 : runs.size() / 2]);
+  m.makespans = runs.makespans();
+  m.median = runs.median();
+  m.timeline = runs.take();
   m.times = run_times(m.timeline);
   job_->remains->all_ended();
   return m;

@@ -45,7 +45,8 @@ struct RunOptions {
 struct Measured {
   std::string where;                    // "2 cores, amx; 8 workers as threads of one process"
   std::vector<Picoseconds> makespans;   // of each run, in order
-  Timeline timeline;                    // of the median run, or the fastest
+  Picoseconds median;                   // of them
+  Timeline timeline;                    // of the kept run nearest to the median, or the fastest
   RunTimes times;                       // its accounts
   Bytes memory;                         // on the fullest worker of this process
   std::vector<CheckedResults> checked;  // empty: not asked for
