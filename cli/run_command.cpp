@@ -141,7 +141,7 @@ ExitCode run(const RunCommand& c) {
   std::unique_ptr<Prediction> prediction;
   std::optional<Measurement> m;
   const auto body = [&](Session& session) {
-    session.works("proving its plan");
+    session.starts("making and proving its plan");
     proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
     prediction = prediction_of(c, *proved, session.first());
     const Plan& plan = proved->plan;
@@ -180,8 +180,9 @@ void add_run_command(CLI::App& program, ExitCode& code) {
          "--take", command->take,
          "of these runs: middle, or fastest, where the machine\nhas others to serve (middle)")
       ->type_name("NAME");
-  app->add_option("--deadline", command->deadline,
-                  "seconds that a run may take, and each wait for other\nprocesses (600)")
+  app->add_option(
+         "--deadline", command->deadline,
+         "seconds that the start, each run and each wait for\nother processes may take (600)")
       ->type_name("SECONDS");
   command->machine.add_machine_to(*app, "");
   command->outputs.add_to(*app);

@@ -408,10 +408,10 @@ class Failures(Runs):
 
     def test_too_little_time(self):
         p = self.processes()
-        p.ranks(3, *LONG, "--deadline", "1", "--timeline", "t.json")
+        p.ranks(3, *LONG, "--deadline", "3", "--timeline", "t.json")
         since = time.monotonic()
-        for line in self.failed(p, since, 2, (0, 1, 2)).values():  # making the inputs takes its time
-            self.assertIn("not finished after 1.00 s; pending", line)
+        for line in self.failed(p, since, 6, (0, 1, 2)).values():  # making the inputs takes its time
+            self.assertIn("not finished after 3.00 s; pending", line)
         self.left(p, "0, 1, 2 ended")
 
     def slow_file(self):

@@ -147,6 +147,12 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
+void Watchdog::starts(const std::string& what) {
+  works(what);
+  const std::lock_guard lock(guard_);
+  starting_since_ = Clock::now();
+  ends_ = starting_since_ + deadline_ - starting_;
+}
 void Watchdog::works(const std::string& what) { enter(what, Clock::time_point::max(), 0s, 0s); }
 void Watchdog::waits(const std::string& what) {
   enter(what, Clock::now() + deadline_ + kWaitsOn, 0s, 1s);
@@ -156,6 +162,8 @@ void Watchdog::runs() { enter("running", Clock::now() + deadline_ + kGivesUp, 1s
 void Watchdog::enter(const std::string& what, Clock::time_point ends,
                      std::chrono::seconds signalled, std::chrono::seconds abandoned) {
   const std::lock_guard lock(guard_);
+  if (starting_since_ != Clock::time_point::max()) starting_ += Clock::now() - starting_since_;
+  starting_since_ = Clock::time_point::max();
   what_ = what;
   ends_ = ends;
   signalled_ = signalled;

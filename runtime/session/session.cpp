@@ -68,7 +68,7 @@ bool Session::agrees(const Facts& facts, const Plan& plan) {
 // Makes all that the runs need, and runs what devices do once.
 void Session::begin(const Plan& plan) {
   const std::uint32_t workers = plan.problem.workers;
-  watchdog_.works("making its inputs");
+  watchdog_.starts("planning its memory and making its inputs");
   job_ = std::make_unique<Job>(plan, options_);
   Job& job = *job_;
   for (std::uint32_t w = 0; w < workers; ++w)
@@ -82,7 +82,7 @@ void Session::begin(const Plan& plan) {
   job.backend = std::make_unique<RunBackend>(options_.backend, join_, launch_, plan, job.mine,
                                              control_, world_, cuda);
   job.transport = job.backend->transport(options_.deadline);
-  watchdog_.works("making its inputs");
+  watchdog_.starts("planning its memory and making its inputs");
   stage("making the inputs", plan.problem.tokens.value * plan.problem.heads > 100'000);
   job.execution = std::make_unique<Execution>(
       plan, job.mine,

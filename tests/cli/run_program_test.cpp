@@ -91,8 +91,14 @@ TEST_F(RunProgram, ExitsWithOneWhereNumbersAreWrongAndWithThreeWhereTheRunFails)
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.out, HasSubstr("WRONG, worst at token"));
   expect_refused(flags + "--inputs nan --check-finite", "not finite", 3);
-  expect_refused("run -w 2 -t 16K --heads 32 --dtype fp32 --pass both --deadline 1",
-                 "not finished after 1.00 s", 3);
+  expect_refused("run -w 2 -t 128K --heads 1 --head-dim 64 --mask full --dtype fp32 --deadline 3",
+                 "not finished after 3.00 s", 3);
+}
+
+// Nobody plans for nine million tasks in a second.
+TEST_F(RunProgram, EndsAtTheDeadlineBeforeItHasBegun) {
+  expect_refused("run -w 3000 -s ring -t 3000 --heads 1 --head-dim 1 --mask full --deadline 1",
+                 "not done in time, still making and proving its plan", 3);
 }
 
 TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {

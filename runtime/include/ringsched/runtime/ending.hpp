@@ -58,7 +58,10 @@ class Watchdog {
  public:
   Watchdog(const Control&, End&, std::chrono::nanoseconds deadline);
   ~Watchdog();
-  // What the process does from now on: something of its own, which has an end;
+  // What the process does from now on: part of its start, which as a whole, without the waits for
+  // others, may take as long as the deadline;
+  void starts(const std::string& what);
+  // something else of its own, which has an end;
   void works(const std::string& what);
   // something that has one only if the others come to it;
   void waits(const std::string& what);
@@ -78,6 +81,8 @@ class Watchdog {
   std::condition_variable news_;
   std::string what_ = "starting";
   Clock::time_point ends_ = Clock::time_point::max(), told_at_;
+  Clock::time_point starting_since_ = Clock::time_point::max();  // max: it does not start now
+  Clock::duration starting_{};                                   // for how long before that
   std::chrono::seconds signalled_{}, abandoned_{};
   bool over_ = false;
   std::thread thread_;

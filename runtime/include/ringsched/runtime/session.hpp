@@ -30,7 +30,7 @@ struct BackendOptions {
 
 struct RunOptions {
   BackendOptions backend;
-  std::chrono::seconds deadline{600};  // for a run, and for each wait for other processes
+  std::chrono::seconds deadline{600};  // for the start, each run and each wait for others
   std::int64_t repeats = 3;
   bool fastest = false;  // report the fastest run, not the median one
   bool check = false;    // check the numbers
@@ -74,8 +74,8 @@ class Session {
 
   bool first() const { return world_.rank() == 0; }  // the process that prints
   World& world() { return world_; }
-  // This process does something of its own now, which has an end.
-  void works(const std::string& what) { watchdog_.works(what); }
+  // What this process does now, before it measures. All of that may take as long as the deadline.
+  void starts(const std::string& what) { watchdog_.starts(what); }
   // False, after telling each process why, if they do not all have the same facts, or are too many
   // for the plan's workers.
   bool agrees(const Facts&, const Plan&);
