@@ -51,7 +51,8 @@ class Numbers(Runs):
     def test_every_schedule_computes_what_it_should(self):
         for n, (schedule, which, dtype, ranks, workers) in enumerate(
                 (s, w, d, r, r + (i + k) % 4) for i, s in enumerate(SCHEDULES)
-                for k, (w, d, r) in enumerate((("forward", "bf16", 2), ("both", "fp32", 3), ("both", "bf16", 4)))):
+                for k, (w, d, r) in enumerate((("forward", "bf16", 2), ("both", "fp32", 3), ("both", "bf16", 4)))
+                if not SANITIZED or i % 3 == k):  # each schedule once
             with self.subTest(schedule=schedule, which=which, dtype=dtype, ranks=ranks, workers=workers):
                 p, tokens = self.processes(), 60 + 17 * workers
                 p.ranks(ranks, *problem(f"-s {schedule} -w {workers} --pass {which} --dtype {dtype} --tokens {tokens} --check "

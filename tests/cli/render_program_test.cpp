@@ -44,8 +44,6 @@ TEST_F(RenderProgram, SaysAtLengthWhatItAlwaysSaid) {
   expect_golden("render_help.txt", run("render --help").out);
   run("simulate -w 8 --timeline t.json");
   expect_golden("gantt_balanced_8.txt", run("render t.json").out);
-  run("render t.json -o t.svg");
-  expect_golden("gantt_balanced_8.svg", file("t.svg"));
 }
 
 TEST_F(RenderProgram, DrawsTheSameFromAFileAsFromTheRun) {

@@ -285,7 +285,8 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
 }
 
 TEST_F(SimulateProgram, SweepsTheSameWhateverTheNumberOfThreads) {
-  const std::string sweep = "sweep -m dgx-a100 -w 2,3,8 -s all --noise 5% --format csv -j ";
+  const std::string sweep =
+      "sweep -m dgx-a100 -w 2,3,8 -s all --noise 5% --runs 25 --format csv -j ";
   EXPECT_EQ(run(sweep + "1").out, run(sweep + "5").out);
 }
 

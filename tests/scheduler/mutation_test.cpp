@@ -48,7 +48,7 @@ TEST_P(Mutation, IsRefusedWheneverItChangesTheMeaning) {
   int changed = 0, changed_and_refused = 0, harmless = 0, harmless_and_accepted = 0;
   std::string first_escape;
   for (const Plan& valid : valid_plans(GetParam()))
-    for (int i = 0; i < (kSanitized ? 50 : 250); ++i) {
+    for (int i = 0; i < (kSanitized ? 20 : 250); ++i) {
       Plan spoilt = valid;
       const std::string what = mutate(spoilt, random);
       const bool holds = verify(spoilt).holds();

@@ -158,7 +158,8 @@ TEST_P(ReportedSchedule, IsCountedAgainOnEveryMachineAndCondition) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Report, ReportedSchedule, testing::ValuesIn(all_schedules(6)),
+INSTANTIATE_TEST_SUITE_P(Report, ReportedSchedule,
+                         testing::ValuesIn(all_schedules(kSanitized ? 3 : 6)),
                          [](const auto& i) { return i.param.name(); });
 
 // Two workers share one device and the third, with as much to do as they, has one to itself.

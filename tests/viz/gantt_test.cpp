@@ -102,7 +102,8 @@ TEST_P(GanttOf, TwoRunsIsTidyToo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, GanttOf, testing::Values(1, 2, 3, 8, kSanitized ? 9 : 16));
+INSTANTIATE_TEST_SUITE_P(Workers, GanttOf,
+                         testing::Values(1, 2, 3, kSanitized ? 5 : 8, kSanitized ? 8 : 16));
 
 Timeline run_of(const char* schedule, std::uint32_t workers, const Machine& m) {
   return predicted_run(
