@@ -105,8 +105,9 @@ class Session {
 
 // Finds the other processes, calls `body`, which returns the exit code, and takes leave of them.
 // Whatever goes wrong ends all processes: with 2 for bad input (Error), else with 3. In a process
-// that is alone, what `body` throws before it measures is thrown on. In the end, when the others have
-// gone and need not wait for it, the first process calls `report`; what that throws is thrown on.
+// that is alone, what `body` throws before it measures is thrown on. In the end, when the others
+// have gone and need not wait for it, the first process calls `report`; what that throws is thrown
+// on.
 int in_session(const JoinOptions&, const RunOptions&, Session::Announce,
                const std::function<int(Session&)>& body, const std::function<void()>& report);
 
