@@ -52,7 +52,10 @@ class Noting final : public Device {
 struct Stage {
   explicit Stage(bool ends)
       : execution(
-            plan, {{0}}, [&, ends](WorkerId) { return std::make_unique<Noting>(notes, ends); },
+            plan, {{0}},
+            [&, ends](WorkerId, std::span<const TaskId>) {
+              return std::make_unique<Noting>(notes, ends);
+            },
             *transport, control, fill_from(plan, inputs)) {}
 
   const Plan plan = plan_of(problem(1, 64, 2, 1, 8, Dtype::Fp32, Pass::Forward), "ring");

@@ -96,13 +96,16 @@ Plan small_plan() {
 }
 
 // Why the run failed; empty: its results are as they should be.
-std::string take_part(const Plan& plan, const Inputs& inputs, WorldOfThreads& world) {
+std::string exchange_in(const Plan& plan, const Inputs& inputs, WorldOfThreads& world) {
   Control control;
   const TcpOptions options{"secret", 60s};
   try {
     const auto transport = make_tcp_transport(plan, control, world, "127.0.0.1", options);
     Execution e(
-        plan, {{world.rank()}}, [&](WorkerId w) { return make_cpu_device(plan, w, control, {}); },
+        plan, {{world.rank()}},
+        [&](WorkerId w, std::span<const TaskId> tasks) {
+          return make_cpu_device(plan, w, tasks, control, {});
+        },
         *transport, control,
         [&](const InitialTensor& t, std::span<std::byte> out) {
           inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
@@ -127,8 +130,8 @@ class ChangedBits : public testing::Test {
       if (line != std::string::npos)
         all[0].replace(line + 1, std::string::npos, between.in_front_of(all[0].substr(line + 1)));
     };
-    auto first = std::async(std::launch::async, [&] { return take_part(plan_, inputs_, zero); });
-    const std::string second = take_part(plan_, inputs_, one);
+    auto first = std::async(std::launch::async, [&] { return exchange_in(plan_, inputs_, zero); });
+    const std::string second = exchange_in(plan_, inputs_, one);
     if (!second.empty()) round.end();
     return {first.get(), second};
   }
