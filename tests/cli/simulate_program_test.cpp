@@ -101,7 +101,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m ./key.toml", "./key.toml:5: there is no key 'memory.gb_per_sec'; did you mean"},
       {"simulate -m ./negative.toml", "./negative.toml:5: memory.gb_per_s must be a number"},
       {"simulate -m ./nan.toml", "./nan.toml:5: launch.us must be a number"},
-      {"simulate -m /dev/zero", "/dev/zero: more than 1 MiB"},
+      {"simulate -m /dev/zero", "/dev/zero: byte 0 is 0x00"},
       {"simulate -m ./", "cannot read ./: Is a directory"},
       {"simulate -m dgx-a100 -t 2147483647 --mask full --heads 128", "than can be simulated"},
       {"simulate -m dgx-a100 -w 16", "16 workers do not fit machine 'dgx-a100'"},
