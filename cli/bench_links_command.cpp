@@ -36,7 +36,7 @@ std::string transport_name(const BenchLinksCommand& c, const World& world) {
 
 std::int64_t count(const std::string& text, const char* flag, std::int64_t from, std::int64_t to) {
   const std::int64_t n = parse_count(text, flag);
-  if (n < from || n > to) fail("{} is {}, allowed are {} to {}", flag, text, from, to);
+  if (n < from || n > to) fail("{} is {}; use {} to {}", flag, text, from, to);
   return n;
 }
 
@@ -45,7 +45,7 @@ LinkBenchOptions options_of(const BenchLinksCommand& c) {
   constexpr std::int64_t most = std::int64_t{16} << 30;
   o.least = count(c.least, "--minbytes", 1, most);
   o.most = count(c.most, "--maxbytes", 1, most);
-  if (o.most < o.least) fail("--maxbytes is {}, less than --minbytes, {}", c.most, c.least);
+  if (o.most < o.least) fail("--maxbytes is {}, less than --minbytes ({})", c.most, c.least);
   o.factor = static_cast<double>(count(c.factor, "--stepfactor", 2, 1'000'000));
   o.rounds = static_cast<int>(count(c.rounds, "--iters", 1, 1'000'000));
   o.warm_up = static_cast<int>(count(c.warm_up, "--warmup_iters", 0, 1'000'000));
@@ -176,19 +176,19 @@ void run(const BenchLinksCommand& c, ExitCode& code) {
 
 void add_bench_links_command(CLI::App& program, ExitCode& code) {
   CLI::App* app =
-      program.add_subcommand("bench-links", "Measure messages between workers, by size");
+      program.add_subcommand("bench-links", "Measure latency and bandwidth by message size");
   auto command = std::make_shared<BenchLinksCommand>();
   command->join.add_to(*app, true);
-  app->add_option("-b,--minbytes", command->least, "the smallest message (8)")->type_name("N");
-  app->add_option("-e,--maxbytes", command->most, "the largest (64M)")->type_name("N");
-  app->add_option("-f,--stepfactor", command->factor, "from one to the next (4)")->type_name("N");
-  app->add_option("-n,--iters", command->rounds,
-                  "timed messages per sample; each size is sampled\nuntil its time settles (20)")
-      ->type_name("N");
-  app->add_option("-w,--warmup_iters", command->warm_up, "after so many that are not (5)")
-      ->type_name("N");
-  app->add_option("--deadline", command->deadline, "seconds that one size may take (60)")
-      ->type_name("SECONDS");
+  const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
+    app->add_option(name, value, help)->type_name(type);
+  };
+  flag("-b,--minbytes", command->least, "N", "smallest message in bytes (default 8)");
+  flag("-e,--maxbytes", command->most, "N", "largest message in bytes (default 64M)");
+  flag("-f,--stepfactor", command->factor, "N", "size multiplier (default 4)");
+  flag("-n,--iters", command->rounds, "N",
+       "timed messages per sample; each size is sampled until its time settles (default 20)");
+  flag("-w,--warmup_iters", command->warm_up, "N", "warm-up messages per sample (default 5)");
+  flag("--deadline", command->deadline, "SECONDS", "time limit per message size (default 60)");
   add_format_flag(*app, command->format);
   app->callback([command, &code] { run(*command, code); });
 }

@@ -18,6 +18,7 @@
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/modules.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
@@ -36,7 +37,7 @@ struct CalibrateCommand {
 std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
                    std::int64_t most) {
   const std::int64_t n = parse_count(text, flag);
-  if (n < least || n > most) fail("{} is {}, allowed are {} to {}", flag, text, least, most);
+  if (n < least || n > most) fail("{} is {}; use {} to {}", flag, text, least, most);
   return n;
 }
 
@@ -45,14 +46,14 @@ double seconds(const std::string& text, const char* flag) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, s);
   if (error != std::errc() || end != last || !(s >= 0.001 && s <= 3600))
-    fail("{} is '{}', allowed are 0.001 to 3600 seconds", flag, text);
+    fail("{} is '{}'; use 0.001 to 3600 seconds", flag, text);
   return s;
 }
 
 // What is measured twice would be twice in the profile, which is then refused.
 template <class T>
 void add_once(std::vector<T>& all, T one, const char* flag, const std::string& given) {
-  if (std::find(all.begin(), all.end(), one) != all.end()) fail("{} has '{}' twice", flag, given);
+  if (std::find(all.begin(), all.end(), one) != all.end()) fail("{} lists {} twice", flag, given);
   all.push_back(one);
 }
 
@@ -76,14 +77,14 @@ void apply(const CalibrateCommand& c, Options& options) {
 
 void refuse_flags_of_the_other_backend(const CalibrateCommand& c) {
   if (c.backend == "cuda") {
-    if (c.cores != "0") fail("--cores is for --backend cpu");
-    if (c.passes != "both") fail("--pass is for --backend cpu");
-    if (!c.take.empty()) fail("--take is for --backend cpu");
-    if (!c.timeout.empty()) fail("--timeout is for --backend cpu");
+    if (c.cores != "0") fail("--cores is only for --backend cpu");
+    if (c.passes != "both") fail("--pass is only for --backend cpu");
+    if (!c.take.empty()) fail("--take is only for --backend cpu");
+    if (!c.timeout.empty()) fail("--timeout is only for --backend cpu");
   } else {
-    if (c.workers != "1") fail("--workers is for --backend cuda");
+    if (c.workers != "1") fail("--workers is only for --backend cuda");
     if (!c.heads.empty() || !c.kv_heads.empty())
-      fail("--heads and --kv-heads are for --backend cuda");
+      fail("--heads and --kv-heads are only for --backend cuda");
   }
 }
 
@@ -98,11 +99,9 @@ CalibrationOptions cpu_options(const CalibrateCommand& c) {
   }
   apply(c, options);
   options.cores = static_cast<unsigned>(count(c.cores, "--cores", 0, usable_cores()));
-  if (c.passes != "forward" && c.passes != "both")
-    fail("--pass is '{}', allowed are forward and both", c.passes);
+  check_choice("--pass", c.passes, {"forward", "both"});
   options.backward = c.passes == "both";
-  if (!c.take.empty() && c.take != "mean" && c.take != "fastest")
-    fail("--take is '{}', allowed are mean and fastest", c.take);
+  if (!c.take.empty()) check_choice("--take", c.take, {"mean", "fastest"});
   options.fastest = c.take == "fastest";
   if (!c.timeout.empty()) options.timeout = seconds(c.timeout, "--timeout");
   return options;
@@ -121,9 +120,9 @@ CudaCalibration cuda_options(const CalibrateCommand& c) {
   if (!c.kv_heads.empty())
     options.kv_heads = static_cast<std::uint32_t>(count(c.kv_heads, "--kv-heads", 1, kMaxHeads));
   if (options.heads % options.kv_heads != 0)
-    fail("--heads {} is no multiple of --kv-heads {}", options.heads, options.kv_heads);
+    fail("--heads {} is not a multiple of --kv-heads {}", options.heads, options.kv_heads);
   for (const std::uint32_t dim : options.head_dims)
-    if (dim > 256) fail("--head-dim is {}, allowed on a GPU are 1 to 256", dim);
+    if (dim > 256) fail("--head-dim is {}; use 1 to 256 on a GPU", dim);
   return options;
 }
 
@@ -156,9 +155,8 @@ void run_cuda(const CalibrateCommand& c, const CudaCalibration& options) {
 
 void run(const CalibrateCommand& c) {
   const bool cuda = c.backend == "cuda";
-  if (c.backend != "cpu" && !cuda) fail("--backend is '{}', allowed are cpu and cuda", c.backend);
-  if (!c.output.ends_with(".toml"))
-    fail("--output {}: a profile is a file that ends in .toml", c.output);
+  check_choice("--backend", c.backend, {"cpu", "cuda"});
+  if (!c.output.ends_with(".toml")) fail("--output {}: use a name that ends in .toml", c.output);
   check_output(c.output, "--output");
   if (printable(c.name, c.name.size()) != c.name) fail("--name must be one line of plain text");
   refuse_flags_of_the_other_backend(c);
@@ -167,7 +165,7 @@ void run(const CalibrateCommand& c) {
   const Launch launch = launched_by(c.join.launch);
   c.join.refuse_alone(launch);
   if (cuda && launch.size > 1)
-    fail("--backend cuda is calibrated by one process, and {} were started", launch.size);
+    fail("--backend cuda is calibrated by one process, but {} were started", launch.size);
   if (cuda) return run_cuda(c, cuda_options(c));
   const CalibrationOptions options = cpu_options(c);
   (void)cpu_instructions(Dtype::Bf16);  // refuses a RINGSCHED_CPU that is not there
@@ -180,32 +178,33 @@ void run(const CalibrateCommand& c) {
 }  // namespace
 
 void add_calibrate_command(CLI::App& program, ExitCode&) {
-  CLI::App* app = program.add_subcommand("calibrate", "Measure this machine, for predictions");
+  CLI::App* app = program.add_subcommand("calibrate", "Measure this machine and write its profile");
   auto command = std::make_shared<CalibrateCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
     return app->add_option(name, value, help)->type_name(type);
   };
-  flag("-o,--output", command->output, "FILE", "write the profile here: .toml")->required();
+  flag("-o,--output", command->output, "FILE", "profile to write: .toml")->required();
   app->add_flag("--thorough", command->thorough,
-                "measure more, in minutes: fp32, bf16 and fp16,\nhead dims 64 and 128, up to 4K "
-                "tokens, --timeout 20");
-  flag("--dtype", command->dtypes, "LIST", "separated by commas (bf16,fp32; cuda: bf16)");
-  flag("--head-dim", command->head_dims, "LIST", "separated by commas (128)");
-  flag("--pass", command->passes, "NAME", "cpu: forward, or both (both)");
-  flag("--most-tokens", command->most, "N", "largest tile (2K; cuda: 16K)");
+                "measure more, for minutes: fp32, bf16 and fp16, head dimensions 64 and 128, up to "
+                "4K tokens, --timeout 20");
+  flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; cuda: bf16)");
+  flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
+  flag("--pass", command->passes, "NAME", "cpu: forward or both (default both)");
+  flag("--most-tokens", command->most, "N", "tokens of the largest tile (default 2K; cuda: 16K)");
   flag("--timeout", command->timeout, "SECONDS",
-       "cpu: time limit for each point, whose samples then\ncount as they are (2)");
+       "cpu: time limit per point; later samples are not taken (default 2)");
   flag("--take", command->take, "NAME",
-       "cpu: which time of each point to keep: mean, or\nfastest on a busy machine (mean)");
-  flag("--cores", command->cores, "N", "cpu: cores to measure; 0 = all (0)");
-  flag("--backend", command->backend, "NAME", "cpu, or cuda to measure a GPU (cpu)");
+       "cpu: which time to keep per point: mean, or fastest for busy machines (default mean)");
+  flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");
+  flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");
   flag("--workers", command->workers, "N",
-       "cuda: workers that share the GPU, each with a part\nof it if possible (1)");
-  flag("--heads", command->heads, "N", "cuda: query heads (32)");
-  flag("--kv-heads", command->kv_heads, "N", "cuda: key and value heads (8)");
-  flag("--name", command->name, "NAME", "name of the profile (this-cpu, this-gpu)");
+       "cuda: workers that share the GPU, one partition each if it can be partitioned (default 1)");
+  flag("--heads", command->heads, "N", "cuda: query heads (default 32)");
+  flag("--kv-heads", command->kv_heads, "N", "cuda: key/value heads (default 8)");
+  flag("--name", command->name, "NAME", "name of the profile (default this-cpu or this-gpu)");
   command->join.add_to(*app, false);
-  flag("--deadline", command->deadline, "SECONDS", "time to wait for other processes (600)");
+  flag("--deadline", command->deadline, "SECONDS",
+       "time limit for each wait on other processes (default 600)");
   app->callback([command] { run(*command); });
 }
 

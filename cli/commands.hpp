@@ -1,4 +1,4 @@
-// One function per subcommand: it adds its flags to the program and says what to run.
+// One function per subcommand: it adds the flags to the program and the callback that runs it.
 #pragma once
 
 namespace CLI {
@@ -7,7 +7,7 @@ class App;
 
 namespace ringsched {
 
-// What the chosen subcommand exits with: 0 good; 1 a check did not hold. Bad input is an Error.
+// The exit code of the chosen subcommand: 0 good; 1 a check failed. Bad input is an Error.
 using ExitCode = int;
 
 void add_schedules_command(CLI::App& program, ExitCode& code);

@@ -10,6 +10,7 @@
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/export.hpp"
 
 namespace ringsched {
@@ -32,6 +33,7 @@ void write(const std::string& path, const std::string& bytes) {
 }
 
 void run(const ExportCommand& c) {
+  check_choice("--format", c.format, {"goal", "workload"});
   const Machine machine = c.machine.machine();
   const double diagonal = c.machine.diagonal();
   if (c.output != "-") {
@@ -54,17 +56,17 @@ void run(const ExportCommand& c) {
 }  // namespace
 
 void add_export_command(CLI::App& program, ExitCode&) {
-  CLI::App* app = program.add_subcommand("export", "Hand a priced plan to another simulator");
+  CLI::App* app =
+      program.add_subcommand("export", "Export a plan and its task times for another simulator");
   auto command = std::make_shared<ExportCommand>();
-  app->add_option("PLAN", command->plan_file,
-                  "a plan file, in place of the flags that describe one")
+  app->add_option("PLAN", command->plan_file, "plan file, instead of the flags under Problem")
       ->type_name("");
   app->add_option(
          "--format", command->format,
-         "goal (LogGOPSim, htsim, ATLAHS) or workload\n(plain text, see docs/model.md) (goal)")
-      ->check(CLI::IsMember({"goal", "workload"}))
+         "goal (LogGOPSim, htsim, ATLAHS) or workload (plain text, see docs/model.md) (default "
+         "goal)")
       ->type_name("FORMAT");
-  app->add_option("-o,--output", command->output, "write here; - is standard output (-)")
+  app->add_option("-o,--output", command->output, "file to write; - = standard output (default -)")
       ->type_name("FILE");
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);

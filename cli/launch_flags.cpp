@@ -1,34 +1,36 @@
 #include "launch_flags.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 namespace ringsched {
 
 void JoinFlags::add_to(CLI::App& app, bool nccl) {
   has_nccl = nccl;
+  const auto flag = [&](const char* name, std::string& value, const char* type,
+                        const std::string& help) {
+    app.add_option(name, value, help)->type_name(type)->group("Processes");
+  };
   if (nccl)
-    app.add_option("--nccl-ctas", ctas,
-                   "thread blocks that NCCL may take of a GPU; 0: as\nmany as it likes "
-                   "(0)")
-        ->type_name("N");
-
-  app.add_option("--transport", transport,
-                 "what carries messages. local: workers are threads of\nthis process; tcp and mpi: "
-                 "they are spread over\nseveral (mpi where mpirun or srun --mpi has started\nthem, "
-                 "tcp where torchrun or flags say so)" +
-                     std::string(nccl ? ";\nnccl: GPUs, one for each process" : ""))
-      ->type_name("NAME");
-  app.add_option("--rank", launch.rank, "the number of this process, if no launcher says it")
-      ->type_name("N");
-  app.add_option("--ranks", launch.ranks, "how many processes there are")->type_name("N");
-  app.add_option("--master", launch.master,
-                 "where process 0 is and the others meet, in place of\nMASTER_ADDR and MASTER_PORT")
-      ->type_name("HOST:PORT");
+    flag("--nccl-ctas", ctas, "N",
+         "thread blocks that NCCL may use per GPU; 0 = NCCL decides (default 0)");
+  flag("--transport", transport, "NAME",
+       fmt::format("how messages travel: local (workers are threads of one process), tcp{} mpi{} "
+                   "(default: mpi under mpirun or srun --mpi, tcp under torchrun or with --rank, "
+                   "else local)",
+                   nccl ? "," : " or", nccl ? " or nccl (one GPU per process)" : ""));
+  flag("--rank", launch.rank, "N", "number of this process, from 0 (default: from the launcher)");
+  flag("--ranks", launch.ranks, "N", "number of processes (default: from the launcher)");
+  flag("--master", launch.master, "HOST:PORT",
+       "address of rank 0 (default: MASTER_ADDR and MASTER_PORT)");
 }
 
 void BackendFlags::add_to(CLI::App& app) {
-  app.add_option("--backend", name, "cpu, or cuda: NVIDIA GPUs (cpu)")->type_name("NAME");
-  app.add_flag("--graph", graph, "cuda: capture the run once as a graph, and launch\nthat");
+  app.add_option("--backend", name, "cpu, or cuda for NVIDIA GPUs (default cpu)")
+      ->type_name("NAME")
+      ->group("Run");
+  app.add_flag("--graph", graph, "cuda: capture the run as a CUDA graph and launch that")
+      ->group("Run");
 }
 
 }  // namespace ringsched

@@ -1,4 +1,5 @@
-// The flags that say how processes find each other, what carries their messages, and what computes.
+// The flags for several processes (how they find each other, which transport they use) and for the
+// backend.
 #pragma once
 
 #include "ringsched/runtime/join.hpp"
@@ -11,7 +12,7 @@ class App;
 namespace ringsched {
 
 struct JoinFlags : JoinOptions {
-  // `nccl`: whether that is a transport, too.
+  // `nccl`: whether --transport nccl is allowed.
   void add_to(CLI::App&, bool nccl);
 };
 

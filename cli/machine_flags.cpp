@@ -8,6 +8,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/what_if.hpp"
+#include "usage_error.hpp"
 
 namespace ringsched {
 
@@ -20,8 +21,8 @@ double number(std::string_view text, std::string_view what, double least, double
   const char* const last = text.data() + text.size() - unit.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc() || end != last || !(value >= least && value <= most))
-    fail("{} is '{}', allowed is a number of {:g}{} to {:g}{}", what, text.substr(0, 40), least,
-         unit, most, unit);
+    fail("{} is '{}'; use a number from {:g}{} to {:g}{}", what, text.substr(0, 40), least, unit,
+         most, unit);
   return value;
 }
 
@@ -29,8 +30,7 @@ double number(std::string_view text, std::string_view what, double least, double
 std::pair<std::string, std::string> pair_of(const std::string& text, const char* what,
                                             const char* example) {
   const std::size_t colon = text.find(':');
-  if (colon == std::string::npos)
-    fail("{} is '{}', expected {}", what, text.substr(0, 40), example);
+  if (colon == std::string::npos) fail("{} is '{}'; use {}", what, text.substr(0, 40), example);
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
@@ -45,67 +45,75 @@ void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
   name_ = usual;
   command
       .add_option("-m,--machine", name_,
-                  *usual ? "see ringsched machines; or a profile of your own,\nFILE.toml (ideal)"
-                         : "predict for this machine, too: see ringsched\nmachines; or a profile "
-                           "of your own, FILE.toml")
-      ->type_name("NAME");
+                  *usual ? "machine to simulate; see 'ringsched machines', or give your own "
+                           "FILE.toml (default ideal: the block model)"
+                         : "also predict the run on this machine; see 'ringsched machines', or "
+                           "give your own FILE.toml")
+      ->type_name("NAME")
+      ->group("Machine");
   add_figures_to(command, *usual != 0);
 }
 
 void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   command
       .add_option("--kernels", library_,
-                  "whose attention kernels, where the machine has\nfigures of several")
-      ->type_name("LIBRARY");
+                  "attention kernels to model, if the profile has several (default: from the "
+                  "profile)")
+      ->type_name("LIBRARY")
+      ->group("Machine");
   command
-      .add_option(
-          "--software", software_,
-          "what is done around the kernels: fused,\nring-flash-attention (as the machine says)")
-      ->type_name("NAME");
+      .add_option("--software", software_,
+                  "merge and reduce implementation to model: fused or ring-flash-attention "
+                  "(default: from the profile)")
+      ->type_name("NAME")
+      ->group("Machine");
   if (!ideal) return;
   command
       .add_option("--diagonal", diagonal_,
-                  "on the machine ideal: cost of a block on the\ndiagonal, e.g. 1/2 or 0.6 (1/2)")
-      ->type_name("D");
+                  "machine ideal: cost of a diagonal block, e.g. 1/2 or 0.6 (default 1/2)")
+      ->type_name("D")
+      ->group("Machine");
 }
 
 void MachineFlags::add_conditions_to(CLI::App& command) {
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type);
+    command.add_option(name, value, help)->type_name(type)->group("Conditions");
   };
   flag("--noise", noise_, "SHARE",
-       "standard deviation of each duration, e.g. 5%\n(as the machine says, or 0)");
+       "standard deviation of task times, e.g. 5% (default: from the profile, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
-       "so many workers, taken by the seed, compute\nso many times as long, e.g. 10%:1.5");
+       "make a random share of the workers FACTOR times slower, e.g. 10%:1.5");
   command
       .add_option("--slow-worker", slow_,
-                  "this worker computes so many times as long: 3:2;\nmay be repeated for others")
-      ->type_name("WORKER:FACTOR");
-  flag("--seed", seed_, "N", "of noise and stragglers (1)");
+                  "make this worker FACTOR times slower, e.g. 3:2; repeatable")
+      ->type_name("WORKER:FACTOR")
+      ->allow_extra_args(false)
+      ->group("Conditions");
+  flag("--seed", seed_, "N", "seed of noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
-       "so many runs, with seeds from --seed on, of which\n"
-       "the middle one counts (with noise as many as are\nquick, else 1)");
+       "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; up to 1001 with "
+       "noise)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
+  if (!is_machine_file(name)) refuse_list("--machine", name);
   Machine m = find_machine(name);
   if (!library_.empty()) {
     const auto known = kernel_libraries(m);
     if (std::find(known.begin(), known.end(), library_) == known.end())
       throw Error(m.ideal || known == std::vector<std::string_view>{""}
-                      ? fmt::format("machine '{}' has figures of one kernel library only; leave "
-                                    "out --kernels {}",
-                                    m.name, library_)
+                      ? fmt::format("--kernels {}: machine '{}' does not name its kernel library; "
+                                    "leave out --kernels",
+                                    library_, m.name)
                       : unknown_name("kernel library", library_, known));
     m.library = library_;
   }
   if (!software_.empty()) {
     m.software = find_software(software_);
-    if (m.ideal) fail("--software is for machines with figures; on 'ideal' merges are free");
+    if (m.ideal) fail("--software has no meaning on machine 'ideal', where merges are free");
   }
   if (!m.ideal && !diagonal_.empty())
-    fail("--diagonal is for the machine ideal; on '{}' kernel figures say what a block costs",
-         m.name);
+    fail("--diagonal is only for machine 'ideal'; machine '{}' has kernel times", m.name);
   return m;
 }
 
@@ -130,10 +138,10 @@ double MachineFlags::diagonal() const {
   const std::size_t slash = diagonal_.find('/');
   if (slash == std::string::npos) return number(diagonal_, "--diagonal", 0, 1);
   const double above =
-      number(std::string_view(diagonal_).substr(0, slash), "--diagonal (before the /)", 0, 1e9);
+      number(std::string_view(diagonal_).substr(0, slash), "--diagonal (numerator)", 0, 1e9);
   const double below =
-      number(std::string_view(diagonal_).substr(slash + 1), "--diagonal (behind the /)", 1, 1e9);
-  if (above > below) fail("--diagonal is {}, allowed is a number of 0 to 1", diagonal_);
+      number(std::string_view(diagonal_).substr(slash + 1), "--diagonal (denominator)", 1, 1e9);
+  if (above > below) fail("--diagonal is {}; use a number from 0 to 1", diagonal_);
   return above / below;
 }
 
@@ -154,8 +162,8 @@ std::string described(const Conditions& c, std::string out) {
 
 std::string described(const Setup& s, std::string before) {
   std::string out = described(s.conditions, std::move(before));
-  if (s.runs > 1) out += fmt::format("; the middle of {} runs", s.runs);
-  if (s.runs == 0) out += "; the middle of many runs";
+  if (s.runs > 1) out += fmt::format("; median of {} runs", s.runs);
+  if (s.runs == 0) out += "; median of many runs";
   return out;
 }
 
@@ -167,14 +175,14 @@ Setup MachineFlags::setup(const Machine& machine, std::uint32_t workers) const {
     return s;
   }
   const std::int64_t runs = parse_count(runs_, "--runs");
-  if (runs < 1 || runs > 1'000'000) fail("--runs is {}, allowed are 1 to 1000000", runs_);
+  if (runs < 1 || runs > 1'000'000) fail("--runs is {}; use 1 to 1000000", runs_);
   s.runs = varies(c) ? static_cast<std::uint32_t>(runs) : 1;
   return s;
 }
 
 void MachineFlags::check_runs(bool any_varies) const {
   if (!runs_.empty() && runs_ != "1" && !any_varies)
-    fail("--runs {} without noise would give equal runs; add --noise or --stragglers", runs_);
+    fail("--runs {}: all runs would be equal; add --noise or --stragglers", runs_);
 }
 
 Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t workers) const {
@@ -190,16 +198,16 @@ Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t worker
     const auto [worker, factor] = pair_of(slow, "--slow-worker", "WORKER:FACTOR, e.g. 3:2");
     const double w = number(worker, "--slow-worker (worker)", 0, workers - 1.0);
     if (w != static_cast<std::uint32_t>(w))
-      fail("--slow-worker is '{}', expected a whole number of a worker", slow);
+      fail("--slow-worker is '{}'; the worker must be a whole number", slow);
     c.slow_worker.resize(workers, 1);
     double& so_far = c.slow_worker[static_cast<std::size_t>(w)];
-    if (so_far != 1) fail("--slow-worker names worker {} twice", worker);
+    if (so_far != 1) fail("--slow-worker gives worker {} twice", worker);
     so_far = number(factor, "--slow-worker (factor)", 0.001, 1e6);
   }
   std::uint64_t seed = 0;
   const auto [end, error] = std::from_chars(seed_.data(), seed_.data() + seed_.size(), seed);
   if (error != std::errc() || end != seed_.data() + seed_.size())
-    fail("--seed is '{}', expected a whole number of 0 to {}", seed_,
+    fail("--seed is '{}'; use a whole number from 0 to {}", seed_,
          std::numeric_limits<std::uint64_t>::max());
   c.seed = seed;
   return c;

@@ -16,10 +16,10 @@ namespace ringsched {
 
 class MachineFlags {
  public:
-  // Without a usual one a machine must be asked for.
+  // `usual`: the default machine; empty if there is no default.
   void add_machine_to(CLI::App& command, const char* usual = "ideal");
   bool given() const { return !name_.empty(); }
-  // All of those but --machine itself; `ideal`: that machine can be asked for.
+  // Those flags except --machine; `ideal`: with the flags of that machine.
   void add_figures_to(CLI::App& command, bool ideal = true);
   void add_conditions_to(CLI::App& command);
 
@@ -27,13 +27,13 @@ class MachineFlags {
   Machine machine() const { return machine(name_); }
   Machine machine(const std::string& name) const;
   double diagonal() const;
-  std::string figures() const;                // what was given of them, for people
-  std::string figures(const Machine&) const;  // and what is usual where there are several
+  std::string figures() const;                // the flags that were given, as text
+  std::string figures(const Machine&) const;  // the same, with the default kernel library
   Setup setup(const Machine&, std::uint32_t workers) const;
-  // Throws Error where --runs were asked for, and none of so many things to simulate varies.
+  // Throws Error if --runs was given but no run varies (`any_varies`).
   void check_runs(bool any_varies) const;
   const std::string& name() const { return name_; }
-  std::string file() const;  // where it is a profile of one's own
+  std::string file() const;  // of the user's own profile, else empty
 
  private:
   Conditions conditions(const Machine&, std::uint32_t workers) const;
@@ -43,10 +43,10 @@ class MachineFlags {
   std::vector<std::string> slow_;
 };
 
-// Do runs differ by their seed?
+// Whether runs with different seeds differ.
 bool varies(const Conditions&);
 
-// What is unusual about them, after what else there is to say; may be empty.
+// The unusual conditions, after the text `before`; may be empty.
 std::string described(const Conditions&, std::string before = "");
 std::string described(const Setup&, std::string before = "");
 

@@ -44,15 +44,15 @@ void list(Format format) {
   }
   rows.insert(rows.begin(), {"machine", "devices", ""});
   fmt::print(
-      "{}\nringsched machines NAME shows a profile with the sources of its figures;\n"
-      "copy one into FILE.toml, change it, and simulate with --machine FILE.toml.\n",
+      "{}\nTo see a profile and the sources of its figures: ringsched machines NAME\n"
+      "To use your own: copy one to FILE.toml, edit it, and simulate with --machine FILE.toml\n",
       table(rows));
 }
 
 void run(const MachinesCommand& c) {
   if (c.name.empty()) return list(c.format);
   if (c.format == Format::Json)
-    fail("--format json is for the list; a profile is shown as the TOML that it is");
+    fail("--format json is only for the list; a single profile is printed as TOML");
   find_machine(c.name);  // throws Error for an unknown name
   for (const MachineProfile& p : machine_profiles())
     if (p.name == c.name) {
@@ -67,7 +67,7 @@ void run(const MachinesCommand& c) {
 void add_machines_command(CLI::App& program, ExitCode&) {
   CLI::App* app = program.add_subcommand("machines", "List the machine profiles, or show one");
   auto command = std::make_shared<MachinesCommand>();
-  app->add_option("NAME", command->name, "show this profile")->type_name("");
+  app->add_option("NAME", command->name, "profile to show (default: list all)")->type_name("");
   add_format_flag(*app, command->format);
   app->callback([command] { run(*command); });
 }

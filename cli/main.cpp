@@ -1,4 +1,4 @@
-// The ringsched program. Exit codes: 0 good; 1 a check did not hold; 2 bad input or usage; 3 a run
+// The ringsched program. Exit codes: 0 good; 1 a check failed; 2 bad input or usage; 3 a run
 // failed.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -11,13 +11,14 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 #include "commands.hpp"
+#include "help.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/printable.hpp"
-#include "text.hpp"
+#include "usage_error.hpp"
 
 namespace {
 
@@ -27,7 +28,7 @@ constexpr int kFailed = 3;
 int complain(std::string what, int code) {
   std::replace(what.begin(), what.end(), '\n', ' ');
   what = ringsched::printable(what, 2000);
-  std::fprintf(stderr, "ringsched: %s\n", what.c_str());  // unlike fmt, does not throw if it cannot
+  std::fprintf(stderr, "ringsched: %s\n", what.c_str());  // unlike fmt, it never throws
   return code;
 }
 
@@ -37,35 +38,13 @@ void tidy_up_and_end(int number) {
   std::raise(number);
 }
 
-// A variable of a script that was not set, most likely; no flag has a use for it.
+// Most likely an unset variable of a script; no flag has a use for an empty value.
 bool is_empty(const char* argument) {
   const std::string_view text = argument;
   return text.empty() || (text.starts_with("--") && text.ends_with('='));
 }
 
-constexpr std::pair<const char*, const char*> kExamples[] = {
-    {"schedules", "schedules --format json"},
-    {"plan", "plan --workers 4 --schedule zigzag"},
-    {"verify", "verify plan.json"},
-    {"machines", "machines dgx-a100"},
-    {"simulate", "simulate --machine dgx-a100 --schedule zigzag --gantt zigzag.svg"},
-    {"run", "run --workers 4 --schedule zigzag --check"},
-    {"calibrate", "calibrate --output mine.toml"},
-    {"bench-links", "bench-links --maxbytes 2M"},
-    {"sweep", "sweep --machine dgx-a100,hgx-h100 --tokens 64K"},
-    {"compare", "compare predicted.json measured.json --tolerance 10%"},
-    {"render", "render timeline.json --output timeline.html"},
-    {"export", "export --machine dgx-a100 --schedule ring --output ring.goal"},
-    {"validate", "validate --format json"}};
-
-std::string footer(const char* example) {
-  return fmt::format(
-      "Try:  ringsched {}\n"
-      "Exit codes: 0 good, 1 a check did not hold, 2 bad input, 3 a run failed.",
-      example);
-}
-
-// Help and versions are printed by CLI11, which does not look whether it could.
+// CLI11 prints help and versions without checking for errors.
 int all_printed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   return complain("cannot write to standard output", kFailed);
@@ -76,16 +55,16 @@ int all_printed(int code) {
 int main(int argc, char** argv) {
   using namespace ringsched;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};  // what was to be ignored (nohup) still is
+    struct sigaction before {};  // keep ignoring a signal that the parent set to be ignored (nohup)
     if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
       std::signal(number, tidy_up_and_end);
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error like any other
-  CLI::App program("Plans, predicts and proves distributed exact attention.", "ringsched");
-  program.set_version_flag("--version", "ringsched " RINGSCHED_VERSION);
-  program.require_subcommand(1);
-  program.get_formatter()->column_width(28);
-  program.footer(footer("simulate --workers 8 --schedule balanced"));
+  CLI::App program("Plan, predict, verify and run distributed exact attention.", "ringsched");
+  program.set_version_flag("--version", "ringsched " RINGSCHED_VERSION,
+                           "print the version and exit");
+  program.require_subcommand(0, 1);
+  format_help(program);
   ExitCode code = 0;
   add_schedules_command(program, code);
   add_plan_command(program, code);
@@ -100,21 +79,23 @@ int main(int argc, char** argv) {
   add_render_command(program, code);
   add_export_command(program, code);
   add_validate_command(program, code);
-  for (const auto& [command, example] : kExamples)
-    program.get_subcommand(command)->footer(footer(example));
+  add_footers(program);
 
   for (int i = 1; i < argc; ++i)
     if (is_empty(argv[i]))
       return complain(fmt::format("argument {} is empty{}", i,
                                   i > 1 ? fmt::format(" (after {})", argv[i - 1]) : ""),
                       kBadInput);
+  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   try {
+    refuse_stray_values(program, arguments);
     program.parse(argc, argv);
+    if (program.get_subcommands().empty()) std::fputs(program.help().c_str(), stdout);
     return all_printed(code);
   } catch (const CLI::Success& asked) {  // --help and --version
     return all_printed(program.exit(asked));
   } catch (const CLI::ParseError& wrong) {
-    return complain(usage_error(program, wrong), kBadInput);
+    return complain(usage_error(program, wrong, arguments), kBadInput);
   } catch (const Error& wrong) {
     return complain(wrong.what(), kBadInput);
   } catch (const std::bad_alloc&) {

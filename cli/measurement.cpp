@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "plan_summary.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/stolen_time.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "text.hpp"
@@ -20,15 +21,34 @@ double ratio(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? static_cast<double>(a.value) / static_cast<double>(b.value) : 1;
 }
 
+// "7.0x too long", "3.1 % too short"
+std::string how_wrong(Picoseconds predicted, Picoseconds measured) {
+  const double over = ratio(predicted, measured);
+  const double factor = over >= 1 ? over : 1 / over;
+  if (factor < 1.0005) return "right";
+  return fmt::format("{} too {}",
+                     factor < 2 ? fmt::format("{:.1f} %", 100 * std::abs(over - 1))
+                                : fmt::format("{:.1f}x", factor),
+                     over > 1 ? "long" : "short");
+}
+
+// "111-116 ms", "999 us to 1.20 ms"
+std::string range(Picoseconds least, Picoseconds most) {
+  const std::string from = duration(least), to = duration(most);
+  const std::size_t unit = from.find(' ');
+  return from.substr(unit) == to.substr(to.find(' ')) ? from.substr(0, unit) + "-" + to
+                                                      : from + " to " + to;
+}
+
 std::string number(double x) { return std::isfinite(x) ? fmt::format("{}", x) : "null"; }
 
 std::string check_table(const std::vector<CheckedResults>& checked) {
   std::vector<std::vector<std::string>> rows = {
-      {"check", "rows", "largest error", "relative", "of its bound", ""}};
+      {"check", "rows", "largest error", "relative", "share of bound", ""}};
   for (const CheckedResults& c : checked)
     rows.push_back(
         {c.name,
-         c.rows < c.there ? fmt::format("{} of {}, at random", grouped(c.rows), grouped(c.there))
+         c.rows < c.there ? fmt::format("{} of {}, random", grouped(c.rows), grouped(c.there))
                           : fmt::format("all {}", grouped(c.rows)),
          fmt::format("{:.2g}", c.largest_error), fmt::format("{:.1g}", c.relative_error()),
          fmt::format("{:.2g}", c.of_bound), c.holds() ? "good" : "WRONG, worst at " + c.worst});
@@ -39,7 +59,7 @@ std::string check_table(const std::vector<CheckedResults>& checked) {
 bool is_near(const Measured& m) { return !m.fastest && m.times.makespan != m.median; }
 
 std::string reported(const Measured& m) {
-  return m.fastest ? "fastest one" : is_near(m) ? "one nearest to the median" : "middle one";
+  return m.fastest ? "fastest" : is_near(m) ? "nearest to the median" : "median";
 }
 
 }  // namespace
@@ -52,7 +72,7 @@ std::string measurement_text(const Measurement& m) {
   const bool beside = m.prediction != nullptr;
   if (beside) {
     rows[0].push_back("predicted");
-    rows[0].push_back("measured over predicted");
+    rows[0].push_back("the prediction is");
   }
   const auto row = [&](const char* what, std::string measured, std::string predicted,
                        std::string difference) {
@@ -65,10 +85,12 @@ std::string measurement_text(const Measurement& m) {
   const RunTimes none;
   const RunTimes& p = beside ? m.prediction->study.report : none;
   const auto points = [](double a, double b) {
-    return fmt::format("{:+.1f} points", 100 * (a - b));
+    const double too_high = 100 * (b - a);
+    return std::abs(too_high) < 0.05 ? std::string("right")
+                                     : fmt::format("{:.1f} points too {}", std::abs(too_high),
+                                                   too_high > 0 ? "high" : "low");
   };
-  row("makespan", duration(t.makespan), duration(p.makespan),
-      fmt::format("{:+.1f} %", 100 * (ratio(t.makespan, p.makespan) - 1)));
+  row("makespan", duration(t.makespan), duration(p.makespan), how_wrong(p.makespan, t.makespan));
   row("idle", percent(t.idle_fraction), percent(p.idle_fraction),
       points(t.idle_fraction, p.idle_fraction));
   row("overlap", percent(t.overlap_fraction), percent(p.overlap_fraction),
@@ -78,8 +100,8 @@ std::string measurement_text(const Measurement& m) {
   out += table(rows);
   if (m.run.makespans.size() > 1) {
     const auto [least, most] = std::minmax_element(m.run.makespans.begin(), m.run.makespans.end());
-    out += fmt::format("(the {} of {} runs, which took {} to {}{})\n", reported(m.run),
-                       m.run.makespans.size(), duration(*least), duration(*most),
+    out += fmt::format("({} of {}: {}{})\n", reported(m.run), m.run.makespans.size(),
+                       range(*least, *most),
                        is_near(m.run) ? fmt::format("; median {}", duration(m.run.median)) : "");
   }
   if (beside) {
@@ -88,21 +110,16 @@ std::string measurement_text(const Measurement& m) {
                        m.prediction->figures.empty() ? "" : "; with " + m.prediction->figures);
   }
   if (m.run.clock_error.count() > 0)
-    out += fmt::format(
-        "(clocks of the processes agree within {}; drift of up to {:.2g} ppm is taken out)\n",
-        duration({1000 * m.run.clock_error.count()}), 1e6 * m.run.clock_drift);
+    out += fmt::format("(process clocks agree within {}; drift of up to {:.2g} ppm was removed)\n",
+                       duration({1000 * m.run.clock_error.count()}), 1e6 * m.run.clock_drift);
   if (m.run.stolen >= kMuchStolen)
-    out += fmt::format(
-        "(others on the host of this virtual machine took {} of the processor time meanwhile)\n",
-        percent(m.run.stolen));
+    out += fmt::format("(other virtual machines on this host took {} of the CPU time)\n",
+                       percent(m.run.stolen));
   out += "\n" + worker_table(t);
-  if (m.run.in_turns)
-    out +=
-        "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
+  if (m.run.in_turns) out += turns_note(m.proved.plan.problem.workers, usable_cores());
   if (m.run.sharing > 1)
     out += fmt::format(
-        "({} processes share the cores of this machine, and take no turns with each other; a "
-        "prediction\nknows one process only)\n",
+        "({} processes compete for the cores of this machine; predictions assume one process)\n",
         m.run.sharing);
   if (!m.run.checked.empty()) out += "\n" + check_table(m.run.checked);
   return out;

@@ -11,14 +11,13 @@
 namespace ringsched {
 
 void OutputFlags::add_to(CLI::App& app) {
-  app.add_option("--timeline", timeline_, "write all tasks with their times here")
-      ->type_name("FILE");
-  app.add_option("--gantt", gantt_, "draw the run here: .svg, .pdf, .png or .html")
-      ->type_name("FILE");
-  app.add_option("--block-map", block_map_,
-                 "draw who computes which block here: .svg, .pdf\nor .png")
-      ->type_name("FILE");
-  app.add_option("--trace", trace_, "write a trace for Perfetto here: .json")->type_name("FILE");
+  const auto flag = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)->type_name("FILE")->group("Output");
+  };
+  flag("--timeline", timeline_, "write all tasks and their times (JSON)");
+  flag("--gantt", gantt_, "draw a Gantt chart of the run: .svg, .pdf, .png or .html");
+  flag("--block-map", block_map_, "draw which worker computes which block: .svg, .pdf or .png");
+  flag("--trace", trace_, "write a trace for Perfetto: .json");
 }
 
 bool OutputFlags::any() const {

@@ -1,4 +1,4 @@
-// The flags that say where the timeline of a run and its pictures are to be written.
+// The flags for writing the timeline of a run and its pictures.
 #pragma once
 
 #include <span>
@@ -26,10 +26,10 @@ class OutputFlags {
   void add_to(CLI::App& command);
   bool any() const;
   const std::string& timeline() const { return timeline_; }
-  // Before any work is done. Throws Error where a name says nothing, or is one of `inputs`.
+  // Call it before any work. Throws Error if a name has an unknown ending or is one of `inputs`.
   OutputKinds check(std::vector<std::string> inputs) const;
-  // The last of the timelines is the run; the chart shows one before it beside it. Says what was
-  // written where, a line each.
+  // The last timeline is the run; the chart shows an earlier one beside it. Returns one line for
+  // each file written.
   std::string write(OutputKinds, const Plan&, std::span<const Timeline>) const;
 
  private:

@@ -26,28 +26,28 @@ FileKind file_kind(const std::string& path, const std::string& flag,
                                        : ", ") +
              std::string(end_of(kind));
   }
-  fail("{} {}: the name must end in {}", flag, path, names);
+  fail("{} {}: use a name that ends in {}", flag, path, names);
 }
 
 void check_output(const std::string& path, const std::string& flag,
                   std::span<const std::string> others) {
   namespace fs = std::filesystem;
   if (path.empty()) return;
-  if (path == "-") fail("{} -: give the name of a file", flag);
+  if (path == "-") fail("{} -: give a file name", flag);
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) fail("cannot write {}: it is a directory", path);
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
-    fail("cannot write {}: there is no folder {}", path, folder.string());
-  // Absolute: what is not there yet has no other canonical name.
+    fail("cannot write {}: no such folder: {}", path, folder.string());
+  // A file that does not exist yet has only an absolute canonical name.
   const auto canonical = [&](const fs::path& p) {
     return fs::weakly_canonical(fs::absolute(p, ignored), ignored);
   };
   for (const std::string& other : others)
     if (!other.empty() &&
         (fs::equivalent(path, other, ignored) || canonical(path) == canonical(other)))
-      fail("{} {} would be written over {}", flag, path, other);
-  // A pipe would be closed by trying.
+      fail("{} {} would overwrite {}", flag, path, other);
+  // Trying would close a pipe.
   if (!fs::exists(path, ignored) || fs::is_regular_file(path, ignored)) NewFile{path};
 }
 
@@ -58,7 +58,7 @@ void write_text(const std::string& text, const std::string& path) {
 }
 
 void write_picture(const Picture& p, FileKind kind, const std::string& path, double scale) {
-  NewFile file(path);  // first, so that an unwritable place is told before the work
+  NewFile file(path);  // first: report an unwritable place before the work
   file.append(kind == FileKind::Svg ? svg(p) : kind == FileKind::Pdf ? pdf(p) : png(p, scale));
   file.finish();
 }

@@ -13,8 +13,7 @@ namespace ringsched {
 
 enum class FileKind : std::uint8_t { Svg, Pdf, Png, Html, Dot, Json };
 
-// By how the name ends. Throws Error that lists the allowed ends, those for which `allowed` is
-// true.
+// The kind by the ending of the name. Throws Error with the allowed endings.
 FileKind file_kind(const std::string& path, const std::string& flag,
                    std::span<const FileKind> allowed);
 
@@ -27,10 +26,10 @@ inline constexpr FileKind kTraceKinds[] = {FileKind::Json};
 inline constexpr FileKind kTimelineKinds[] = {FileKind::Svg, FileKind::Pdf, FileKind::Png,
                                               FileKind::Html, FileKind::Json};
 
-inline constexpr double kPixels = 2;  // per point of a PNG, if nothing else is said
+inline constexpr double kPixels = 2;  // per point of a PNG by default
 
-// Throws Error where nothing could be written there, or would be written over one of `others`: an
-// input or another output. An empty name is none.
+// Throws Error if `path` cannot be written, or if it would overwrite one of `others` (an input or
+// another output). An empty name is ignored.
 void check_output(const std::string& path, const std::string& flag,
                   std::span<const std::string> others = {});
 

@@ -30,12 +30,12 @@ void print_text(const Plan& plan, const PlanSummary& s, Bytes peak, const PlanCo
     if (plan.problem.workers <= kTableWorkers) {
       fmt::print("{}\n", step_table(plan));
     } else {
-      fmt::print("(the table of steps is shown for up to {} workers)\n\n", kTableWorkers);
+      fmt::print("(the table of steps is only shown for up to {} workers)\n\n", kTableWorkers);
     }
   }
   fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
              tasks_line(s), moves_line(s), human(peak));
-  fmt::print("proof   structure, communication, coverage, deadlock and memory verified\n");
+  fmt::print("proof   verified: structure, communication, coverage, deadlock, memory\n");
   if (!command.output.empty()) fmt::print("file    {}\n", command.output);
 }
 
@@ -83,10 +83,10 @@ void run(const PlanCommand& command) {
 }  // namespace
 
 void add_plan_command(CLI::App& program, ExitCode&) {
-  CLI::App* app = program.add_subcommand("plan", "Build a plan, prove it, show or save it");
+  CLI::App* app = program.add_subcommand("plan", "Build and verify a plan; show it or save it");
   auto command = std::make_shared<PlanCommand>();
   command->flags.add_to(*app);
-  app->add_option("-o,--output", command->output, "write the plan file here; - for standard output")
+  app->add_option("-o,--output", command->output, "write a plan file; - = standard output")
       ->type_name("FILE");
   add_format_flag(*app, command->format);
   app->callback([command] { run(*command); });

@@ -26,7 +26,7 @@ std::string headline(const Plan&);
 std::string tasks_line(const PlanSummary&);
 std::string moves_line(const PlanSummary&);
 
-// Who attends what, worker by worker and step by step, and what moves before each step.
+// What each worker attends in each step, and what moves before each step.
 std::string step_table(const Plan&);
 
 }  // namespace ringsched

@@ -12,20 +12,25 @@ namespace ringsched {
 ProvedPlan proved_plan(const ProblemFlags&);
 ProvedPlan proved_plan(const std::string& file);  // throws Error if it does not verify
 
-// A study, and which of the machine's figures and what conditions it is of, for people; may be
-// empty.
+// A study, and its kernels, software and conditions as text, which may be empty.
 struct Prediction {
   const ProvedPlan& proved;
   Study study;
   std::string figures;
+
+  TimeUnit unit() const { return study.setup.machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds; }
 };
 Prediction predict(const ProvedPlan&, Setup, double diagonal, const std::string& figures);
 
-// What fixed when a task started: "data", "lane", "buffers", "SMs" or "nothing".
+// Why a task started when it did: "data", "lane", "buffers", "kernel" or "nothing".
 const char* to_text(Cause::Kind);
 
 // Where each worker's time went.
-std::string worker_table(const RunTimes&);
+std::string worker_table(const RunTimes&, TimeUnit = TimeUnit::Seconds);
+// The note below the table where workers take turns on the cores.
+std::string turns_note(std::uint32_t workers, std::uint32_t cores);
+// "label            text", wrapped after commas and semicolons at 80 columns.
+std::string report_line(std::string_view label, std::string_view text);
 std::string workers_json(const RunTimes&);
 
 std::string prediction_text(const Prediction&, const std::vector<Answer>& answers,

@@ -57,6 +57,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("workers", fmt::format("{}", problem.workers));
   key("tokens", fmt::format("{}", problem.tokens.value));
   key("tasks", fmt::format("{}", p.proved.plan.tasks.size()));
+  text("unit", p.unit() == TimeUnit::Blocks ? "blocks" : "us");
   key("makespan_us", us(r.makespan));
   key("idle_fraction", number(r.idle_fraction));
   key("hta_idle_fraction", number(r.hta_idle_fraction));

@@ -13,7 +13,7 @@ namespace ringsched {
 namespace {
 
 constexpr std::size_t kShownWorkers = 16;
-constexpr std::size_t kBarCells = 32;
+constexpr std::size_t kBarCells = 18;
 
 double share(Picoseconds part, Picoseconds whole) {
   return whole.value > 0 ? static_cast<double>(part.value) / static_cast<double>(whole.value) : 0;
@@ -39,28 +39,66 @@ std::string times(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? fmt::format("{:.2f}x", share(a, b)) : "-";
 }
 
-std::string change_line(const Answer& a, Picoseconds before) {
-  const double saved = 1 - share(a.makespan, before);
-  if (std::abs(saved) < 0.0005) return fmt::format("{} changes nothing", a.change);
-  return fmt::format("{} {} {}", a.change, percent(std::abs(saved)), saved > 0 ? "less" : "more");
+// "-43.1 %", "no change"
+std::string saving(Picoseconds after, Picoseconds before) {
+  const double change = share(after, before) - 1;
+  return std::abs(change) < 0.0005 ? "no change" : fmt::format("{:+.1f} %", 100 * change);
+}
+
+// "kernels=2x" in words.
+std::string in_words(const std::string& change) {
+  static constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"kernels=2x", "kernels 2x faster"},
+      {"bandwidth=2x", "links 2x faster"},
+      {"latency=0x", "zero latency"},
+      {"memory=2x", "memory 2x faster"},
+      {"communication-sms=0", "transfers use no SMs"}};
+  for (const auto& [name, words] : names)
+    if (name == change) return std::string(words);
+  return change;
 }
 
 }  // namespace
 
-std::string worker_table(const RunTimes& r) {
+std::string turns_note(std::uint32_t workers, std::uint32_t cores) {
+  return fmt::format("({} share {}; \"wait\" and \"idle\" include waiting for a core)\n",
+                     counted(workers, "worker"), counted(cores, "core"));
+}
+
+std::string report_line(std::string_view label, std::string_view text) {
+  constexpr std::size_t indent = 17, columns = 80;
+  std::string out, line = fmt::format("{:<{}}", label, indent);
+  std::size_t used = line.size();
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(",;"), text.size() - 1) + 1;
+    const std::string_view part = text.substr(0, end);
+    if (used > indent && used + part.size() > columns) {
+      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+      line.assign(indent, ' ');
+      used = indent;
+    }
+    const bool starts = used == indent;
+    const std::string_view shown = starts ? part.substr(part.find_first_not_of(' ')) : part;
+    line += shown;
+    used += shown.size();
+    text.remove_prefix(end);
+  }
+  return out + line + "\n";
+}
+
+std::string worker_table(const RunTimes& r, TimeUnit unit) {
   std::vector<std::vector<std::string>> rows = {
-      {"worker", "█ attend ▓ overhead ░ wait · out of work", "attend", "overhead", "wait",
-       "out of work", "moving", "hidden"}};
+      {"worker", "share of time", "attend", "overhead", "wait", "done", "transfer", "hidden"}};
   const std::size_t shown = std::min(kShownWorkers, r.workers.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const WorkerTimes& w = r.workers[i];
     rows.push_back({fmt::format("{}", i), bar(w, r.makespan),
                     percent(share(w.attending, r.makespan)), percent(share(w.overhead, r.makespan)),
                     percent(share(w.waiting, r.makespan)),
-                    percent(share(w.out_of_work, r.makespan)), duration(w.transferring),
+                    percent(share(w.out_of_work, r.makespan)), duration(w.transferring, unit),
                     w.transferring.value > 0 ? percent(share(w.hidden, w.transferring)) : "-"});
   }
-  std::string out = table(rows);
+  std::string out = table(rows) + "        █ attend  ▓ overhead  ░ wait  · done\n";
   if (shown < r.workers.size())
     out += fmt::format("(the first {} of {} workers)\n", shown, r.workers.size());
   return out;
@@ -68,17 +106,18 @@ std::string worker_table(const RunTimes& r) {
 
 namespace {
 
-std::string path_line(const PathShare& p) {
+std::string path_line(const PathShare& p, TimeUnit unit) {
   std::string out;
   const auto part = [&](const char* what, Picoseconds ps) {
-    if (ps.value > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, duration(ps));
+    if (ps.value > 0)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, duration(ps, unit));
   };
-  part("attending", p.attending);
+  part("attend", p.attending);
   part("overhead", p.overhead);
-  part("wire", p.wire);
+  part("transfer", p.wire);
   part("start-up", p.startup);
-  part("slowed by others", p.contention);
-  part("waiting", p.waiting);
+  part("contention", p.contention);
+  part("wait", p.waiting);
   return out.empty() ? "nothing" : out;
 }
 
@@ -87,15 +126,16 @@ bool moved(const Report& r) {
                      [](const WorkerTimes& w) { return w.transferring.value > 0; });
 }
 
-std::string bound_line(const Report& r) {
+std::string bound_line(const Report& r, TimeUnit unit) {
   const LowerBounds& b = r.bounds;
   const Picoseconds best = b.best();
-  const char* which = best == b.work     ? "all work, spread evenly"
-                      : best == b.worker ? "the busiest worker's own work"
-                      : best == b.chain  ? "the longest chain of tasks"
-                                         : "the bytes over the busiest link";
-  return fmt::format("{} ({}); this is {} above", duration(best), which,
-                     percent(best.value > 0 ? share(r.makespan, best) - 1 : 0));
+  const char* which = best == b.work     ? "all work spread evenly"
+                      : best == b.worker ? "busiest worker"
+                      : best == b.chain  ? "longest chain of tasks"
+                                         : "busiest link";
+  const double above = best.value > 0 ? share(r.makespan, best) - 1 : 0;
+  return fmt::format("{} ({}); the run {}", duration(best, unit), which,
+                     above < 0.0005 ? "reaches it" : "is " + percent(above) + " above it");
 }
 
 std::string path_table(const Prediction& p) {
@@ -107,9 +147,9 @@ std::string path_table(const Prediction& p) {
     const bool group = sent && s.cause == Cause::Data && !is_transfer(t.kind);
     sent = t.kind == TaskKind::Send;
     rows.push_back({fmt::format("{}", s.task.value), std::string(to_text(t.kind)),
-                    fmt::format("{}", t.worker_index), fmt::format("{}", t.step), duration(s.start),
-                    duration(s.end - s.start),
-                    group ? "data, whose group was complete" : to_text(s.cause)});
+                    fmt::format("{}", t.worker_index), fmt::format("{}", t.step),
+                    duration(s.start, p.unit()), duration(s.end - s.start, p.unit()),
+                    group ? "data (its whole group)" : to_text(s.cause)});
   }
   return table(rows);
 }
@@ -136,54 +176,56 @@ const char* to_text(Cause::Kind cause) {
 std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
                             const std::vector<Answer>& better, bool path) {
   const Report& r = p.study.report;
+  const TimeUnit unit = p.unit();
   std::string out = fmt::format("{}\non {}: {}\n{}\n", headline(p.proved.plan),
                                 p.study.setup.machine.name, p.study.setup.machine.summary,
                                 p.figures.empty() ? "" : "with " + p.figures + "\n");
-  const auto line = [&](const char* what, const std::string& text) {
-    out += fmt::format("{:<10} {}\n", what, text);
+  const auto line = [&](std::string_view what, const std::string& text) {
+    out += report_line(what, text);
   };
-  line("makespan",
-       fmt::format("{}   {} as fast as one device{}", duration(r.makespan),
-                   times(p.study.one_device, r.makespan),
-                   p.study.ring ? fmt::format(", {} as ring", times(*p.study.ring, r.makespan))
-                                : std::string()));
-  line("idle", fmt::format("{}   ({} by HTA's definition)", percent(r.idle_fraction),
+  line("makespan", fmt::format("{}; {} as fast as one device{}", duration(r.makespan, unit),
+                               times(p.study.one_device, r.makespan),
+                               p.study.ring ? fmt::format(", {} as fast as ring",
+                                                          times(*p.study.ring, r.makespan))
+                                            : ""));
+  line("idle", fmt::format("{} (HTA's definition: {})", percent(r.idle_fraction),
                            percent(r.hta_idle_fraction)));
   if (moved(r))
-    line("overlap",
-         fmt::format("{}   ({} by HTA's); {} exposed per worker", percent(r.overlap_fraction),
-                     percent(r.hta_overlap_fraction), duration(r.exposed_communication)));
+    line("overlap", fmt::format("{} (HTA's definition: {}); {} exposed per worker",
+                                percent(r.overlap_fraction), percent(r.hta_overlap_fraction),
+                                duration(r.exposed_communication, unit)));
   else
     line("overlap", "communication takes no time");
   line("memory", human(p.proved.peak) + " on the fullest worker");
-  line("bound", bound_line(r));
-  line("path", path_line(r.path));
+  line("lower bound", bound_line(r, unit));
+  line("critical path", path_line(r.path, unit));
   if (!r.links.empty())
-    line("links",
-         fmt::format("busiest: {}, {}, {} used", p.study.workload.network.name(r.links[0].link),
+    line("busiest link",
+         fmt::format("{}: {}, {} used", p.study.workload.network.name(r.links[0].link),
                      human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
                      percent(r.links[0].utilisation)));
-  out += "\n" + worker_table(r);
-  if (p.study.workload.turns &&
-      p.study.workload.network.workers_per_device() > p.study.workload.concurrency)
-    out +=
-        "(workers take turns on the cores: wait contains the wait for a turn, and so does idle)\n";
   if (!p.study.makespans.empty()) {
-    const auto at = [&](double x) { return duration(percentile(p.study.makespans, x)); };
-    out += fmt::format("\n{} runs   5 % {}   half {}   95 % {}   worst {}\n",
-                       p.study.makespans.size(), at(5), at(50), at(95), at(100));
+    const auto at = [&](double x) { return duration(percentile(p.study.makespans, x), unit); };
+    line(fmt::format("{} runs", p.study.makespans.size()),
+         fmt::format("median {}, 5th percentile {}, 95th {}, worst {}", at(50), at(5), at(95),
+                     at(100)));
   }
-  if (path) out += "\n" + path_table(p);
-  if (!better.empty() || !answers.empty()) out += "\n";
   if (!better.empty()) {
     std::string best;
     for (const Answer& a : better)  // another order of messages can make it slower
-      if (a.makespan <= r.makespan) best += (best.empty() ? "" : ", ") + change_line(a, r.makespan);
-    if (!best.empty()) line("faster by", best);
+      if (a.makespan <= r.makespan)
+        best += fmt::format("{}{}: {}", best.empty() ? "" : ", ", in_words(a.change),
+                            saving(a.makespan, r.makespan));
+    if (!best.empty()) line("what would help", best);
   }
   for (const Answer& a : answers)
-    line("what if", fmt::format("{}: {}, {}", a.change, duration(a.makespan),
-                                change_line(a, r.makespan).substr(a.change.size() + 1)));
+    line("what if", fmt::format("{}: {} ({})", a.change, duration(a.makespan, unit),
+                                saving(a.makespan, r.makespan)));
+  out += "\n" + worker_table(r, unit);
+  const std::uint32_t sharing = p.study.workload.network.workers_per_device();
+  if (p.study.workload.turns && sharing > p.study.workload.concurrency)
+    out += turns_note(p.proved.plan.problem.workers, p.study.workload.concurrency);
+  if (path) out += "\n" + path_table(p);
   return out;
 }
 

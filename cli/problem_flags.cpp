@@ -1,10 +1,13 @@
 #include "problem_flags.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <utility>
 
+#include "content.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "usage_error.hpp"
 
 namespace ringsched {
 
@@ -13,7 +16,7 @@ namespace {
 std::uint32_t small_count(const std::string& text, const char* flag) {
   const std::int64_t n = parse_count(text, flag);
   if (n > std::numeric_limits<std::uint32_t>::max())
-    fail("{} is {}, which is more than any machine has", flag, text);
+    fail("{} is {}; use at most {}", flag, text, std::numeric_limits<std::uint32_t>::max());
   return static_cast<std::uint32_t>(n);
 }
 
@@ -21,32 +24,40 @@ std::uint32_t small_count(const std::string& text, const char* flag) {
 
 void ProblemFlags::flag(CLI::App& command, const char* name, std::string& value, const char* type,
                         const char* help) {
-  options_.push_back(command.add_option(name, value, help)->type_name(type));
+  options_.push_back(command.add_option(name, value, help)->type_name(type)->group("Problem"));
 }
 
 void ProblemFlags::refuse_beside(const std::string& plan_file) const {
   for (const CLI::Option* option : options_)
     if (option->count() > 0)
-      fail("{} says what the problem and its schedule are; leave out {}", plan_file,
-           option->get_name());
+      fail("{} is a plan, which fixes the problem; leave out {}", plan_file, option->get_name());
+  expect_content(plan_file, Content::Plan);
 }
 
 void ProblemFlags::add_to(CLI::App& command) {
-  flag(command, "-s,--schedule", schedule_, "NAME", "see ringsched schedules (balanced)");
-  flag(command, "-w,--workers", workers_, "N", "devices that share the attention (8)");
+  const bool small = tokens_each_ == 1024;
+  flag(command, "-s,--schedule", schedule_, "NAME",
+       "schedule to use; see 'ringsched schedules' (default balanced)");
+  flag(command, "-w,--workers", workers_, "N",
+       small ? "workers that share the attention (default: one per process; with one process, one "
+               "per core, 2 to 16)"
+             : "workers that share the attention (default 8)");
   flag(command, "-t,--tokens", tokens_, "N",
-       tokens_each_ == 8192 ? "in all, e.g. 64K (8K for each worker)"
-                            : "in all, e.g. 64K (1K for each worker)");
-  flag(command, "--heads", heads_, "N", heads_ == "32" ? "query heads (32)" : "query heads (8)");
+       small ? "sequence length, e.g. 64K (default 1K per worker)"
+             : "sequence length, e.g. 64K (default 8K per worker)");
+  flag(command, "--heads", heads_, "N",
+       small ? "query heads (default 8)" : "query heads (default 32)");
   add_shape_to(command);
   flag(command, "--overlap", overlap_, "MODE",
-       "how far communication runs ahead: none, prefetch\n(one step) or unbounded (prefetch)");
+       "how far communication runs ahead: none, prefetch (one step) or unbounded (default "
+       "prefetch)");
   add_buffers_to(command);
 }
 
 void ProblemFlags::use_small_problem() {
   tokens_each_ = 1024;
   heads_ = "8";
+  workers_ = "";
 }
 
 void ProblemFlags::add_rest_to(CLI::App& command) {
@@ -55,17 +66,18 @@ void ProblemFlags::add_rest_to(CLI::App& command) {
 }
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
-  flag(command, "--kv-heads", kv_heads_, "N", "key and value heads (8, or as --heads)");
-  flag(command, "--head-dim", head_dim_, "N", "(128)");
-  flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (bf16)");
+  flag(command, "--kv-heads", kv_heads_, "N",
+       "key/value heads (default 8, or --heads if 8 does not divide it)");
+  flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
+  flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
-       "causal, full, window:N, prefix:P,window:N or\ndocuments:A,B,... (causal)");
-  flag(command, "--pass", pass_, "PASS", "forward, backward or both (forward)");
+       "causal, full, window:N, prefix:P,window:N or documents:A,B,... (default causal)");
+  flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
 }
 
 void ProblemFlags::add_buffers_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
-       "receive buffers per worker and tensor kind;\n0: as many as it takes (0)");
+       "receive buffers per worker and kind of tensor; 0 = as many as needed (default 0)");
 }
 
 ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::string tokens,
@@ -79,7 +91,18 @@ ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::
   return other;
 }
 
+ProblemFlags ProblemFlags::with_usual_workers(std::uint32_t workers) const {
+  ProblemFlags other = *this;
+  if (workers_.empty()) other.workers_ = fmt::format("{}", workers);
+  return other;
+}
+
 Problem ProblemFlags::problem() const {
+  refuse_list("--schedule", schedule_);
+  refuse_list("--workers", workers_);
+  refuse_list("--tokens", tokens_);
+  refuse_list("--heads", heads_);
+  refuse_list("--overlap", overlap_);
   Problem p;
   p.workers = small_count(workers_, "--workers");
   p.tokens = {tokens_.empty() ? tokens_each_ * std::int64_t{p.workers}

@@ -1,6 +1,7 @@
 // The flags that describe a problem and its schedule. They mean the same in every subcommand.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,16 @@ namespace ringsched {
 class ProblemFlags {
  public:
   void add_to(CLI::App& command);
-  // Only those that a sweep takes one of: the key/value heads, the head dimension, dtype, mask,
-  // pass and buffers.
+  // Only the flags that take one value in a sweep: the key/value heads, the head dimension, dtype,
+  // mask, pass and buffers.
   void add_rest_to(CLI::App& command);
-  // What is computed for real is smaller, if nothing else is said.
+  // For runs: fewer tokens and heads by default, and as many workers as with_usual_workers() says.
   void use_small_problem();
-  // A plan file says what the problem is: throws Error if a flag says it too.
+  // Throws Error if the file is not a plan, or if a flag describes a problem beside it.
   void refuse_beside(const std::string& plan_file) const;
-  // The same with these in place of what was given.
+  // The same flags with this many workers, unless --workers was given.
+  ProblemFlags with_usual_workers(std::uint32_t workers) const;
+  // The same flags with these values instead.
   ProblemFlags with(std::string schedule, std::string workers, std::string tokens,
                     std::string heads, std::string overlap) const;
 

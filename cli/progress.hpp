@@ -1,4 +1,4 @@
-// A bar on a terminal's standard error, for work of known length; gone when the work is done.
+// A progress bar on standard error, if that is a terminal, for work of known length.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  void advance();  // one more is done; from any thread
+  void advance();  // one more unit of work is done; any thread may call this
 
  private:
   void draw();

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "content.hpp"
 #include "machine_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -38,29 +39,25 @@ struct RenderCommand {
   const CLI::App* app = nullptr;  // which flags were given
 };
 
-// What is drawn: a file, or the text of a stream, which can be read but once.
+// What is drawn: a file, or the text of a stream, which can only be read once.
 struct Input {
   std::string name, text;
   bool stream = false, timeline = false;
 
-  // Timelines and plans both say what they are near their beginning. What is neither is read as a
-  // plan, which says what is wrong with it.
+  // Timelines and plans both name their format near the beginning. Anything else is read as a plan,
+  // and the reader reports what is wrong.
   explicit Input(const std::string& path) : name(shown_path(path)) {
-    constexpr std::size_t beginning = 1 << 16;
     std::error_code ignored;
     stream = path == "-" || (std::filesystem::exists(path, ignored) &&
                              !std::filesystem::is_regular_file(path, ignored));
-    if (stream) {
+    if (stream)
       text = read_json(path, kMostText);
-    } else {
-      text.resize(beginning);
-      std::ifstream file(path, std::ios::binary);
-      if (!file) fail("cannot read {}: {}", path, std::strerror(errno));
-      file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    }
-    timeline =
-        std::string_view(text).substr(0, beginning).find("\"ringsched-timeline\"") != text.npos;
-    if (!stream) text.clear();
+    else if (!std::ifstream(path))
+      fail("cannot read {}: {}", path, std::strerror(errno));
+    const Content held = content_of(stream ? text : beginning_of(path));
+    if (held != Content::Plan && held != Content::Timeline)
+      refuse_content(name, held, "a plan or a timeline");
+    timeline = held == Content::Timeline;
   }
   Timeline read_timeline() const {
     return stream ? ringsched::read_timeline(text, name) : read_timeline_file(name);
@@ -73,16 +70,15 @@ struct Input {
   static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
 };
 
-// Flags that were given and say nothing here.
+// Refuses flags that have no meaning here.
 void refuse(const RenderCommand& c, std::initializer_list<const char*> flags, const char* where) {
   for (const char* flag : flags)
-    if (c.app->count(flag) > 0) fail("{} is for {}", flag, where);
+    if (c.app->count(flag) > 0) fail("{} is only for {}", flag, where);
 }
 
 std::uint32_t worker_of(const RenderCommand& c) {
   const std::int64_t n = parse_count(c.worker, "--worker");
-  if (n < 0 || n > kMaxWorkers)
-    fail("--worker {}: there is no such worker; allowed are 0 to {}", c.worker, kMaxWorkers);
+  if (n < 0 || n > kMaxWorkers) fail("--worker is {}; use 0 to {}", c.worker, kMaxWorkers);
   return static_cast<std::uint32_t>(n);
 }
 
@@ -90,18 +86,19 @@ void write_kineto(const Timeline& t, const std::string& folder) {
   std::error_code failed;
   const std::filesystem::path parent = std::filesystem::absolute(folder).parent_path();
   if (!std::filesystem::is_directory(parent, failed))
-    fail("cannot write {}: there is no folder {}", folder, parent.string());
+    fail("cannot write {}: no such folder: {}", folder, parent.string());
   std::filesystem::create_directory(folder, failed);
   if (failed) fail("cannot write {}: {}", folder, failed.message());
   const std::string other = fmt::format("{}/rank-{}.json", folder, t.problem.workers);
   if (std::filesystem::exists(other, failed))
-    fail("{} holds a run of more workers ({}): give another folder, or empty it", folder, other);
+    fail("{} holds a run with more workers ({}); use another folder, or empty it", folder, other);
   for (std::uint32_t w = 0; w < t.problem.workers; ++w)
     write_text(kineto_trace(t, w), fmt::format("{}/rank-{}.json", folder, w));
 }
 
 void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) {
-  if (c.graph || !c.steps.empty()) fail("--graph and --steps take a plan, and this is a timeline");
+  if (c.graph || !c.steps.empty())
+    fail("--graph and --steps need a plan; {} is a timeline", inputs[0].name);
   const FileKind kind =
       c.output.empty() ? FileKind::Json : file_kind(c.output, "--output", kTimelineKinds);
   const bool chart = !c.output.empty() && kind != FileKind::Json && kind != FileKind::Html;
@@ -121,10 +118,10 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
       const Timeline& t = timelines[i];
       if (timelines.size() > 1)
         fmt::print("{}{}: {} on {}, {}\n", i > 0 ? "\n" : "", printable(c.files[i]),
-                   printable(t.schedule), printable(t.machine), duration(t.makespan()));
+                   printable(t.schedule), printable(t.machine), duration(t.makespan(), t.unit));
       fmt::print("{}", terminal_chart(t));
       if (!t.incomplete.empty())
-        fmt::print("INCOMPLETE, {} of {} tasks did not end: {}\n", t.unfinished.size(),
+        fmt::print("INCOMPLETE, {} of {} tasks did not finish: {}\n", t.unfinished.size(),
                    t.tasks.size(), printable(t.incomplete, 300));
     }
     return;
@@ -139,10 +136,8 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
     return;
   }
   if (timelines.size() > 2)
-    fail(
-        "a chart shows one timeline, or two against each other, not {}; a .html page takes them "
-        "all",
-        timelines.size());
+    fail("a chart shows one timeline, or two side by side, not {}; a .html page shows them all",
+         timelines.size());
   GanttOptions options{c.width, !c.no_path, {}};
   if (!c.worker.empty()) options.worker = worker_of(c);
   write_picture(timelines.size() == 1 ? gantt(timelines[0], options)
@@ -156,11 +151,10 @@ GraphPart part_of(const RenderCommand& c) {
   if (!c.worker.empty()) part.worker = WorkerId{worker_of(c)};
   if (c.steps.empty()) return part;
   const std::size_t dash = c.steps.find('-', 1);
-  if (c.steps.ends_with('-'))
-    fail("--steps {}: allowed are a step, such as 3, or some: 2-5", c.steps);
+  if (c.steps.ends_with('-')) fail("--steps is {}; use one step (3) or a range (2-5)", c.steps);
   const auto step = [&](const std::string& text) {
     const std::int64_t n = parse_count(text, "--steps");
-    if (n < 0 || n > 0xffffffff) fail("--steps {}: allowed are 0 to 4294967295", c.steps);
+    if (n < 0 || n > 0xffffffff) fail("--steps is {}; use 0 to 4294967295", c.steps);
     return static_cast<Step>(n);
   };
   part.first_step = step(c.steps.substr(0, dash));
@@ -180,15 +174,16 @@ void render_graph(const RenderCommand& c, const std::vector<Input>& inputs, File
 }
 
 void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
-  if (!c.kineto.empty()) fail("--kineto takes a timeline, and this is a plan");
+  if (!c.kineto.empty()) fail("--kineto needs a timeline; {} is a plan", inputs[0].name);
   if (c.output.empty())
-    fail("a plan is drawn to a file: give --output map.svg (or .pdf, .png, .dot)");
+    fail("{} is a plan, which is drawn to a file: add --output FILE (.svg, .pdf, .png or .dot)",
+         inputs[0].name);
   refuse(c, {"--width", "--no-critical-path"}, "charts of timelines");
   const FileKind kind = file_kind(c.output, "--output", kPlanKinds);
   if (c.graph || kind == FileKind::Dot) return render_graph(c, inputs, kind);
   if (kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   if (!c.steps.empty() || !c.worker.empty())
-    fail("--worker and --steps are for task graphs: add --graph, or write a .dot file");
+    fail("--worker and --steps need a task graph: add --graph, or write a .dot file");
   std::vector<Plan> plans;
   for (const Input& input : inputs) plans.push_back(input.read_plan());
   std::vector<const Plan*> all;
@@ -197,13 +192,13 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
 }
 
 void run(const RenderCommand& c) {
-  if (!(c.scale >= 0.1 && c.scale <= 20)) fail("--scale {}: allowed are 0.1 to 20", c.scale);
+  if (!(c.scale >= 0.1 && c.scale <= 20)) fail("--scale is {}; use 0.1 to 20", c.scale);
   check_output(c.output, "--output", c.files);
   std::vector<Input> inputs;
   std::size_t timelines = 0;
   for (const std::string& file : c.files) timelines += inputs.emplace_back(file).timeline ? 1 : 0;
   if (timelines != 0 && timelines != inputs.size())
-    fail("plans and timelines do not go into one picture");
+    fail("cannot draw plans and timelines in one picture");
   timelines > 0 ? render_timelines(c, inputs) : render_plans(c, inputs);
   if (!c.output.empty()) fmt::print("{}\n", c.output);
 }
@@ -215,25 +210,25 @@ void add_render_command(CLI::App& program, ExitCode&) {
   auto command = std::make_shared<RenderCommand>();
   command->app = app;
   app->add_option("FILE", command->files,
-                  "timelines: one, or two to compare; or plans,\nto be drawn side by side")
+                  "timelines (one, or two to compare) or plans (drawn side by side)")
       ->type_name("")
       ->required();
   app->add_option("-o,--output", command->output,
-                  "of timelines: .svg, .pdf, .png, a .html page, or a\n.json trace for Perfetto; "
-                  "without it they are drawn\nhere. Of plans: .svg, .pdf, .png of who computes\n"
-                  "which block, or a .dot task graph")
+                  "file to write. Timelines: .svg, .pdf, .png or .html chart, or .json trace for "
+                  "Perfetto (default: a chart in the terminal). Plans: .svg, .pdf or .png map of "
+                  "which worker computes which block, or .dot task graph")
       ->type_name("FILE");
   app->add_option("--kineto", command->kineto,
-                  "write what PyTorch's profiler would have written,\na file for each worker, for "
-                  "HolisticTraceAnalysis")
+                  "write one PyTorch profiler trace per worker, for HolisticTraceAnalysis")
       ->type_name("FOLDER");
-  app->add_option("--width", command->width, "of a chart of a timeline, in points (1100)")
+  app->add_option("--width", command->width, "chart width in points, timelines only (default 1100)")
       ->type_name("POINTS");
-  app->add_option("--scale", command->scale, "pixels per point, of a PNG (2)")->type_name("NUMBER");
-  app->add_flag("--graph", command->graph, "of a plan: its task graph, not its blocks");
-  app->add_option("--worker", command->worker, "this worker alone: of a chart or a task graph")
+  app->add_option("--scale", command->scale, "pixels per point, .png only (default 2)")
+      ->type_name("NUMBER");
+  app->add_flag("--graph", command->graph, "draw the task graph of a plan instead of its blocks");
+  app->add_option("--worker", command->worker, "draw only this worker (charts and task graphs)")
       ->type_name("N");
-  app->add_option("--steps", command->steps, "these steps alone, of a task graph: 3 or 2-5")
+  app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")
       ->type_name("A-B");
   app->add_flag("--no-critical-path", command->no_path, "do not outline the critical path");
   app->callback([command] { run(*command); });

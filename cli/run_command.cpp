@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,8 +12,10 @@
 #include "measurement.hpp"
 #include "outputs.hpp"
 #include "problem_flags.hpp"
+#include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/session.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
 #include "stage.hpp"
 #include "terminal.hpp"
@@ -27,7 +30,7 @@ struct RunCommand {
   MachineFlags machine;
   JoinFlags join;
   BackendFlags backend;
-  std::string plan_file, repeat = "3", take = "middle", deadline = "600", inputs = "normal",
+  std::string plan_file, repeat = "3", take = "median", deadline = "600", inputs = "normal",
                          seed = "1";
   std::string check_rows;
   OutputFlags outputs;
@@ -38,12 +41,11 @@ struct RunCommand {
 std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
                    std::int64_t most) {
   const std::int64_t n = parse_count(text, flag);
-  if (n < least || n > most) fail("{} is {}, allowed are {} to {}", flag, text, least, most);
+  if (n < least || n > most) fail("{} is {}; use {} to {}", flag, text, least, most);
   return n;
 }
 
-// What all processes must have alike, the most telling first: what was meant, not how it was
-// written.
+// What all processes must agree on, most important first: the meaning of the flags, not their text.
 Facts facts_of(const RunCommand& c, const RunOptions& o, const Plan& plan, const World& world) {
   const Problem& p = plan.problem;
   const bool nccl = c.backend.name == "cuda" && world.size() > 1;
@@ -69,14 +71,13 @@ RunOptions asked(const RunCommand& c) {
   RunOptions o;
   o.backend = c.backend;
   o.repeats = count(c.repeat, "--repeat", 1, 10'000);
-  if (c.take != "middle" && c.take != "fastest")
-    fail("--take is '{}', allowed are middle and fastest", c.take);
+  check_choice("--take", c.take, {"median", "fastest"});
   o.fastest = c.take == "fastest";
   o.deadline = std::chrono::seconds{count(c.deadline, "--deadline", 1, 1'000'000)};
   o.check = c.check;
   o.check_finite = c.finite;
   if (!c.check_rows.empty()) {
-    if (!c.check) fail("--check-rows says how many rows --check looks at; add --check");
+    if (!c.check) fail("--check-rows needs --check");
     o.check_rows = count(c.check_rows, "--check-rows", 1, 1'000'000'000);
   }
   o.inputs = parse_input_kind(c.inputs);
@@ -87,17 +88,16 @@ RunOptions asked(const RunCommand& c) {
   return o;
 }
 
-// What is asked of the machine and the files, before anybody is looked for.
+// Checks the machine and the files, before looking for other processes.
 OutputKinds check_files(const RunCommand& c) {
   const OutputKinds kinds = c.outputs.check({c.plan_file, c.machine.file()});
   if (!c.machine.given() && !c.machine.figures().empty())
-    fail("{}: that describes a machine to predict for; add --machine", c.machine.figures());
+    fail("{} needs --machine", c.machine.figures());
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   if (c.machine.given() && c.machine.machine().ideal)
     fail(
-        "--machine ideal counts blocks, and a run takes seconds; ringsched calibrate makes a "
-        "profile "
-        "of this machine");
+        "--machine ideal counts in blocks, which do not compare with a run; ringsched calibrate "
+        "makes a profile of this machine");
   return kinds;
 }
 
@@ -133,6 +133,13 @@ void show(const RunCommand& c, const OutputKinds& kinds, const Measurement& m) {
   if (text) fmt::print("\n{}", written);
 }
 
+// One per process; in a single process one per core, so that no worker waits for a core, but enough
+// to see messages and few enough for a chart.
+std::uint32_t usual_workers(const RunCommand& c, const World& world) {
+  if (world.size() > 1) return world.size();
+  return c.backend.name == "cuda" ? 8 : std::clamp(usable_cores(), 2u, kChartWorkers);
+}
+
 ExitCode run(const RunCommand& c) {
   const RunOptions options = asked(c);
   const OutputKinds kinds = check_files(c);
@@ -142,7 +149,9 @@ ExitCode run(const RunCommand& c) {
   std::optional<Measurement> m;
   const auto body = [&](Session& session) {
     session.starts("making and proving its plan");
-    proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
+    proved = c.plan_file.empty()
+                 ? proved_plan(c.problem.with_usual_workers(usual_workers(c, session.world())))
+                 : proved_plan(c.plan_file);
     prediction = prediction_of(c, *proved, session.first());
     const Plan& plan = proved->plan;
     if (!session.agrees(facts_of(c, options, plan, session.world()), plan)) return 2;
@@ -157,36 +166,34 @@ ExitCode run(const RunCommand& c) {
 }  // namespace
 
 void add_run_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("run", "Execute a plan for real and measure it");
+  CLI::App* app = program.add_subcommand("run", "Execute a plan on this machine and measure it");
   auto command = std::make_shared<RunCommand>();
   command->problem.use_small_problem();
-  app->add_option("PLAN", command->plan_file,
-                  "a plan file, in place of the flags that describe one")
+  app->add_option("PLAN", command->plan_file, "plan file, instead of the flags under Problem")
       ->type_name("");
   command->problem.add_to(*app);
   command->backend.add_to(*app);
+  const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
+    app->add_option(name, value, help)->type_name(type)->group("Run");
+  };
+  flag("--repeat", command->repeat, "N", "number of runs (default 3)");
+  flag("--take", command->take, "NAME",
+       "which run to report: median, or fastest for busy machines (default median)");
+  flag("--inputs", command->inputs, "KIND",
+       "numbers to compute with: normal, large, equal or nan (default normal)");
+  flag("--seed", command->seed, "N", "seed of the inputs (default 1)");
+  flag("--deadline", command->deadline, "SECONDS",
+       "time limit for the start, each run, and each wait on other processes (default 600)");
+  app->add_flag("--check", command->check, "check the results against double precision")
+      ->group("Run");
+  flag("--check-rows", command->check_rows, "N",
+       "random rows of each result to check (default: all of a small problem, else 64)");
+  app->add_flag("--check-finite", command->finite, "stop at the first number that is not finite")
+      ->group("Run");
   command->join.add_to(*app, true);
-  app->add_flag("--check", command->check, "check the numbers against double precision");
-  app->add_option("--check-rows", command->check_rows,
-                  "so many rows of each result, at random (all of a\nsmall problem, else 64)")
-      ->type_name("N");
-  app->add_flag("--check-finite", command->finite, "stop at the first number that is not finite");
-  app->add_option("--inputs", command->inputs, "normal, large, equal or nan (normal)")
-      ->type_name("KIND");
-  app->add_option("--seed", command->seed, "of the inputs (1)")->type_name("N");
-  app->add_option("--repeat", command->repeat, "run so often, and take the middle one (3)")
-      ->type_name("N");
-  app->add_option(
-         "--take", command->take,
-         "of these runs: middle, or fastest, where the machine\nhas others to serve (middle)")
-      ->type_name("NAME");
-  app->add_option(
-         "--deadline", command->deadline,
-         "seconds that the start, each run and each wait for\nother processes may take (600)")
-      ->type_name("SECONDS");
   command->machine.add_machine_to(*app, "");
   command->outputs.add_to(*app);
-  app->add_flag("--no-chart", command->no_chart, "no chart of the run below the table");
+  app->add_flag("--no-chart", command->no_chart, "omit the chart below the table");
   add_format_flag(*app, command->format);
   app->callback([command, &code] { code = run(*command); });
 }

@@ -30,7 +30,7 @@ void print_json() {
 }  // namespace
 
 void add_schedules_command(CLI::App& program, ExitCode&) {
-  CLI::App* command = program.add_subcommand("schedules", "List the schedules there are");
+  CLI::App* command = program.add_subcommand("schedules", "List the schedules");
   auto format = std::make_shared<Format>(Format::Text);
   add_format_flag(*command, *format);
   command->callback([format] { *format == Format::Text ? print_text() : print_json(); });

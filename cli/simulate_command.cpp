@@ -62,22 +62,23 @@ void run(const SimulateCommand& c) {
 }  // namespace
 
 void add_simulate_command(CLI::App& program, ExitCode&) {
-  CLI::App* app = program.add_subcommand("simulate", "Predict the time of a plan on a machine");
+  CLI::App* app = program.add_subcommand("simulate", "Predict how long a plan takes on a machine");
   auto command = std::make_shared<SimulateCommand>();
-  app->add_option("PLAN", command->plan_file,
-                  "a plan file, in place of the flags that describe one")
+  app->add_option("PLAN", command->plan_file, "plan file, instead of the flags under Problem")
       ->type_name("");
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);
   command->machine.add_conditions_to(*app);
   app->add_option("--what-if", command->questions,
-                  "ask again with bandwidth=2x, latency=0x, kernels=2x,\n"
-                  "memory=2x, communication-sms=0, or worker:3=2x:\n"
-                  "that worker takes twice as long; may be repeated")
-      ->type_name("CHANGE");
-  app->add_flag("--path", command->path, "list the tasks of the critical path");
+                  "also simulate with one change: bandwidth=2x, latency=0x, kernels=2x, "
+                  "memory=2x, communication-sms=0 or worker:3=2x (worker 3 takes twice as long); "
+                  "repeatable")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false)
+      ->group("Output");
+  app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");
   command->outputs.add_to(*app);
-  app->add_flag("--no-chart", command->no_chart, "no chart of the run below the table");
+  app->add_flag("--no-chart", command->no_chart, "omit the chart below the table");
   add_format_flag(*app, command->format);
   app->callback([command] { run(*command); });
 }

@@ -1,5 +1,4 @@
-// Says on a terminal's standard error what long work is being done, and takes it back when it is
-// done.
+// Shows progress of long work on standard error, if that is a terminal; removes it at the end.
 #pragma once
 
 #include <functional>
@@ -9,7 +8,7 @@ namespace ringsched {
 
 class Stage {
  public:
-  // Shown only where somebody watches, and only if the work is `long_work`.
+  // Shown only on a terminal, and only for `long_work`.
   Stage(std::string_view what, bool long_work);
   ~Stage();
   Stage(const Stage&) = delete;

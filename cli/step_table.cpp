@@ -14,7 +14,7 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::size_t kLineWidth = 100;
+constexpr std::size_t kLineWidth = 80;
 
 // "3": the share of worker 3; "3a", "3b": its first and second chunk; "2-5": more than one share.
 std::string label(const Plan& plan, RegionId id) {
@@ -72,7 +72,7 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& words
 
 constexpr std::string_view kShortName[kTensorKinds] = {"q", "kv", "o", "do", "do", "dq", "dkv"};
 
-// What the short names of this plan's moves stand for, but for keys and values.
+// The meaning of the short names in this plan's moves, except keys and values.
 std::string legend(const Plan& plan) {
   static constexpr std::string_view long_name[kTensorKinds] = {"queries",
                                                                "",
@@ -142,10 +142,10 @@ std::string step_table(const Plan& plan) {
     any_moves = any_moves || !moves.empty();
     out += "\n";
   }
-  out += "q3 k1: queries of worker 3 attend keys of worker 1; 3a, 3b: parts of a share";
-  if (helped) out += "; *: for another worker";
+  out += "q3 k1    worker 3's queries attend worker 1's keys (3a, 3b: parts of a share)";
+  if (helped) out += "\n*        the worker helps: the queries are another worker's";
   if (any_moves)
-    out += "\nkv1:2>3: keys and values of worker 1 go from worker 2 to worker 3" + legend(plan);
+    out += "\nkv1:2>3  worker 1's keys and values move from worker 2 to worker 3" + legend(plan);
   return out + "\n";
 }
 

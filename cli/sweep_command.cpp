@@ -23,6 +23,7 @@
 #include "progress.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "sweep_rows.hpp"
 #include "text.hpp"
@@ -45,8 +46,8 @@ struct Cell {
   SweepRow row;  // what is asked
 };
 
-// What stands for the figures of a machine: its name, or of a profile of one's own, which may
-// change, a number made of its text.
+// Identifies the figures of a machine: its name for a built-in profile. A user's own profile may
+// change, so a hash of its text is added.
 std::string figures_of(const std::string& machine, std::string others) {
   const auto profiles = machine_profiles();
   if (std::any_of(profiles.begin(), profiles.end(),
@@ -84,6 +85,7 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
               const CommunicationLimits limits = cell.flags.limits();
               SweepRow& r = cell.row;
               r.machine = machine.name;
+              r.unit = machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds;
               r.schedule = s;
               r.workers = fmt::format("{}", p.workers);
               r.tokens = fmt::format("{}", p.tokens.value);
@@ -105,8 +107,8 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
   std::set<std::string> asked;
   for (const Cell& cell : cells)
     if (!asked.insert(cell.row.key()).second)
-      fail("something is in a list twice: this asks again for {} ({}) of {} workers on {}",
-           cell.row.schedule, cell.row.overlap, cell.row.workers, cell.row.machine);
+      fail("duplicate setting: {} ({}) with {} workers on {} is asked for twice", cell.row.schedule,
+           cell.row.overlap, cell.row.workers, cell.row.machine);
   return cells;
 }
 
@@ -134,8 +136,8 @@ SweepRow answer(const Cell& cell, const SweepCommand& c) {
   return row;
 }
 
-// Finished rows are appended beside the output, so that an interruption loses none of them. One
-// sweep at a time writes there.
+// Appends finished rows to a file beside the output, so that an interruption loses none of them.
+// Only one sweep at a time may write there.
 class Journal {
  public:
   explicit Journal(const std::string& output) : path_(output.empty() ? "" : output + ".partial") {
@@ -143,7 +145,7 @@ class Journal {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (file_ < 0) fail("cannot write {}: {}", path_, std::strerror(errno));
     if (::flock(file_, LOCK_EX | LOCK_NB) != 0)
-      fail("another sweep is writing {}; wait for it, or give another --output", output);
+      fail("another sweep is writing {}; wait for it, or use another --output", output);
     drop_half_a_line();
   }
   Journal(const Journal&) = delete;
@@ -169,15 +171,15 @@ class Journal {
       const ssize_t n = ::write(file_, line.data(), line.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0)
-        throw std::runtime_error(fmt::format("cannot write {}: {}; what is finished stays there",
+        throw std::runtime_error(fmt::format("cannot write {}: {}; the finished rows stay there",
                                              path_, std::strerror(errno)));
       line.remove_prefix(static_cast<std::size_t>(n));
     }
   }
-  // What an interruption left: whole lines after the header, and then perhaps half a line.
+  // An interruption leaves whole lines after the header, and perhaps half a line at the end.
   void drop_half_a_line() {
     const std::string text = read_whole(path_, 1u << 30);
-    const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
+    const std::size_t whole = text.rfind('\n') + 1;  // 0 without a whole line
     if (whole < text.size() && ::ftruncate(file_, static_cast<off_t>(whole)) != 0)
       fail("cannot write {}: {}", path_, std::strerror(errno));
     has_rows_ = text.find('\n') + 1 < whole;
@@ -190,14 +192,17 @@ class Journal {
   std::mutex guard_;
 };
 
-// 2 where there is nothing that it could rank.
+// Returns 2 if there is nothing to rank.
 ExitCode run(const SweepCommand& c) {
+  check_choice("--format", c.format, {"text", "csv", "json"});
   std::vector<Cell> cells = cells_of(c);
   const std::int64_t jobs = parse_count(c.jobs, "--jobs");
-  if (jobs < 0 || jobs > 4096) fail("--jobs is {}, allowed are 0 (all cores) to 4096", c.jobs);
+  if (jobs < 0 || jobs > 4096) fail("--jobs is {}; use 0 (all cores) to 4096", c.jobs);
   check_output(c.output, "--output");
+  if (!c.output.empty() && !c.output.ends_with(".csv"))
+    fail("--output {}: use a name that ends in .csv", c.output);
   if (std::filesystem::exists(c.output) && !std::filesystem::is_regular_file(c.output))
-    fail("--output {}: rows are added to a file, and this is none; --format csv prints them",
+    fail("--output {} is not a file; rows are appended to a file (--format csv prints them)",
          c.output);
 
   Journal journal(c.output);
@@ -217,6 +222,7 @@ ExitCode run(const SweepCommand& c) {
       open.push_back(i);
     } else {
       rows[i] = found->second;
+      rows[i].unit = cells[i].row.unit;
     }
   }
   for (const Cell& cell : cells) known.erase(cell.row.key());
@@ -248,7 +254,7 @@ ExitCode run(const SweepCommand& c) {
   } else {
     fmt::print("{}", ranked_table(rows));
     if (!c.output.empty())
-      fmt::print("\n{} in {}, {} of them new\n",
+      fmt::print("\n{} in {}, {} new\n",
                  counted(static_cast<std::int64_t>(rows.size() + others.size()), "row"), c.output,
                  open.size());
   }
@@ -258,26 +264,30 @@ ExitCode run(const SweepCommand& c) {
 }  // namespace
 
 void add_sweep_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("sweep", "Rank the schedules for many problems");
+  CLI::App* app = program.add_subcommand("sweep", "Rank schedules over many problems and machines");
   auto command = std::make_shared<SweepCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app->add_option(name, value, help)->type_name(type);
+    app->add_option(name, value, help)
+        ->type_name(type)
+        ->group(*type == 'L' ? "Lists (separate the values with commas)" : "Options");
   };
-  flag("-s,--schedule", command->schedules, "LIST", "names apart by commas, or all (all)");
-  flag("-w,--workers", command->workers, "LIST", "e.g. 4,8,16 (8)");
-  flag("-t,--tokens", command->tokens, "LIST", "in all, e.g. 32K,64K (8K for each worker)");
-  flag("--heads", command->heads, "LIST", "query heads (32)");
-  flag("-m,--machine", command->machines, "LIST", "profiles, see ringsched machines (ideal)");
-  flag("--overlap", command->overlaps, "LIST", "of none, prefetch and unbounded (prefetch)");
+  flag("-s,--schedule", command->schedules, "LIST",
+       "schedules, or all; see 'ringsched schedules' (default all)");
+  flag("-w,--workers", command->workers, "LIST", "numbers of workers, e.g. 4,8,16 (default 8)");
+  flag("-t,--tokens", command->tokens, "LIST",
+       "sequence lengths, e.g. 32K,64K (default 8K per worker)");
+  flag("--heads", command->heads, "LIST", "query heads (default 32)");
+  flag("-m,--machine", command->machines, "LIST",
+       "machines; see 'ringsched machines', or give FILE.toml (default ideal)");
+  flag("--overlap", command->overlaps, "LIST",
+       "how far communication runs ahead: none, prefetch, unbounded (default prefetch)");
   command->rest.add_rest_to(*app);
   command->conditions.add_figures_to(*app);
   command->conditions.add_conditions_to(*app);
   flag("-o,--output", command->output, "FILE",
-       "CSV; rows that stand there already are kept and\nnot computed again");
-  flag("-j,--jobs", command->jobs, "N", "so many at a time; 0: one for each core (0)");
-  app->add_option("--format", command->format, "text (default), csv or json")
-      ->check(CLI::IsMember({"text", "csv", "json"}))
-      ->type_name("FORMAT");
+       "CSV file; rows already in it are kept and not computed again");
+  flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");
+  flag("--format", command->format, "FORMAT", "text, csv or json (default text)");
   app->callback([command, &code] { code = run(*command); });
 }
 

@@ -131,7 +131,7 @@ std::string to_json(const std::vector<SweepRow>& rows) {
                                       : fmt::format("\"{}\"", escaped(text)));
       before = ", ";
     }
-    out += "}";
+    out += fmt::format(", \"unit\": \"{}\"}}", row.unit == TimeUnit::Blocks ? "blocks" : "us");
   }
   return fmt::format("[{}\n]\n", out);
 }
@@ -141,7 +141,7 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
   const std::string header = sweep_csv_header();
   if (text.empty()) return rows;
   if (!text.starts_with(header))
-    fail("{}: this is not the result of a sweep by this version, so nothing is added to it", name);
+    fail("{} is not a CSV file of this version's sweep, so no rows are added to it", name);
   std::size_t at = header.size();
   for (std::size_t line = 2; at < text.size(); ++line) {
     const std::size_t end = text.find('\n', at);
@@ -159,7 +159,7 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
       row.*column.field = found[c];
     }
     if (row.refused.empty() && row.makespan_us.empty())
-      fail("{}:{}: there is no makespan_us, and no reason why not", name, line);
+      fail("{}:{}: makespan_us and refused are both empty", name, line);
     rows.push_back(row);
     at = end + 1;
   }
@@ -186,7 +186,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                        first.kv_heads, first.head_dim, first.dtype, first.mask, first.pass,
                        first.conditions.empty() ? "" : ", " + first.conditions);
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
-                                                    "to best", "one device", "idle", "overlap",
+                                                    "vs best", "speed-up", "idle", "overlap",
                                                     "memory"}};
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
@@ -195,16 +195,18 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
         whom += fmt::format("{}{} {}", whom.empty() ? "" : ", ", row->schedule, row->overlap);
         continue;
       }
-      lines.push_back({row == rows.front() ? "*" : "", row->schedule, row->overlap,
-                       duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}),
-                       fmt::format("{:.2f}x", row->makespan() / first.makespan()),
-                       fmt::format("{:.2f}x", number(row->speedup)),
-                       fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
-                       fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
-                       human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))})});
+      lines.push_back(
+          {row == rows.front() ? "*" : "", row->schedule, row->overlap,
+           duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit),
+           fmt::format("{:.2f}x", row->makespan() / first.makespan()),
+           fmt::format("{:.2f}x", number(row->speedup)),
+           fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
+           fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
+           human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))})});
     }
     if (lines.size() > 1) out += table(lines);
-    for (const auto& [reason, whom] : refused) out += fmt::format("   not {}: {}\n", whom, reason);
+    for (const auto& [reason, whom] : refused)
+      out += fmt::format("   no result for {}: {}\n", whom, reason);
   }
   return out;
 }

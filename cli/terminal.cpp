@@ -26,7 +26,7 @@ std::size_t columns() {
 
 bool colour() {
   if (!isatty(STDOUT_FILENO)) return false;
-  // Open MPI gives processes a terminal of its own making, wherever their output goes then.
+  // Open MPI gives each process a pseudo-terminal, wherever the output goes in the end.
   if (std::getenv("OMPI_COMM_WORLD_SIZE")) return false;
   const char *refused = std::getenv("NO_COLOR"), *term = std::getenv("TERM");
   return !(refused && *refused) && term && std::string_view(term) != "dumb";

@@ -1,4 +1,4 @@
-// What standard output is connected to.
+// Charts for the terminal that standard output is connected to, if it is.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ringsched {
 
-// The chart of a timeline as wide as the terminal, in colour where it has some; 100 columns and
-// plain elsewhere.
+// The chart of a timeline, as wide as the terminal and in colour if it has colours; elsewhere 100
+// columns without colour.
 std::string terminal_chart(const Timeline&);
 
 }  // namespace ringsched

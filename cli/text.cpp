@@ -4,13 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
-#include <limits>
-#include <map>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
-#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {
 
@@ -25,13 +22,14 @@ std::size_t width(std::string_view text) {
 }  // namespace
 
 void add_format_flag(CLI::App& command, Format& format) {
-  static const std::map<std::string, Format> names = {{"text", Format::Text},
-                                                      {"json", Format::Json}};
   command
       .add_option_function<std::string>(
-          "--format", [&format](const std::string& name) { format = names.at(name); },
-          "text (default) or json")
-      ->check(CLI::IsMember({"text", "json"}))
+          "--format",
+          [&format](const std::string& name) {
+            check_choice("--format", name, {"text", "json"});
+            format = name == "json" ? Format::Json : Format::Text;
+          },
+          "text or json (default text)")
       ->type_name("FORMAT");
 }
 
@@ -41,10 +39,17 @@ std::vector<std::string> list_of(const std::string& text, const char* flag) {
   for (;;) {
     const std::size_t comma = text.find(',', at);
     out.push_back(text.substr(at, comma - at));
-    if (out.back().empty()) fail("{} is '{}': there is nothing between two commas", flag, text);
+    if (out.back().empty()) fail("{} is '{}': a value is missing beside a comma", flag, text);
     if (comma == std::string::npos) return out;
     at = comma + 1;
   }
+}
+
+std::int64_t number_of(const std::string& text, const char* flag, std::int64_t least,
+                       std::int64_t most) {
+  const std::int64_t n = parse_count(text, flag);
+  if (n < least || n > most) fail("{} is {}; use {} to {}", flag, text, least, most);
+  return n;
 }
 
 std::string escaped(std::string_view text) {
@@ -79,22 +84,6 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     out += line + "\n";
   }
   return out;
-}
-
-std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong) {
-  std::string command = "ringsched";
-  for (const CLI::App* used : program.get_subcommands()) command += " " + used->get_name();
-  const std::vector<std::string> unused = program.remaining();
-  if (program.get_subcommands().empty() && !unused.empty()) {
-    if (unused[0].starts_with('-'))
-      return fmt::format("{} comes before any subcommand (see ringsched --help)",
-                         printable(unused[0], 40));
-    std::vector<std::string> names;
-    for (const CLI::App* known : program.get_subcommands({})) names.push_back(known->get_name());
-    return unknown_name("subcommand", unused[0],
-                        std::vector<std::string_view>(names.begin(), names.end()));
-  }
-  return fmt::format("{} (see {} --help)", wrong.what(), command);
 }
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// Text for people: aligned columns, units, and one-line usage errors.
+// Text for people: aligned columns, JSON strings, and values of flags.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 
 namespace CLI {
 class App;
-class ParseError;
 }  // namespace CLI
 
 namespace ringsched {
@@ -18,17 +17,18 @@ namespace ringsched {
 enum class Format { Text, Json };
 void add_format_flag(CLI::App& command, Format& format);
 
-// What stands between commas; `flag` is for the complaint if that is nothing.
+// The values between commas. Throws Error naming the flag if one is empty.
 std::vector<std::string> list_of(const std::string& text, const char* flag);
 
-// For inside a JSON string.
+// "64K" as a number. Throws Error naming the flag unless it is from `least` to `most`.
+std::int64_t number_of(const std::string& text, const char* flag, std::int64_t least,
+                       std::int64_t most);
+
+// Escaped for a JSON string.
 std::string escaped(std::string_view);
 
 // Rows of cells as aligned columns, two spaces apart; the first column is right-aligned. Widths
 // count characters, not bytes.
 std::string table(const std::vector<std::vector<std::string>>& rows);
-
-// What CLI11 found wrong, on one line, with where to read more.
-std::string usage_error(const CLI::App& program, const CLI::ParseError&);
 
 }  // namespace ringsched

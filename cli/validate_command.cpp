@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/validation.hpp"
 #include "text.hpp"
 
@@ -125,6 +126,7 @@ std::string json_of(const Validation& v) {
 }
 
 ExitCode run(const ValidateCommand& c) {
+  check_choice("--format", c.format, {"text", "json", "markdown"});
   const double tolerance = c.tolerance.empty() ? -1 : parse_share(c.tolerance, "--tolerance", 1000);
   const Validation v = validate();
   fmt::print("{}", c.format == "json"       ? json_of(v)
@@ -136,13 +138,13 @@ ExitCode run(const ValidateCommand& c) {
 }  // namespace
 
 void add_validate_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("validate", "Predictions against published measurements");
+  CLI::App* app =
+      program.add_subcommand("validate", "Compare predictions with published measurements");
   auto command = std::make_shared<ValidateCommand>();
-  app->add_option("--format", command->format, "text (default), json or markdown")
-      ->check(CLI::IsMember({"text", "json", "markdown"}))
+  app->add_option("--format", command->format, "text, json or markdown (default text)")
       ->type_name("FORMAT");
   app->add_option("--tolerance", command->tolerance,
-                  "exit with 1 where the average error is larger,\ne.g. 10%")
+                  "exit with 1 if the average error is larger than this, e.g. 10%")
       ->type_name("SHARE");
   app->callback([command, &code] { code = run(*command); });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "content.hpp"
 #include "plan_summary.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
@@ -16,8 +17,7 @@ namespace ringsched {
 namespace {
 
 struct VerifyCommand {
-  std::string file;
-  std::size_t most = 20;
+  std::string file, most = "20";
   Format format = Format::Text;
 };
 
@@ -33,28 +33,28 @@ std::string arrivals(const PlanSummary& s) {
   return fmt::format("{} arrive{}", counted(n, "message"), n == 1 ? "s" : "");
 }
 
-void print_text(const Plan& plan, const Verification& v, const VerifyCommand& command) {
+void print_text(const Plan& plan, const Verification& v, std::int64_t most) {
   fmt::print("{}\n", headline(plan));
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
     fmt::print("holds: {}\n", tasks_line(s));
     fmt::print("  communication  {} as sent: {}\n", arrivals(s), moves_line(s));
-    fmt::print("  coverage       each visible pair is met once and reaches its owner\n");
+    fmt::print("  coverage       each visible pair is computed once and reaches its owner\n");
     fmt::print("  deadlock       none, even if every send waits for its receive\n");
-    fmt::print("  memory         at most {} on a worker\n",
+    fmt::print("  memory         at most {} per worker\n",
                human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)
-      fmt::print("  (wasteful: {} of queries, keys or output gradients that no task reads)\n",
+      fmt::print("  (waste: {} of queries, keys or output gradients that no task reads)\n",
                  counted(static_cast<std::int64_t>(v.unread), "message"));
     if (v.hidden > 0)
-      fmt::print("  (wasteful: {} without a visible pair)\n",
+      fmt::print("  (waste: {} whose pairs are all masked)\n",
                  counted(static_cast<std::int64_t>(v.hidden), "attend"));
     return;
   }
   for (const Violation& x : v.violations) fmt::print("{}: {}\n", to_text(x.rule), x.text);
   fmt::print("does not hold: {}{}\n",
              counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
-             v.more ? fmt::format(", and there may be more (--most {})", 5 * command.most) : "");
+             v.more ? fmt::format(", and there may be more; try --most {}", 5 * most) : "");
 }
 
 void print_json(const Verification& v) {
@@ -82,20 +82,21 @@ void print_json(const Verification& v) {
 
 void add_verify_command(CLI::App& program, ExitCode& code) {
   CLI::App* app =
-      program.add_subcommand("verify", "Prove a plan file, or show what is wrong with it");
+      program.add_subcommand("verify", "Verify a plan file, or show what is wrong with it");
   auto command = std::make_shared<VerifyCommand>();
-  app->add_option("file", command->file, "a plan file; - for standard input")
+  app->add_option("FILE", command->file, "plan file; - = standard input")
       ->required()
-      ->type_name("FILE");
-  app->add_option("--most", command->most, "violations to look for before stopping (20)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+      ->type_name("");
+  app->add_option("--most", command->most, "stop after this many violations (default 20)")
       ->type_name("N");
   add_format_flag(*app, command->format);
   app->callback([command, &code] {
+    const std::int64_t most = number_of(command->most, "--most", 1, 1'000'000);
+    expect_content(command->file, Content::Plan);
     const Plan plan = read_plan_file(command->file);
-    const Verification v = prove(plan, command->most);
+    const Verification v = prove(plan, static_cast<std::size_t>(most));
     if (command->format == Format::Text) {
-      print_text(plan, v, *command);
+      print_text(plan, v, most);
     } else {
       print_json(v);
     }

@@ -22,14 +22,14 @@ KernelTable read_kernel(Section& s) {
   for (const char* needed : {"pass", "mask", "dtypes", "head_dim", "tokens", "tflops"})
     s.required(needed);
   if (k.tflops.size() != k.tokens.size())
-    s.wrong(*s.table().get("tflops"), "kernel.tflops must have one number for each of tokens");
+    s.wrong(*s.table().get("tflops"), "kernel.tflops must have one number per entry of tokens");
   if (k.heads.size() == 1) k.heads.resize(k.tokens.size(), k.heads[0]);
   if (!k.heads.empty() && k.heads.size() != k.tokens.size())
     s.wrong(*s.table().get("heads"),
-            "kernel.heads must have one number, or one for each of tokens");
+            "kernel.heads must have one number, or one per entry of tokens");
   for (std::size_t i = 1; i < k.tokens.size(); ++i)
     if (k.tokens[i] <= k.tokens[i - 1])
-      s.wrong(*s.table().get("tokens"), "kernel.tokens must rise");
+      s.wrong(*s.table().get("tokens"), "kernel.tokens must be in increasing order");
   return k;
 }
 
@@ -94,7 +94,7 @@ void check(const Machine& m) {
     if (!there) fail("{}", what);
   };
   const auto at_most = [](const char* what, std::uint64_t given, std::uint64_t most) {
-    if (given > most) fail("{}: {} are too many; at most {}", what, given, most);
+    if (given > most) fail("{} is {}; use at most {}", what, given, most);
   };
   needs(!m.kernels.empty(), "kernel is missing: a machine needs at least one [[kernel]] table");
   if (std::none_of(m.kernels.begin(), m.kernels.end(),
@@ -102,11 +102,11 @@ void check(const Machine& m) {
     fail("library: {}", unknown_name("kernel library", m.library, kernel_libraries(m)));
   needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
   if (m.full_slowdown > 1 && m.concurrency < 2)
-    fail("devices.slowdown is of kernels side by side; devices.concurrency is {}", m.concurrency);
+    fail("devices.slowdown needs devices.concurrency of at least 2; it is {}", m.concurrency);
   const std::uint64_t devices = std::uint64_t{m.nodes} * m.devices_per_node;
   at_most("devices.nodes times devices.per_node", devices, kMaxWorkers);
   if (m.comm_cores > m.concurrency)
-    fail("communication.cores: {} are too many; devices.concurrency is {}", m.comm_cores,
+    fail("communication.cores is {}, more than devices.concurrency ({})", m.comm_cores,
          m.concurrency);
   needs(m.comm_sms == 0 || m.comm_sms < m.sms, "communication.sms must be fewer than devices.sms");
   if (m.devices_per_node > 1 || m.fabric.kind == Fabric::Memory) {
@@ -115,7 +115,8 @@ void check(const Machine& m) {
     needs(m.fabric.link.gb_per_s > 0, "fabric.gb_per_s is missing");
   }
   if (m.fabric.kind == Fabric::Mesh)
-    at_most("fabric.kind: links of a mesh", devices * m.devices_per_node, kMostMeshLinks);
+    at_most("fabric.kind: the number of links of a mesh", devices * m.devices_per_node,
+            kMostMeshLinks);
   if (m.fabric.kind == Fabric::Pcie) {
     needs(m.fabric.per_switch > 0, "fabric.per_switch is missing");
     needs(m.fabric.uplink_gb_per_s > 0, "fabric.uplink_gb_per_s is missing");
@@ -129,8 +130,8 @@ void check(const Machine& m) {
   const auto check_messages = [](const char* where, const LinkFigures& link) {
     for (const MessageRate& r : link.messages)
       if (r.gb_per_s > link.gb_per_s)
-        fail("{}.messages: {:g} bytes cannot achieve {:g} GB/s over a link of {:g}", where, r.bytes,
-             r.gb_per_s, link.gb_per_s);
+        fail("{}.messages: {:g} bytes at {:g} GB/s is faster than the link ({:g} GB/s)", where,
+             r.bytes, r.gb_per_s, link.gb_per_s);
   };
   check_messages("fabric", m.fabric.link);
   check_messages("network", m.network.link);

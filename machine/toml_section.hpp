@@ -44,7 +44,7 @@ class Section {
     const toml::node& n = *table_.get(k);
     const auto given = n.value_exact<std::int64_t>();
     if (!given || *given < least || *given > most)
-      wrong(n, fmt::format("{} must be a whole number of {} to {}", key(k), least, most));
+      wrong(n, fmt::format("{} must be a whole number from {} to {}", key(k), least, most));
     value = static_cast<std::uint32_t>(*given);
   }
   void flag(std::string_view k, bool& value) {
@@ -58,7 +58,7 @@ class Section {
     if (!has(k)) return;
     const toml::node& n = *table_.get(k);
     const auto given = n.value_exact<std::string>();
-    if (!given || given->empty()) wrong(n, fmt::format("{} must be a text", key(k)));
+    if (!given || given->empty()) wrong(n, fmt::format("{} must be a string", key(k)));
     // It will stand in lines for people.
     constexpr std::size_t most = 1000;
     if (given->size() > most)
@@ -89,14 +89,15 @@ class Section {
     for (const toml::node& n : array(k)) {
       const toml::array* pair = n.as_array();
       if (pair == nullptr || pair->size() != 2)
-        wrong(n, fmt::format("{} must hold pairs of [bytes, GB/s]", key(k)));
+        wrong(n, fmt::format("{} must be a list of [bytes, GB/s] pairs", key(k)));
       const MessageRate rate = {number_in(*pair->get(0), key(k), 1, 1e15),
                                 number_in(*pair->get(1), key(k), 1e-9, 1e6)};
       if (!values.empty() &&
           (rate.bytes <= values.back().bytes ||
            rate.bytes / rate.gb_per_s < values.back().bytes / values.back().gb_per_s))
-        wrong(n, fmt::format("{} must rise in size, and a longer message must not arrive sooner",
-                             key(k)));
+        wrong(n, fmt::format(
+                     "{} must be in order of size, and a longer message must not arrive sooner",
+                     key(k)));
       values.push_back(rate);
     }
   }
@@ -129,7 +130,7 @@ class Section {
       if (std::find(known_.begin(), known_.end(), k.str()) == known_.end())
         wrong(node, unknown_name("key", key(k.str()), full_names()));
     if (figures && !table_.contains("source"))
-      wrong(table_, fmt::format("[{}] needs a source: where its figures come from", name_));
+      wrong(table_, fmt::format("[{}] needs \"source\": where its figures come from", name_));
   }
   const toml::table& table() const { return table_; }
 
@@ -137,13 +138,13 @@ class Section {
   const toml::array& array(std::string_view k) const {
     const toml::node& n = *table_.get(k);
     if (!n.is_array() || n.as_array()->empty())
-      wrong(n, fmt::format("{} must be a list with something in it", key(k)));
+      wrong(n, fmt::format("{} must be a list that is not empty", key(k)));
     return *n.as_array();
   }
   double number_in(const toml::node& n, const std::string& name, double least, double most) const {
     const auto given = n.is_number() ? n.value<double>() : std::nullopt;
     if (!given || !(*given >= least && *given <= most))
-      wrong(n, fmt::format("{} must be a number of {:g} to {:g}{}", name, least, most,
+      wrong(n, fmt::format("{} must be a number from {:g} to {:g}{}", name, least, most,
                            given ? fmt::format(", not {}", *given) : ""));
     return *given;
   }

@@ -72,7 +72,7 @@ void Inputs::fill(TensorKind kind, const Layout& layout, Region region,
       fill_matrix(Matrix::Key, layout, region, problem_.kv_heads, out.data());
       return fill_matrix(Matrix::Value, layout, region, problem_.kv_heads, out.data() + form.at(1));
     default:
-      fail("there are no input numbers for a {}", to_text(kind));
+      fail("no input numbers for a {}", to_text(kind));
   }
 }
 

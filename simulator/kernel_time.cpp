@@ -59,7 +59,7 @@ void KernelTimes::missing(bool backward, const std::set<std::string>& has) const
   if (!machine_.made_by.empty())
     remedy = fmt::format("; measure it again with --dtype {}{} (it was made by: {})", again,
                          backward ? " --pass both" : "", machine_.made_by);
-  fail("machine '{}' has no {} kernel figures{} for {}; it has them for {}{}", machine_.name,
+  fail("machine '{}' has no {} kernel times{} for {}, only for {}{}", machine_.name,
        backward ? "backward" : "forward", machine_.library.empty() ? "" : " of " + machine_.library,
        wanted, names.empty() ? "none" : names, remedy);
 }

@@ -51,12 +51,12 @@ Network::Network(const Machine& m, std::uint32_t workers)
   const std::uint32_t devices = m.devices();
   workers_per_device_ = rounded_up(workers, devices);
   if (workers_per_device_ > m.workers_per_device)
-    fail("{} workers do not fit machine '{}': it has {} device{}, for {} worker{} each; {}",
+    fail("{} workers do not fit on machine '{}': it has {} device{} with {} worker{} each; {}",
          workers, m.name, devices, devices == 1 ? "" : "s", m.workers_per_device,
          m.workers_per_device == 1 ? "" : "s",
          m.made_by.find("--backend cuda") != m.made_by.npos
              ? fmt::format("measure it again with --workers {}", workers)
-             : "use another machine, or raise workers_each or nodes in a profile of your own");
+             : "use another machine, or raise workers_each or nodes in your own profile");
   const double rate = fabric_.link.gb_per_s;
   switch (fabric_.kind) {
     case Fabric::Free:

@@ -28,6 +28,7 @@ StartedBy started_by(Cause::Kind kind) {
 Timeline predicted_timeline(const Workload& w, const Simulation& run, const Machine& machine,
                             const std::vector<PathStep>& critical_path) {
   Timeline out = timeline_of(*w.plan, TimelineSource::Predicted, machine.name);
+  if (machine.ideal) out.unit = TimeUnit::Blocks;
   // A group starts as one: what fixed the start of its first member fixed that of the others.
   std::vector<Cause> of_group(std::size_t{w.plan->problem.workers} * kLanes);
   for (std::size_t i = 0; i < out.tasks.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace ringsched {
 
-void too_late() { fail("this run takes longer than 46 days, which is more than can be simulated"); }
+void too_late() { fail("this run takes longer than 46 days, the longest that can be simulated"); }
 
 Simulation simulate(const Workload& workload, const Conditions& conditions) {
   static_assert(kMostTasks <= std::uint64_t{1} << 29);  // the tasks that a Cause can name

@@ -70,7 +70,7 @@ ProvedPlan prove(Plan plan, const std::string& file, const Announce& announce) {
     if (file.empty())
       fail("schedule {} is wrong: its plan does not verify ({}): {}", plan.schedule,
            to_text(first.rule), first.text);
-    fail("{} does not verify ({}): {}; see ringsched verify", file, to_text(first.rule),
+    fail("{} fails verification ({}): {}; see ringsched verify", file, to_text(first.rule),
          first.text);
   }
   const auto fullest = std::max_element(v.peak.begin(), v.peak.end());

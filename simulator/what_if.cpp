@@ -17,7 +17,7 @@ double factor(std::string_view text, std::string_view change) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 1e6))
-    fail("--what-if {}: expected a factor such as 2x or 0.5x, of 0 to 1000000", change);
+    fail("--what-if {}: use a factor from 0 to 1000000, such as 2x or 0.5x", change);
   return value;
 }
 
@@ -48,12 +48,12 @@ void bandwidth(Machine& m, double by) {
 
 const std::vector<KnownChange>& known_changes() {
   static const std::vector<KnownChange> changes = {
-      {"bandwidth=2x", "all links carry so many times as much"},
-      {"latency=0x", "messages start up so many times as slowly"},
-      {"kernels=2x", "attention kernels run so many times as fast"},
-      {"memory=2x", "passes over memory (merges) run so many times as fast"},
-      {"communication-sms=0", "transfers hold so many SMs, and slow kernels by nothing else"},
-      {"worker:3=2x", "this worker takes so many times as long to compute"},
+      {"bandwidth=2x", "multiplies the bandwidth of all links"},
+      {"latency=0x", "multiplies the start-up time of messages"},
+      {"kernels=2x", "makes attention kernels this many times as fast"},
+      {"memory=2x", "makes passes over memory (merges) this many times as fast"},
+      {"communication-sms=0", "sets the SMs that transfers hold; nothing else slows kernels"},
+      {"worker:3=2x", "makes this worker this many times as slow"},
   };
   return changes;
 }
@@ -63,11 +63,12 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   const std::string_view name = given.substr(0, equals);
   const std::string change = printable(given);  // as messages show it
   if (equals == std::string_view::npos)
-    fail("--what-if {}: expected NAME=FACTOR, such as {}", change, known_changes()[0].name);
+    fail("--what-if {}: use NAME=FACTOR, such as {}", change, known_changes()[0].name);
   const double by = factor(given.substr(equals + 1), change);
   const auto needs_machine = [&] {
     if (s.machine.ideal)
-      fail("--what-if {}: machine 'ideal' has none to change; use a machine with figures", change);
+      fail("--what-if {}: machine 'ideal' has nothing like that to change; use another --machine",
+           change);
   };
   if (name == "bandwidth") {
     needs_machine();
@@ -86,7 +87,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   } else if (name == "communication-sms") {
     needs_machine();
     if (by != std::floor(by) || (by > 0 && by >= s.machine.sms))
-      fail("--what-if {}: expected a whole number below the {} SMs of the device", change,
+      fail("--what-if {}: use a whole number below {}, the SMs of the device", change,
            s.machine.sms);
     s.machine.comm_sms = static_cast<std::uint32_t>(by);
     s.machine.comm_slowdown = 1;
@@ -96,7 +97,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     std::uint32_t w = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), w);
     if (error != std::errc() || end != number.data() + number.size() || w >= workers)
-      fail("--what-if {}: expected a worker of 0 to {}", change, workers - 1);
+      fail("--what-if {}: the worker must be 0 to {}", change, workers - 1);
     s.conditions.slow_worker.resize(workers, 1);
     s.conditions.slow_worker[w] *= by;
   } else {

@@ -40,7 +40,7 @@ def check_bandwidth_needed():
     times = [float(line.split()[1]) for line in run.stdout.splitlines()]
     assert len(times) == 9 and times == sorted(times, reverse=True), run.stdout
     wrong = subprocess.run([sys.executable, script, PROGRAM, "-m", "no"], capture_output=True, text=True)
-    assert wrong.returncode == 1 and "there is no machine 'no'" in wrong.stderr, wrong.stderr
+    assert wrong.returncode == 1 and "unknown machine 'no'" in wrong.stderr, wrong.stderr
 
 
 def main():

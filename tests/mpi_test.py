@@ -57,7 +57,7 @@ class Numbers(Case):
         chart = [f for f in flags("--tokens 64") if f != "--no-chart"]
         code, out, err = execute(mpirun(2, PROGRAM, "run", "-w", "2", *chart), env={"TERM": "xterm"})
         self.assertEqual(code, 0, err)
-        self.assertIn("attending the queries", out)
+        self.assertIn("attend for worker 0's queries", out)
         self.assertNotIn("\x1b", out)
 
     def test_masks_and_repeats(self):
@@ -144,7 +144,7 @@ class Refusals(Case):
 
     def test_more_processes_than_workers(self):
         self.refused(mpirun(4, PROGRAM, "run", "-w", "3", *flags("--tokens 60")), "4 processes for 3 workers",
-                     "at most one process for each worker", times=4)
+                     "use at most one process per worker", times=4)
 
     def test_processes_that_mean_different_things(self):
         run = [PROGRAM, "run", "-w", "4", *flags("--tokens 60")]
@@ -158,7 +158,7 @@ class Refusals(Case):
         code, out, err = execute(mpirun(2, PROGRAM, "run", "-w", "2", "--transport", "local", *flags("--tokens 60")))
         self.assertEqual((code, out), (2, ""), err)
         # Each may say so before mpirun ends it: they have not met.
-        self.assertIn("ringsched: mpirun has started 2 processes, and --transport local runs in one; use --transport mpi",
+        self.assertIn("ringsched: mpirun started 2 processes, but --transport local runs in one process; use --transport mpi",
                       said(err))
 
     def test_one_process_under_mpirun_is_local(self):
@@ -166,24 +166,24 @@ class Refusals(Case):
             self.good(mpirun(1, PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json"), *more.split()))
 
     def test_the_mpi_transport_without_mpirun(self):
-        self.refused([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --transport mpi")], "this one is alone", "mpirun -n N")
+        self.refused([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --transport mpi")], "this is the only one", "mpirun -n N")
 
     def test_launchers_without_mpi(self):
-        hint = "MPI knows of one; start them with mpirun -n 3, or with srun --mpi=pmix"
-        where = "does not say where they meet; give --master HOST:PORT of process 0, or set MASTER_ADDR"
+        hint = "MPI finds only this one; use mpirun -n 3, srun --mpi=pmix or --transport tcp"
+        where = "but the address of rank 0 is not set; give --master HOST:PORT, or set MASTER_ADDR"
         run = [PROGRAM, "run", "-w", "3", *flags("--tokens 60")]
         torch = {"RANK": "1", "WORLD_SIZE": "3"}
-        self.refused(run, "torchrun has started 3 processes", where, env=torch)
-        self.refused([*run, "--transport", "mpi"], "torchrun has started 3 processes", hint, env=torch)
+        self.refused(run, "torchrun started 3 processes", where, env=torch)
+        self.refused([*run, "--transport", "mpi"], "torchrun started 3 processes", hint, env=torch)
         slurm = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_PROCID": "2",
                  "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS": "3", "SLURM_NODELIST": "here", "SLURM_NNODES": "1"}
-        self.refused(run, "srun has started 3 processes", where, env=slurm)
-        self.refused([*run, "--transport", "mpi"], "srun has started 3 processes", hint, env=slurm)
-        self.refused([*run, "--transport", "local"], "srun has started 3 processes", "--transport local", env=slurm)
+        self.refused(run, "srun started 3 processes", where, env=slurm)
+        self.refused([*run, "--transport", "mpi"], "srun started 3 processes", hint, env=slurm)
+        self.refused([*run, "--transport", "local"], "srun started 3 processes", "--transport local", env=slurm)
 
     def test_flags_without_an_address(self):
         run = [PROGRAM, "run", "-w", "3", *flags("--tokens 60 --rank 1 --ranks 3")]
-        self.refused(run, "ringsched: --rank and --ranks say 3 processes and do not say where they meet; give --master")
+        self.refused(run, "ringsched: --ranks asks for 3 processes, but the address of rank 0 is not set; give --master")
 
     def test_a_job_of_one_task_is_no_refusal(self):
         self.good([PROGRAM, "run", "-w", "2", *flags("--tokens 60 --format json")],

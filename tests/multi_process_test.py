@@ -203,7 +203,7 @@ class Refusals(Runs):
             p.ranks([1], *problem("-w 4 --tokens 60 --deadline 60"), size=2, port=taken.getsockname()[1])
             connection, _ = taken.accept()
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            self.ends(p, 0, "is no process 0 of ringsched: it is no message of ringsched: 'HTTP/1.1 400", codes=(FAILED,))
+            self.ends(p, 0, "is not a ringsched process 0: it is not a ringsched message: 'HTTP/1.1 400", codes=(FAILED,))
             connection.close()
 
     def test_an_address_of_another_machine(self):
@@ -298,7 +298,7 @@ class Refusals(Runs):
     def test_more_processes_than_workers(self):
         p = self.processes()
         p.ranks(4, *problem("-w 3 --tokens 60 --deadline 60"))
-        self.ends(p, 0, "4 processes for 3 workers: at most one process for each worker", codes=(BAD,))
+        self.ends(p, 0, "4 processes for 3 workers; use at most one process per worker", codes=(BAD,))
 
     def test_one_cannot_begin(self):
         (self.folder / "p.json").write_text("{}")
@@ -405,7 +405,7 @@ class Failures(Runs):
         for command in (["run"], ["bench-links"], ["calibrate", "-o", "c.toml"]):
             for seconds in ("0", "1000001", "9223372036854775807"):
                 code, out, err = execute([PROGRAM, *command, "--deadline", seconds], cwd=self.folder)
-                self.assertEqual((code, out, err), (BAD, "", f"ringsched: --deadline is {seconds}, allowed are 1 to 1000000\n"))
+                self.assertEqual((code, out, err), (BAD, "", f"ringsched: --deadline is {seconds}; use 1 to 1000000\n"))
 
     def test_too_little_time(self):
         p = self.processes()

@@ -59,7 +59,7 @@ class Failures(Case):
         # What reads timelines knows.
         refused = execute([PROGRAM, "compare", file, file])
         self.assertEqual(refused[:2], (2, ""))
-        self.assertIn("did not come to its end", refused[2])
+        self.assertIn("is incomplete", refused[2])
         if max(row[start] + row[took] for row in tasks) > 0:
             self.assertIn("\nINCOMPLETE, ", execute([PROGRAM, "render", file])[1])
 
@@ -170,7 +170,7 @@ class Failures(Case):
         job = self.job(mpirun(2, *self.wrapped(script, "700000", *self.command(4, *big, "--deadline", "60"))))
         self.assertEqual(self.over(job, since, 10), FAILED)
         self.assertEqual(self.codes(job)[1], FAILED)
-        self.assertRegex(self.line_of(job, 1), r"worker [23]: no memory for its tensors, [\d.]+ MiB|out of memory")
+        self.assertRegex(self.line_of(job, 1), r"worker [23]: cannot allocate [\d.]+ MiB for its tensors|out of memory")
 
     def test_too_little_time(self):
         for processes in (1, 2):

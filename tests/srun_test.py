@@ -83,10 +83,10 @@ class Srun(Case):
             lines = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
             self.assertEqual(len(lines), 3, done.stderr)
             for line in lines:
-                self.assertTrue(line.startswith("ringsched: srun has started 3 processes, but MPI knows of one; "), line)
+                self.assertTrue(line.startswith("ringsched: srun started 3 processes, but MPI finds only this one; "), line)
 
     def test_wrong_flags_are_said_once_by_each(self):
-        for words, told in (("-w 6 --tokens nope", "--tokens is 'nope'"), ("-w 2 --tokens 60", "3 processes for 2 workers: ")):
+        for words, told in (("-w 6 --tokens nope", "--tokens is 'nope'"), ("-w 2 --tokens 60", "3 processes for 2 workers; ")):
             done = self.run_by("-N", 2, "-n", 3, PROGRAM, "run", *flags(words), "--deadline", 60)
             self.assertEqual((done.returncode, done.stdout), (BAD, ""), done.stderr)
             for line in self.said(done):

@@ -47,10 +47,12 @@ double Comparison::error() const {
 }
 
 void refuse_different_problems(const Timeline& first, const Timeline& second) {
+  if (first.unit != second.unit)
+    fail("one timeline counts blocks (machine ideal) and the other seconds; they do not compare");
   if (first.problem.workers != second.problem.workers ||
       first.problem.tokens != second.problem.tokens)
     fail(
-        "these timelines are of different problems: {} workers and {} tokens, {} workers and {} "
+        "the timelines are of different problems: {} workers and {} tokens, {} workers and {} "
         "tokens",
         first.problem.workers, first.problem.tokens.value, second.problem.workers,
         second.problem.tokens.value);

@@ -32,7 +32,7 @@ std::vector<Enum> meanings(const Where& where, const char* field, dom::object o,
     const std::string_view name = string(where, field, e);
     std::uint32_t i = 0;
     while (i < count && to_text(static_cast<Enum>(i)) != name) ++i;
-    if (i == count) where.fail("\"{}\": there is no '{}'", field, printable(name));
+    if (i == count) where.fail("\"{}\": unknown name '{}'", field, printable(name));
     out.push_back(static_cast<Enum>(i));
   }
   return out;
@@ -103,7 +103,7 @@ TaskDetail detail_of(const Where& where, const dom::element* cells, const Meanin
   d.because = task(number(12, -1, m.tasks - 1));
   const dom::array needs = array(where, kColumnNames[13], cells[13 - kColumns]);
   if (needs.size() > d.needs.size())
-    where.fail("\"needs\" has {} tasks, allowed are {}", needs.size(), d.needs.size());
+    where.fail("\"needs\" has {} tasks; at most {} are allowed", needs.size(), d.needs.size());
   std::size_t n = 0;
   for (const dom::element e : needs)
     d.needs[n++] = task(whole_number(where, kColumnNames[13], e, 0, m.tasks - 1));
@@ -158,7 +158,7 @@ bool columns_of(const Where& where, dom::element list) {
   const bool known = found.size() <= kAllColumns &&
                      std::equal(found.begin(), found.end(), std::begin(kColumnNames));
   if (!known || (found.size() != kColumns && found.size() != kAllColumns))
-    where.fail("\"columns\" must be: {}; and may go on: {}",
+    where.fail("\"columns\" must be: {}; optionally followed by: {}",
                fmt::join(kColumnNames, kColumnNames + kColumns, ", "),
                fmt::join(kColumnNames + kColumns, kColumnNames + kAllColumns, ", "));
   return found.size() == kAllColumns;
@@ -194,17 +194,25 @@ void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t
 void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Timeline& t) {
   if (dom::element given; o["incomplete"].get(given) == simdjson::SUCCESS) {
     t.incomplete = text_field(where, o, "incomplete");
-    if (t.incomplete.empty()) where.fail("\"incomplete\" must say why");
+    if (t.incomplete.empty()) where.fail("\"incomplete\" must give a reason");
   }
   dom::element list;
   if (o["unfinished"].get(list) != simdjson::SUCCESS) return;
-  if (t.incomplete.empty()) where.fail("\"unfinished\" is for runs that are \"incomplete\"");
+  if (t.incomplete.empty()) where.fail("\"unfinished\" needs \"incomplete\"");
   std::int64_t least = 0;
   for (const dom::element e : array(where, "unfinished", list)) {
     const std::int64_t task = whole_number(where, "unfinished", e, least, tasks - 1);
     t.unfinished.push_back({static_cast<std::uint32_t>(task)});
     least = task + 1;
   }
+}
+
+TimeUnit unit_of(const Where& where, dom::object o) {
+  dom::element given;
+  if (o["unit"].get(given) != simdjson::SUCCESS) return TimeUnit::Seconds;
+  if (const std::string unit = text_field(where, o, "unit"); unit != "blocks")
+    where.fail("\"unit\" must be \"blocks\" or absent, not \"{}\"", printable(unit));
+  return TimeUnit::Blocks;
 }
 
 Timeline timeline_in(dom::object o, std::string_view file) {
@@ -222,6 +230,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   }
   t.program = name_field(where, o, "program");
   t.machine = name_field(where, o, "machine");
+  t.unit = unit_of(where, o);
   if (dom::element given; o["conditions"].get(given) == simdjson::SUCCESS)
     t.conditions = text_field(where, o, "conditions");
   t.schedule = name_field(where, o, "schedule");

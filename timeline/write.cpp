@@ -69,6 +69,7 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
   text += fmt::format("\"program\": {},\n\"machine\": {},\n\"schedule\": {},\n\"plan_hash\": {},\n",
                       json_string(t.program), json_string(t.machine), json_string(t.schedule),
                       json_string(t.plan_hash));
+  if (t.unit == TimeUnit::Blocks) text += "\"unit\": \"blocks\",\n";
   if (!t.conditions.empty())
     text += fmt::format("\"conditions\": {},\n", json_string(t.conditions));
   if (!t.incomplete.empty())

@@ -29,7 +29,7 @@ class Map {
       : plan_(plan), left_(left), top_(top), out_(out) {
     const std::size_t n = plan.layout.chunks.size();
     if (n > kMostChunks)
-      fail("a block map of {} chunks: allowed are {}; a plan of fewer workers shows the same", n,
+      fail("a block map of {} chunks is too large (limit {}); use a plan with fewer workers", n,
            kMostChunks);
     cell_ = side / static_cast<double>(n);
     std::vector<std::uint32_t> order(n);
@@ -174,13 +174,13 @@ std::string balance_line(const Plan& plan) {
   const double most = *std::max_element(pairs.begin(), pairs.end());
   return sum > 0 ? fmt::format("the busiest worker has {:.2f}x its even share",
                                most * static_cast<double>(pairs.size()) / sum)
-                 : "nothing to attend";
+                 : "masked";
 }
 
 }  // namespace
 
 Picture block_map(std::span<const Plan* const> plans) {
-  if (plans.empty()) fail("no plan: nothing to draw");
+  if (plans.empty()) fail("no plan to draw");
   const auto problem_line = [](const Problem& q) {
     return fmt::format("{}, {} tokens, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
                        printable(to_text(q.mask)));
@@ -228,20 +228,20 @@ Picture block_map(std::span<const Plan* const> plans) {
     p.width = std::max(p.width, 2 * kEdge + text_width(text, size, bold));
     p.shapes.emplace_back(Label{kEdge, y, size, colour, Anchor::Start, bold, std::move(text)});
   };
-  p.title = "Who computes which block: " + p.title;
-  line(26, 15, ink::black, true, "Who computes which block");
+  p.title = "Which worker computes which block: " + p.title;
+  line(26, 15, ink::black, true, "Which worker computes which block");
   if (!differ) line(43, 11, ink::grey, false, problem_line(plans[0]->problem));
   double y = top + tallest + 16;
   const auto note = [&](const char* text) {
     line(y, 10, ink::black, false, text);
     y += 14;
   };
-  note("Down: queries, across: keys, each with the worker they live on.");
-  note("A block has the colour of the worker that computes it.");
+  note("Rows are queries, columns are keys, labelled with the worker that owns them.");
+  note("The colour of a block is the worker that computes it.");
   if (named) note("3.1: by worker 3 in step 1.");
-  if (halved) note("A triangle: the mask leaves half of the block.");
-  if (pale) note("Paler: it leaves a part, the paler the smaller.");
-  if (helped) note("Hatched: computed by a helper, away from the home of its queries.");
+  if (halved) note("Triangle: the mask keeps half of the block.");
+  if (pale) note("Pale: the mask keeps part of the block; the paler, the less.");
+  if (helped) note("Hatched: computed by a helper that does not own the queries.");
   p.height = y + 4;
   return p;
 }

@@ -175,8 +175,8 @@ std::string pdf(const Picture& p) {
 std::string png(const Picture& p, double scale) {
   const double width = std::ceil(p.width * scale), height = std::ceil(p.height * scale);
   if (width > kMostPixels || height > kMostPixels)
-    fail("a picture of {:.0f} x {:.0f} pixels is more than a PNG can have ({:.0f} on a side)",
-         width, height, kMostPixels);
+    fail("the picture has {:.0f} x {:.0f} pixels; a PNG can have {:.0f} per side", width, height,
+         kMostPixels);
   const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width),
                                                    static_cast<int>(height)));
   draw(p, surface.get(), scale);
@@ -190,7 +190,7 @@ std::string png(const Picture& p, double scale) {
 namespace {
 [[noreturn]] void no_cairo() {
   fail(
-      "PDF and PNG need Cairo, which was not there when ringsched was built; write .svg or .html, "
+      "this ringsched was built without Cairo, which writes PDF and PNG; write .svg or .html, "
       "or install libcairo2-dev and build again");
 }
 }  // namespace

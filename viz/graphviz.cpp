@@ -108,7 +108,7 @@ std::string laid_out(const std::string& dot, GraphFormat format) {
 
 std::string laid_out(const std::string&, GraphFormat) {
   fail(
-      "laying out a graph needs Graphviz, which was not there when ringsched was built; write "
+      "this ringsched was built without Graphviz, which lays out graphs; write "
       ".dot, "
       "or install libgraphviz-dev and build again");
 }

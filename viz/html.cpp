@@ -80,6 +80,7 @@ void add_run(const Timeline& t, std::string& out) {
   json.text("facts", facts(t, times));
   json.number("workers", t.problem.workers);
   json.number("makespan", times.makespan.value);
+  if (t.unit == TimeUnit::Blocks) json.text("unit", "blocks");
   json.column("colours", t.problem.workers, [&](std::size_t w) {
     return quoted(hex(worker_colour(static_cast<std::uint32_t>(w), t.problem.workers)));
   });
@@ -139,7 +140,7 @@ std::string filled(std::string_view page,
 }  // namespace
 
 std::string html_page(std::span<const Timeline> timelines) {
-  if (timelines.empty()) fail("no timeline: nothing to draw");
+  if (timelines.empty()) fail("no timeline to draw");
   std::string data = "[";
   std::string title;
   for (const Timeline& t : timelines) {

@@ -29,10 +29,10 @@ class Drawing {
   Drawing(const Plan& plan, const GraphPart& part)
       : plan_(plan), part_(part), timeline_(timeline_of(plan, TimelineSource::Predicted, "")) {
     if (part.worker && part.worker->value >= plan.problem.workers)
-      fail("there is no worker {}: this plan has workers 0 to {}", part.worker->value,
+      fail("no worker {}; the plan has workers 0 to {}", part.worker->value,
            plan.problem.workers - 1);
     if (part.first_step > part.last_step)
-      fail("steps {} to {}: the first is after the last", part.first_step, part.last_step);
+      fail("--steps {}-{}: the first step is after the last", part.first_step, part.last_step);
     Step last = 0;
     for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
       last = std::max(last, plan.tasks[id].step);
@@ -40,11 +40,11 @@ class Drawing {
     }
     if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
     if (part.first_step > last)
-      fail("there is no step {}: this plan has steps 0 to {}", part.first_step, last);
-    if (drawn_.empty()) fail("no task of the plan is in this part: nothing to draw");
+      fail("no step {}; the plan has steps 0 to {}", part.first_step, last);
+    if (drawn_.empty()) fail("no task in this part of the plan: nothing to draw");
     if (drawn_.size() > kMostDrawn)
       fail(
-          "a graph of {} tasks cannot be read: allowed are {}; draw one worker (--worker 0), some "
+          "a graph of {} tasks is unreadable (limit {}); draw one worker (--worker 0), some "
           "steps (--steps 0-2), or a plan of fewer workers",
           grouped(static_cast<std::int64_t>(drawn_.size())), kMostDrawn);
     gather_edges();
@@ -132,7 +132,7 @@ class Drawing {
           boost::make_iterator_property_map(same.begin(), boost::get(boost::vertex_index, all)),
           boost::get(boost::vertex_index, all));
     } catch (const boost::not_a_dag&) {
-      fail("the tasks of this plan wait for each other in a circle; `ringsched verify` says which");
+      fail("the tasks of this plan wait for each other in a cycle; see ringsched verify");
     }
     std::erase_if(edges_, [&](const auto& e) {
       return !boost::edge(same[index[e.first.first]], same[index[e.first.second]], fewer).second;

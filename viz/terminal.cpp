@@ -17,10 +17,10 @@ constexpr std::string_view kNames = "0123456789abcdefghijklmnopqrstuvwxyz";
 constexpr std::size_t kLeastCells = 20;
 
 // What a cell shows: the worker whose queries are attended, or one of these.
-constexpr int kOutOfWork = -1, kWaiting = -2, kOverhead = -3, kUnknown = -4;
+constexpr int kDone = -1, kWaiting = -2, kOverhead = -3, kUnknown = -4;
 
 struct Cell {
-  int shows = kOutOfWork;
+  int shows = kDone;
   bool begins = false;  // another attend begins here
 };
 
@@ -30,7 +30,7 @@ class Rows {
       : run_(run), cells_(cells), end_(run.timeline->makespan().value) {}
 
   std::vector<Cell> compute(std::uint32_t worker) const {
-    // Of the time of each cell, what takes most of it. A tie goes to what comes first.
+    // Each cell shows what takes most of its time; a tie goes to what comes first.
     std::vector<Cell> row(cells_);
     std::vector<std::int64_t> most(cells_, 0);
     const auto offer = [&](std::int64_t start, std::int64_t end, int shows, bool begins) {
@@ -55,7 +55,7 @@ class Rows {
     offer(until, end_,
           is_unknown(t, worker) ? kUnknown
           : has_more(t, worker) ? kWaiting
-                                : kOutOfWork,
+                                : kDone,
           false);
     return row;
   }
@@ -105,7 +105,7 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
     const int shows = row[c].shows;
     std::string text;
     for (std::size_t i = c; i < end; ++i) {
-      if (shows == kOutOfWork) text += "·";
+      if (shows == kDone) text += "·";
       if (shows == kWaiting) text += "░";
       if (shows == kOverhead) text += "▓";
       if (shows == kUnknown) text += "?";
@@ -121,20 +121,20 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
   return out;
 }
 
-// What the signs mean, wrapped to the width.
-std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work, bool unknown,
-                bool moves, bool posted) {
+// The legend, wrapped to the width.
+std::string key(std::size_t columns, bool overhead, bool waits, bool done, bool unknown, bool moves,
+                bool posted) {
   std::vector<std::pair<std::string, std::size_t>> entries;  // with their widths
   const auto entry = [&](const std::string& sign, const std::string& meaning) {
     entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
   };
-  entry("0", "attending the queries of worker 0");
-  if (overhead) entry("▓", "merging and other overhead");
-  if (waits) entry("░", "waiting");
-  if (out_of_work) entry("·", "out of work");
-  if (unknown) entry("?", "its process left no times");
-  if (moves) entry("▔", "receiving");
-  if (posted) entry("┄", "posted, but nothing moves");
+  entry("0", "attend for worker 0's queries");
+  if (overhead) entry("▓", "merge and other overhead");
+  if (waits) entry("░", "wait");
+  if (done) entry("·", "done");
+  if (unknown) entry("?", "no times from its process");
+  if (moves) entry("▔", "receive");
+  if (posted) entry("┄", "waiting for the other side");
   std::string out;
   std::size_t used = 0;
   for (const auto& [text, width] : entries) {
@@ -151,21 +151,22 @@ std::string key(std::size_t columns, bool overhead, bool waits, bool out_of_work
 std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const std::uint32_t workers = t.problem.workers;
   if (workers > kNames.size())
-    fail("a chart of {} workers does not fit a terminal: allowed are {}", workers, kNames.size());
+    fail("a chart of {} workers does not fit in a terminal (limit {})", workers, kNames.size());
   const std::size_t margin = 10;
   if (options.columns < margin + kLeastCells)
-    fail("a chart {} columns wide: at least {} are needed", options.columns, margin + kLeastCells);
+    fail("a chart of {} columns is too narrow; use at least {}", options.columns,
+         margin + kLeastCells);
   refuse_empty(t);
   const Run run(t);
   const Rows rows(run, options.columns - margin);
   std::string out;
-  bool overhead = false, waits = false, out_of_work = false, unknown = false, posted = false;
+  bool overhead = false, waits = false, done = false, unknown = false, posted = false;
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<Cell> row = rows.compute(w);
     for (const Cell& c : row) {
       overhead = overhead || c.shows == kOverhead;
       waits = waits || c.shows == kWaiting;
-      out_of_work = out_of_work || c.shows == kOutOfWork;
+      done = done || c.shows == kDone;
       unknown = unknown || c.shows == kUnknown;
     }
     out += fmt::format("worker {:<2} {}\n", w, text_of(row, workers, options.colour));
@@ -175,11 +176,11 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
     receiving.erase(receiving.find_last_not_of(' ') + 1);
     out += receiving.empty() ? "\n" : fmt::format("      in  {}\n", receiving);
   }
-  const std::string end = duration(t.makespan());
+  const std::string end = duration(t.makespan(), t.unit);
   const std::size_t cells = options.columns - margin;
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  return out + key(options.columns, overhead, waits, out_of_work, unknown,
-                   run.moves && workers <= 8, posted);
+  return out +
+         key(options.columns, overhead, waits, done, unknown, run.moves && workers <= 8, posted);
 }
 
 }  // namespace ringsched

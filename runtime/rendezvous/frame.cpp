@@ -41,7 +41,7 @@ std::uint64_t take_number(std::string_view& from, std::size_t bytes) {
 ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body) {
   const std::string_view magic = bytes.substr(0, kMagic.size());
   if (magic != kMagic.substr(0, magic.size()))
-    return bad(fmt::format("it is no message of ringsched: '{}'", printable(bytes.substr(0, 16))));
+    return bad(fmt::format("it is not a ringsched message: '{}'", printable(bytes.substr(0, 16))));
   if (bytes.size() < kFrameHeader) return {};
   std::string_view rest = bytes.substr(kMagic.size(), kFrameHeader - kMagic.size());
   const std::uint64_t version = take_number(rest, 1), kind = take_number(rest, 1),

@@ -84,7 +84,8 @@ bool same_proof(std::string_view a, std::string_view b) {
 
 std::string random_bytes(std::size_t count) {
   std::string out(count, '\0');
-  if (::getentropy(out.data(), count) != 0) throw RunFailed("the system has no random numbers");
+  if (::getentropy(out.data(), count) != 0)
+    throw RunFailed("the system provides no random numbers");
   return out;
 }
 

@@ -101,7 +101,7 @@ void Store::tick() {
     if (v.over) continue;
     if (!v.rank) {
       if (Steady::now() - v.since > kGreetingTime) {
-        if (!v.closes) refusals_.add(v.name, "it did not say who it is");
+        if (!v.closes) refusals_.add(v.name, "it did not identify itself");
         v.over = true;
       }
       continue;
@@ -148,7 +148,7 @@ bool Store::drop_a_stranger() {
     return !v.rank && !v.over && (v.hello.empty() || now - v.since > kProofTime);
   });
   if (oldest == visitors_.end()) return false;
-  lose(*oldest, "it did not say who it is, and others came");
+  lose(*oldest, "it did not identify itself, and others connected");
   oldest->socket.close();  // now: its place may be needed at once
   return true;
 }
@@ -166,7 +166,7 @@ void Store::let_in() {
     }
     const std::string name = peer_address(s).text();
     if (!make_room()) {
-      refusals_.add(name, "too many others have not proved yet who they are");
+      refusals_.add(name, "too many other connections are not authenticated yet");
       continue;
     }
     Visitor& v = visitors_.emplace_back();

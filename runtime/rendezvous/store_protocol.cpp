@@ -60,7 +60,7 @@ void Store::greet(Visitor& v, const Frame& f) {
   if (v.hello.empty()) {
     const auto g = f.kind == FrameKind::Hello ? parse_greeting(f.body) : std::nullopt;
     if (!g) {
-      refuse(v, "it does not say who it is", kExitFailed);
+      refuse(v, "it does not identify itself", kExitFailed);
     } else if (g->secret && options_.secret.empty()) {
       misfit(v, *g, "has a secret (RINGSCHED_SECRET), and process 0 has none");
     } else if (!g->secret && !options_.secret.empty()) {

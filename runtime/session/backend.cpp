@@ -5,18 +5,17 @@
 #include "ringsched/runtime/link_bench.hpp"
 #include "ringsched/runtime/modules.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
 
 void BackendOptions::check(const std::string& transport) const {
-  if (name != "cpu" && name != "cuda") fail("--backend is '{}', allowed are cpu and cuda", name);
-  if (graph && name != "cuda") fail("--graph is for --backend cuda");
-  if (transport == "nccl" && name != "cuda")
-    fail("--transport nccl moves tensors of GPUs, and goes with --backend cuda");
+  check_choice("--backend", name, {"cpu", "cuda"});
+  if (graph && name != "cuda") fail("--graph is only for --backend cuda");
+  if (transport == "nccl" && name != "cuda") fail("--transport nccl needs --backend cuda");
   if ((transport == "tcp" || transport == "mpi") && name == "cuda")
-    fail("--transport {} moves tensors of CPUs; between GPUs of several processes it is nccl",
-         transport);
+    fail("--transport {} needs --backend cpu; GPUs of several processes use nccl", transport);
   if (name == "cpu") cpu_instructions(Dtype::Fp32);
 }
 
@@ -58,7 +57,7 @@ std::unique_ptr<Transport> RunBackend::transport(std::chrono::nanoseconds patien
 }
 
 std::string RunBackend::where() const {
-  const std::string processes = fmt::format("in {} processes by {}, as {} say", world_.size(),
+  const std::string processes = fmt::format("in {} processes over {} (found by {})", world_.size(),
                                             cuda_ ? "nccl" : world_.name(), found_by(launch_));
   if (cuda_) return cuda_->where() + (world_.size() == 1 ? "" : ", " + processes);
   return fmt::format("this machine: {}, {}; {} {}", counted(usable_cores(), "core"),

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {
@@ -20,23 +21,24 @@ std::unique_ptr<World> mpi_world() {
   void* module = mpi_module();
   if (!module)
     fail(
-        "the mpi transport is not there: {}; install libopenmpi-dev and openmpi-bin and build "
+        "the mpi transport is not available: {}; install libopenmpi-dev and openmpi-bin, then "
+        "build "
         "again",
         ::dlerror());
   const auto make = reinterpret_cast<MakeWorld>(::dlsym(module, "ringsched_make_mpi_world"));
-  if (!make) fail("the mpi transport is not there: {}", ::dlerror());
+  if (!make) fail("the mpi transport is not available: {}", ::dlerror());
   return std::unique_ptr<World>(make());
 }
 
 bool by_flags(const Launch& l) { return l.launcher == "flags"; }
 
-// Who has it that there are so many processes, for sentences that go on with their number.
+// The start of messages that go on with the number of processes.
 std::string says(const Launch& l) {
-  return by_flags(l) ? "--rank and --ranks say" : l.launcher + " has started";
+  return by_flags(l) ? "--ranks asks for" : l.launcher + " started";
 }
 
-// Whether whoever has started this process left something by which MPI finds the others. Open MPI
-// ends a process of srun at once if there is nothing, so this is asked before.
+// Whether the launcher set what MPI needs to find the other processes. Without it, Open MPI ends a
+// process of srun at once, so we look first.
 bool mpi_can_connect() {
   const auto any = [](std::initializer_list<const char*> names) {
     return std::any_of(names.begin(), names.end(), [](auto* name) { return std::getenv(name); });
@@ -53,10 +55,10 @@ bool mpi_can_connect() {
 std::unique_ptr<World> mpi_world(const Launch& launch) {
   const auto alone = [&] {
     fail(
-        "{} {} processes, but MPI knows of one; start them with mpirun -n {}, or with "
-        "srun --mpi=pmix, or use --transport tcp{}",
+        "{} {} processes, but MPI finds only this one; use mpirun -n {}, srun --mpi=pmix or "
+        "--transport tcp{}",
         says(launch), launch.size, launch.size,
-        by_flags(launch) ? "" : fmt::format(" (if there are no others, unset {})", launch.found));
+        by_flags(launch) ? "" : fmt::format(" (for a single process, unset {})", launch.found));
   };
   if (launch.size > 1 && !mpi_can_connect()) alone();
   std::unique_ptr<World> world = mpi_world();
@@ -68,9 +70,9 @@ std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds 
                                  Control& control) {
   if (launch.master.empty())
     fail(
-        "{} {} processes and {} not say where they meet; give --master HOST:PORT of process 0, or "
-        "set MASTER_ADDR and MASTER_PORT",
-        says(launch), launch.size, by_flags(launch) ? "do" : "does");
+        "{} {} processes, but the address of rank 0 is not set; give --master HOST:PORT, or set "
+        "MASTER_ADDR and MASTER_PORT",
+        says(launch), launch.size);
   const char* secret = std::getenv("RINGSCHED_SECRET");
   const std::string self = fmt::format("process {}: ", launch.rank);
   try {
@@ -87,9 +89,10 @@ std::unique_ptr<World> tcp_world(const Launch& launch, std::chrono::nanoseconds 
 void* nccl_function(const char* name) {
   void* module = ::dlopen("libringsched_nccl.so", RTLD_NOW);
   if (!module)
-    fail("the nccl transport is not there: {}; install CUDA and NCCL and build again", ::dlerror());
+    fail("the nccl transport is not available: {}; install CUDA and NCCL, then build again",
+         ::dlerror());
   void* function = ::dlsym(module, name);
-  if (!function) fail("the nccl transport is not there: {}", ::dlerror());
+  if (!function) fail("the nccl transport is not available: {}", ::dlerror());
   return function;
 }
 
@@ -120,29 +123,25 @@ std::unique_ptr<Transport> transport_of(const JoinOptions& flags, std::uint32_t 
 
 void JoinOptions::check(bool on_gpus) const {
   const std::int64_t blocks = parse_count(ctas, "--nccl-ctas");
-  if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}, allowed are 0 to 64", ctas);
-  if (blocks > 0 && transport != "nccl" && !on_gpus) fail("--nccl-ctas goes with --transport nccl");
-  for (const char* known : {"", "local", "tcp", "mpi"})
-    if (transport == known) return;
-  if (has_nccl && transport == "nccl") return;
-  fail("--transport is '{}', allowed are local, tcp{} mpi{}", transport, has_nccl ? "," : " and",
-       has_nccl ? " and nccl" : "");
+  if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}; use 0 to 64", ctas);
+  if (blocks > 0 && transport != "nccl" && !on_gpus) fail("--nccl-ctas needs --transport nccl");
+  if (transport.empty()) return;
+  if (has_nccl) return check_choice("--transport", transport, {"local", "tcp", "mpi", "nccl"});
+  check_choice("--transport", transport, {"local", "tcp", "mpi"});
 }
 
 void JoinOptions::refuse_alone(const Launch& l) const {
   if (!l.launcher.empty()) return;
   if (transport == "mpi")
-    fail(
-        "--transport mpi is for several processes, and this one is alone; start them with "
-        "mpirun -n N");
+    fail("--transport mpi needs several processes, and this is the only one; use mpirun -n N");
   if (transport == "tcp")
     fail(
-        "--transport tcp is for several processes, and this one is alone; start them with "
-        "torchrun, or with --rank, --ranks and --master");
+        "--transport tcp needs several processes, and this is the only one; use torchrun, or "
+        "--rank, --ranks and --master");
   if (!launch.master.empty())
     fail(
-        "--master is where several processes meet, and this one is alone; add --rank and "
-        "--ranks, or start them with torchrun or srun");
+        "--master needs several processes, and this is the only one; add --rank and --ranks, or "
+        "use torchrun or srun");
 }
 
 std::unique_ptr<World> world_of(const JoinOptions& flags, const Launch& launch,
@@ -150,8 +149,8 @@ std::unique_ptr<World> world_of(const JoinOptions& flags, const Launch& launch,
   const std::string& name = flags.transport;
   if (name == "local") {
     if (launch.size > 1)
-      fail("{} {} processes, and --transport local runs in one; use --transport {}", says(launch),
-           launch.size, mpi_can_connect() ? "mpi" : "tcp");
+      fail("{} {} processes, but --transport local runs in one process; use --transport {}",
+           says(launch), launch.size, mpi_can_connect() ? "mpi" : "tcp");
     return make_local_world();
   }
   flags.refuse_alone(launch);
@@ -164,7 +163,7 @@ std::unique_ptr<World> world_of(const JoinOptions& flags, const Launch& launch,
 }
 
 std::string found_by(const Launch& l) {
-  if (l.launcher.empty()) return "nobody has started others";
+  if (l.launcher.empty()) return "no launcher";
   return by_flags(l) ? l.found : fmt::format("{}'s {}", l.launcher, l.found);
 }
 

@@ -62,10 +62,8 @@ Launch checked(const char* launcher, const char* rank_name, const std::string& r
                const char* size_name, const std::string& size) {
   const auto r = number(rank), s = number(size);
   if (!r || !s || *s == 0 || *s > kMaxWorkers || *r >= *s)
-    fail(
-        "{} is '{}' and {} is '{}'; there may be 1 to {} processes, and they are numbered from 0 "
-        "on",
-        rank_name, printable(rank), size_name, printable(size), kMaxWorkers);
+    fail("{} is '{}' and {} is '{}'; use 1 to {} processes, numbered from 0", rank_name,
+         printable(rank), size_name, printable(size), kMaxWorkers);
   Launch l;
   l.launcher = launcher;
   l.found = fmt::format("{} and {}", rank_name, size_name);
@@ -92,9 +90,9 @@ void refuse_halves() {
         (k.rank == std::string_view("SLURM_PROCID") && size.empty()))
       continue;
     if (size.empty())
-      fail("{} is '{}', and {} is not set: how many processes there are; set both or neither",
-           k.rank, printable(rank), k.size);
-    fail("{} is '{}', and {} is not set: the number of this process; set both or neither", k.size,
+      fail("{} is '{}', but {} (the number of processes) is not set; set both or neither", k.rank,
+           printable(rank), k.size);
+    fail("{} is '{}', but {} (the number of this process) is not set; set both or neither", k.size,
          printable(size), k.rank);
   }
 }
@@ -109,7 +107,7 @@ bool by_slurm_too(const Launch& l) {
 
 Launch launched_by(const LaunchFlags& flags) {
   if (flags.rank.empty() != flags.ranks.empty())
-    fail("--rank and --ranks go together: the number of this process, and how many there are");
+    fail("--rank (number of this process) and --ranks (number of processes) need each other");
   Launch l;
   std::string local = variable("LOCAL_RANK");
   if (!flags.rank.empty()) {

@@ -9,10 +9,10 @@ namespace ringsched {
 void* cuda_function(const char* name) {
   void* const module = ::dlopen("libringsched_cuda.so", RTLD_NOW);
   if (!module)
-    fail("the cuda backend is not there: {}; build again where nvcc and cuDNN are (docs/gpu.md)",
+    fail("the cuda backend is not available: {}; build with nvcc and cuDNN (docs/gpu.md)",
          ::dlerror());
   void* const function = ::dlsym(module, name);
-  if (!function) fail("the cuda backend is not there: {}", ::dlerror());
+  if (!function) fail("the cuda backend is not available: {}", ::dlerror());
   return function;
 }
 

@@ -57,7 +57,7 @@ bool Session::agrees(const Facts& facts, const Plan& plan) {
   watchdog_.waits("waiting for the plans of the other processes");
   std::string wrong = disagreement(world_, facts);
   if (wrong.empty() && world_.size() > workers)
-    wrong = fmt::format("{} processes for {}: at most one process for each worker", world_.size(),
+    wrong = fmt::format("{} processes for {}; use at most one process per worker", world_.size(),
                         counted(workers, "worker"));
   if (wrong.empty()) return true;
   refused_ = true;

@@ -187,7 +187,7 @@ class MpiWorld final : public World {
     int level = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS ||
         level < MPI_THREAD_SERIALIZED)
-      throw RunFailed("this MPI cannot be used from more than one thread");
+      throw RunFailed("this MPI does not support several threads (MPI_THREAD_MULTIPLE)");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int number = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &number);
@@ -262,7 +262,7 @@ class MpiWorld final : public World {
     int known = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
     if (known != 0 && plan.tasks.size() > static_cast<std::size_t>(*static_cast<int*>(most)))
-      throw RunFailed(fmt::format("a plan of {} tasks: this MPI can tell {} messages apart",
+      throw RunFailed(fmt::format("the plan has {} tasks, but this MPI has only {} message tags",
                                   plan.tasks.size(), *static_cast<int*>(most)));
     return std::make_unique<MpiTransport>(plan, control, *this);
   }

@@ -164,7 +164,7 @@ class Meeting {
         strangers_.push_back({std::move(s), {}, Steady::now()});
         if (strangers_.size() <= awaited_.size() + most_strangers_) continue;
       }
-      refuse(strangers_.front(), "it did not say who it is, and others came");
+      refuse(strangers_.front(), "it did not identify itself, and others connected");
       strangers_.pop_front();
     }
   }
@@ -175,13 +175,13 @@ class Meeting {
     if (got > 0) s.said.append(part, static_cast<std::size_t>(got));
     if (s.said.size() < kGreeting) {
       if (got >= 0 && Steady::now() - s.since < kGreetingTime) return false;
-      return refuse(s, "it did not say who it is");
+      return refuse(s, "it did not identify itself");
     }
     std::string_view said = s.said;
     const auto from = static_cast<std::uint32_t>(take_number(said, 4));
     if (!awaited_.contains(from) ||
         !same_proof(s.said, greeting(options_.secret, run_, from, world_.rank())))
-      return refuse(s, "it is none of the processes awaited");
+      return refuse(s, "it is not one of the awaited processes");
     // It may be gone by now; what is awaited of it then says so.
     send_all(s.socket, answer(options_.secret, run_, from, world_.rank()), ends_);
     awaited_.erase(from);

@@ -94,7 +94,7 @@ void PlanBuilder::begin(Mode mode) {
                               surveyed_key_moves_ * (forward ? 1 : 3) + surveyed_returns_;
   const std::uint64_t tasks = surveyed_attends_ * (forward ? 2 : 3) + 2 * moves + 3 * workers;
   if (plan_.tasks.size() + tasks > most_tasks_)
-    fail("this plan has more than {} tasks, too many to hold; use fewer workers", most_tasks_);
+    fail("this plan needs more than {} tasks; use fewer workers", most_tasks_);
   plan_.tasks.reserve(plan_.tasks.size() + tasks);
 
   first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;

@@ -10,8 +10,7 @@ namespace ringsched {
 void PlanBuilder::survey_move(const Operand& from) {
   // The mask may leave most of them out, but to know that takes memory for all.
   if (copies_.size() >= most_tasks_ / 2)
-    fail("this schedule has more than {} moves to choose from, too many to hold; use fewer workers",
-         most_tasks_ / 2);
+    fail("this schedule needs more than {} moves; use fewer workers", most_tasks_ / 2);
   copies_.push_back({.parent = from.copy});
   if (has_backward()) paths_.push_back({.attends_when_moved = next_attend_});
 }

@@ -67,7 +67,7 @@ void remove_unfinished_files() {
 }
 
 NewFile::NewFile(const std::string& path) : target_(path) {
-  if (path.empty() || path == "-") fail("cannot write '{}': give the name of a file", path);
+  if (path.empty() || path == "-") fail("cannot write '{}': not a file name", path);
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) fail("cannot write {}: it is a directory", path);
@@ -184,7 +184,7 @@ std::string read_checked(const std::string& path, std::uint64_t most, std::size_
   const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
   const auto check_size = [&](std::uint64_t length) {
     if (length > most)
-      fail("{}: more than {} MiB, which is more than it may have", name, (most >> 20) + 1);
+      fail("{}: larger than {} MiB, the limit for this file", name, (most >> 20) + 1);
   };
   if (file.number() < 0) fail_with_errno();
   struct stat about {};
@@ -206,7 +206,7 @@ std::string read_checked(const std::string& path, std::uint64_t most, std::size_
     length += piece.size();
     check_size(length);
     if (is_stream && length > kMaxStreamBytes)
-      fail("{}: more than 1 GiB of it; put it in a file and name that", name);
+      fail("{}: more than 1 GiB from a stream; save it to a file first", name);
     if (n == 0) {
       buffer.resize(length);
       buffer.append(padding, '\0');

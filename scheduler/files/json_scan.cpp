@@ -122,7 +122,7 @@ bool JsonScanner::step(char c) {
     case State::Document:
       if (c == '{') return open(c);
       return wrong(c == '\xef'
-                       ? "the text begins with a byte order mark; write it as UTF-8 without one"
+                       ? "the file starts with a byte order mark; save it as UTF-8 without one"
                        : "expected an object, which begins with '{'");
     case State::ValueOrClose:
       if (c == ']') return close();

@@ -55,27 +55,26 @@ TensorId TaskReader::named_tensor(const Where& where, std::string_view text) {
     const auto worker = decimal(text.substr(name.size()));
     if (!worker) continue;
     if (i >= initial_kinds(problem.pass))
-      where.fail("there is no {} in a plan of pass {}", text, to_text(problem.pass));
+      where.fail("a plan with pass {1} has no {0}", text, to_text(problem.pass));
     if (*worker >= problem.workers)
-      where.fail("there is no {}; the workers are 0 to {}", text, problem.workers - 1);
+      where.fail("{} does not exist; workers are 0 to {}", text, problem.workers - 1);
     return {static_cast<std::uint32_t>(i) * problem.workers + *worker};
   }
   where.fail(
-      "there is no tensor \"{}\"; a tensor is Q, KV, dO or O with a worker's number (\"KV3\"), a "
+      "unknown tensor \"{}\"; a tensor is Q, KV, dO or O with a worker's number (\"KV3\"), a "
       "task's number (17), or \"17.1\" for the second output of task 17",
       printable(text));
 }
 
 TensorId TaskReader::output_of(const Where& where, std::int64_t task, std::uint32_t index) {
   if (task < 0 || static_cast<std::uint64_t>(task) >= count_)
-    where.fail("input {}: there is no such task; the tasks of this file are 0 to {}", task,
-               count_ - 1);
+    where.fail("input {}: no such task; tasks are 0 to {}", task, count_ - 1);
   if (static_cast<std::uint64_t>(task) >= plan_.tasks.size())
-    where.fail("input {}: a task reads what earlier tasks made, not itself or a later one", task);
+    where.fail("input {}: a task reads outputs of earlier tasks only", task);
   const TaskId id{static_cast<std::uint32_t>(task)};
   const TaskKind kind = plan_.tasks[id.value].kind;
   if (outputs_of(kind) == 0)
-    where.fail("input {}: that task is a{} {} and makes no tensor", task,
+    where.fail("input {}: that task is a{} {}, which has no output", task,
                kind == TaskKind::Output ? "n" : "", to_text(kind));
   if (index >= outputs_of(kind))
     where.fail("input \"{}.1\": only attend_backward has a second output, not {}", task,
@@ -136,7 +135,7 @@ void TaskReader::read_sender(const Where& where, dom::element found, Task& task)
   if (sender.kind != TaskKind::Send)
     where.fail("\"from\" must name a send, but task {} is {}", send.value, to_text(sender.kind));
   if (sender.peer.valid())
-    where.fail("what task {} sends is received by task {} already", send.value, sender.peer.value);
+    where.fail("task {1} already receives what task {0} sends", send.value, sender.peer.value);
   task.peer = send;
 }
 

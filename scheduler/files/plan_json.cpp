@@ -28,8 +28,7 @@ dom::object parse(dom::parser& parser, const std::string& padded, std::string_vi
   if (padded.starts_with('\xef')) error = simdjson::TAPE_ERROR;  // some versions pass over a mark
   if (error == simdjson::SUCCESS) error = parser.parse(padded.data(), length, false).get(document);
   if (error == simdjson::SUCCESS && document.get(root) == simdjson::SUCCESS) return root;
-  if (error == simdjson::MEMALLOC)
-    where.fail("there is not enough memory to read {} bytes of JSON", length);
+  if (error == simdjson::MEMALLOC) where.fail("not enough memory to read {} bytes of JSON", length);
   JsonScanner scanner(kMaxJsonDepth);
   if (!scanner.read(std::string_view(padded).substr(0, length)) || !scanner.end())
     fail_at(file, scanner.fault());

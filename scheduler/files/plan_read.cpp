@@ -94,7 +94,7 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
                            .stride = fields.has(Stride) ? number(Stride, 1, tokens) : 1,
                            .count = number(Count, 1, tokens)};
     if (range.position(range.count - 1) >= tokens)
-      where.fail("its last position is {}, but there are only {} tokens",
+      where.fail("its last token is {}, but the problem has {} tokens",
                  range.position(range.count - 1), tokens);
     layout.chunks.push_back(range);
   }
@@ -113,8 +113,7 @@ Layout read_layout(std::string_view file, dom::element found, const Problem& pro
   }
   dom::object description;
   if (found.get(description) != simdjson::SUCCESS)
-    where.fail("must be the name of a layout or an object that holds \"chunks\", not {}",
-               describe(found));
+    where.fail("must be a layout name or an object with \"chunks\", not {}", describe(found));
   constexpr std::array<std::string_view, 1> names = {"chunks"};
   const auto fields = read_fields(where, names, description);
   require(where, fields, names, {0});
@@ -136,12 +135,12 @@ void check_version(const Where& where, dom::object root) {
   std::string_view text;
   if (root["format"].get(format) != simdjson::SUCCESS || format.get(text) != simdjson::SUCCESS ||
       text != kFormat)
-    where.fail("this is no plan file: it lacks \"format\":\"{}\"", kFormat);
+    where.fail("this is not a plan file: it lacks \"format\":\"{}\"", kFormat);
   if (root["version"].get(version) != simdjson::SUCCESS) where.fail("\"version\" is missing");
   const std::int64_t n =
       whole_number(where, "version", version, 1, std::numeric_limits<std::int64_t>::max());
   if (n > kPlanFileVersion)
-    where.fail("this file is version {}; this ringsched reads version {}", n, kPlanFileVersion);
+    where.fail("the file has version {}; this ringsched reads version {}", n, kPlanFileVersion);
 }
 
 constexpr std::array<std::string_view, 7> kRootFields = {
@@ -179,8 +178,7 @@ Plan read_padded(const std::string& buffer, std::string_view file) {
 }
 
 void check_size(std::string_view file, std::uint64_t length) {
-  if (length > kMaxBytes)
-    Where{file}.fail("more than 4 GiB, which is more than a plan file may have");
+  if (length > kMaxBytes) Where{file}.fail("a plan file may have at most 4 GiB");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TaskReader::TaskReader(std::string_view file, Plan& plan) : file_(file), plan_(p
 void TaskReader::read(dom::array tasks) {
   for ([[maybe_unused]] const dom::element unused : tasks) ++count_;  // size() stops at 2^24
   if (count_ > kMostTasks)
-    Where{file_}.fail("{} tasks are too many; a plan has at most {}", count_, kMostTasks);
+    Where{file_}.fail("the plan has {} tasks; at most {} are allowed", count_, kMostTasks);
   plan_.tasks.reserve(count_);
   to_.reserve(count_);
   for (const dom::element found : tasks) {
@@ -83,7 +83,7 @@ void TaskReader::read_task(const Where& where, const TaskFields& fields) {
   Task task;
   task.kind = named<TaskKind>(where, "task", string(where, "do", fields[Do]), kTaskKinds);
   if (const std::uint32_t wrong = fields.given & ~fields_of(task.kind); wrong != 0)
-    where.fail("\"{}\" says nothing of {} tasks",
+    where.fail("\"{}\" has no meaning for {} tasks",
                kTaskFields[static_cast<std::size_t>(std::countr_zero(wrong))], to_text(task.kind));
   const TaskField source = task.kind == TaskKind::Receive ? From : In;
   if (!fields.has(source))
@@ -125,8 +125,7 @@ void TaskReader::read_worker(const Where& where, const TaskFields& fields, Task&
                  derived.value);
   }
   if (!worker.valid())
-    where.fail("\"worker\" is missing{}",
-               task.peer.valid() ? ", and the send does not say where \"to\"" : "");
+    where.fail("\"worker\" is missing{}", task.peer.valid() ? ", and the send has no \"to\"" : "");
   task.worker_index = static_cast<std::uint16_t>(worker.value);
 
   WorkerId to;
@@ -143,12 +142,12 @@ void TaskReader::read_what_moves(const Where& where, const TaskFields& fields, T
     task.makes = named<TensorKind>(where, "kind of tensor", string(where, "tensor", fields[Tensor]),
                                    kTensorKinds);
     if (task.kind == TaskKind::Send && task.makes != default_tensor(plan_, task))
-      where.fail("\"tensor\" is {}, but what is sent is {}", to_text(task.makes),
+      where.fail("\"tensor\" is {}, but the send sends {}", to_text(task.makes),
                  to_text(default_tensor(plan_, task)));
   } else if (has_default) {
     task.makes = default_tensor(plan_, task);
   } else {
-    where.fail("a receive from null must say which \"tensor\"");
+    where.fail("a receive from null needs \"tensor\"");
   }
   task.region = region(where, Rows, fields, has_default, task);
   if (is_attend(task.kind)) task.keys = region(where, Keys, fields, true, task);
@@ -158,7 +157,7 @@ RegionId TaskReader::region(const Where& where, TaskField field, const TaskField
                             bool has_default, const Task& task) {
   const std::string_view name = kTaskFields[static_cast<std::size_t>(field)];
   if (!fields.has(field)) {
-    if (!has_default) where.fail("a receive from null must say which \"rows\"");
+    if (!has_default) where.fail("a receive from null needs \"rows\"");
     return region_id(field == TaskField::Rows ? default_rows(plan_, task)
                                               : default_keys(plan_, task));
   }
@@ -211,7 +210,8 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
     if (!fields.has(field)) return;
     const std::string_view name = kTaskFields[static_cast<std::size_t>(field)];
     const std::int64_t said = whole_number(where, name, fields[field], 0, most);
-    if (said != derived) where.fail("\"{}\" is {}, but this task has {}", name, said, derived);
+    if (said != derived)
+      where.fail("\"{}\" is {}, but it must be {} for this task", name, said, derived);
   };
   if (is_attend(task.kind)) {
     task.work = work_of_tile(task.region, task.keys);

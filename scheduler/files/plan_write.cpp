@@ -235,8 +235,7 @@ void write_plan_file(const Plan& plan, const std::string& path) {
   std::string text;
   const auto flush = [&](std::string& gathered) {
     written += gathered.size();
-    if (written > kMaxBytes)
-      fail("cannot write {}: a plan file of more than 4 GiB could not be read again", path);
+    if (written > kMaxBytes) fail("cannot write {}: a plan file may have at most 4 GiB", path);
     file.append(gathered);
     gathered.clear();
   };

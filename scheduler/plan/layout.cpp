@@ -60,8 +60,7 @@ void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
   for (const Piece& p : pieces) {
     while (remainder < p.remainder) finish();
     if (p.index < index)
-      fail("token {} is in chunk {} and in chunk {}", remainder + stride * p.index, before,
-           p.chunk);
+      fail("token {} is in chunks {} and {}", remainder + stride * p.index, before, p.chunk);
     if (p.index > index) finish();  // says which token is missing
     index += p.count;
     before = p.chunk;
@@ -78,7 +77,7 @@ void check_by_marking(const Layout& layout, Tokens tokens) {
     const TokenRange& r = layout.chunks[c];
     for (std::int64_t i = 0; i < r.count; ++i) {
       auto&& mark = held[static_cast<std::size_t>(r.position(i))];
-      if (mark) fail("token {} is in chunk {} and in one before it", r.position(i), c);
+      if (mark) fail("token {} is in chunk {} and in an earlier chunk", r.position(i), c);
       mark = true;
     }
   }
@@ -139,7 +138,7 @@ void check(const Layout& layout, Tokens tokens) {
   if (layout.first.size() < 2 || layout.first.front() != 0 ||
       layout.first.back() != layout.chunks.size() ||
       !std::is_sorted(layout.first.begin(), layout.first.end()))
-    fail("the chunks are not listed worker by worker");
+    fail("list the chunks worker by worker");
   std::int64_t sum = 0;
   std::int64_t stride = 0;  // of all chunks that have one; -1: they differ
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
@@ -149,14 +148,14 @@ void check(const Layout& layout, Tokens tokens) {
       fail("chunk {} has start {}, stride {} and count {}, out of range for {} tokens", c, r.start,
            r.stride, r.count, tokens.value);
     if (r.count > 0 && r.position(r.count - 1) >= tokens.value)
-      fail("chunk {} reaches to token {}, and the last is {}", c, r.position(r.count - 1),
+      fail("chunk {} ends at token {}, but the last token is {}", c, r.position(r.count - 1),
            tokens.value - 1);
     sum += r.count;
     if (r.count > 1) stride = stride == 0 || stride == r.stride ? r.stride : -1;
   }
   if (stride != -1) return check_sweep(layout, std::max<std::int64_t>(stride, 1), tokens);
   if (sum != tokens.value)
-    fail("the chunks hold {} tokens in all, and the problem {}", sum, tokens.value);
+    fail("the chunks hold {} tokens, but the problem has {}", sum, tokens.value);
   check_by_marking(layout, tokens);
 }
 

@@ -9,6 +9,7 @@
 
 #include "mask_runs.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/problem.hpp"
 
@@ -81,8 +82,8 @@ TileForm causal_form(std::span<const TokenRange> queries, std::span<const TokenR
 }
 
 Tokens at_least_one(i64 n, std::string_view what) {
-  if (n < 1) fail("{} is {}, and should be at least 1", what, n);
-  if (n > kMaxTokens) fail("{} is {}, and should be at most {}", what, n, kMaxTokens);
+  if (n < 1) fail("{} is {}; use at least 1", what, n);
+  if (n > kMaxTokens) fail("{} is {}; use at most {}", what, n, kMaxTokens);
   return {n};
 }
 
@@ -110,7 +111,7 @@ Mask Mask::window(Tokens size) {
 Mask Mask::prefix_window(Tokens prefix, Tokens size) {
   Mask m(Kind::PrefixWindow);
   if (prefix.value > 0) at_least_one(prefix.value, "the mask's prefix");
-  if (prefix.value < 0) fail("the mask's prefix is {}, and should be at least 0", prefix.value);
+  if (prefix.value < 0) fail("the mask's prefix is {}; use at least 0", prefix.value);
   m.prefix_ = prefix;
   m.window_ = at_least_one(size.value, "the mask's window");
   return m;
@@ -118,12 +119,12 @@ Mask Mask::prefix_window(Tokens prefix, Tokens size) {
 
 Mask Mask::documents(const std::vector<Tokens>& lengths) {
   Mask m(Kind::Documents);
-  if (lengths.empty()) fail("a mask of documents needs at least one document");
+  if (lengths.empty()) fail("documents: give at least one length");
   m.bounds_.push_back(0);
   for (const Tokens length : lengths) {
     at_least_one(length.value, "the length of a document");
     if (length.value > kMaxTokens - m.bounds_.back())
-      fail("the documents hold more than {} tokens", kMaxTokens);
+      fail("the mask's documents add up to more than {} tokens", kMaxTokens);
     m.bounds_.push_back(m.bounds_.back() + length.value);
   }
   return m;
@@ -233,8 +234,7 @@ Mask parse_mask(std::string_view text) {
     return Mask::window({parse_count(rest_after("window:"), "the mask's window")});
   if (text.starts_with("prefix:")) {
     const std::size_t comma = text.find(",window:");
-    if (comma == text.npos)
-      fail("the mask is '{}', and should be prefix:P,window:N", printable(text, 60));
+    if (comma == text.npos) fail("the mask is '{}'; use prefix:P,window:N", printable(text, 60));
     const std::string_view prefix = text.substr(7, comma - 7);
     return Mask::prefix_window({prefix == "0" ? 0 : parse_count(prefix, "the mask's prefix")},
                                {parse_count(text.substr(comma + 8), "the mask's window")});
@@ -249,10 +249,9 @@ Mask parse_mask(std::string_view text) {
     }
     return Mask::documents(lengths);
   }
-  fail(
-      "the mask is '{}', and should be full, causal, window:N, prefix:P,window:N or "
-      "documents:A,B,...",
-      printable(text, 60));
+  static constexpr std::string_view kinds[] = {"full", "causal", "window", "prefix", "documents"};
+  fail("unknown mask '{}'{} (use full, causal, window:N, prefix:P,window:N or documents:A,B,...)",
+       printable(text, 60), did_you_mean(text.substr(0, text.find(':')), kinds));
 }
 
 }  // namespace ringsched

@@ -24,7 +24,7 @@ Enum parse_name(std::string_view what, std::string_view text,
 }
 
 void check_range(std::string_view what, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most) fail("{} is {}, and should be from 1 to {}", what, value, most);
+  if (value < 1 || value > most) fail("{} is {}; use 1 to {}", what, value, most);
 }
 
 }  // namespace
@@ -36,13 +36,13 @@ void check(const Problem& p) {
   check_range("kv_heads", p.kv_heads, kMaxHeads);
   check_range("head_dim", p.head_dim, kMaxHeadDim);
   if (p.tokens.value < p.workers)
-    fail("tokens is {}, but {} workers need at least {}: one each", p.tokens.value, p.workers,
+    fail("tokens is {}, but {} workers need at least {} (one each)", p.tokens.value, p.workers,
          p.workers);
   if (p.heads % p.kv_heads != 0)
-    fail("kv_heads is {}, which does not divide the {} heads", p.kv_heads, p.heads);
+    fail("kv_heads is {}, which does not divide heads ({})", p.kv_heads, p.heads);
   if (const auto bounds = p.mask.document_bounds(); !bounds.empty())
     if (bounds.back() != p.tokens.value)
-      fail("the documents of the mask hold {} tokens, and the problem {}", bounds.back(),
+      fail("the mask's documents add up to {} tokens, but tokens is {}", bounds.back(),
            p.tokens.value);
 }
 
@@ -54,13 +54,13 @@ Pass parse_pass(std::string_view text) { return parse_name<Pass>("pass", text, k
 
 std::int64_t parse_count(std::string_view text, std::string_view what) {
   const auto wrong = [&]() {
-    fail("{} is '{}', and should be a whole number such as 4096, 64K or 1M", what, printable(text));
+    fail("{} is '{}'; use a whole number such as 4096, 64K or 1M", what, printable(text));
   };
   std::int64_t n = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, n);
   const auto too_large = [&] {
-    fail("{} is '{}', allowed are whole numbers up to {}", what, printable(text),
+    fail("{} is '{}'; use a whole number up to {}", what, printable(text),
          std::numeric_limits<std::int64_t>::max());
   };
   if (error == std::errc::result_out_of_range && text[0] != '-') too_large();

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
@@ -31,21 +33,47 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string did_you_mean(std::string_view given, std::span<const std::string_view> known) {
+  const std::string shown = printable(given);
+  const auto longer = std::find_if(known.begin(), known.end(), [&](std::string_view name) {
+    return shown.size() >= 4 && name.starts_with(shown);
+  });
+  if (longer != known.end()) return fmt::format("; did you mean {}?", printable(*longer));
+  const auto distance = [&](std::string_view name) {  // of two equally near, the one as long
+    return std::pair(edit_distance(shown, name), name.size() != shown.size());
+  };
+  const auto nearest = std::min_element(known.begin(), known.end(),
+                                        [&](auto a, auto b) { return distance(a) < distance(b); });
+  if (nearest == known.end()) return "";
+  const std::size_t apart = edit_distance(shown, *nearest);
+  const bool near = apart <= std::max<std::size_t>(2, shown.size() / 3) &&
+                    apart < std::max(shown.size(), nearest->size());  // not all characters differ
+  return near ? fmt::format("; did you mean {}?", printable(*nearest)) : "";
+}
+
 std::string unknown_name(std::string_view what, std::string_view given,
                          std::span<const std::string_view> known) {
-  const std::string shown = printable(given);
-  const auto nearest = std::min_element(known.begin(), known.end(), [&](auto a, auto b) {
-    return edit_distance(shown, a) < edit_distance(shown, b);
-  });
-  std::string hint;
-  if (nearest != known.end() &&
-      edit_distance(shown, *nearest) <= std::max<std::size_t>(2, shown.size() / 3))
-    hint = fmt::format("; did you mean {}?", printable(*nearest));
   std::string all;
   for (std::size_t i = 0; i < std::min(known.size(), kMostShown); ++i)
     all += (i == 0 ? "" : ", ") + printable(known[i]);
   if (known.size() > kMostShown) all += fmt::format(" and {} more", known.size() - kMostShown);
-  return fmt::format("there is no {} '{}'{} (known: {})", what, shown, hint, all);
+  return fmt::format("unknown {} '{}'{} (known: {})", what, printable(given),
+                     did_you_mean(given, known), all);
+}
+
+std::string any_of(std::span<const std::string_view> names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    out += fmt::format("{}{}", i == 0 ? "" : i + 1 < names.size() ? ", " : " or ", names[i]);
+  return out;
+}
+
+void check_choice(std::string_view flag, std::string_view given,
+                  std::initializer_list<std::string_view> names) {
+  if (std::find(names.begin(), names.end(), given) != names.end()) return;
+  const std::span<const std::string_view> known(names.begin(), names.size());
+  fail("{} is '{}'{} (use {})", flag, printable(given, 60), did_you_mean(given, known),
+       any_of(known));
 }
 
 }  // namespace ringsched

@@ -21,7 +21,22 @@ std::string human(Bytes bytes) {
                    : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
-std::string duration(Picoseconds ps) {
+namespace {
+
+std::string blocks(Picoseconds ps) {
+  const double n = static_cast<double>(ps.value) / static_cast<double>(kBlock.value);
+  std::string text = n != 0 && n < 0.001 ? fmt::format("{:.2g}", n) : fmt::format("{:.3f}", n);
+  if (text.find('.') != text.npos && text.find('e') == text.npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+  }
+  return text + (text == "1" ? " block" : " blocks");
+}
+
+}  // namespace
+
+std::string duration(Picoseconds ps, TimeUnit unit_of_time) {
+  if (unit_of_time == TimeUnit::Blocks) return blocks(ps);
   const double us = static_cast<double>(ps.value) * 1e-6;
   if (us == 0) return "0 us";
   if (us < 0.01) return fmt::format("{} ps", ps.value);
@@ -37,9 +52,9 @@ std::string duration(Picoseconds ps) {
                      units[unit].second);
 }
 
-std::string signed_duration(Picoseconds ps) {
-  if (ps.value == 0) return "0 us";
-  return (ps.value < 0 ? "-" : "+") + duration({ps.value < 0 ? -ps.value : ps.value});
+std::string signed_duration(Picoseconds ps, TimeUnit unit) {
+  if (ps.value == 0) return duration(ps, unit);
+  return (ps.value < 0 ? "-" : "+") + duration({ps.value < 0 ? -ps.value : ps.value}, unit);
 }
 
 std::string microseconds(Picoseconds ps) {

@@ -114,7 +114,7 @@ void EventRun::report_stuck() const {
     const std::uint32_t id = order_[l.scan < l.end ? l.scan : l.at];
     const Task& task = plan_.tasks[id];
     fail(
-        "the plan never ends: task {}, {} of worker {} at step {}, waits for ever ({} tasks "
+        "the plan deadlocks: task {}, {} of worker {} at step {}, never starts ({} tasks "
         "left)",
         id, to_text(task.kind), task.worker_index, task.step, left_);
   }

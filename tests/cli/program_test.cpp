@@ -16,6 +16,8 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "ringsched/scheduler/schedule.hpp"
 #include "support/cases.hpp"
@@ -60,36 +62,98 @@ TEST_F(Program, ListsEverySchedule) {
   }
 }
 
-TEST_F(Program, FitsItsHelpIntoEightyColumns) {
-  for (const char* arguments :
-       {"--help", "plan --help", "verify --help", "schedules --help", "machines --help",
-        "simulate --help", "sweep --help", "compare --help", "export --help"}) {
-    std::istringstream lines(run(arguments).out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+// Each entry of a help: an indented name and its description, which may begin on the next line.
+std::vector<std::pair<std::string, std::string>> entries(const std::string& help) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t text = line.find_first_not_of(' ');
+    if (text == line.npos || text == 0 || line.starts_with("  ringsched ")) continue;
+    if (text == 2) {
+      const std::size_t gap = line.find("  ", text);
+      out.emplace_back(line.substr(text, gap - text), gap == line.npos ? "" : line.substr(28));
+    } else {
+      out.back().second += (out.back().second.empty() ? "" : " ") + line.substr(text);
+    }
   }
+  return out;
+}
+
+TEST_F(Program, HelpsWithEveryCommandAndFlagInEightyColumns) {
+  const std::string top = run("--help").out;
+  std::vector<std::string> commands = {""};
+  for (const auto& [name, text] : entries(top))
+    if (!name.starts_with("-")) commands.push_back(name + " ");
+  EXPECT_EQ(commands.size(), 14u);
+  for (const std::string& command : commands) {
+    const Outcome o = run(command + "--help");
+    EXPECT_EQ(o.code, 0) << command;
+    std::istringstream lines(o.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+    EXPECT_THAT(o.out, HasSubstr("\nExamples:\n  ringsched ")) << command;
+    EXPECT_GE(entries(o.out).size(), 2u) << command;
+    for (const auto& [name, text] : entries(o.out)) {
+      EXPECT_GE(text.size(), 5u) << command << name;
+      EXPECT_FALSE(text.ends_with('.')) << command << name << ": " << text;
+      if (name.starts_with("-")) {
+        EXPECT_FALSE(text.starts_with("the ") || text.starts_with("of ")) << command << name;
+      }
+    }
+  }
+}
+
+TEST_F(Program, PrintsItsHelpIfItIsGivenNothing) {
+  const Outcome o = run("");
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.err, "");
+  EXPECT_EQ(o.out, run("--help").out);
 }
 
 TEST_F(Program, SaysItsVersion) { EXPECT_THAT(run("--version").out, StartsWith("ringsched ")); }
 
 TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "subcommand"},
-      {"frobnicate", "there is no subcommand 'frobnicate' (known: schedules, plan, verify"},
+      {"frobnicate", "unknown command 'frobnicate' (known: schedules, plan, verify"},
       {"paln -w 3", "did you mean plan?"},
-      {"--bogus", "--bogus comes before any subcommand"},
-      {"plan --bogus", "--bogus (see ringsched plan --help)"},
+      {"--bogus", "unknown flag --bogus; flags come after the command (see ringsched --help)"},
+      {"plan --bogus", "plan has no flag --bogus (see ringsched plan --help)"},
+      {"plan --worker 4", "plan has no flag --worker; did you mean --workers?"},
+      {"plan --work=4", "plan has no flag --work; did you mean --workers?"},
+      {"plan --check", "plan has no flag --check; it is a flag of run"},
+      {"plan --workers", "--workers needs a value: N (see ringsched plan --help)"},
+      {"plan --workers 4 --workers 8", "--workers is given twice"},
+      {"plan --workers 4 8", "--workers takes one value, not 4,8; ringsched sweep takes lists"},
+      {"simulate --workers 4 8", "--workers takes one value, not 4,8; ringsched sweep takes lists"},
+      {"simulate --workers 4,8", "--workers takes one value, not 4,8; ringsched sweep takes lists"},
+      {"simulate --machine ideal,dgx-a100", "--machine takes one value, not ideal,dgx-a100"},
+      {"simulate -s ring zigzag", "-s takes one value, not ring,zigzag; ringsched sweep takes"},
+      {"sweep --workers 4 8", "separate the values with commas: --workers 4,8"},
+      {"sweep --tokens=4K 8K 16K", "separate the values with commas: --tokens 4K,8K,16K"},
+      {"calibrate --dtype fp32 bf16 -o x.toml", "with commas: --dtype fp32,bf16"},
+      {"render --width abc t.json", "--width is 'abc'; use a number"},
+      {"schedules x", "schedules does not take 'x' (see ringsched schedules --help)"},
+      {"plan --format jsno", "--format is 'jsno'; did you mean json? (use text or json)"},
+      {"sweep --format jsno", "did you mean json? (use text, csv or json)"},
+      {"simulate -m dgx-a10", "did you mean dgx-a100?"},
+      {"plan --mask casual", "did you mean causal?"},
+      {"plan --dtype bf61", "did you mean bf16?"},
+      {"plan --pass foward", "did you mean forward?"},
+      {"run --backend cdua", "did you mean cuda?"},
+      {"run --inputs nromal", "did you mean normal?"},
+      {"run --take medain", "did you mean median?"},
+      {"run --transport tpc", "did you mean tcp?"},
       {"plan -s zigzak", "did you mean zigzag?"},
-      {"plan -w 0", "workers is 0, and should be from 1 to 65535"},
+      {"plan -w 0", "workers is 0; use 1 to 65535"},
       {"plan -w -3", "-3"},
       {"plan -w 99999999999999999999", "99999999999999999999"},
       {"plan -w 5000000000", "--workers is 5000000000"},
       {"plan -t 4", "tokens is 4, but 8 workers need at least 8"},
       {"plan -t 64X", "--tokens is '64X'"},
       {"plan --heads 32 --kv-heads 5", "kv_heads is 5, which does not divide"},
-      {"plan --dtype fp8", "there is no dtype 'fp8'"},
-      {"plan --mask diagonal", "the mask is 'diagonal'"},
-      {"plan --pass sideways", "there is no pass 'sideways'"},
-      {"plan --overlap some", "there is no overlap mode 'some'"},
+      {"plan --dtype fp8", "unknown dtype 'fp8'"},
+      {"plan --mask diagonal", "unknown mask 'diagonal'"},
+      {"plan --pass sideways", "unknown pass 'sideways'"},
+      {"plan --overlap some", "unknown overlap mode 'some'"},
       {"plan -s ring --buffers 1", "ring needs more than 1 key_value buffer"},
       {"plan --format yaml", "--format"},
       {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
@@ -98,10 +162,10 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"verify ''", "argument 2 is empty"},
       {"plan --output=", "argument 2 is empty"},
       {"simulate --format JSON", "JSON"},
-      {"verify", "file is required"},
+      {"verify", "FILE is required"},
       {"verify nothing.json", "nothing.json"},
       {"verify .", "."},
-      {"verify --most 0 x.json", "--most"},
+      {"verify --most 0 x.json", "--most is 0; use 1 to 1000000"},
   };
   for (const auto& [arguments, says] : cases) {
     const Outcome o = run(arguments);

@@ -54,8 +54,8 @@ TEST_F(RunProgram, WritesWhatItMeasuredBesideThePrediction) {
   const Outcome o =
       run(flags + "--timeline t.json --gantt g.svg --block-map b.svg --trace t2.json");
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(o.out, HasSubstr("measured over predicted"));
-  EXPECT_THAT(o.out, HasSubstr("(the middle one of 3 runs"));
+  EXPECT_THAT(o.out, HasSubstr("the prediction is"));
+  EXPECT_THAT(o.out, HasSubstr("(median of 3: "));
   EXPECT_THAT(read_all(folder_ / "t.json"), HasSubstr("\"source\": \"measured\""));
   const std::string chart = read_all(folder_ / "g.svg");
   EXPECT_THAT(chart, HasSubstr(">predicted<"));
@@ -75,6 +75,18 @@ TEST_F(RunProgram, RefusesInstructionsThatThereAreNotInOneLine) {
   expect_refused("run -w 2", why);
   expect_refused("calibrate -o p.toml", why);
   ::unsetenv("RINGSCHED_CPU");
+}
+
+TEST_F(RunProgram, HasAWorkerForEachCoreByDefault) {
+  const unsigned workers = std::clamp(usable_cores(), 2u, 16u);
+  const Outcome o = run("run -t 320 --heads 2 --head-dim 8 --repeat 1");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, testing::StartsWith(fmt::format("balanced: {} workers, 320 tokens", workers)));
+  if (usable_cores() >= 2) {
+    EXPECT_THAT(o.out, testing::Not(HasSubstr("waiting for a core")));
+  }
+  EXPECT_THAT(run("run -w 40 -t 320 --heads 2 --head-dim 8 --repeat 1").out,
+              HasSubstr(fmt::format("(40 workers share {} core", usable_cores())));
 }
 
 TEST_F(RunProgram, TakesPlansFromFiles) {
@@ -102,7 +114,7 @@ TEST_F(RunProgram, EndsAtTheDeadlineBeforeItHasBegun) {
 }
 
 TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
-  expect_refused("run -w 2 -t 1000M --heads 64 --dtype fp32", "of memory are available", 3);
+  expect_refused("run -w 2 -t 1000M --heads 64 --dtype fp32", "of memory is available", 3);
 }
 
 TEST_F(RunProgram, SaysWhatItMeasuredThoughAFileCannotBeWritten) {
@@ -116,45 +128,48 @@ TEST_F(RunProgram, SaysWhatItMeasuredThoughAFileCannotBeWritten) {
 }
 
 TEST_F(RunProgram, RefusesWhatMakesNoSense) {
-  expect_refused("run --machine ideal", "--machine ideal counts blocks");
-  expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000, allowed are 0 to ");
-  expect_refused("run --transport pigeon", "allowed are local, tcp, mpi and nccl");
+  expect_refused("run --machine ideal", "--machine ideal counts in blocks");
+  expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000; use 0 to ");
+  expect_refused("run --transport pigeon", "(use local, tcp, mpi or nccl)");
   for (const char* alone : {"--transport tcp", "--transport mpi", "--master localhost:1"})
     for (const char* command : {"run", "calibrate -o my.toml", "bench-links"})
-      expect_refused(fmt::format("{} {}", command, alone), "this one is alone");
-  expect_refused("run --rank 0 --ranks 99999999999", "there may be 1 to ");
-  expect_refused("run --rank 1", "--rank and --ranks go together");
+      expect_refused(fmt::format("{} {}", command, alone), "this is the only one");
+  expect_refused("run --rank 0 --ranks 99999999999", "use 1 to ");
+  expect_refused(
+      "run --rank 1",
+      "--rank (number of this process) and --ranks (number of processes) need each other");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
-  expect_refused("run --rank 1 --ranks 2", "do not say where they meet");
+  expect_refused("run --rank 1 --ranks 2",
+                 "--ranks asks for 2 processes, but the address of rank 0 is not set");
   expect_refused("run --rank 1 --ranks 2 --master localhost", "it is HOST:PORT");
   expect_refused("run --repeat 0", "1 to 10000");
   expect_refused("run --inputs odd", "inputs");
-  expect_refused("run --check-rows 5", "add --check");
+  expect_refused("run --check-rows 5", "--check-rows needs --check");
   expect_refused("run --check-rows 0 --check", "1 to 1000000000");
-  expect_refused("run --gantt g.txt", "must end in");
+  expect_refused("run --gantt g.txt", "use a name that ends in");
   expect_refused("run --deadline 0", "1 to");
   expect_refused("calibrate -o my.json", ".toml");
-  expect_refused("calibrate -o gone/my.toml", "no folder gone");
+  expect_refused("calibrate -o gone/my.toml", "no such folder: gone");
   expect_refused("run -w 2 -t 64 --timeline /proc/t.json", "cannot write /proc/t.json");
   expect_refused("calibrate", "--output is required");
-  expect_refused("calibrate --backend tpu -o my.toml", "allowed are cpu and cuda");
+  expect_refused("calibrate --backend tpu -o my.toml", "(use cpu or cuda)");
   expect_refused("calibrate --workers 2 -o my.toml", "--backend cuda");
   expect_refused("calibrate --backend cuda --cores 2 -o my.toml", "--backend cpu");
   expect_refused("calibrate --head-dim 0 -o my.toml", "1 to 4096");
-  expect_refused("calibrate --take slowest -o my.toml", "allowed are mean and fastest");
-  expect_refused("calibrate --backend cuda --take mean -o my.toml", "--take is for --backend cpu");
+  expect_refused("calibrate --take slowest -o my.toml", "(use mean or fastest)");
+  expect_refused("calibrate --backend cuda --take mean -o my.toml",
+                 "--take is only for --backend cpu");
   expect_refused("calibrate --backend cuda --timeout 1 -o my.toml",
-                 "--timeout is for --backend cpu");
+                 "--timeout is only for --backend cpu");
   for (const char* seconds : {"0", "nan", "-1", "1s", "1e9"})
     expect_refused(fmt::format("calibrate --timeout {} -o my.toml", seconds),
-                   fmt::format("--timeout is '{}', allowed are 0.001 to 3600 seconds", seconds));
+                   fmt::format("--timeout is '{}'; use 0.001 to 3600 seconds", seconds));
   expect_refused("calibrate --name \"$(printf 'a\\nb')\" -o my.toml", "one line of plain text");
-  expect_refused("calibrate --dtype fp32,bf16,fp32 -o my.toml", "--dtype has 'fp32' twice");
-  expect_refused("calibrate --head-dim 1024,1K -o my.toml", "--head-dim has '1K' twice");
-  expect_refused("run --backend gpu", "cpu and cuda");
-  expect_refused(
-      "run --software ring-flash-attention",
-      "software ring-flash-attention: that describes a machine to predict for; add --machine");
+  expect_refused("calibrate --dtype fp32,bf16,fp32 -o my.toml", "--dtype lists fp32 twice");
+  expect_refused("calibrate --head-dim 1024,1K -o my.toml", "--head-dim lists 1K twice");
+  expect_refused("run --backend gpu", "(use cpu or cuda)");
+  expect_refused("run --software ring-flash-attention",
+                 "software ring-flash-attention needs --machine");
   expect_refused("run --nccl-ctas 4", "--nccl-ctas");
   expect_refused("run --graph", "--backend cuda");
 }
@@ -165,7 +180,7 @@ TEST_F(RunProgram, SaysInOneLineThatThereIsNoGpu) {
   if (o.code == 0) GTEST_SKIP() << "there is one";
   EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
   EXPECT_EQ(o.out, "");
-  const bool absent = o.err.find("the cuda backend is not there") != o.err.npos;
+  const bool absent = o.err.find("the cuda backend is not available") != o.err.npos;
   EXPECT_EQ(o.code, absent ? 2 : 3) << o.err;
   EXPECT_TRUE(absent || o.err.find("GPU") != o.err.npos || o.err.find("driver") != o.err.npos)
       << o.err;
@@ -190,10 +205,10 @@ TEST_F(RunProgram, MeasuresMessagesBySize) {
                           "\"bytes\": 100", "\"time_us\"", "\"wrong\": 0, \"settled\": "})
     EXPECT_THAT(json.out, HasSubstr(key));
   expect_refused("bench-links -b 8 -e 4", "less than --minbytes");
-  expect_refused("bench-links -f 1", "allowed are 2");
-  expect_refused("bench-links -n 0", "allowed are 1");
-  expect_refused("bench-links --nccl-ctas 2", "goes with --transport nccl");
-  expect_refused("bench-links --transport pigeon", "allowed are local, tcp, mpi and nccl");
+  expect_refused("bench-links -f 1", "use 2 to");
+  expect_refused("bench-links -n 0", "use 1 to");
+  expect_refused("bench-links --nccl-ctas 2", "needs --transport nccl");
+  expect_refused("bench-links --transport pigeon", "(use local, tcp, mpi or nccl)");
 }
 
 TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {
@@ -222,7 +237,7 @@ TEST_F(RunProgram, SaysByWhichFlagAProfileWouldHaveWhatItLacks) {
                   "; measure it again with --dtype bf16,fp32 (it was made by: "
                   "ringsched calibrate --dtype bf16 --head-dim 16 "},
         {"--pass both",
-         "no backward kernel figures for bf16; it has them for none; measure it "
+         "no backward kernel times for bf16, only for none; measure it "
          "again with --dtype bf16 --pass both ("},
         {"--pass backward --dtype fp16", "measure it again with --dtype bf16,fp16 --pass both ("}})
     for (const char* command : {"simulate -w 2", "run -w 2 -t 64 --heads 1"})

@@ -90,59 +90,117 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
   ASSERT_NE(mask, std::string::npos);
   write("wrong.json", plan.replace(mask, 11, "causal"));
   write("timeline.json", "{\"format\": \"else\"}");
-  std::filesystem::create_directory(folder_ / "full.1.et");
 
   struct {
     const char* arguments;
     const char* says;
   } const cases[] = {
-      {"simulate -m dgx-a10", "there is no machine 'dgx-a10'; did you mean dgx-a100?"},
+      {"simulate -m dgx-a10", "unknown machine 'dgx-a10'; did you mean dgx-a100?"},
       {"simulate -m ./none.toml", "cannot read ./none.toml"},
-      {"simulate -m ./key.toml", "./key.toml:5: there is no key 'memory.gb_per_sec'; did you mean"},
+      {"simulate -m ./key.toml", "./key.toml:5: unknown key 'memory.gb_per_sec'; did you mean"},
       {"simulate -m ./negative.toml", "./negative.toml:5: memory.gb_per_s must be a number"},
       {"simulate -m ./nan.toml", "./nan.toml:5: launch.us must be a number"},
       {"simulate -m /dev/zero", "/dev/zero: byte 0 is 0x00"},
       {"simulate -m ./", "cannot read ./: Is a directory"},
-      {"simulate -m dgx-a100 -t 2147483647 --mask full --heads 128", "than can be simulated"},
-      {"simulate -m dgx-a100 -w 16", "16 workers do not fit machine 'dgx-a100'"},
-      {"simulate -m dgx-a100 --dtype fp32", "no forward kernel figures for fp32"},
-      {"simulate -m dgx-a100 --kernels cudnn", "one kernel library only"},
-      {"simulate -m hgx-h100 --kernels fa4", "there is no kernel library 'fa4'; did you mean"},
-      {"simulate -m dgx-a100 --diagonal 1", "--diagonal is for the machine ideal"},
-      {"simulate --diagonal 2", "--diagonal is '2', allowed"},
-      {"simulate --diagonal x", "--diagonal is 'x', allowed"},
-      {"simulate --noise -1", "--noise is '-1', allowed"},
-      {"simulate --noise nan", "--noise is 'nan', allowed"},
-      {"simulate --runs 5", "without noise would give equal runs"},
-      {"simulate --runs 0", "--runs is 0, allowed"},
-      {"simulate --slow-worker 8:2", "--slow-worker (worker) is '8', allowed"},
-      {"simulate --slow-worker 3:2 --slow-worker 3:4", "--slow-worker names worker 3 twice"},
-      {"simulate --seed 99999999999999999999", "a whole number of 0 to 18446744073709551615"},
-      {"simulate -w 99999999999999999999", "allowed are whole numbers up to 9223372036854775807"},
-      {"simulate -t 9000000000G", "allowed are whole numbers up to 9223372036854775807"},
-      {"simulate --diagonal 1/0", "--diagonal (behind the /) is '0', allowed"},
-      {"simulate --what-if bandwidth=2x", "machine 'ideal' has none to change"},
-      {"simulate -m dgx-a100 --what-if bandwith=2x", "there is no change 'bandwith'; did you mean"},
+      {"simulate -m dgx-a100 -t 2147483647 --mask full --heads 128",
+       "the longest that can be simulated"},
+      {"simulate -m dgx-a100 -w 16", "16 workers do not fit on machine 'dgx-a100'"},
+      {"simulate -m dgx-a100 --dtype fp32", "no forward kernel times for fp32"},
+      {"simulate -m dgx-a100 --kernels cudnn", "does not name its kernel library"},
+      {"simulate -m hgx-h100 --kernels fa4", "unknown kernel library 'fa4'; did you mean"},
+      {"simulate -m dgx-a100 --diagonal 1", "--diagonal is only for machine 'ideal'"},
+      {"simulate --diagonal 2", "--diagonal is '2'; use a number from 0 to 1"},
+      {"simulate --diagonal x", "--diagonal is 'x'; use a number from 0 to 1"},
+      {"simulate --noise -1", "--noise is '-1'; use a number from 0 to"},
+      {"simulate --noise nan", "--noise is 'nan'; use a number from 0 to"},
+      {"simulate --runs 5", "--runs 5: all runs would be equal; add --noise or --stragglers"},
+      {"simulate --runs 0", "--runs is 0; use 1 to 1000000"},
+      {"simulate --slow-worker 8:2", "--slow-worker (worker) is '8'; use a number from 0 to 7"},
+      {"simulate --slow-worker 3:2 --slow-worker 3:4", "--slow-worker gives worker 3 twice"},
+      {"simulate --seed 99999999999999999999", "a whole number from 0 to 18446744073709551615"},
+      {"simulate -w 99999999999999999999", "use a whole number up to 9223372036854775807"},
+      {"simulate -t 9000000000G", "use a whole number up to 9223372036854775807"},
+      {"simulate --diagonal 1/0", "--diagonal (denominator) is '0'; use a number from 1"},
+      {"simulate --what-if bandwidth=2x", "machine 'ideal' has nothing like that to change"},
+      {"simulate -m dgx-a100 --what-if bandwith=2x", "unknown change 'bandwith'; did you mean"},
       {"simulate -m dgx-a100 --what-if kernels=0x", "the factor must be above 0"},
-      {"simulate wrong.json", "wrong.json does not verify"},
+      {"simulate wrong.json", "wrong.json fails verification"},
       {"simulate plan.json -w 4", "leave out --workers"},
       {"export plan.json --pass both", "leave out --pass"},
       {"simulate none.json", "cannot read none.json"},
       {"simulate --timeline none/t.json", "cannot write none/t.json"},
-      {"sweep -s ring,nope", "there is no schedule 'nope'"},
-      {"sweep -w 4,,8", "there is nothing between two commas"},
-      {"sweep -w 4,8 -t 4096,4K", "this asks again for ring (prefetch) of 4 workers on ideal"},
-      {"simulate -m ./good.toml -w 4 --timeline good.toml", "would be written over ./good.toml"},
-      {"export -m ./good.toml -w 4 -o good.toml", "would be written over ./good.toml"},
-      {"export plan.json -o ./plan.json", "would be written over plan.json"},
+      {"sweep -s ring,nope", "unknown schedule 'nope'"},
+      {"sweep -w 4,,8", "a value is missing beside a comma"},
+      {"sweep -w 4,8 -t 4096,4K",
+       "duplicate setting: ring (prefetch) with 4 workers on ideal is asked for twice"},
+      {"simulate -m ./good.toml -w 4 --timeline good.toml", "would overwrite ./good.toml"},
+      {"export -m ./good.toml -w 4 -o good.toml", "would overwrite ./good.toml"},
+      {"export plan.json -o ./plan.json", "would overwrite plan.json"},
       {"compare timeline.json timeline.json", "\"format\" must be \"ringsched-timeline\""},
-      {"machines none", "there is no machine 'none'"},
+      {"machines none", "unknown machine 'none'"},
   };
   for (const auto& c : cases) {
     const Outcome o = run(c.arguments);
     EXPECT_EQ(o.code, 2) << c.arguments << "\n" << o.err;
     EXPECT_EQ(o.out, "") << c.arguments;
     EXPECT_THAT(o.err, HasSubstr(c.says)) << c.arguments;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+}
+
+TEST_F(SimulateProgram, CountsBlocksOnTheBlockModel) {
+  EXPECT_THAT(run("simulate").out, HasSubstr("\nmakespan         4.5 blocks; 7.11x as fast"));
+  const Outcome drawn = run("simulate --timeline t.json --gantt t.svg --what-if worker:7=2x");
+  ASSERT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_THAT(drawn.out, HasSubstr("\nwhat if          worker:7=2x: 9 blocks (+100.0 %)\n"));
+  EXPECT_THAT(read_all(folder_ / "t.svg"), HasSubstr("makespan 4.5 blocks"));
+  EXPECT_THAT(read_all(folder_ / "t.json"), HasSubstr("\n\"unit\": \"blocks\",\n"));
+  EXPECT_THAT(run("render t.json").out, HasSubstr(" 4.5 blocks\n"));
+  ASSERT_EQ(run("render t.json -o t.html").code, 0);
+  EXPECT_THAT(read_all(folder_ / "t.html"), HasSubstr("\"unit\":\"blocks\""));
+  EXPECT_THAT(run("compare t.json t.json").out, HasSubstr(", 4.5 blocks\n"));
+  EXPECT_THAT(run("compare t.json t.json --format json").out, HasSubstr("\"unit\": \"blocks\""));
+  EXPECT_THAT(run("simulate --format json").out,
+              HasSubstr("\"unit\": \"blocks\",\n  \"makespan_us\": 4.5,"));
+  EXPECT_THAT(run("sweep -s ring").out, HasSubstr("  7.5 blocks  "));
+  EXPECT_THAT(run("sweep -s ring -o s.csv").out, HasSubstr("  7.5 blocks  "));
+  EXPECT_THAT(run("sweep -s ring -o s.csv").out, HasSubstr("  7.5 blocks  "));  // from the file
+  EXPECT_THAT(run("sweep -s ring --format json").out, HasSubstr("\"unit\": \"blocks\"}"));
+  // Seconds stay seconds, and do not compare with blocks.
+  ASSERT_EQ(run("simulate -m dgx-a100 --timeline a.json").code, 0);
+  EXPECT_THAT(read_all(folder_ / "a.json"), testing::Not(HasSubstr("\"unit\"")));
+  EXPECT_THAT(run("simulate -m dgx-a100 --format json").out, HasSubstr("\"unit\": \"us\""));
+  for (const char* both : {"compare t.json a.json", "render t.json a.json -o x.svg"}) {
+    const Outcome o = run(both);
+    EXPECT_EQ(o.code, 2) << both;
+    EXPECT_THAT(o.err, HasSubstr("one timeline counts blocks"));
+  }
+}
+
+TEST_F(SimulateProgram, NamesAFileOfTheWrongKind) {
+  ASSERT_EQ(run("plan -w 2 -s ring -o plan.json").code, 0);
+  ASSERT_EQ(run("simulate -w 2 -s ring --timeline t.json --trace trace.json").code, 0);
+  ASSERT_EQ(run("sweep -w 2 -s ring -o sweep.csv").code, 0);
+  write("own.toml", run("machines dgx-a100").out);
+  const std::pair<const char*, const char*> cases[] = {
+      {"verify t.json",
+       "t.json is a timeline, not a plan; use it with ringsched render or compare"},
+      {"simulate t.json", "t.json is a timeline, not a plan"},
+      {"run t.json", "t.json is a timeline, not a plan"},
+      {"export t.json", "t.json is a timeline, not a plan"},
+      {"verify sweep.csv", "sweep.csv is the CSV of a sweep, not a plan"},
+      {"verify own.toml", "own.toml is a machine profile, not a plan; use it with --machine"},
+      {"render sweep.csv",
+       "sweep.csv is the CSV of a sweep, not a plan or a timeline; ringsched sweep"},
+      {"render trace.json", "trace.json is a trace, not a plan or a timeline; open it in Perfetto"},
+      {"compare plan.json t.json", "plan.json is a plan, not a timeline"},
+      {"compare t.json sweep.csv", "sweep.csv is the CSV of a sweep, not a timeline"},
+  };
+  for (const auto& [arguments, says] : cases) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << arguments;
+    EXPECT_EQ(o.out, "") << arguments;
+    EXPECT_THAT(o.err, HasSubstr(says)) << arguments;
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
   }
 }
@@ -163,7 +221,7 @@ TEST_F(SimulateProgram, HasTheNoiseOfTheMachine) {
   const std::string of = "simulate -m noisy.toml -w 4 -t 4K --format json ";
   const Outcome usual = run(of);
   EXPECT_EQ(value(usual.out, "count"), 1001);
-  // It is the middle of them that is told of, and its seed that is named.
+  // The report shows the median run and its seed.
   EXPECT_EQ(value(usual.out, "makespan_us"), value(usual.out, "p50_us"));
   const std::size_t at = usual.out.find("noise 0.08 seed ");
   ASSERT_NE(at, std::string::npos) << usual.out;
@@ -201,7 +259,7 @@ TEST_F(SimulateProgram, SweepsUnderNoise) {
   EXPECT_EQ(value(run(of + "noisy.toml").out, "makespan_us"), value(alone, "makespan_us"));
   // Of several machines one may have no noise.
   EXPECT_EQ(run(of + "noisy.toml,laptop --runs 5").code, 0);
-  EXPECT_THAT(run(of + "laptop --runs 5").err, HasSubstr("--runs 5 without noise"));
+  EXPECT_THAT(run(of + "laptop --runs 5").err, HasSubstr("--runs 5: all runs would be equal"));
 }
 
 TEST_F(SimulateProgram, HasSlackThatIsNeverNegativeUnderAllConditions) {
@@ -252,7 +310,7 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "all.csv.partial"));
   // Rows that others asked for stay.
   EXPECT_THAT(run("sweep -m dgx-a100 -w 3 -s ring -o all.csv").out,
-              HasSubstr("16 rows in all.csv, 1 of them new"));
+              HasSubstr("16 rows in all.csv, 1 new"));
   EXPECT_EQ(read_all(folder_ / "all.csv").size(), once.size() +
                                                       run("sweep -m dgx-a100 -w 3 -s ring "
                                                           "--format csv")
@@ -270,7 +328,13 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
   damaged.insert(damaged.rfind(",prefetch,") + 10, "}x{");
   write("own.csv", damaged);
   EXPECT_THAT(run("sweep -m m.toml -w 4 -s ring -o own.csv").err, HasSubstr("expected a number"));
-  EXPECT_EQ(run("sweep -w 2 -o /dev/full").code, 2);
+  for (const char* name : {"x.svg", "x.json", "x", "/dev/full"}) {
+    const Outcome o = run(std::string("sweep -w 2 -s ring -o ") + name);
+    EXPECT_EQ(o.code, 2);
+    EXPECT_THAT(o.err,
+                HasSubstr(std::string("--output ") + name + ": use a name that ends in .csv"));
+    EXPECT_FALSE(std::filesystem::is_regular_file(folder_ / name));
+  }
   EXPECT_EQ(run("sweep -w 2 -o -").code, 2);
   // Two at once would lose the rows of one.
   const int other = ::open((folder_ / "two.csv.partial").c_str(), O_RDWR | O_CREAT, 0666);

@@ -129,11 +129,11 @@ TEST(Builder, RefusesWhatIsTooLongAndSaysWhatItCounted) {
     }
     return "built";
   };
-  EXPECT_THAT(answer(Mask::full(), 200), testing::StartsWith("this plan has more than 200 tasks"));
+  EXPECT_THAT(answer(Mask::full(), 200),
+              testing::StartsWith("this plan needs more than 200 tasks"));
   EXPECT_EQ(answer(Mask::window({1}), 120), "built");
   EXPECT_EQ(answer(Mask::window({1}), 100),
-            "this schedule has more than 50 moves to choose from, too many to hold; use fewer "
-            "workers");
+            "this schedule needs more than 50 moves; use fewer workers");
 }
 
 TEST(Builder, GroupsWhatAWorkerPostsInOneStepWithoutComputing) {

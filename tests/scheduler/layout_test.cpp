@@ -82,7 +82,7 @@ TEST(Layout, NamesTheTokenThatIsMissingOrHeldTwice) {
   EXPECT_THAT(refusal(custom({{0, 1, 3}, {4, 1, 2}}), 6), HasSubstr("token 3 is in no chunk"));
   EXPECT_THAT(refusal(custom({{0, 1, 3}}), 6), HasSubstr("token 3 is in no chunk"));
   EXPECT_THAT(refusal(custom({{0, 1, 4}, {3, 1, 3}}), 6),
-              HasSubstr("token 3 is in chunk 0 and in chunk 1"));
+              HasSubstr("token 3 is in chunks 0 and 1"));
   EXPECT_THAT(refusal(custom({{0, 2, 3}, {1, 2, 2}}), 6), HasSubstr("token 5 is in no chunk"));
   EXPECT_THAT(refusal(custom({{0, 2, 3}, {4, 2, 1}, {1, 2, 3}}), 6), HasSubstr("token 4"));
   EXPECT_THAT(refusal(custom({{0, 1, 2}, {0, 2, 2}}), 4), HasSubstr("token 0"));

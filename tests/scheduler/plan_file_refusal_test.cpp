@@ -41,7 +41,7 @@ TEST(PlanFile, ATextThatIsNoJsonIsRejectedWithItsPlace) {
   for (const char* text : {"[]", "7", "\"a\"", "true", "x", "\x1f\x8b"})
     EXPECT_EQ(error_of(text), "plan.json:1:1: expected an object, which begins with '{'");
   EXPECT_EQ(error_of("\xef\xbb\xbf{}"),
-            "plan.json:1:1: the text begins with a byte order mark; write it as UTF-8 without one");
+            "plan.json:1:1: the file starts with a byte order mark; save it as UTF-8 without one");
   for (const char* number : {"123456789012345678901234567890", "-9223372036854775809",
                              "18446744073709551616", "1e999", "-0.5E+400"})
     EXPECT_EQ(error_of(fmt::format("{{\n\"a\":{}}}", number)),
@@ -104,9 +104,9 @@ TEST(PlanFile, ADamagedByteNeverDoesMoreThanChangeThePlan) {
 
 TEST(PlanFile, AnotherFormatOrANewerVersionIsRejected) {
   EXPECT_EQ(error_of("{}"),
-            "plan.json: this is no plan file: it lacks \"format\":\"ringsched-plan\"");
+            "plan.json: this is not a plan file: it lacks \"format\":\"ringsched-plan\"");
   EXPECT_EQ(error_of(R"({"format":"ringsched-plan","version":3,"colour":1})"),
-            "plan.json: this file is version 3; this ringsched reads version 1");
+            "plan.json: the file has version 3; this ringsched reads version 1");
   EXPECT_THAT(error_of(R"({"format":"ringsched-plan","version":"1"})"),
               HasSubstr("\"version\" must be a whole number"));
   EXPECT_EQ(error_of(R"({"format":"ringsched-plan"})"), "plan.json: \"version\" is missing");
@@ -114,14 +114,14 @@ TEST(PlanFile, AnotherFormatOrANewerVersionIsRejected) {
 
 TEST(PlanFile, AnUnknownOrRepeatedFieldIsRejected) {
   EXPECT_THAT(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"stepp":1})")),
-              StartsWith("plan.json: task 0: there is no field 'stepp'; did you mean step?"));
+              StartsWith("plan.json: task 0: unknown field 'stepp'; did you mean step?"));
   EXPECT_EQ(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"step":1,"step":1})")),
             "plan.json: task 0: \"step\" is given twice");
   EXPECT_EQ(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"to":1})")),
-            "plan.json: task 0: \"to\" says nothing of attend tasks");
+            "plan.json: task 0: \"to\" has no meaning for attend tasks");
   EXPECT_THAT(error_of(file_of(R"({"do":"atend"})")), HasSubstr("did you mean attend?"));
   EXPECT_THAT(error_of(file_with_layout(R"({"chunks":[],"name":1})")),
-              StartsWith("plan.json: layout: there is no field 'name'"));
+              StartsWith("plan.json: layout: unknown field 'name'"));
   EXPECT_THAT(error_of(file_of("{\"a\\nb\":1}")), Not(HasSubstr("\n")));
 }
 
@@ -130,15 +130,14 @@ TEST(PlanFile, AWrongReferenceIsRejectedWithItsTask) {
     return error_of(file_of(fmt::format("{},{}", kRing, task)));
   };
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,6]})"),
-              StartsWith("plan.json: task 6: input 6: a task reads what earlier tasks made"));
-  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,99]})"), HasSubstr("there is no such task"));
-  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,-1]})"), HasSubstr("there is no such task"));
+              StartsWith("plan.json: task 6: input 6: a task reads outputs of earlier tasks only"));
+  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,99]})"), HasSubstr("no such task"));
+  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,-1]})"), HasSubstr("no such task"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,2]})"), HasSubstr("is a send and makes no"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"4.1"]})"), HasSubstr("second output"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"Q7"]})"), HasSubstr("the workers are 0 to 1"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"dO0"]})"), HasSubstr("pass forward"));
-  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"K0"]})"),
-              HasSubstr("there is no tensor \"K0\""));
+  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"K0"]})"), HasSubstr("unknown tensor \"K0\""));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,1.5]})"), HasSubstr("not 1.5"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5]})"), HasSubstr("merge takes 2 inputs, not 1"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"Q1"]})"),
@@ -154,11 +153,11 @@ TEST(PlanFile, AWrongReferenceIsRejectedWithItsTask) {
 
 TEST(PlanFile, AFileThatContradictsItselfIsRejected) {
   EXPECT_EQ(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"pairs":11})")),
-            "plan.json: task 0: \"pairs\" is 11, but this task has 10");
+            "plan.json: task 0: \"pairs\" is 11, but it must be 10 for this task");
   EXPECT_THAT(error_of(file_of(R"({"do":"send","in":["KV0"],"bytes":1})")),
-              HasSubstr("\"bytes\" is 1, but this task has 512"));
+              HasSubstr("\"bytes\" is 1, but it must be 512 for this task"));
   EXPECT_THAT(error_of(file_of(R"({"do":"send","in":["KV0"],"tensor":"query"})")),
-              HasSubstr("what is sent is key_value"));
+              HasSubstr("the send sends key_value"));
   EXPECT_THAT(error_of(file_of(R"({"do":"send","in":["KV0"],"to":1},
                                   {"do":"receive","from":0,"worker":0})")),
               HasSubstr("task 1: \"worker\" is 0, but task 0 sends to worker 1"));
@@ -180,7 +179,7 @@ TEST(PlanFile, ANumberOutOfRangeIsRejected) {
               HasSubstr("must be [first chunk, number of chunks], and \"x\" is neither"));
   EXPECT_THAT(attend_with(R"("rows":[0])"), HasSubstr("[first chunk, number of chunks]"));
   EXPECT_THAT(attend_with(R"("keys":[-1,1])"), HasSubstr("\"keys\" must be [first chunk, number"));
-  EXPECT_THAT(attend_with(R"("lane":"fast")"), HasSubstr("there is no lane 'fast'"));
+  EXPECT_THAT(attend_with(R"("lane":"fast")"), HasSubstr("unknown lane 'fast'"));
 }
 
 TEST(PlanFile, ALayoutThatDoesNotHoldEveryTokenOnceIsRejected) {
@@ -190,10 +189,10 @@ TEST(PlanFile, ALayoutThatDoesNotHoldEveryTokenOnceIsRejected) {
   EXPECT_THAT(chunks(""), HasSubstr("worker 0 has no chunk"));
   EXPECT_THAT(chunks(R"({"worker":1,"start":0,"count":8})"), HasSubstr("before worker 0"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":4},{"worker":1,"start":4,"count":5})"),
-              StartsWith("plan.json: chunk 1: its last position is 8"));
+              StartsWith("plan.json: chunk 1: its last token is 8"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":0})"), HasSubstr("\"count\""));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":4},{"worker":1,"start":3,"count":4})"),
-              StartsWith("plan.json: layout: token 3 is in chunk 0 and in chunk 1"));
+              StartsWith("plan.json: layout: token 3 is in chunks 0 and 1"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0})"), HasSubstr("chunk 0: \"count\" is missing"));
   EXPECT_THAT(error_of(file_with_layout("\"spiral\"")), StartsWith("plan.json: layout: "));
   EXPECT_THAT(error_of(file_with_layout("7")), HasSubstr("not 7"));

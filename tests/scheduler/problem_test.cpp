@@ -33,21 +33,19 @@ TEST(Problem, IsCheckedFieldByField) {
   EXPECT_EQ(refusal([](P& p) { p.tokens = {p.workers}; }), "accepted");
   EXPECT_EQ(refusal([](P& p) { p.tokens = {kMaxTokens}; }), "accepted");
   EXPECT_EQ(refusal([](P& p) { p.tokens = {3}; }),
-            "tokens is 3, but 8 workers need at least 8: one each");
+            "tokens is 3, but 8 workers need at least 8 (one each)");
   EXPECT_EQ(refusal([](P& p) { p.tokens = {kMaxTokens + 1}; }),
-            "tokens is 2147483648, and should be from 1 to 2147483647");
-  EXPECT_EQ(refusal([](P& p) { p.workers = 0; }), "workers is 0, and should be from 1 to 65535");
-  EXPECT_EQ(refusal([](P& p) { p.workers = 65536; }),
-            "workers is 65536, and should be from 1 to 65535");
+            "tokens is 2147483648; use 1 to 2147483647");
+  EXPECT_EQ(refusal([](P& p) { p.workers = 0; }), "workers is 0; use 1 to 65535");
+  EXPECT_EQ(refusal([](P& p) { p.workers = 65536; }), "workers is 65536; use 1 to 65535");
   EXPECT_EQ(refusal([](P& p) { p.kv_heads = 5; }),
-            "kv_heads is 5, which does not divide the 32 heads");
-  EXPECT_EQ(refusal([](P& p) { p.kv_heads = 0; }), "kv_heads is 0, and should be from 1 to 16384");
-  EXPECT_EQ(refusal([](P& p) { p.head_dim = 4097; }),
-            "head_dim is 4097, and should be from 1 to 4096");
+            "kv_heads is 5, which does not divide heads (32)");
+  EXPECT_EQ(refusal([](P& p) { p.kv_heads = 0; }), "kv_heads is 0; use 1 to 16384");
+  EXPECT_EQ(refusal([](P& p) { p.head_dim = 4097; }), "head_dim is 4097; use 1 to 4096");
   EXPECT_EQ(refusal([](P& p) {
               p.mask = Mask::documents({{5}, {6}});
             }),
-            "the documents of the mask hold 11 tokens, and the problem 65536");
+            "the mask's documents add up to 11 tokens, but tokens is 65536");
 }
 
 TEST(Problem, NamesAreParsedOrAskedBack) {

@@ -149,7 +149,7 @@ TEST(Network, RefusesMoreWorkersThanFit) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_THAT(e.what(),
-                HasSubstr("7 workers do not fit machine 'test': it has 3 devices, for 2"));
+                HasSubstr("7 workers do not fit on machine 'test': it has 3 devices with 2"));
   }
 }
 

@@ -66,8 +66,8 @@ TEST(TimelineText, OfARunThatDidNotEndSaysSo) {
       EXPECT_THAT(e.what(), HasSubstr(told)) << more;
     }
   };
-  refused("\"incomplete\": \"\",\n", "must say why");
-  refused("\"unfinished\": [1],\n", "for runs that are");
+  refused("\"incomplete\": \"\",\n", "must give a reason");
+  refused("\"unfinished\": [1],\n", "needs");
   refused(why + "\"unfinished\": [2],\n", "unfinished");
   refused(why + "\"unfinished\": [1, 0],\n", "unfinished");
   refused(why + "\"unfinished\": [1, 1],\n", "unfinished");
@@ -141,9 +141,9 @@ const BadTimeline kBad[] = {
     {"other_dtype", with("bf16", "fp8"), "fp8"},
     {"other_mask", with("causal", "casual"), "casual"},
     {"other_pass", with("\"forward\"", "\"sideways\""), "sideways"},
-    {"unknown_kind", with("\"output\"]", "\"outpt\"]"), "\"kinds\": there is no 'outpt'"},
-    {"unknown_tensor", with("\"query\",", "\"qu\\nery\","), "\"tensors\": there is no 'qu?ery'"},
-    {"unknown_lane", with("[\"compute\"]", "[\"slow\"]"), "\"lanes\": there is no 'slow'"},
+    {"unknown_kind", with("\"output\"]", "\"outpt\"]"), "\"kinds\": unknown name 'outpt'"},
+    {"unknown_tensor", with("\"query\",", "\"qu\\nery\","), "\"tensors\": unknown name 'qu?ery'"},
+    {"unknown_lane", with("[\"compute\"]", "[\"slow\"]"), "\"lanes\": unknown name 'slow'"},
     {"kinds_as_text", with("[\"attend\", \"output\"]", "\"attend\""), "\"kinds\""},
     {"column_missing", with("\"kind\", \"makes\"", "\"makes\""), "\"columns\" must be: kind"},
     {"columns_short", with(", \"duration_ps\"", ""), "\"columns\" must be: kind"},

@@ -152,7 +152,7 @@ TEST(TaskGraph, RefusesWhatNobodyCanRead) {
   EXPECT_THAT(refusal(plan_of(32), {}), HasSubstr("--worker 0"));
   EXPECT_THAT(refusal(plan_of(4), {WorkerId{4}}), HasSubstr("workers 0 to 3"));
   EXPECT_THAT(refusal(plan_of(4), {{}, 9, 10}), HasSubstr("steps 0 to"));
-  EXPECT_THAT(refusal(plan_of(4), {{}, 2, 1}), HasSubstr("the first is after the last"));
+  EXPECT_THAT(refusal(plan_of(4), {{}, 2, 1}), HasSubstr("the first step is after the last"));
   EXPECT_THAT(refusal(Plan{}, {}), HasSubstr("nothing to draw"));
 }
 

@@ -51,9 +51,9 @@ TEST(TerminalGantt, IsWhatAPersonExpects) {
             "worker 0  00000····················\n"
             "worker 1  11111│111111111··········\n"
             "worker 2  22222│222222222│222222222\n"
-            "          0                 2.50 us\n"
-            "0 attending the queries of worker 0\n"
-            "· out of work\n");
+            "          0              2.5 blocks\n"
+            "0 attend for worker 0's queries\n"
+            "· done\n");
 }
 
 TEST(TerminalGantt, ShowsWhoHelps) {

@@ -262,8 +262,7 @@ std::string refusal(const std::function<void()>& what) {
 
 TEST(Traces, RefuseWhatCannotBeDrawn) {
   Timeline t = small();
-  EXPECT_EQ(refusal([&] { kineto_trace(t, 2); }),
-            "there is no worker 2: the timeline has workers 0 to 1");
+  EXPECT_EQ(refusal([&] { kineto_trace(t, 2); }), "no worker 2; the timeline has workers 0 to 1");
   t.tasks.clear();
   t.details.clear();
   EXPECT_EQ(refusal([&] { chrome_trace(t); }), "the timeline has no tasks: nothing to draw");

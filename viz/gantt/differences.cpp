@@ -1,4 +1,4 @@
-// What tells two runs apart, below their chart and called out in it.
+// Where two runs differ: a list below their chart, with numbers in it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ double GanttChart::draw_differences(double y) {
         a.value > 0 ? fmt::format(" ({:+.1f} %)", 100.0 * static_cast<double>((b - a).value) /
                                                       static_cast<double>(a.value))
                     : "";
-    lines.push_back(fmt::format("{}: {} and {}{}", what, duration(a), duration(b), change));
+    lines.push_back(fmt::format("{}: {} and {}{}", what, duration(a, axis_.unit),
+                                duration(b, axis_.unit), change));
   };
   if (c.same_plan) {
     for (const ComparedTask& w : c.worst) {
@@ -39,7 +40,7 @@ double GanttChart::draw_differences(double y) {
   }
   words(kEdge, y + 10, 10, ink::black, Anchor::Start, true,
         c.same_plan ? lines.empty() ? "No task differs" : "Tasks that differ most"
-                    : "Time in each kind of task");
+                    : "Time by kind of task");
   double at = y + 10;
   for (const std::string& text : lines) line_of_words(at += 14, 10, ink::black, false, text);
   return at - y + 8;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "chart.hpp"
 #include "ringsched/scheduler/words.hpp"
@@ -60,14 +61,20 @@ double GanttChart::draw_head() {
   }
   const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
                        static_cast<double>(runs_[0].times.makespan.value);
-  picture_.title =
-      fmt::format("{} and {}: {} and {}", side(0), side(1), duration(runs_[0].times.makespan),
-                  duration(runs_[1].times.makespan));
+  picture_.title = fmt::format("{} and {}: {} and {}", side(0), side(1),
+                               duration(runs_[0].times.makespan, axis_.unit),
+                               duration(runs_[1].times.makespan, axis_.unit));
+  // "balanced finishes 37 % sooner than ring"
+  const auto outcome = [&](double of_first) {
+    if (std::abs(of_first - 1) < 0.0005) return std::string("equal makespans");
+    return fmt::format("{} finishes {:.{}f} % {} than {}", side(1), 100 * std::abs(of_first - 1),
+                       std::abs(of_first - 1) < 0.095 ? 1 : 0, of_first < 1 ? "sooner" : "later",
+                       side(0));
+  };
   std::string heading = named(timeline(0));
   if (named(timeline(1)) != heading) heading += " and " + named(timeline(1));
   line_of_words(26, 15, ink::black, true,
-                fmt::format("{}, {}: {:+.1f} % in time", heading, counted(workers_, "worker"),
-                            100 * (ratio - 1)));
+                fmt::format("{}, {}: {}", heading, counted(workers_, "worker"), outcome(ratio)));
   line_of_words(43, 11, ink::grey, false, described(t.problem));
   for (std::size_t r = 0; r < 2; ++r)
     line_of_words(63 + 16 * static_cast<double>(r), 12, ink::black, true, side(r));
@@ -125,7 +132,7 @@ void GanttChart::draw_row(std::uint32_t row) {
   }
   if (row == 0)
     words(options_.width - kEdge, first.y - 8, 9, ink::grey, Anchor::End, false,
-          runs_.size() == 2 ? "computing" : "attending");
+          runs_.size() == 2 ? "compute" : "attend");
 }
 
 // What stands at the right: the share of its time a worker attends, or how much more of it the

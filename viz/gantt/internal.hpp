@@ -16,6 +16,7 @@ namespace ringsched {
 struct TimeAxis {
   double left = 0, right = 0;
   std::int64_t end_ps = 1;
+  TimeUnit unit = TimeUnit::Seconds;
 
   double x(std::int64_t ps) const {
     const std::int64_t inside = std::clamp<std::int64_t>(ps, 0, end_ps);
@@ -48,12 +49,12 @@ struct Strip {
 Colour cargo_colour(TensorKind);
 // "makespan 24.2 ms · idle 14.0 % · ..."
 std::string facts(const Timeline&, const RunTimes&);
-// Whether the run was given up before a worker had computed all that it had to.
+// Whether the run was given up before this worker had computed everything.
 bool has_more(const Timeline&, std::uint32_t worker);
-// Whether all that is known of it is that the run was given up: its process left no times.
+// Whether the run was given up and this worker's process left no times.
 bool is_unknown(const Timeline&, std::uint32_t worker);
-void refuse_incomplete(const Timeline&);  // beside another: their times compare with nothing
-// "; noise 5 %", or nothing.
+void refuse_incomplete(const Timeline&);  // its times cannot be compared
+// "; noise 5 %", or empty.
 std::string conditions_of(const Timeline&);
 // "ring on dgx-a100"
 std::string named(const Timeline&);
@@ -79,7 +80,7 @@ void draw_path_arrows(const Run&, const std::vector<Strip>& strips, const TimeAx
 
 void draw_time_axis(const TimeAxis&, double top, double bottom, std::vector<Shape>& out);
 
-// What the signs mean: as many entries to a line as fit. Returns the height.
+// The legend, with as many entries per line as fit. Returns the height.
 struct LegendUse {
   bool helping = false, overhead = false, waiting = false, out_of_work = false;
   bool moves = false, waits = false, critical = false, bands = false;

@@ -30,8 +30,9 @@ GanttChart::Sizes GanttChart::sizes(std::size_t rows) {
 GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOptions& options)
     : options_(options), workers_(timelines[0]->problem.workers) {
   if (!(options.width >= kLeastWidth && options.width <= kMostWidth))
-    fail("a width of {} points: allowed are {} to {}", options.width, kLeastWidth, kMostWidth);
+    fail("--width is {}; use {} to {}", options.width, kLeastWidth, kMostWidth);
   if (timelines.size() == 2) refuse_different_problems(*timelines[0], *timelines[1]);
+  axis_.unit = timelines[0]->unit;
   std::size_t bars = 0;
   for (const Timeline* t : timelines) {
     refuse_empty(*t);
@@ -42,8 +43,7 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
   }
   if (options.worker) {
     if (*options.worker >= workers_)
-      fail("there is no worker {}: this timeline has workers 0 to {}", *options.worker,
-           workers_ - 1);
+      fail("no worker {}; the timeline has workers 0 to {}", *options.worker, workers_ - 1);
     size_ = {44, 17, 12, 12};
     return;
   }

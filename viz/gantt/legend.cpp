@@ -1,10 +1,11 @@
-// The time axis below a chart, and what its signs mean.
+// The time axis below a chart, and its legend.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <utility>
 
 #include "chart.hpp"
+#include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
 
@@ -25,7 +26,8 @@ struct Unit {
   double ps;
   const char* name;
 };
-Unit unit_of(std::int64_t ps) {
+Unit unit_of(std::int64_t ps, TimeUnit unit) {
+  if (unit == TimeUnit::Blocks) return {static_cast<double>(kBlock.value), "blocks"};
   for (const Unit u : {Unit{1e12, "s"}, Unit{1e9, "ms"}, Unit{1e6, "us"}, Unit{1e3, "ns"}})
     if (static_cast<double>(ps) >= u.ps) return u;
   return {1, "ps"};
@@ -36,7 +38,7 @@ Unit unit_of(std::int64_t ps) {
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
   const double ticks = std::max(1.0, (axis.right - axis.left) / kTickApart);
   const std::int64_t step = nice_step(static_cast<double>(axis.end_ps) / ticks);
-  const Unit unit = unit_of(axis.end_ps);
+  const Unit unit = unit_of(axis.end_ps, axis.unit);
   const double in_unit = static_cast<double>(step) / unit.ps;
   const int digits = in_unit >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(in_unit) - 1e-9));
   for (std::int64_t at = 0; at <= axis.end_ps; at += step) {
@@ -80,16 +82,15 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     };
   };
-  entry(use.bands ? "their own queries" : "its own queries",
-        filled(use.bands ? ink::own : worker_colour(0, use.workers)));
+  entry("attend: own queries", filled(use.bands ? ink::own : worker_colour(0, use.workers)));
   if (use.helping)
     entry(
-        "helping: another worker's queries",
+        "help: another worker's queries",
         use.bands ? filled(ink::helping) : filled(worker_colour(1, use.workers), Hatch::Diagonal));
-  if (use.overhead) entry("merging and other overhead", filled(ink::overhead));
-  if (use.waiting) entry("waiting", filled(ink::waiting, use.bands ? Hatch::None : Hatch::Dots));
+  if (use.overhead) entry("merge and other overhead", filled(ink::overhead));
+  if (use.waiting) entry("wait", filled(ink::waiting, use.bands ? Hatch::None : Hatch::Dots));
   if (use.out_of_work)
-    entry("out of work", [&out, &use](Box b) {
+    entry("done", [&out, &use](Box b) {
       if (use.bands) {
         b.fill = ink::white;
         b.outline = ink::rule;
@@ -100,18 +101,18 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}}, ink::rule, 1, true, false});
     });
   if (use.moves && use.bands)
-    entry("below: receiving, darker for more workers", thin(mixed(ink::white, ink::results, 0.6)));
+    entry("below: receive, darker for more workers", thin(mixed(ink::white, ink::results, 0.6)));
   if (use.moves && !use.bands) {
-    std::string where = " on their way (in above, out below)";  // said once
+    std::string where = " transfer (top: receive, bottom: send)";  // only in the first entry
     const auto cargo = [&](bool there, const char* what, Colour colour) {
       if (there) entry(what + std::exchange(where, ""), thin(colour));
     };
-    cargo(use.keys, "keys and values", ink::keys);
-    cargo(use.queries, "queries", ink::queries);
-    cargo(use.results, "results", ink::results);
+    cargo(use.keys, "K/V", ink::keys);
+    cargo(use.queries, "query", ink::queries);
+    cargo(use.results, "result", ink::results);
   }
   if (use.waits)
-    entry("posted, but nothing moves", [&out](Box b) {
+    entry("waiting for the other side", [&out](Box b) {
       const double middle = b.y + b.height / 2;
       out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
                               mixed(ink::keys, ink::black, 0.25),
@@ -131,7 +132,7 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
           Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false, "q1 k0"});
     });
   if (use.gradients)
-    entry("their gradients", [&out](const Box& b) {
+    entry("gradients for queries of 1, keys of 0", [&out](const Box& b) {
       out.emplace_back(
           Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "dq1 k0"});
     });

@@ -69,7 +69,7 @@ void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const Ti
   if (is_unknown(t, worker)) {
     if (s.compute >= kWithWords)
       out.emplace_back(Label{axis.right - 4, s.y + s.compute / 2 + 3.2, 9, ink::grey, Anchor::End,
-                             false, "its process left no times"});
+                             false, "no times from its process"});
     return;
   }
   std::vector<Shape> overhead, outlines, words;

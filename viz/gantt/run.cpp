@@ -32,8 +32,9 @@ std::string_view letters(TensorKind kind) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-std::string interval(std::int64_t start, std::int64_t end) {
-  return fmt::format("{} to {} ({})", duration({start}), duration({end}), duration({end - start}));
+std::string interval(std::int64_t start, std::int64_t end, TimeUnit unit) {
+  return fmt::format("{} to {} ({})", duration({start}, unit), duration({end}, unit),
+                     duration({end - start}, unit));
 }
 
 }  // namespace
@@ -79,15 +80,15 @@ Colour cargo_colour(TensorKind kind) {
 
 std::string facts(const Timeline& t, const RunTimes& r) {
   if (!t.incomplete.empty())
-    return fmt::format("INCOMPLETE, given up after {}: {}", duration(r.makespan),
+    return fmt::format("INCOMPLETE, given up after {}: {}", duration(r.makespan, t.unit),
                        printable(t.incomplete, 100));
   std::string text =
-      fmt::format("makespan {} · idle {}", duration(r.makespan), percent(r.idle_fraction));
+      fmt::format("makespan {} · idle {}", duration(r.makespan, t.unit), percent(r.idle_fraction));
   const bool moves = std::any_of(r.workers.begin(), r.workers.end(),
                                  [](const WorkerTimes& w) { return w.transferring.value > 0; });
   if (moves)
     text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
-                        duration(r.exposed_communication));
+                        duration(r.exposed_communication, t.unit));
   return text;
 }
 
@@ -115,12 +116,12 @@ std::string named(const Timeline& t) {
 void refuse_empty(const Timeline& t) {
   if (t.tasks.empty()) fail("the timeline of {} has no tasks: nothing to draw", named(t));
   if (t.makespan().value <= 0)
-    fail("in the timeline of {} no task takes any time: nothing to draw", named(t));
+    fail("no task in the timeline of {} takes any time: nothing to draw", named(t));
 }
 
 void refuse_incomplete(const Timeline& t) {
   if (!t.incomplete.empty())
-    fail("the run of {} did not come to its end, so it is not drawn beside another: {}", named(t),
+    fail("the run of {} is incomplete, so it cannot be drawn beside another: {}", named(t),
          printable(t.incomplete, 200));
 }
 
@@ -142,10 +143,11 @@ std::string short_name(const TimelineTask& t) {
 std::string about(const Run& run, std::uint32_t task) {
   const TimelineTask& t = run.timeline->tasks[task];
   std::string text = fmt::format("{}, worker {}, step {}: {}", short_name(t), t.worker, t.step,
-                                 interval(t.start_ps, t.end_ps));
+                                 interval(t.start_ps, t.end_ps, run.timeline->unit));
   const std::int64_t waited = run.moving_from[task] - t.start_ps;
   if (is_transfer(t.kind) && waited > 0)
-    text += fmt::format(", waited {} for {} first", duration({waited}), t.other);
+    text += fmt::format(", waited {} for worker {} first", duration({waited}, run.timeline->unit),
+                        t.other);
   return text;
 }
 

@@ -155,7 +155,9 @@ const cargo = makes => run.cargo[makes];
 const letters = ['q', 'kv', 'o', 'do', 'do', 'dq', 'dkv'];
 const lightness = c => parseInt(c.slice(1, 3), 16) * 0.299 + parseInt(c.slice(3, 5), 16) * 0.587 +
                        parseInt(c.slice(5, 7), 16) * 0.114;
+const BLOCK = 1e6;  // ps; times on the machine ideal count blocks
 function duration(ps) {
+  if (run.unit === 'blocks') return Number((ps / BLOCK).toPrecision(4)) + (ps === BLOCK ? ' block' : ' blocks');
   for (const [unit, size] of [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3]])
     if (Math.abs(ps) >= size) return Number((ps / size).toPrecision(4)) + ' ' + unit;
   return Math.round(ps) + ' ps';
@@ -215,8 +217,8 @@ function drawAxis(h) {
   const wanted = (to - from) / Math.max(1, width() / 110);
   const power = 10 ** Math.floor(Math.log10(wanted));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= wanted);
-  const [unit, size] = [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3], ['ps', 1]].find(
-      u => run.makespan >= u[1]) || ['ps', 1];
+  const [unit, size] = run.unit === 'blocks' ? ['blocks', BLOCK] :
+      [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3], ['ps', 1]].find(u => run.makespan >= u[1]) || ['ps', 1];
   const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
   ctx.font = '11px Helvetica, Arial, sans-serif';
   ctx.textAlign = 'center';
@@ -405,17 +407,17 @@ function drawScrollbar(r, w, h) {
 function legend() {
   const has = test => run.kind.some((_, i) => run.took[i] && test(i));
   const stripe = 'repeating-linear-gradient(135deg, transparent 0 4px, var(--stripe) 4px 7px), ';
-  const items = [[`background:${run.colours[0]}`, 'its own queries']];
+  const items = [[`background:${run.colours[0]}`, 'attend: own queries']];
   if (has(i => isAttend(run.kind[i]) && run.queries[i] !== run.worker[i]))
-    items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "helping: another worker's queries"]);
+    items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "help: another worker's queries"]);
   if (has(i => !isAttend(run.kind[i]) && !isTransfer(run.kind[i])))
-    items.push(['background:var(--overhead)', 'merging and other overhead']);
-  if (run.waits) items.push(['background:radial-gradient(var(--dot) 1px, transparent 1px) 0 0/4px 4px, var(--wait)', 'waiting']);
-  if (run.ends) items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'out of work']);
+    items.push(['background:var(--overhead)', 'merge and other overhead']);
+  if (run.waits) items.push(['background:radial-gradient(var(--dot) 1px, transparent 1px) 0 0/4px 4px, var(--wait)', 'wait']);
+  if (run.ends) items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'done']);
   const moved = new Set(run.kind.map((k, i) => k === RECEIVE && run.took[i] ? cargo(run.makes[i]) : ''));
-  for (const [kind, text] of [[1, 'keys and values on their way (in above, out below)'], [0, 'queries'], [2, 'results']])
+  for (const [kind, text] of [[1, 'K/V transfer (top: receive, bottom: send)'], [0, 'query'], [2, 'result']])
     if (moved.has(cargo(kind))) items.push([`height:6px;vertical-align:2px;background:${cargo(kind)}`, text]);
-  if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'posted, but nothing moves']);
+  if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'waiting for the other side']);
   if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
   $('legend').replaceChildren(...items.map(([css, text]) => {
     const span = document.createElement('span'), icon = document.createElement('i');
@@ -459,10 +461,10 @@ function why(i) {
   const b = run.because[i];
   const other = b >= 0 ? `task ${b} (${name(b)}${run.worker[b] !== run.worker[i] ? ', worker ' + run.worker[b] : ''})` : '';
   switch (run.causes[run.cause[i]]) {
-    case 'data': return `started when its data was there: after ${other}`;
+    case 'data': return `started when its data arrived: after ${other}`;
     case 'lane': return `started when its lane was free: after ${other}`;
-    case 'buffers': return `started when it was allowed to run ahead: after ${other}`;
-    case 'kernel': return `started when a kernel gave up the SMs, or the core: ${other}`;
+    case 'buffers': return `started when a buffer was free: after ${other}`;
+    case 'kernel': return `started when a kernel released the SMs or the core: ${other}`;
     default: return 'started at once';
   }
 }

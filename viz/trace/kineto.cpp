@@ -34,8 +34,7 @@ class KinetoTrace {
   std::string text() {
     if (t_.tasks.empty()) fail("the timeline has no tasks: nothing to draw");
     if (worker_ >= t_.problem.workers)
-      fail("there is no worker {}: the timeline has workers 0 to {}", worker_,
-           t_.problem.workers - 1);
+      fail("no worker {}; the timeline has workers 0 to {}", worker_, t_.problem.workers - 1);
     const std::vector<std::uint32_t> tasks = tasks_of_worker(t_, worker_);
     const Tracks tracks = tracks_of(t_, tasks);
     put("{{\n\"schemaVersion\": 1,\n"

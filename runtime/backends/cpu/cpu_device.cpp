@@ -55,12 +55,13 @@ std::byte* CpuDevice::allocate(Bytes bytes) {
   const auto size = (static_cast<std::size_t>(bytes.value) + kPage) / kPage * kPage;
   // Memory is handed out before it is there; who then touches too much of it is killed.
   if (const Bytes there = available_memory(); there < bytes)
-    throw RunFailed(fmt::format("worker {}: its tensors take {}, and {} of memory are available",
-                                worker_.value, human(bytes), human(there)));
+    throw RunFailed(
+        fmt::format("worker {}: its tensors need {}, but only {} of memory is available",
+                    worker_.value, human(bytes), human(there)));
   auto* block = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
   if (!block)
     throw RunFailed(
-        fmt::format("worker {}: no memory for its tensors, {}", worker_.value, human(bytes)));
+        fmt::format("worker {}: cannot allocate {} for its tensors", worker_.value, human(bytes)));
   memory_.reset(block);
   std::memset(block, 0, size);  // pages are there before anything is timed
   return block;

@@ -236,7 +236,7 @@ void CpuOperations::require_finite(TaskId id, const Operands& operands) const {
         return std::isfinite(v) ||
                (partial && m == 1 && v == -std::numeric_limits<float>::infinity());
       });
-      if (!good) throw RunFailed("it made a number that is not finite");
+      if (!good) throw RunFailed("it produced a number that is not finite");
     }
   }
 }

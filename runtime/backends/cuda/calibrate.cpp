@@ -65,9 +65,9 @@ class Calibration {
     out_.remarks = fmt::format("{} shapes by cuDNN, {} by the kernel for any tile; made: {}",
                                by_library_, by_own_, gpu_.costs());
     if (!engines_refused().empty())
-      out_.remarks += fmt::format("; no copies by engines: {}", engines_refused());
+      out_.remarks += fmt::format("; no copy engines: {}", engines_refused());
     if (const std::string why = gates_failed(); !why.empty())
-      out_.remarks += fmt::format("; times contain the host's: {}", why);
+      out_.remarks += fmt::format("; times include the host's: {}", why);
     progress_("", 1);
     return std::move(out_);
   }

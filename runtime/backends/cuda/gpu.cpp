@@ -33,18 +33,19 @@ int require_gpus() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver)
     throw RunFailed(
-        fmt::format("the NVIDIA driver is too old: it is for CUDA {}, and this needs {} (on a GPU "
-                    "for data centres, a cuda-compat package will do)",
+        fmt::format("the NVIDIA driver is too old: it supports CUDA {}, but this needs {} (on a "
+                    "data-centre GPU "
+                    "a cuda-compat package is enough)",
                     version(driver), version(runtime)));
   if (status != cudaSuccess) throw RunFailed(fmt::format("no GPU: {}", cudaGetErrorString(status)));
-  if (count == 0) throw RunFailed("no GPU: the driver sees none");
+  if (count == 0) throw RunFailed("no GPU: the driver finds none");
   for (int gpu = 0; gpu < count; ++gpu) {
     int major = 0, minor = 0;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
     if (major < kLeastCapability)
       throw RunFailed(
-          fmt::format("GPU {} ({}) has compute capability {}.{}, and this needs {}.0 or more", gpu,
+          fmt::format("GPU {} ({}) has compute capability {}.{}, but this needs {}.0 or more", gpu,
                       gpu_name(gpu), major, minor, kLeastCapability));
   }
   return count;

@@ -255,7 +255,7 @@ Library::Caller::Caller(Library& library, cudaStream_t stream, std::byte* worksp
   cudnnHandle_t handle = nullptr;
   if (fe::detail::create_handle(&handle) != CUDNN_STATUS_SUCCESS ||
       set_stream(handle, stream) != CUDNN_STATUS_SUCCESS)
-    throw RunFailed("cuDNN gives no handle");
+    throw RunFailed("cannot create a cuDNN handle");
   handle_ = handle;
 }
 

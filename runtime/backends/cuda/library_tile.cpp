@@ -39,7 +39,7 @@ std::string refusal(const Problem& p) {
 
 void check_for_gpu(const Problem& p) {
   if (p.head_dim > kMostHeadDim)
-    fail("head dimension {}: on a GPU it may be up to {}", p.head_dim, kMostHeadDim);
+    fail("head dimension is {}; use at most {} on a GPU", p.head_dim, kMostHeadDim);
 }
 
 }  // namespace ringsched::cuda

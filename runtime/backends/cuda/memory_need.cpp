@@ -22,7 +22,7 @@ void require_memory(const Problem& p, std::uint32_t gpu, std::int64_t needed,
   const auto tokens =
       static_cast<std::int64_t>(0.98 * static_cast<double>(p.tokens.value) *
                                 static_cast<double>(available) / static_cast<double>(needed));
-  throw RunFailed(fmt::format("GPU {} has {} free, and this takes {}; {}", gpu,
+  throw RunFailed(fmt::format("GPU {} has {} free, but this run needs {}; {}", gpu,
                               human(Bytes{available}), human(Bytes{needed}),
                               tokens < p.workers
                                   ? std::string("no number of tokens would fit")

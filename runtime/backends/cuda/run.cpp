@@ -69,8 +69,8 @@ Run::Run(const Plan& plan, std::vector<WorkerId> mine, Control& control, const C
   choose_gpus();
   if (options_.graph && gpus_.size() > 1)
     fail(
-        "--graph is for one GPU, and this run is on {}: CUDA_VISIBLE_DEVICES says which it may "
-        "take",
+        "--graph needs one GPU, but this run uses {}: set CUDA_VISIBLE_DEVICES "
+        "to one GPU",
         gpus_.size());
   lowering_ = std::make_unique<Lowering>(plan_, mine_, [this](const Shape& shape) {
     for (Gpu& gpu : gpus_) {
@@ -160,10 +160,10 @@ std::string Run::where() const {
 std::string Run::kernels() const {
   std::string out = lowering_->summary();
   if (!engines_refused().empty())
-    out += fmt::format("; copies take multiprocessors, as the driver gives no copy engine ({})",
+    out += fmt::format("; copies use multiprocessors, because no copy engine is available ({})",
                        engines_refused());
   if (const std::string why = gates_failed(); !why.empty())
-    out += fmt::format("; times contain the host's: {}", why);
+    out += fmt::format("; times include the host's: {}", why);
   return out;
 }
 

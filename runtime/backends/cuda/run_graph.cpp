@@ -47,7 +47,7 @@ void Run::capture() {
   if (graph) cudaGraphDestroy(graph);
   if (!failed.empty())
     throw RunFailed(
-        fmt::format("no graph can be made of this run: {}; run it without --graph", failed));
+        fmt::format("cannot capture this run as a CUDA graph: {}; run it without --graph", failed));
   require(cudaGraphUpload(graph_, origin), "uploading the graph");
   require(cudaStreamSynchronize(origin), "uploading the graph");
 }

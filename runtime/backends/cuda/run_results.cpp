@@ -32,7 +32,8 @@ void Run::look_for_what_is_not_finite() {
       first = std::min(first, found);
   }
   if (first != ~0u)
-    control_.stop(fmt::format("{}: it made a number that is not finite", name_of(plan_, {first})));
+    control_.stop(
+        fmt::format("{}: it produced a number that is not finite", name_of(plan_, {first})));
 }
 
 std::int64_t Run::since_zero(WorkerId w, const Event& event) const {

@@ -200,7 +200,8 @@ void Run::compute(const Worker& own, cudaStream_t on, const std::vector<Step>& s
       if (!own.library->call(step)) launch(step, on, own.gpu->multiprocessors(own.place));
   } catch (const RunFailed& e) {
     if (!own.gpu->parted()) throw;
-    throw RunFailed(fmt::format("{}; RINGSCHED_NO_PARTITIONS=1 does without partitions", e.what()));
+    throw RunFailed(
+        fmt::format("{}; set RINGSCHED_NO_PARTITIONS=1 to run without partitions", e.what()));
   }
 }
 

@@ -34,7 +34,7 @@ void take_gpu(const NcclOptions& options) {
 
 std::string require_version() {
   int version = 0;
-  if (ncclGetVersion(&version) != ncclSuccess) throw RunFailed("NCCL does not say its version");
+  if (ncclGetVersion(&version) != ncclSuccess) throw RunFailed("cannot get the version of NCCL");
   if (version < NCCL_VERSION_CODE)
     throw RunFailed(fmt::format("NCCL {} is older than {}, which this was built against",
                                 version_text(version), version_text(NCCL_VERSION_CODE)));
@@ -47,9 +47,9 @@ Communicator::Communicator(World& world, const Control& control, const NcclOptio
   require_version();
   ncclUniqueId id{};
   if (world.rank() == 0 && ncclGetUniqueId(&id) != ncclSuccess)
-    throw RunFailed(fmt::format("NCCL cannot begin: {}", ncclGetLastError(nullptr)));
+    throw RunFailed(fmt::format("cannot start NCCL: {}", ncclGetLastError(nullptr)));
   const std::string all = world.gather({id.internal, sizeof id.internal})[0];
-  if (all.size() != sizeof id.internal) throw RunFailed("process 0 has sent no NCCL id");
+  if (all.size() != sizeof id.internal) throw RunFailed("rank 0 sent no NCCL id");
   std::copy(all.begin(), all.end(), id.internal);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = calls == Calls::Wait ? 1 : 0;
@@ -123,7 +123,7 @@ void Communicator::check(ncclResult_t result, const char* what) {
 }
 
 void Communicator::group(const std::function<void()>& calls) {
-  if (ncclGroupStart() != ncclSuccess) throw RunFailed("NCCL begins no group");
+  if (ncclGroupStart() != ncclSuccess) throw RunFailed("cannot start an NCCL group");
   try {
     calls();
   } catch (...) {

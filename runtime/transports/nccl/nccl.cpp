@@ -32,10 +32,10 @@ class NcclTransport final : public Transport {
   NcclTransport(const Plan& plan, Control& control, World& world, const NcclOptions& options)
       : world_(world), options_(options) {
     if (plan.problem.workers != world.size())
-      fail("{} workers in {} processes: over NCCL each process has one worker and one GPU",
+      fail("{} workers in {} processes: NCCL needs one worker and one GPU per process",
            plan.problem.workers, world.size());
     if (const std::string conflict = order_conflict(plan); !conflict.empty())
-      fail("NCCL tells messages apart by their order alone, and in this plan {}", conflict);
+      fail("NCCL matches messages by order alone, and in this plan {}", conflict);
     nccl::take_gpu(options);
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
       std::set<std::pair<int, int>> ways;  // from, to
@@ -62,7 +62,7 @@ class NcclTransport final : public Transport {
   void exchange(Device& device, WorkerId, Lane lane, std::vector<MessageEnd> messages) override {
     const auto at = static_cast<std::size_t>(lane);
     auto* const stream = static_cast<cudaStream_t>(device.stream(lane));
-    if (!stream) fail("NCCL moves tensors of GPUs: --transport nccl goes with --backend cuda");
+    if (!stream) fail("--transport nccl needs --backend cuda");
     for (const MessageEnd& m : messages)
       for (std::size_t i = 0; i < m.piece.size(); ++i)
         if (m.bytes[i] > 0) used_[at].add(m.piece[i], m.bytes[i]);

@@ -245,7 +245,7 @@ TEST_F(Meeting, IdleConnectionsMakeRoom) {
   for (Socket& s : idle) s = stranger();
   all_join(2);
   EXPECT_EQ(hear(idle[0]), "");
-  EXPECT_THAT(log(), Each(AnyOf(HasSubstr("it did not say who it is, and others came"),
+  EXPECT_THAT(log(), Each(AnyOf(HasSubstr("it did not identify itself, and others connected"),
                                 HasSubstr("further messages suppressed"))));
 }
 

@@ -81,7 +81,7 @@ TEST(TcpMesh, SilentStrangersMakeRoomAndAreToldOfTwentyTimes) {
   EXPECT_EQ(pair.calls.get(), 1u);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_THAT(told, HasSubstr("ringsched: process 0: refused 127.0.0.1:"));
-  EXPECT_THAT(told, HasSubstr("it did not say who it is, and others came"));
+  EXPECT_THAT(told, HasSubstr("it did not identify itself, and others connected"));
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), Refusals::kMostTold + 1);
 }
 
@@ -101,7 +101,7 @@ TEST(TcpMesh, StrangersThatTalkAreRefusedAndToldOfTwentyTimes) {
   EXPECT_EQ(pair.awaited, 1u);
   EXPECT_EQ(pair.calls.get(), 1u);
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("it is none of the processes awaited"));
+  EXPECT_THAT(told, HasSubstr("it is not one of the awaited processes"));
   EXPECT_THAT(told, HasSubstr("more connections refused; further messages suppressed"));
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), Refusals::kMostTold + 1);
 }

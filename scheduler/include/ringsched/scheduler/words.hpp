@@ -12,9 +12,14 @@ namespace ringsched {
 
 // "0 B", "768 B", "1.5 KiB", "33.6 MiB"
 std::string human(Bytes);
-// "0 us", "12.3 us", "4.56 ms", "7.89 s"
-std::string duration(Picoseconds);
-std::string signed_duration(Picoseconds);  // "+1.2 ms"
+// What times count: the block model has no seconds, only the time of one full block.
+enum class TimeUnit : std::uint8_t { Seconds, Blocks };
+// One block in the simulator and in files: 1 us.
+inline constexpr Picoseconds kBlock{1'000'000};
+
+// "0 us", "12.3 us", "4.56 ms", "7.89 s"; "4.5 blocks", "1 block"
+std::string duration(Picoseconds, TimeUnit = TimeUnit::Seconds);
+std::string signed_duration(Picoseconds, TimeUnit = TimeUnit::Seconds);  // "+1.2 ms"
 // "12.345678", to the picosecond, without trailing zeros: for JSON and CSV.
 std::string microseconds(Picoseconds);
 // 1234567 -> "1 234 567"

@@ -12,6 +12,7 @@
 
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/scheduler/storage.hpp"
+#include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
 
@@ -69,6 +70,7 @@ struct Timeline {
   TimelineSource source = TimelineSource::Predicted;
   std::string program;  // what made it, with its version
   std::string machine;
+  TimeUnit unit = TimeUnit::Seconds;  // blocks on the machine `ideal`
   std::string conditions;  // what was unusual about the run: noise, slow workers; may be empty
   std::string schedule;
   std::string plan_hash;
