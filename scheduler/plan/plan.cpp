@@ -4,32 +4,8 @@
 
 namespace ringsched {
 
-Tensor Plan::tensor(TensorId id) const {
-  if (id.value < initial.size()) {
-    const InitialTensor& t = initial[id.value];
-    return {t.kind, t.worker, t.region, TaskId{}};
-  }
-  const TaskId maker = producer(id);
-  const Task& task = tasks[maker.value];
-  const bool second = (id.value - initial.size()) % 2 == 1;
-  return {second ? TensorKind::KeyValueGradient : task.makes, task.worker(),
-          second ? task.keys : task.region, maker};
-}
-
 Bytes Plan::bytes(TensorKind kind, RegionId region) const {
   return tensor_bytes(problem, kind, layout.rows(regions[region.value]));
-}
-
-std::uint32_t outputs_of(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::Send:
-    case TaskKind::Output:
-      return 0;
-    case TaskKind::AttendBackward:
-      return 2;
-    default:
-      return 1;
-  }
 }
 
 Bytes tensor_bytes(const Problem& p, TensorKind kind, Tokens rows) {

@@ -1,7 +1,6 @@
 // Coverage. A result (a partial, a gradient) is a sum of what attends made, so it may be used once
 // only: merged, sent on or put out. Following that one use from each attend leads to the output it
-// ends in; what remains is to compare, row by row, the pairs that were computed with those the mask
-// shows.
+// ends in; what remains is to compare the pairs that were computed with those the mask shows.
 #include <algorithm>
 
 #include "internal.hpp"
@@ -14,6 +13,58 @@ bool is_result(TensorKind kind) {
   return kind == TensorKind::Partial || kind == TensorKind::QueryGradient ||
          kind == TensorKind::KeyValueGradient;
 }
+
+class ChunkSet {
+ public:
+  explicit ChunkSet(std::uint32_t chunks) : words_(chunks / 64 + 1) {}
+  // False if one of them is there already.
+  bool add(Region r) {
+    bool all_new = true;
+    for_each_word(r, [&](std::uint64_t& word, std::uint64_t bits) {
+      all_new = all_new && (word & bits) == 0;
+      word |= bits;
+    });
+    return all_new;
+  }
+  void remove(Region r) {
+    for_each_word(r, [](std::uint64_t& word, std::uint64_t bits) { word &= ~bits; });
+  }
+
+ private:
+  template <class Visit>
+  void for_each_word(Region r, Visit visit) {
+    for (std::uint32_t c = r.first.value; c < r.end(); c = (c / 64 + 1) * 64) {
+      const std::uint64_t from = ~std::uint64_t{0} << c % 64;
+      const std::uint32_t left = r.end() - c / 64 * 64;
+      visit(words_[c / 64], left < 64 ? from & ~(~std::uint64_t{0} << left) : from);
+    }
+  }
+  std::vector<std::uint64_t> words_;
+};
+
+struct Rectangle {
+  RegionId rows, keys;
+};
+
+// The keys of all attends, by a row of theirs.
+class KeysByRow {
+ public:
+  template <class RowOf>
+  KeysByRow(std::uint32_t rows, const TaskColumn<Rectangle>& attends, RowOf row_of)
+      : first_(rows + 2), keys_(attends.size()) {
+    for (const Rectangle& a : attends) ++first_[row_of(a.rows) + 1];
+    for (std::size_t row = 1; row < first_.size(); ++row) first_[row] += first_[row - 1];
+    std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
+    for (const Rectangle& a : attends) keys_[next[row_of(a.rows)]++] = a.keys;
+  }
+  std::span<const RegionId> at(std::uint32_t row) const {
+    return std::span(keys_).subspan(first_[row], first_[row + 1] - first_[row]);
+  }
+
+ private:
+  std::vector<std::uint32_t> first_;
+  TaskColumn<RegionId> keys_;
+};
 
 class CoverageCheck {
  public:
@@ -30,12 +81,12 @@ class CoverageCheck {
     const bool backward = plan_.problem.pass != Pass::Forward;
     if (forward) {
       check_outputs(TensorKind::Partial);
-      check_rows(TaskKind::Attend);
+      if (!meets_all_once(attends_, pairs_)) check_rows(TaskKind::Attend);
     }
     if (backward) {
       check_outputs(TensorKind::QueryGradient);
       check_outputs(TensorKind::KeyValueGradient);
-      check_rows(TaskKind::AttendBackward);
+      if (!meets_all_once(backward_attends_, backward_pairs_)) check_rows(TaskKind::AttendBackward);
     }
   }
 
@@ -49,66 +100,90 @@ class CoverageCheck {
   void follow_uses() {
     use_.assign(plan_.tasks.size(), {});
     if (plan_.problem.pass != Pass::Forward) second_use_.assign(plan_.tasks.size(), {});
+    std::size_t made = 0, used_up = 0;
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
-      if (task.kind == TaskKind::Prepare || is_attend(task.kind)) continue;
-      for (const TensorId input : task.inputs) {
-        if (!input.valid() || !is_result(task.makes)) continue;
-        if (!plan_.producer(input).valid()) {
-          findings_.add(Rule::Coverage, {TaskId{id}},
-                        "{} reads a forward result that was given: only prepare may",
-                        name_of(plan_, {id}));
-          continue;
-        }
-        TaskId& used = use(input);
-        if (used.valid())
-          findings_.add(Rule::Coverage, {TaskId{id}, used},
-                        "{} uses the {} of {} again, which {} has used: it would count twice",
-                        name_of(plan_, {id}), to_text(task.makes),
-                        name_of(plan_, plan_.producer(input)), name_of(plan_, used));
-        used = {id};
-      }
+      for (std::uint32_t out = 0; out < outputs_of(task.kind); ++out)
+        if (is_result(result_of(task, out))) ++made;
+      if (is_attend(task.kind)) add_attend(task);
+      if (task.kind == TaskKind::Prepare) prepares_.push_back({id});
+      if (task.kind == TaskKind::Output) outputs_.push_back({id});
+      if (task.kind == TaskKind::Prepare || is_attend(task.kind) || !is_result(task.makes))
+        continue;
+      for (const TensorId input : task.inputs)
+        if (input.valid()) used_up += follow({id}, input) ? 1 : 0;
     }
+    if (used_up == made) return;  // all of them, none twice
     for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id)
       for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id].kind); ++out) {
-        const TensorKind kind = out == 1 ? TensorKind::KeyValueGradient : plan_.tasks[id].makes;
+        const TensorKind kind = result_of(plan_.tasks[id], out);
         if (is_result(kind) && !use(plan_.output({id}, out)).valid())
           findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its {} is never merged",
                         name_of(plan_, {id}), to_text(kind));
       }
   }
 
+  void add_attend(const Task& task) {
+    const bool forward = task.kind == TaskKind::Attend;
+    (forward ? attends_ : backward_attends_).push_back({task.region, task.keys});
+    (forward ? pairs_ : backward_pairs_) +=
+        static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
+  }
+
+  static TensorKind result_of(const Task& task, std::uint32_t output) {
+    return output == 1 ? TensorKind::KeyValueGradient : task.makes;
+  }
+
+  // Is this the first use of that result?
+  bool follow(TaskId id, TensorId input) {
+    const Task& task = plan_.tasks[id.value];
+    if (!plan_.producer(input).valid()) {
+      findings_.add(Rule::Coverage, {id},
+                    "{} reads a forward result that was given: only prepare may",
+                    name_of(plan_, id));
+      return false;
+    }
+    TaskId& used = use(input);
+    const bool first = !used.valid();
+    if (!first)
+      findings_.add(Rule::Coverage, {id, used},
+                    "{} uses the {} of {} again, which {} has used: it would count twice",
+                    name_of(plan_, id), to_text(task.makes), name_of(plan_, plan_.producer(input)),
+                    name_of(plan_, used));
+    used = id;
+    return first;
+  }
+
   void check_prepared() {
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-      const Task& task = plan_.tasks[id];
-      if (task.kind != TaskKind::Prepare) continue;
+    for (const TaskId id : prepares_) {
+      const Task& task = plan_.tasks[id.value];
       const TaskId maker = plan_.producer(task.inputs[0]);
       if (maker.valid() && plan_.tasks[use(task.inputs[0]).value].kind != TaskKind::Output)
-        findings_.add(Rule::Coverage, {TaskId{id}, maker},
+        findings_.add(Rule::Coverage, {id, maker},
                       "{} reads the partial of {}, which is not the final one: {} still adds to it",
-                      name_of(plan_, {id}), name_of(plan_, maker),
+                      name_of(plan_, id), name_of(plan_, maker),
                       name_of(plan_, use(task.inputs[0])));
       const Region needed = plan_.regions[task.region.value];
       const Region given = plan_.regions[plan_.tensor(task.inputs[0]).region.value];
       for (std::uint32_t c = needed.first.value; c < needed.end(); ++c)
         if (!given.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0)
-          findings_.add(Rule::Coverage, {TaskId{id}}, "{} has no forward result of chunk {}",
-                        name_of(plan_, {id}), c);
+          findings_.add(Rule::Coverage, {id}, "{} has no forward result of chunk {}",
+                        name_of(plan_, id), c);
     }
   }
 
   void check_outputs(TensorKind kind) {
     std::vector<TaskId> outputs(chunks_);
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-      const Task& task = plan_.tasks[id];
-      if (task.kind != TaskKind::Output || task.makes != kind) continue;
+    for (const TaskId id : outputs_) {
+      const Task& task = plan_.tasks[id.value];
+      if (task.makes != kind) continue;
       const Region r = plan_.regions[task.region.value];
       for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
         if (outputs[c].valid())
-          findings_.add(Rule::Coverage, {TaskId{id}, outputs[c]},
+          findings_.add(Rule::Coverage, {id, outputs[c]},
                         "{} and {} both put out the {} of chunk {}: they should have been merged",
-                        name_of(plan_, outputs[c]), name_of(plan_, {id}), to_text(kind), c);
-        outputs[c] = {id};
+                        name_of(plan_, outputs[c]), name_of(plan_, id), to_text(kind), c);
+        outputs[c] = id;
       }
     }
   }
@@ -122,6 +197,26 @@ class CoverageCheck {
   std::int64_t visible_pairs(std::uint32_t q) const {
     const TokenRange all{0, 1, plan_.problem.tokens.value};
     return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), TokenSet({&all, 1})).pairs.value;
+  }
+
+  // An attend is a rectangle in the table of query chunks and key chunks. If no two of them
+  // overlap, and they have as many pairs as the mask shows, then they have each of them once. Goes
+  // through the rows and keeps the set of key chunks that the attends of the row meet.
+  bool meets_all_once(const TaskColumn<Rectangle>& attends, std::uint64_t pairs) const {
+    const TokenRange all{0, 1, plan_.problem.tokens.value};
+    const Tile whole = plan_.problem.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
+    if (pairs != static_cast<std::uint64_t>(whole.pairs.value)) return false;
+
+    const auto region = [&](RegionId r) { return plan_.regions[r.value]; };
+    const KeysByRow begins(chunks_, attends, [&](RegionId r) { return region(r).first.value; });
+    const KeysByRow ends(chunks_, attends, [&](RegionId r) { return region(r).end(); });
+    ChunkSet met(chunks_);
+    for (std::uint32_t q = 0; q < chunks_; ++q) {
+      for (const RegionId keys : ends.at(q)) met.remove(region(keys));
+      for (const RegionId keys : begins.at(q))
+        if (!met.add(region(keys))) return false;
+    }
+    return true;
   }
 
   // Compares one row, a query chunk against all keys, at a time. As many pairs as there should be,
@@ -188,7 +283,10 @@ class CoverageCheck {
   const Plan& plan_;
   Findings& findings_;
   std::uint32_t chunks_;
-  std::vector<TaskId> use_, second_use_;
+  TaskColumn<TaskId> use_, second_use_;
+  std::vector<TaskId> prepares_, outputs_;
+  TaskColumn<Rectangle> attends_, backward_attends_;
+  std::uint64_t pairs_ = 0, backward_pairs_ = 0;  // would only overflow if some overlap
 };
 
 }  // namespace

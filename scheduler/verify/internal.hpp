@@ -38,6 +38,14 @@ class Findings {
     list_.push_back({rule, {}, worker, 0, fmt::format(text, std::forward<Args>(args)...)});
   }
 
+  Findings fresh() const { return Findings(plan_, most_); }
+  // What was found after all this.
+  void append(Findings&& later) {
+    for (Violation& v : later.list_)
+      if (!full()) list_.push_back(std::move(v));
+    more_ = more_ || later.more_;
+  }
+
   bool full() const { return list_.size() >= most_; }
   bool empty() const { return list_.empty(); }
   void hand_over(Verification& to) && {
@@ -73,26 +81,36 @@ class RegionRows {
   std::vector<Tokens> rows_;
 };
 
-// The edges of plan.controls that end at a task. They are sorted by it.
-class ControlIndex {
+// Walks along plan.controls, which are sorted by their ends, with a loop over the tasks: forwards
+// from the first task or back from the last.
+class ControlsInOrder {
  public:
-  explicit ControlIndex(const Plan&);
-  std::span<const ControlEdge> before(TaskId task) const {
-    if (first_.empty()) return {};
-    return edges_.subspan(first_[task.value], first_[task.value + 1] - first_[task.value]);
+  explicit ControlsInOrder(const Plan& plan) : left_(plan.controls) {}
+  // Of the task that comes next, the edges that end at it.
+  std::span<const ControlEdge> before_next(TaskId next) {
+    std::size_t n = 0;
+    while (n < left_.size() && left_[n].after == next) ++n;
+    const auto edges = left_.first(n);
+    left_ = left_.subspan(n);
+    return edges;
+  }
+  std::span<const ControlEdge> before_previous(TaskId previous) {
+    std::size_t n = 0;
+    while (n < left_.size() && left_[left_.size() - 1 - n].after == previous) ++n;
+    const auto edges = left_.last(n);
+    left_ = left_.first(left_.size() - n);
+    return edges;
   }
 
  private:
-  std::span<const ControlEdge> edges_;
-  std::vector<std::uint32_t> first_;
+  std::span<const ControlEdge> left_;
 };
 
-void verify_tables(const Plan&, Findings&);
-void verify_structure(const Plan&, Findings&);
+void verify_tables(const Plan&, std::uint32_t threads, Findings&);
+void verify_structure(const Plan&, std::uint32_t threads, Findings&);
 void verify_edges(const Plan&, Findings&);
 void verify_coverage(const Plan&, Findings&);
-void verify_deadlock(const Plan&, const Lanes&, const ControlIndex&, Findings&);
-void verify_memory(const Plan&, const Lanes&, const ControlIndex&, Findings&,
-                   std::vector<Bytes>& peak);
+void verify_deadlock(const Plan&, Findings&);
+void verify_memory(const Plan&, Findings&, std::vector<Bytes>& peak);
 
 }  // namespace ringsched

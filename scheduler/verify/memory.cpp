@@ -22,68 +22,69 @@ __extension__ using WideBytes = __int128;
 
 class MemoryCheck {
  public:
-  MemoryCheck(const Plan& plan, const Lanes& lanes, const ControlIndex& controls,
-              Findings& findings)
-      : plan_(plan), lanes_(lanes), controls_(controls), findings_(findings) {}
+  MemoryCheck(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings) {}
 
   std::vector<Lifetime> lifetimes() {
-    place_tasks();
-    find_earliest();
-    find_latest();
+    find_times();
     std::vector<Lifetime> out(plan_.initial.size() + 2 * plan_.tasks.size());
     std::fill_n(out.begin(), plan_.initial.size(), Lifetime{0, Lifetime::kAlways});
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
-      for (std::uint32_t n = 0; n < outputs_of(plan_.tasks[id].kind); ++n) {
-        // What nobody reads is never freed.
-        const std::uint32_t from = made_at({id});
-        out[plan_.output({id}, n).value] = {from, Lifetime::kAlways};
-      }
-    std::vector<std::uint32_t> freed(out.size(), 0);
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
-      for (const TensorId input : plan_.tasks[id].inputs)
-        if (maker_of(input).valid())
-          freed[input.value] = std::max(freed[input.value], freed_by({id}));
-    for (std::size_t t = plan_.initial.size(); t < out.size(); ++t)
-      if (freed[t] > 0) out[t].until = std::max(freed[t], out[t].from);
+    for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
+      const std::uint32_t from = made_at(id);
+      // What nobody reads is never freed.
+      out[plan_.output(id, output).value] = {
+          from, freed == 0 ? Lifetime::kAlways : std::max(freed, from)};
+    });
     return out;
   }
 
   void run(std::vector<Bytes>& peak) {
-    place_tasks();
-    find_earliest();
-    find_latest();
+    find_times();
     check_slots();
     add_up(peak);
   }
 
  private:
-  std::uint32_t compute_tasks(std::uint32_t worker) const {
-    const std::size_t lane = std::size_t{worker} * kLanes;
-    return lanes_.first[lane + 1] - lanes_.first[lane];
-  }
+  std::uint32_t compute_tasks(std::uint32_t worker) const { return compute_tasks_[worker]; }
   bool computes(TaskId id) const { return plan_.tasks[id.value].lane == Lane::Compute; }
   TaskId maker_of(TensorId t) const { return t.valid() ? plan_.producer(t) : TaskId{}; }
 
+  void find_times() {
+    place_tasks();
+    find_earliest();
+    find_latest();
+  }
+
   // start_[t]: how many tasks of its worker's compute lane have surely ended when t starts.
   // ended_before_[t]: the first task of that lane that can only start once t has ended.
+  // On the compute lane both are exact: the bounds of a task, or of the group it is posted in.
   void place_tasks() {
-    start_.assign(plan_.tasks.size(), 0);
-    ended_before_.assign(plan_.tasks.size(), 0);
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
-      ended_before_[id] = compute_tasks(plan_.tasks[id].worker_index);
-    // On the compute lane both are exact: the bounds of a task, or of the group it is posted in.
-    for (std::size_t lane = 0; lane < lanes_.count(); lane += kLanes) {
-      const std::uint32_t first = lanes_.first[lane], last = lanes_.first[lane + 1];
-      for (std::uint32_t i = first; i < last; ++i) {
-        const std::uint32_t t = lanes_.tasks[i].value;
-        start_[t] = plan_.tasks[t].with_previous ? start_[lanes_.tasks[i - 1].value] : i - first;
-      }
-      for (std::uint32_t i = last; i-- > first;) {
-        const bool ends_group =
-            i + 1 == last || !plan_.tasks[lanes_.tasks[i + 1].value].with_previous;
-        ended_before_[lanes_.tasks[i].value] =
-            ends_group ? i + 1 - first : ended_before_[lanes_.tasks[i + 1].value];
-      }
+    start_.resize(plan_.tasks.size());
+    ended_before_.resize(plan_.tasks.size());
+    compute_tasks_.assign(plan_.problem.workers, 0);
+    std::vector<std::uint32_t> group_start(plan_.problem.workers);
+    bool groups = false;
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.lane != Lane::Compute) continue;
+      std::uint32_t& count = compute_tasks_[task.worker_index];
+      std::uint32_t& start = group_start[task.worker_index];
+      if (!task.with_previous) start = count;
+      groups = groups || task.with_previous;
+      start_[id] = start;
+      ended_before_[id] = ++count;
+    }
+    if (groups) end_groups_together();
+  }
+
+  void end_groups_together() {
+    std::vector<std::uint32_t> group_end(plan_.problem.workers, 0);  // of those still to begin
+    for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
+      const Task& task = plan_.tasks[id];
+      if (task.lane != Lane::Compute) continue;
+      std::uint32_t& end = group_end[task.worker_index];
+      if (end == 0) end = ended_before_[id];
+      ended_before_[id] = end;
+      if (!task.with_previous) end = 0;
     }
   }
 
@@ -92,34 +93,32 @@ class MemoryCheck {
   }
 
   void find_earliest() {
-    std::vector<std::uint32_t> lane_start(lanes_.count(), 0);
+    ControlsInOrder controls(plan_);
+    std::vector<std::uint32_t> lane_start(lanes(), 0);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
+      const auto waits_for = controls.before_next({id});
       if (task.lane == Lane::Compute) continue;
       std::uint32_t& start = lane_start[Lanes::of(task)];
       for (const TensorId input : task.inputs)
         if (const TaskId maker = maker_of(input); maker.valid())
           start = std::max(start, ended_by_end_of(maker));
-      for (const ControlEdge& e : controls_.before({id}))
-        start = std::max(start, ended_by_end_of(e.before));
+      for (const ControlEdge& e : waits_for) start = std::max(start, ended_by_end_of(e.before));
       start_[id] = start;
-    }
-    // The members of a group start together, and starts rise along a lane: the last knows most.
-    for (std::size_t lane = 0; lane < lanes_.count(); ++lane) {
-      if (lane % kLanes == 0) continue;
-      for (std::uint32_t i = lanes_.first[lane + 1]; i-- > lanes_.first[lane] + 1;)
-        if (plan_.tasks[lanes_.tasks[i].value].with_previous)
-          start_[lanes_.tasks[i - 1].value] = start_[lanes_.tasks[i].value];
+      ended_before_[id] = compute_tasks(task.worker_index);
     }
   }
 
-  void find_latest() {
-    std::vector<std::uint32_t> lane_start(lanes_.count());
-    for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
-      for (std::uint32_t l = 0; l < kLanes; ++l)
-        lane_start[std::size_t{w} * kLanes + l] = compute_tasks(w);
+  // Where nothing is known of a group yet.
+  static constexpr std::uint32_t kOpen = ~0u;
 
-    std::vector<std::uint32_t> group_end(lanes_.count(), ~0u);
+  void find_latest() {
+    std::vector<std::uint32_t> lane_start(lanes());
+    for (std::size_t lane = 0; lane < lane_start.size(); ++lane)
+      lane_start[lane] = compute_tasks_[lane / kLanes];
+
+    ControlsInOrder controls(plan_);
+    std::vector<std::uint32_t> group_end(lanes(), kOpen), group_start(lanes(), kOpen);
     for (std::uint32_t next = static_cast<std::uint32_t>(plan_.tasks.size()); next-- > 0;) {
       const Task& task = plan_.tasks[next];
       const std::size_t lane = Lanes::of(task);
@@ -128,16 +127,19 @@ class MemoryCheck {
         // The members of a group end together, so what follows any of them follows all.
         group_end[lane] = std::min({group_end[lane], latest, lane_start[lane]});
         latest = group_end[lane];
+        // They start together, too, and starts rise along a lane: the last knows most.
+        if (group_start[lane] == kOpen) group_start[lane] = start_[next];
+        start_[next] = group_start[lane];
       }
       const std::uint32_t started = task.lane == Lane::Compute ? start_[next] : latest;
       for (const TensorId input : task.inputs)
         if (const TaskId maker = maker_of(input); maker.valid())
           ended_before_[maker.value] = std::min(ended_before_[maker.value], started);
-      for (const ControlEdge& e : controls_.before({next}))
+      for (const ControlEdge& e : controls.before_previous({next}))
         ended_before_[e.before.value] = std::min(ended_before_[e.before.value], started);
       if (task.lane != Lane::Compute && !task.with_previous) {
         lane_start[lane] = std::min(lane_start[lane], latest);
-        group_end[lane] = ~0u;
+        group_end[lane] = group_start[lane] = kOpen;
       }
     }
     spread_over_groups();
@@ -145,14 +147,13 @@ class MemoryCheck {
 
   // The first member of a group was looked at last and knows most.
   void spread_over_groups() {
-    for (std::size_t lane = 0; lane < lanes_.count(); ++lane) {
-      if (lane % kLanes == 0) continue;
-      for (std::uint32_t i = lanes_.first[lane] + 1; i < lanes_.first[lane + 1]; ++i) {
-        const TaskId id = lanes_.tasks[i];
-        if (plan_.tasks[id.value].with_previous)
-          ended_before_[id.value] =
-              std::min(ended_before_[id.value], ended_before_[lanes_.tasks[i - 1].value]);
-      }
+    std::vector<std::uint32_t> first(lanes());
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      if (task.lane == Lane::Compute) continue;
+      std::uint32_t& end = first[Lanes::of(task)];
+      if (task.with_previous) ended_before_[id] = std::min(ended_before_[id], end);
+      end = ended_before_[id];
     }
   }
 
@@ -231,24 +232,31 @@ class MemoryCheck {
     return !gave_up_ && order_->ends_before_start(reader, receive);
   }
 
-  bool same_group(TaskId a, TaskId b) const {
+  bool same_group(TaskId a, TaskId b) {
+    if (!plan_.tasks[b.value].with_previous) return a == b;
+    if (!by_lane_) by_lane_ = std::make_unique<Lanes>(plan_);
     const std::size_t lane = Lanes::of(plan_.tasks[b.value]);
-    auto at = std::lower_bound(lanes_.tasks.begin() + lanes_.first[lane],
-                               lanes_.tasks.begin() + lanes_.first[lane + 1], b);
+    auto at = std::lower_bound(by_lane_->tasks.begin() + by_lane_->first[lane],
+                               by_lane_->tasks.begin() + by_lane_->first[lane + 1], b);
     while (*at != a && plan_.tasks[at->value].with_previous) --at;
     return *at == a;
   }
 
+  std::size_t lanes() const { return std::size_t{plan_.problem.workers} * kLanes; }
   std::uint32_t moments(std::uint32_t worker) const { return 2 * compute_tasks(worker) + 1; }
   std::uint32_t freed_by(TaskId reader) const;
   std::uint32_t made_at(TaskId maker) const;
-  void add_up(std::vector<Bytes>& peak);
+  template <class Visit>
+  void for_each_made(Visit visit) const;
+  template <class Sum>
+  void add_up_in(std::vector<Bytes>& peak) const;
+  void add_up(std::vector<Bytes>& peak) const;
 
   const Plan& plan_;
-  const Lanes& lanes_;
-  const ControlIndex& controls_;
   Findings& findings_;
-  std::vector<std::uint32_t> start_, ended_before_;
+  std::vector<std::uint32_t> compute_tasks_;  // by worker
+  TaskColumn<std::uint32_t> start_, ended_before_;
+  std::unique_ptr<Lanes> by_lane_;
   std::unique_ptr<HappensBefore> order_;
   bool gave_up_ = false;
 };
@@ -270,57 +278,77 @@ std::uint32_t MemoryCheck::made_at(TaskId maker) const {
   return 2 * start_[maker.value] + (in_place ? 2 : 1);
 }
 
-// The bytes held at each moment, as differences, worker by worker. What nobody reads is never
-// freed.
-void MemoryCheck::add_up(std::vector<Bytes>& peak) {
-  const RegionRows rows(plan_);
-  std::vector<std::uint32_t> freed(plan_.tasks.size(), 0), freed_second;
-  if (plan_.problem.pass != Pass::Forward) freed_second.assign(plan_.tasks.size(), 0);
+// Calls visit(task, output, when that is freed) for all that tasks make; 0: nobody reads it. Back
+// from the last task: whoever reads a tensor comes after its maker.
+template <class Visit>
+void MemoryCheck::for_each_made(Visit visit) const {
+  TaskColumn<std::uint32_t> freed(plan_.tasks.size()), freed_second;
+  if (plan_.problem.pass != Pass::Forward) freed_second.resize(plan_.tasks.size());
   const auto first_output = static_cast<std::uint32_t>(plan_.initial.size());
-  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
-    for (const TensorId input : plan_.tasks[id].inputs)
+  for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
+    const Task& task = plan_.tasks[id];
+    for (const TensorId input : task.inputs)
       if (const TaskId maker = maker_of(input); maker.valid()) {
         auto& last = (input.value - first_output) % 2 == 0 ? freed : freed_second;
         last[maker.value] = std::max(last[maker.value], freed_by({id}));
       }
+    const std::uint32_t outputs = outputs_of(task.kind);
+    if (outputs > 0) visit(TaskId{id}, 0, freed[id]);
+    if (outputs > 1) visit(TaskId{id}, 1, freed_second[id]);
+  }
+}
 
-  peak.assign(plan_.problem.workers, {});
-  for (const InitialTensor& t : plan_.initial)
-    peak[t.worker.value] += tensor_bytes(plan_.problem, t.kind, rows[t.region]);
-  std::vector<WideBytes> change;
+// The bytes held at each moment, as differences: those of all workers one after the other. What
+// nobody reads is never freed.
+template <class Sum>
+void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
+  const RegionRows rows(plan_);
+  std::vector<std::size_t> first{0};  // of each worker's moments
+  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
+    first.push_back(first.back() + moments(w) + 1);
+  TaskColumn<Sum> change(first.back());
+  for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
+    const Tensor made = plan_.tensor(plan_.output(id, output));
+    const Sum size = tensor_bytes(plan_.problem, made.kind, rows[made.region]).value;
+    const std::uint32_t w = made.worker.value, from = made_at(id);
+    change[first[w] + from] += size;
+    change[first[w] + (freed == 0 ? moments(w) : std::max(freed, from))] -= size;
+  });
   for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) {
-    change.assign(moments(w) + 1, 0);
-    const std::size_t lane = std::size_t{w} * kLanes;
-    for (std::uint32_t i = lanes_.first[lane]; i < lanes_.first[lane + kLanes]; ++i) {
-      const TaskId id = lanes_.tasks[i];
-      const std::uint32_t n = outputs_of(plan_.tasks[id.value].kind);
-      for (std::uint32_t out = 0; out < n; ++out) {
-        const Tensor made = plan_.tensor(plan_.output(id, out));
-        const std::int64_t size = tensor_bytes(plan_.problem, made.kind, rows[made.region]).value;
-        const std::uint32_t until = (out == 0 ? freed : freed_second)[id.value];
-        change[made_at(id)] += size;
-        change[until == 0 ? moments(w) : std::max(until, made_at(id))] -= size;
-      }
-    }
-    WideBytes held = 0, most = 0;
-    for (const WideBytes c : change) most = std::max(most, held += c);
-    constexpr WideBytes limit = std::numeric_limits<std::int64_t>::max();
+    Sum held = 0, most = 0;
+    for (std::size_t m = first[w]; m < first[w + 1]; ++m) most = std::max(most, held += change[m]);
+    constexpr Sum limit = std::numeric_limits<std::int64_t>::max();
     peak[w] = capped_sum(peak[w], Bytes{static_cast<std::int64_t>(std::min(most, limit))});
   }
 }
 
+void MemoryCheck::add_up(std::vector<Bytes>& peak) const {
+  peak.assign(plan_.problem.workers, {});
+  const RegionRows rows(plan_);
+  for (const InitialTensor& t : plan_.initial)
+    peak[t.worker.value] += tensor_bytes(plan_.problem, t.kind, rows[t.region]);
+  // No tensor is larger than one of all tokens.
+  std::int64_t largest = 1;
+  for (std::uint32_t kind = 0; kind < kTensorKinds; ++kind)
+    largest = std::max(
+        largest,
+        tensor_bytes(plan_.problem, static_cast<TensorKind>(kind), plan_.problem.tokens).value);
+  const std::int64_t limit = std::numeric_limits<std::int64_t>::max() / largest / 2;
+  if (static_cast<std::uint64_t>(limit) > plan_.tasks.size())
+    add_up_in<std::int64_t>(peak);
+  else
+    add_up_in<WideBytes>(peak);
+}
+
 }  // namespace
 
-void verify_memory(const Plan& plan, const Lanes& lanes, const ControlIndex& controls,
-                   Findings& findings, std::vector<Bytes>& peak) {
-  MemoryCheck(plan, lanes, controls, findings).run(peak);
+void verify_memory(const Plan& plan, Findings& findings, std::vector<Bytes>& peak) {
+  MemoryCheck(plan, findings).run(peak);
 }
 
 std::vector<Lifetime> lifetimes(const Plan& plan) {
   Findings none(plan, 1);
-  const Lanes lanes(plan);
-  const ControlIndex controls(plan);
-  return MemoryCheck(plan, lanes, controls, none).lifetimes();
+  return MemoryCheck(plan, none).lifetimes();
 }
 
 }  // namespace ringsched

@@ -4,19 +4,37 @@
 #include <optional>
 #include <unordered_map>
 
-#include "internal.hpp"
+#include "jobs.hpp"
 
 namespace ringsched {
 
 namespace {
 
+// What is asked about a region again and again.
+struct Sizes {
+  explicit Sizes(const Plan& plan) : rows(plan) {
+    for (const Region& r : plan.regions)
+      tokens.emplace_back(plan.layout.ranges(r.count <= kSmall ? r : Region{r.first, 1}));
+    for (std::uint32_t kind = 0; kind < kTensorKinds; ++kind)
+      row_bytes[kind] = tensor_bytes(plan.problem, static_cast<TensorKind>(kind), Tokens{1}).value;
+  }
+  Bytes bytes(TensorKind kind, Tokens of) const {
+    return {of.value * row_bytes[static_cast<std::size_t>(kind)]};
+  }
+
+  static constexpr std::uint32_t kSmall = 4;  // chunks
+  const RegionRows rows;
+  std::vector<TokenSet> tokens;  // by region, if it is small
+  std::array<std::int64_t, kTensorKinds> row_bytes;
+};
+
 class StructureCheck {
  public:
-  StructureCheck(const Plan& plan, Findings& findings)
-      : plan_(plan), findings_(findings), rows_(plan) {}
+  StructureCheck(const Plan& plan, const Sizes& sizes, Findings& findings)
+      : plan_(plan), sizes_(sizes), findings_(findings) {}
 
-  void run() {
-    for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id) check_task({id});
+  void run(std::uint32_t first, std::uint32_t end) {
+    for (std::uint32_t id = first; id < end && !findings_.full(); ++id) check_task({id});
   }
 
  private:
@@ -225,14 +243,13 @@ class StructureCheck {
   // Tiles of many chunks are remembered: a short file can ask for the same one very often.
   Tile tile_of(RegionId queries, RegionId keys) {
     const Region q = plan_.regions[queries.value], k = plan_.regions[keys.value];
-    const auto compute = [&] {
-      return plan_.problem.mask.tile(plan_.layout.ranges(q), plan_.layout.ranges(k));
-    };
-    if (std::uint64_t{q.count} * k.count <= 16) return compute();
+    const Mask& mask = plan_.problem.mask;
+    if (q.count <= Sizes::kSmall && k.count <= Sizes::kSmall)
+      return mask.tile(sizes_.tokens[queries.value], sizes_.tokens[keys.value]);
     const std::uint64_t key = (std::uint64_t{queries.value} << 32) | keys.value;
-    if (const auto known = large_tiles_.find(key); known != large_tiles_.end())
-      return known->second;
-    return large_tiles_.emplace(key, compute()).first->second;
+    const auto [known, is_new] = large_tiles_.try_emplace(key);
+    if (is_new) known->second = mask.tile(plan_.layout.ranges(q), plan_.layout.ranges(k));
+    return known->second;
   }
 
   // The work a task states is what its regions amount to.
@@ -255,12 +272,12 @@ class StructureCheck {
     } else if (task.kind == TaskKind::Prepare) {
       kind = TensorKind::OutputGradient;
     }
-    const Tokens rows = rows_[region];
-    if (stated.rows != rows.value || stated.bytes != tensor_bytes(plan_.problem, kind, rows))
+    const Tokens rows = sizes_.rows[region];
+    const Bytes bytes = sizes_.bytes(kind, rows);
+    if (stated.rows != rows.value || stated.bytes != bytes)
       findings_.add(Rule::Communication, {id},
                     "{}: it states {} rows and {} bytes, and has {} and {}", name_of(plan_, id),
-                    stated.rows, stated.bytes.value, rows.value,
-                    tensor_bytes(plan_.problem, kind, rows).value);
+                    stated.rows, stated.bytes.value, rows.value, bytes.value);
   }
 
   static bool is_result(TensorKind kind) {
@@ -269,18 +286,25 @@ class StructureCheck {
   }
 
   const Plan& plan_;
+  const Sizes& sizes_;
   Findings& findings_;
-  const RegionRows rows_;
   std::unordered_map<std::uint64_t, Tile> large_tiles_;
 };
 
 }  // namespace
 
-void verify_structure(const Plan& plan, Findings& findings) {
-  verify_tables(plan, findings);
+void verify_structure(const Plan& plan, std::uint32_t threads, Findings& findings) {
+  verify_tables(plan, threads, findings);
   if (!findings.empty()) return;  // tasks look things up in them
-  StructureCheck(plan, findings).run();
-  if (findings.empty()) verify_edges(plan, findings);
+  const Sizes sizes(plan);
+  const auto check = [&](std::uint32_t first, std::uint32_t end, Findings& found) {
+    StructureCheck(plan, sizes, found).run(first, end);
+  };
+  Findings of_edges = findings.fresh();
+  std::vector<Job> jobs = jobs_over_tasks(plan, threads, check);
+  jobs.emplace_back([&](Findings&) { verify_edges(plan, of_edges); });
+  run_jobs(threads, jobs, findings);
+  if (findings.empty()) findings.append(std::move(of_edges));
 }
 
 }  // namespace ringsched

@@ -2,11 +2,31 @@
 // order them.
 #include <algorithm>
 
-#include "internal.hpp"
+#include "jobs.hpp"
 
 namespace ringsched {
 
-void verify_tables(const Plan& plan, Findings& findings) {
+namespace {
+
+// Do the tables have all that a task names?
+void check_names(const Plan& plan, TaskId id, Findings& findings) {
+  const Task& t = plan.tasks[id.value];
+  const bool known = t.worker_index < plan.problem.workers &&
+                     static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
+                     static_cast<std::uint32_t>(t.makes) < kTensorKinds &&
+                     static_cast<std::uint32_t>(t.lane) < kLanes &&
+                     t.region.value < plan.regions.size() && t.work.value < plan.works.size() &&
+                     (!is_attend(t.kind) || t.keys.value < plan.regions.size());
+  if (!known)
+    findings.add(Rule::Structure, {id},
+                 "task {} names a worker, region or work that "
+                 "the plan does not have",
+                 id.value);
+}
+
+}  // namespace
+
+void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) {
   if (plan.tasks.size() > kMostTasks)
     return findings.add_missing(Rule::Structure, {}, "the plan has {} tasks; a plan has at most {}",
                                 plan.tasks.size(), kMostTasks);
@@ -28,32 +48,28 @@ void verify_tables(const Plan& plan, Findings& findings) {
       findings.add_missing(Rule::Structure, t.worker, "an initial {} is not where its chunks live",
                            to_text(t.kind));
   if (!findings.empty()) return;
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& t = plan.tasks[id];
-    const bool known = t.worker_index < plan.problem.workers &&
-                       static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
-                       static_cast<std::uint32_t>(t.makes) < kTensorKinds &&
-                       static_cast<std::uint32_t>(t.lane) < kLanes &&
-                       t.region.value < plan.regions.size() && t.work.value < plan.works.size() &&
-                       (!is_attend(t.kind) || t.keys.value < plan.regions.size());
-    if (!known)
-      findings.add(Rule::Structure, {TaskId{id}},
-                   "task {} names a worker, region or work that "
-                   "the plan does not have",
-                   id);
-  }
+  const auto check = [&](std::uint32_t first, std::uint32_t end, Findings& found) {
+    for (std::uint32_t id = first; id < end; ++id) check_names(plan, {id}, found);
+  };
+  run_jobs(threads, jobs_over_tasks(plan, threads, check), findings);
 }
 
 namespace {
 
-void check_group(const Plan& plan, const Lanes& lanes, TaskId id, Findings& findings) {
-  const Task& task = plan.tasks[id.value];
-  if (!task.with_previous) return;
-  const std::size_t lane = Lanes::of(task);
-  const auto at = std::lower_bound(lanes.tasks.begin() + lanes.first[lane],
-                                   lanes.tasks.begin() + lanes.first[lane + 1], id);
-  if (at == lanes.tasks.begin() + lanes.first[lane] ||
-      !is_transfer(plan.tasks[(at - 1)->value].kind))
+// Whatever is posted with the task before it in its lane follows a transfer there.
+void check_groups(const Plan& plan, Findings& findings) {
+  std::vector<std::uint8_t> after_transfer(std::size_t{plan.problem.workers} * kLanes);
+  std::vector<TaskId> alone;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    std::uint8_t& open = after_transfer[Lanes::of(task)];
+    if (task.with_previous && !open) alone.push_back({id});
+    open = is_transfer(task.kind);
+  }
+  std::stable_sort(alone.begin(), alone.end(), [&](TaskId a, TaskId b) {
+    return Lanes::of(plan.tasks[a.value]) < Lanes::of(plan.tasks[b.value]);
+  });
+  for (const TaskId id : alone)
     findings.add(Rule::Structure, {id},
                  "{}: it is to be posted with the transfer before it, and there is none",
                  name_of(plan, id));
@@ -88,8 +104,7 @@ void verify_edges(const Plan& plan, Findings& findings) {
                            s.slot, s.receive.value);
     last = s.receive;
   }
-  for (const Lanes lanes(plan); const TaskId id : lanes.tasks)
-    check_group(plan, lanes, id, findings);
+  check_groups(plan, findings);
 }
 
 }  // namespace ringsched

@@ -1,30 +1,35 @@
 #include "ringsched/scheduler/verify.hpp"
 
 #include <algorithm>
+#include <thread>
 
-#include "internal.hpp"
+#include "jobs.hpp"
 
 namespace ringsched {
 
 namespace {
 
-std::uint64_t count_unread(const Plan& plan) {
-  std::vector<bool> read(plan.tasks.size());
-  for (const Task& task : plan.tasks)
-    for (const TensorId input : task.inputs)
-      if (const TaskId maker = input.valid() ? plan.producer(input) : TaskId{}; maker.valid())
-        read[maker.value] = true;
-  std::uint64_t unread = 0;
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == TaskKind::Receive && !read[id]) ++unread;
-  return unread;
+constexpr std::size_t kWorthThreads = 100'000;  // tasks; fewer are verified before a thread is up
+
+std::uint32_t threads_for(const Plan& plan, VerifyOptions options) {
+  if (options.threads > 0) return options.threads;
+  return plan.tasks.size() < kWorthThreads
+             ? 1
+             : std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
 }
 
-std::uint64_t count_hidden(const Plan& plan) {
-  return static_cast<std::uint64_t>(
-      std::count_if(plan.tasks.begin(), plan.tasks.end(), [&](const Task& task) {
-        return is_attend(task.kind) && plan.works[task.work.value].pairs.value == 0;
-      }));
+void count_waste(const Plan& plan, Verification& result) {
+  std::vector<bool> read(plan.tasks.size());
+  for (const Task& task : plan.tasks) {
+    if (task.kind == TaskKind::Receive) ++result.unread;
+    if (is_attend(task.kind) && plan.works[task.work.value].pairs.value == 0) ++result.hidden;
+    for (const TensorId input : task.inputs) {
+      const TaskId maker = input.valid() ? plan.producer(input) : TaskId{};
+      if (!maker.valid() || read[maker.value]) continue;
+      read[maker.value] = true;
+      if (plan.tasks[maker.value].kind == TaskKind::Receive) --result.unread;
+    }
+  }
 }
 
 }  // namespace
@@ -32,16 +37,18 @@ std::uint64_t count_hidden(const Plan& plan) {
 Verification verify(const Plan& plan, VerifyOptions options) {
   Verification result;
   Findings findings(plan, std::max<std::size_t>(options.most, 1));
-  verify_structure(plan, findings);
+  const std::uint32_t threads = threads_for(plan, options);
+  verify_structure(plan, threads, findings);
   // The later parts follow ids without looking, so they need a sound structure.
   if (findings.empty()) {
-    result.unread = count_unread(plan);
-    result.hidden = count_hidden(plan);
-    const Lanes lanes(plan);
-    const ControlIndex controls(plan);
-    verify_coverage(plan, findings);
-    verify_deadlock(plan, lanes, controls, findings);
-    verify_memory(plan, lanes, controls, findings, result.peak);
+    const Job coverage = [&](Findings& found) {
+      count_waste(plan, result);
+      verify_coverage(plan, found);
+    };
+    const Job deadlock = [&](Findings& found) { verify_deadlock(plan, found); };
+    const Job memory = [&](Findings& found) { verify_memory(plan, found, result.peak); };
+    const Job jobs[] = {coverage, deadlock, memory};
+    run_jobs(threads, jobs, findings);
   }
   std::move(findings).hand_over(result);
   if (!result.holds()) result.peak.clear();
@@ -66,12 +73,6 @@ RegionRows::RegionRows(const Plan& plan) {
   std::vector<std::int64_t> before{0};  // tokens in all chunks before
   for (const TokenRange& chunk : plan.layout.chunks) before.push_back(before.back() + chunk.count);
   for (const Region& r : plan.regions) rows_.push_back({before[r.end()] - before[r.first.value]});
-}
-
-ControlIndex::ControlIndex(const Plan& plan)
-    : edges_(plan.controls), first_(edges_.empty() ? 0 : plan.tasks.size() + 1) {
-  for (const ControlEdge& e : edges_) ++first_[e.after.value + 1];
-  for (std::size_t t = 1; t < first_.size(); ++t) first_[t] += first_[t - 1];
 }
 
 }  // namespace ringsched

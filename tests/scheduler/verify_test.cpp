@@ -1,8 +1,11 @@
 // Each kind of fault, made by hand, and what verify() says of it.
 #include "ringsched/scheduler/verify.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <random>
 
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
@@ -86,6 +89,38 @@ TEST(Verify, FindsAPairThatIsComputedTwice) {
   EXPECT_THAT(first_violation(plan, Rule::Coverage),
               AllOf(HasSubstr("query chunk 0 meets key chunk 0 twice"), HasSubstr("task 0"),
                     HasSubstr("task 1")));
+}
+
+constexpr std::uint32_t kManyChunks = 130;
+
+Layout one_token_chunks(std::uint32_t workers, Tokens tokens) {
+  Layout layout{"custom", {}, {}};
+  for (std::uint32_t w = 0; w <= workers; ++w) layout.first.push_back(w * kManyChunks);
+  for (std::int64_t t = 0; t < tokens.value; ++t) layout.chunks.push_back({t, 1, 1});
+  return layout;
+}
+
+// Row 65 meets the keys one by one, the others all at once.
+void row_by_row(PlanBuilder& plan, std::uint32_t left_out, std::uint32_t instead) {
+  const Queries q = plan.queries(WorkerId{0});
+  const Keys k = plan.keys(WorkerId{0});
+  for (std::uint32_t i = 0; i < kManyChunks; ++i)
+    if (i != 65) plan.merge(plan.attend(q.part(i), k));
+  for (std::uint32_t i = 0; i < kManyChunks; ++i)
+    plan.merge(plan.attend(q.part(65), k.part(i == left_out ? instead : i)));
+}
+void all_rows(const Problem&, PlanBuilder& plan) { row_by_row(plan, 0, 0); }
+void row_65_meets_63_for_64(const Problem&, PlanBuilder& plan) { row_by_row(plan, 64, 63); }
+
+TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
+  const Problem problem = small_problem(1, kManyChunks, Pass::Forward, Mask::full());
+  EXPECT_TRUE(verify(build_plan(problem, {"all", "", "", one_token_chunks, all_rows})).holds());
+  const Verification v =
+      verify(build_plan(problem, {"wrong", "", "", one_token_chunks, row_65_meets_63_for_64}));
+  ASSERT_EQ(v.violations.size(), 2u);
+  EXPECT_THAT(v.violations[0].text, HasSubstr("query chunk 65 meets key chunk 63 twice"));
+  EXPECT_THAT(v.violations[1].text,
+              HasSubstr("query chunk 65 (worker 0) never meets key chunk 64"));
 }
 
 TEST(Verify, FindsAPartialThatIsNeverMerged) {
@@ -331,6 +366,34 @@ TEST(Verify, CountsAttendsWithoutAVisiblePairAndAcceptsThem) {
   EXPECT_TRUE(v.holds()) << v.violations.front().text;
   EXPECT_EQ(v.hidden, 3u);
   EXPECT_EQ(verify(plan_of("ring", 3)).hidden, 0u);
+}
+
+std::string all_of(const Verification& v) {
+  std::string out =
+      fmt::format("{} unread {} hidden {}\n", v.more ? "more" : "all", v.unread, v.hidden);
+  for (const Violation& x : v.violations) {
+    out +=
+        fmt::format("{} worker {} step {}: {} (", to_text(x.rule), x.worker.value, x.step, x.text);
+    for (const TaskId t : x.tasks) out += fmt::format(" {}", t.value);
+    out += ")\n";
+  }
+  for (const Bytes b : v.peak) out += fmt::format("{} ", b.value);
+  return out;
+}
+
+TEST(Verify, SaysTheSameOnAnyNumberOfThreads) {
+  const Plan valid = limit_communication(plan_of("balanced", 7, Pass::Both), {});
+  std::mt19937_64 random(1);
+  for (int i = 0; i < (kSanitized ? 40 : 400); ++i) {
+    Plan plan = valid;
+    if (i > 0) mutate(plan, random);
+    if (i % 4 == 1) plan.works[random() % plan.works.size()].rows += 1;  // wrong in many tasks
+    for (const std::size_t most : {1, 3, 20}) {
+      const std::string alone = all_of(verify(plan, {.most = most, .threads = 1}));
+      for (const std::uint32_t threads : {2, 3, 8})
+        ASSERT_EQ(all_of(verify(plan, {.most = most, .threads = threads})), alone);
+    }
+  }
 }
 
 TEST(Verify, CountsWhatIsMovedForNothing) {

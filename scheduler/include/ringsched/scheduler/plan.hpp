@@ -147,12 +147,24 @@ struct Plan {
     const auto n = static_cast<std::uint32_t>(initial.size());
     return t.value < n ? TaskId{} : TaskId{(t.value - n) / 2};
   }
-  Tensor tensor(TensorId) const;
+  Tensor tensor(TensorId id) const {
+    const TaskId maker = producer(id);
+    if (!maker.valid()) {
+      const InitialTensor& t = initial[id.value];
+      return {t.kind, t.worker, t.region, maker};
+    }
+    const Task& task = tasks[maker.value];
+    if (id == output(maker)) return {task.makes, task.worker(), task.region, maker};
+    return {TensorKind::KeyValueGradient, task.worker(), task.keys, maker};
+  }
   Bytes bytes(TensorKind, RegionId) const;
 };
 
 // The number of tensors a task makes: none (Send, Output), two (AttendBackward) or one.
-std::uint32_t outputs_of(TaskKind);
+constexpr std::uint32_t outputs_of(TaskKind kind) {
+  if (kind == TaskKind::AttendBackward) return 2;
+  return kind == TaskKind::Send || kind == TaskKind::Output ? 0 : 1;
+}
 Bytes tensor_bytes(const Problem&, TensorKind, Tokens rows);
 
 std::string_view to_text(TensorKind);

@@ -26,4 +26,8 @@ struct PageAllocator {
 struct Task;
 using TaskArray = std::vector<Task, PageAllocator<Task>>;
 
+// What is known of each task of a plan.
+template <class T>
+using TaskColumn = std::vector<T, PageAllocator<T>>;
+
 }  // namespace ringsched

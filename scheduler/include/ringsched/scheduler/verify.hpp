@@ -43,6 +43,7 @@ struct Verification {
 
 struct VerifyOptions {
   std::size_t most = 20;
+  std::uint32_t threads = 0;  // 0: one for a small plan, up to four for a large one
 };
 
 Verification verify(const Plan&, VerifyOptions = {});

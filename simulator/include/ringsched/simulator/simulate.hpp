@@ -34,7 +34,7 @@ struct Workload {
   std::int64_t latency[kDistances] = {};  // where they do: of the start-up, what is no copying, ps
 
   // In place of the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.
-  std::vector<std::int64_t, PageAllocator<std::int64_t>> amounts;
+  TaskColumn<std::int64_t> amounts;
 };
 
 // How many times longer a kernel takes beside others than alone, when this many want the device.
@@ -70,9 +70,6 @@ struct Cause {
   std::uint32_t task : 29 = 0;
 };
 static_assert(sizeof(Cause) == 4);
-
-template <class T>
-using TaskColumn = std::vector<T, PageAllocator<T>>;
 
 struct LinkUse {
   double bytes = 0;

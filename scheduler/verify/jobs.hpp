@@ -1,0 +1,24 @@
+// Independent parts of one verification, on several threads. Each part has its own Findings, and
+// these are joined in the order of the parts, so that the report never depends on the threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "internal.hpp"
+
+namespace ringsched {
+
+using Job = std::function<void(Findings&)>;
+
+// Runs the jobs, on this thread and up to `threads` - 1 more. They are begun from the last one on:
+// put the longest there.
+void run_jobs(std::uint32_t threads, std::span<const Job> jobs, Findings&);
+
+// A job for each of several ranges of the tasks, [first, end).
+std::vector<Job> jobs_over_tasks(
+    const Plan&, std::uint32_t threads,
+    const std::function<void(std::uint32_t first, std::uint32_t end, Findings&)>&);
+
+}  // namespace ringsched
