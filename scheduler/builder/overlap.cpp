@@ -31,17 +31,33 @@ void serialise(Plan& plan) {
   }
 }
 
-struct StepEnd {
-  Step step;
-  TaskId last;  // the last task of that step in some lane
-};
+// The last task of each of the last three steps of some lane: no rule looks further back than two
+// steps, and steps come in order.
+class StepEnds {
+ public:
+  bool is_new(Step step) const { return count_ == 0 || ends_[0].step != step; }
+  void add(Step step, TaskId id) {
+    if (is_new(step)) {
+      ends_ = {ends_[0], ends_[0], ends_[1]};
+      count_ = std::min(count_ + 1, ends_.size());
+    }
+    ends_[0] = {step, id};
+  }
+  // The last task of a step up to `step`, or none.
+  TaskId last_up_to(std::int64_t step) const {
+    for (std::size_t i = 0; i < count_; ++i)
+      if (ends_[i].step <= step) return ends_[i].last;
+    return {};
+  }
 
-// The last task of a step up to `step`, or none. Steps come in order, so it is near the end.
-TaskId last_up_to(const std::vector<StepEnd>& ends, std::int64_t step) {
-  const auto found =
-      std::find_if(ends.rbegin(), ends.rend(), [&](const StepEnd& e) { return e.step <= step; });
-  return found == ends.rend() ? TaskId{} : found->last;
-}
+ private:
+  struct End {
+    Step step = 0;
+    TaskId last;
+  };
+  std::array<End, 3> ends_;  // the last step first
+  std::size_t count_ = 0;
+};
 
 // What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes.
 // Results on their way home in step t were made in step t - 1, so a receive of them is posted once
@@ -49,25 +65,27 @@ TaskId last_up_to(const std::vector<StepEnd>& ends, std::int64_t step) {
 // all that was moved for step t - 1 has arrived, at both ends. The second half is what keeps a
 // helper from running ahead of those who take its results, and bounds the memory of both.
 void prefetch_one_step(Plan& plan) {
-  std::vector<std::vector<StepEnd>> ends(std::size_t{plan.problem.workers} * kLanes);
+  std::vector<StepEnds> ends(std::size_t{plan.problem.workers} * kLanes);
+  plan.controls.reserve(plan.tasks.size() / 2);  // memory that is never filled costs nothing
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    const std::size_t compute = task.worker_index * std::size_t{kLanes};
-    auto& own = ends[compute + static_cast<std::size_t>(task.lane)];
-    const bool new_step = own.empty() || own.back().step != task.step;
-    const auto wait_for = [&](std::size_t lane, std::int64_t step) {
-      if (const TaskId before = last_up_to(ends[lane], step); before.valid())
-        plan.controls.push_back({before, {id}});
+    StepEnds* const worker = &ends[task.worker_index * std::size_t{kLanes}];
+    StepEnds& own = worker[static_cast<std::size_t>(task.lane)];
+    const auto wait_for = [&](TaskId before) {
+      if (before.valid()) plan.controls.push_back({before, {id}});
     };
     if (task.lane != Lane::Compute) {
       if (!task.with_previous)
-        wait_for(compute, std::int64_t{task.step} - (task.lane == Lane::Return ? 1 : 2));
-    } else if (new_step) {
-      for (std::size_t lane = 1; lane < kLanes; ++lane)
-        wait_for(compute + lane, std::int64_t{task.step} - 1);
+        wait_for(
+            worker[0].last_up_to(std::int64_t{task.step} - (task.lane == Lane::Return ? 1 : 2)));
+    } else if (own.is_new(task.step)) {
+      // Sorted, as all controls are.
+      const TaskId a = worker[1].last_up_to(std::int64_t{task.step} - 1);
+      const TaskId b = worker[2].last_up_to(std::int64_t{task.step} - 1);
+      wait_for(std::min(a, b));
+      wait_for(std::max(a, b));
     }
-    if (new_step) own.push_back({task.step, {}});
-    own.back().last = {id};
+    own.add(task.step, {id});
   }
 }
 
@@ -117,9 +135,11 @@ Plan limit_communication(Plan plan, CommunicationLimits limits) {
   if (limits.overlap == Overlap::None) serialise(plan);
   if (limits.overlap == Overlap::Prefetch) prefetch_one_step(plan);
   if (limits.buffers > 0) assign_buffers(plan, limits.buffers);
-  std::sort(plan.controls.begin(), plan.controls.end(), [](ControlEdge a, ControlEdge b) {
+  const auto in_order = [](ControlEdge a, ControlEdge b) {
     return std::tie(a.after, a.before) < std::tie(b.after, b.before);
-  });
+  };
+  if (!std::is_sorted(plan.controls.begin(), plan.controls.end(), in_order))
+    std::sort(plan.controls.begin(), plan.controls.end(), in_order);
   plan.controls.erase(std::unique(plan.controls.begin(), plan.controls.end()), plan.controls.end());
   return plan;
 }
