@@ -18,30 +18,52 @@ std::int64_t rounded(double ps) {
   return static_cast<std::int64_t>(ps + 0.5);
 }
 
-// The block model: a tile costs its share of a block, whatever the number of its tokens.
-double block_share(const Plan& plan, const Task& task, double diagonal) {
-  const auto share = [&](RegionId id) {
-    const Region r = plan.regions[id.value];
-    const Region whole = plan.layout.share(plan.layout.owner(r.first));
-    return static_cast<double>(r.count) / whole.count;
+// Of a tile, how much is computed.
+double visible_share(const Work& work, double diagonal) {
+  switch (work.form) {
+    case TileForm::Empty:
+      return 0.0;
+    case TileForm::Full:
+      return 1.0;
+    case TileForm::Causal:
+    case TileForm::StrictlyCausal:
+      return diagonal;
+    case TileForm::Other:
+      break;
+  }
+  return static_cast<double>(work.pairs.value) /
+         (static_cast<double>(work.rows) * static_cast<double>(work.keys));
+}
+
+// The block model: a tile costs its share of a block, whatever the number of its tokens. Equal work
+// is then mostly, not always, an equal share of a block: only where it is not, tasks have prices of
+// their own.
+void price_blocks(Workload& out, double diagonal) {
+  const Plan& plan = *out.plan;
+  const std::size_t works = plan.works.size();
+  std::vector<double> shares;  // by region: of all that its owner has
+  for (const Region& r : plan.regions)
+    shares.push_back(static_cast<double>(r.count) /
+                     plan.layout.share(plan.layout.owner(r.first)).count);
+  std::vector<double> visible;
+  for (const Work& w : plan.works) visible.push_back(visible_share(w, diagonal));
+  const auto price_of = [&](const Task& t) {
+    return rounded(visible[t.work.value] * shares[t.region.value] * shares[t.keys.value] *
+                   kBlockPs);
   };
-  const Work& work = plan.works[task.work.value];
-  const double visible = [&] {
-    switch (work.form) {
-      case TileForm::Empty:
-        return 0.0;
-      case TileForm::Full:
-        return 1.0;
-      case TileForm::Causal:
-      case TileForm::StrictlyCausal:
-        return diagonal;
-      case TileForm::Other:
-        break;
-    }
-    return static_cast<double>(work.pairs.value) /
-           (static_cast<double>(work.rows) * static_cast<double>(work.keys));
-  }();
-  return visible * share(task.region) * share(task.keys);
+
+  std::vector<bool> known(out.compute.size());
+  const bool alike = std::all_of(plan.tasks.begin(), plan.tasks.end(), [&](const Task& t) {
+    if (!is_attend(t.kind)) return true;
+    const std::size_t at = static_cast<std::size_t>(t.kind) * works + t.work.value;
+    if (!known[at]) out.compute[at] = price_of(t);
+    known[at] = true;
+    return out.compute[at] == price_of(t);
+  });
+  if (alike) return;
+  out.amounts.resize(plan.tasks.size());
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
+    if (is_attend(plan.tasks[id].kind)) out.amounts[id] = price_of(plan.tasks[id]);
 }
 
 double pass_ps(const Machine& m, double elements, double bytes_per_element,
@@ -122,10 +144,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
   if (machine.ideal) {
-    out.amounts.resize(plan.tasks.size());
-    for (std::size_t id = 0; id < plan.tasks.size(); ++id)
-      if (is_attend(plan.tasks[id].kind))
-        out.amounts[id] = rounded(block_share(plan, plan.tasks[id], diagonal) * kBlockPs);
+    price_blocks(out, diagonal);
     return out;
   }
 

@@ -99,7 +99,9 @@ Picoseconds one_device(const Workload& w, const Machine& machine) {
   const Plan& plan = *w.plan;
   if (machine.ideal) {
     Picoseconds sum;
-    for (const std::int64_t ps : w.amounts) sum.value += ps;
+    const Costs costs(w, {});
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+      sum.value += costs.compute(id, plan.tasks[id]);
     return sum;
   }
   const Problem& p = plan.problem;

@@ -5,6 +5,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/simulate.hpp"
 #include "support/cases.hpp"
 #include "support/hidden_plan.hpp"
@@ -13,17 +14,18 @@
 namespace ringsched {
 namespace {
 
+std::int64_t price_of(const Workload& w, std::size_t id) {
+  const Task& t = w.plan->tasks[id];
+  if (!w.amounts.empty()) return w.amounts[id];
+  return w.compute[static_cast<std::size_t>(t.kind) * w.plan->works.size() + t.work.value];
+}
+
 // ps of the first task of this kind, and of this output where given.
 double price_of(const Plan& plan, const Machine& m, TaskKind kind, TensorKind makes) {
   const Workload w = price(plan, m);
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& t = plan.tasks[id];
-    if (t.kind == kind && t.makes == makes)
-      return static_cast<double>(
-          w.amounts.empty()
-              ? w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]
-              : w.amounts[id]);
-  }
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == kind && plan.tasks[id].makes == makes)
+      return static_cast<double>(price_of(w, id));
   ADD_FAILURE() << "the plan has no " << to_text(kind) << " of " << to_text(makes);
   return 0;
 }
@@ -57,14 +59,30 @@ TEST(Price, OfAnAttendWithoutAVisiblePairIsALaunch) {
   const Workload w = price(plan, m);
   const Simulation s = simulate(w, c);
   for (const std::size_t task : {8u, 9u, 17u})
-    EXPECT_EQ(static_cast<double>(
-                  w.compute[static_cast<std::size_t>(plan.tasks[task].kind) * plan.works.size() +
-                            plan.tasks[task].work.value]),
+    EXPECT_EQ(static_cast<double>(price_of(w, task)),
               std::round((m.launch_us + m.software.step_us) * 1e6))
         << task;
   EXPECT_GT(s.makespan.value, 0);
   const Workload ideal = price(plan, find_machine("ideal"));
-  for (const std::size_t task : {8u, 9u, 17u}) EXPECT_EQ(ideal.amounts[task], 0) << task;
+  for (const std::size_t task : {8u, 9u, 17u}) EXPECT_EQ(price_of(ideal, task), 0) << task;
+}
+
+Layout one_chunk_and_two(std::uint32_t, Tokens) {
+  return {"custom", {{0, 1, 4}, {4, 1, 4}, {8, 1, 4}}, {0, 1, 3}};
+}
+void own_chunks(const Problem&, PlanBuilder& plan) {
+  plan.merge(plan.attend(plan.queries(WorkerId{0}), plan.keys(WorkerId{0})));
+  plan.merge(plan.attend(plan.queries(WorkerId{1}).part(0), plan.keys(WorkerId{1}).part(0)));
+}
+
+TEST(Price, OfEqualWorkDiffersWhereItIsAnotherShareOfABlock) {
+  const Plan plan = build_plan(small_problem(2, 12, Pass::Forward, Mask::full()),
+                               {"own", "", "", one_chunk_and_two, own_chunks});
+  ASSERT_EQ(plan.tasks[0].work, plan.tasks[1].work);
+  const Workload w = price(plan, find_machine("ideal"));
+  EXPECT_EQ(price_of(w, 0), 1'000'000);
+  EXPECT_EQ(price_of(w, 1), 250'000);
+  EXPECT_EQ(one_device(w, find_machine("ideal")).value, 1'250'000);
 }
 
 TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
