@@ -29,7 +29,7 @@ class LocalTransport final : public Transport {
     std::mutex guard;
     std::condition_variable arrived, gone;
     std::unordered_map<std::uint32_t, const MessageEnd*> posted;  // to it, by send
-    std::unordered_set<std::uint32_t> taken;                   // from it
+    std::unordered_set<std::uint32_t> taken;                      // from it
   };
 
   const Control& control_;

@@ -10,8 +10,8 @@
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "runtime/plans_to_run.hpp"
-#include "support/hidden_plan.hpp"
 #include "support/cases.hpp"
+#include "support/hidden_plan.hpp"
 
 namespace ringsched {
 namespace {
