@@ -184,7 +184,7 @@ TEST_F(RunProgram, SaysInOneLineThatThereIsNoGpu) {
   EXPECT_EQ(o.code, absent ? 2 : 3) << o.err;
   EXPECT_TRUE(absent || o.err.find("GPU") != o.err.npos || o.err.find("driver") != o.err.npos)
       << o.err;
-  if (!absent) expect_refused("run --backend cuda --head-dim 512", "up to 256");
+  if (!absent) expect_refused("run --backend cuda --head-dim 512", "use at most 256");
   const Outcome c = run("calibrate --backend cuda -o my.toml");
   EXPECT_EQ(c.code, absent ? 2 : 3) << c.err;
 }

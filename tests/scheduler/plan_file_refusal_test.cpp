@@ -133,9 +133,10 @@ TEST(PlanFile, AWrongReferenceIsRejectedWithItsTask) {
               StartsWith("plan.json: task 6: input 6: a task reads outputs of earlier tasks only"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,99]})"), HasSubstr("no such task"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,-1]})"), HasSubstr("no such task"));
-  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,2]})"), HasSubstr("is a send and makes no"));
+  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,2]})"),
+              HasSubstr("is a send, which has no output"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"4.1"]})"), HasSubstr("second output"));
-  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"Q7"]})"), HasSubstr("the workers are 0 to 1"));
+  EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"Q7"]})"), HasSubstr("workers are 0 to 1"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"dO0"]})"), HasSubstr("pass forward"));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,"K0"]})"), HasSubstr("unknown tensor \"K0\""));
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,1.5]})"), HasSubstr("not 1.5"));
@@ -144,7 +145,8 @@ TEST(PlanFile, AWrongReferenceIsRejectedWithItsTask) {
               HasSubstr("input 2 of merge must be a partial tensor, not query"));
   EXPECT_THAT(after_ring(R"({"do":"reduce","in":[5,4]})"), HasSubstr("not partial"));
   EXPECT_THAT(after_ring(R"({"do":"output","in":["Q0"]})"), HasSubstr("not query"));
-  EXPECT_THAT(after_ring(R"({"do":"receive","from":2})"), HasSubstr("received by task 3 already"));
+  EXPECT_THAT(after_ring(R"({"do":"receive","from":2})"),
+              HasSubstr("task 3 already receives what task 2 sends"));
   EXPECT_THAT(after_ring(R"({"do":"receive","from":1})"), HasSubstr("task 1 is attend"));
   EXPECT_THAT(after_ring(R"({"do":"receive"})"), HasSubstr("\"from\" is missing"));
   EXPECT_THAT(after_ring(R"({"do":"receive","from":null})"), HasSubstr("\"worker\" is missing"));

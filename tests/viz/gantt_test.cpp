@@ -97,7 +97,9 @@ TEST_P(GanttOf, TwoRunsIsTidyToo) {
   const auto runs = predicted_runs(GetParam());
   for (std::size_t i = 0; i + 1 < runs.size(); i += 3) {
     SCOPED_TRACE(runs[i].name);
-    expect_tidy(gantt(runs[i].timeline, runs[(i * 7 + 3) % runs.size()].timeline));
+    const Timeline& other = runs[(i * 7 + 3) % runs.size()].timeline;
+    if (runs[i].timeline.unit != other.unit) continue;  // blocks and seconds do not compare
+    expect_tidy(gantt(runs[i].timeline, other));
     if (HasFailure()) return;
   }
 }
