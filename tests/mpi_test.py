@@ -10,7 +10,7 @@ import json
 import shutil
 import unittest
 
-from mpi_job import PROGRAM, Case, execute, flags, mpirun, said
+from mpi_job import PROGRAM, SANITIZED, Case, execute, flags, mpirun, said
 
 SCHEDULES = [s["name"] for s in json.loads(execute([PROGRAM, "schedules", "--format", "json"])[1])]
 

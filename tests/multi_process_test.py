@@ -87,7 +87,7 @@ class Numbers(Runs):
             p.start(problem(f"-w 3 --tokens 60 --check --rank {rank} --ranks 3 --master localhost:{port}"),
                     {"RINGSCHED_SECRET": "of this test", "RANK": "7", "WORLD_SIZE": "9"})
         p.all.insert(0, p.all.pop(1))
-        self.assertIn("3 workers in 3 processes by tcp, as --rank and --ranks say", self.good(p))
+        self.assertIn("3 workers in 3 processes over tcp (found by --rank and --ranks)", self.good(p))
 
     def test_one_process_is_alone(self):
         for more in ([], ["--transport", "tcp"]):
@@ -263,8 +263,8 @@ class Refusals(Runs):
         self.assertLess(limited, len(p.all))
 
     def test_half_of_what_torchrun_leaves(self):
-        for env, told in (({"RANK": "1"}, "RANK is '1', and WORLD_SIZE is not set: "),
-                          ({"WORLD_SIZE": "4"}, "WORLD_SIZE is '4', and RANK is not set: ")):
+        for env, told in (({"RANK": "1"}, "RANK is '1', but WORLD_SIZE (the number of processes) is not set"),
+                          ({"WORLD_SIZE": "4"}, "WORLD_SIZE is '4', but RANK (the number of this process) is not set")):
             for command in (["run", *flags("-w 2 --tokens 60")], ["bench-links"], ["calibrate", "-o", "c.toml"]):
                 code, out, err = execute([PROGRAM, *command], env=env, cwd=self.folder)
                 self.assertEqual((code, out, err.count("\n")), (BAD, "", 1), err)
@@ -457,7 +457,7 @@ class Failures(Runs):
         p.ranks(3, *problem("-w 3 --tokens 300 --inputs nan --check-finite --deadline 60"))
         self.assertTrue(p.wait())
         self.assertEqual({one.code for one in p.all}, {FAILED})
-        self.assertTrue(any("made a number that is not finite" in one.stderr() for one in p.all))
+        self.assertTrue(any("produced a number that is not finite" in one.stderr() for one in p.all))
 
     def test_at_random_points(self):
         failed = soak(self.folder, runs=12, seed=1, say=lambda text: None)

@@ -151,7 +151,7 @@ class Failures(Case):
                     if processes > 1:
                         self.assertIn(FAILED, self.codes(job).values())
                         self.assertLessEqual(set(self.codes(job).values()), {FAILED, -signal.SIGKILL})
-                    told = [line for line in said(job.stderr()) if "made a number that is not finite" in line]
+                    told = [line for line in said(job.stderr()) if "produced a number that is not finite" in line]
                     self.assertTrue(told, job.stderr())
                     self.assertRegex(told[0], r"task \d+ \(worker \d, step \d, [a-z_]+ of .*\): ")
 

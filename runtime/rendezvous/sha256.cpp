@@ -25,7 +25,7 @@ constexpr std::uint32_t kRound[64] = {
 // The same of the square roots of the first eight.
 constexpr std::array<std::uint32_t, 8> kBegin = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kHashBlock = 64;
 
 void add_block(std::array<std::uint32_t, 8>& state, const unsigned char* block) {
   std::uint32_t w[64];
@@ -54,11 +54,11 @@ void add_block(std::array<std::uint32_t, 8>& state, const unsigned char* block) 
 std::string sha256(std::string_view text) {
   std::string padded(text);
   padded += '\x80';
-  while (padded.size() % kBlock != kBlock - 8) padded += '\0';
+  while (padded.size() % kHashBlock != kHashBlock - 8) padded += '\0';
   for (int shift = 56; shift >= 0; shift -= 8)
     padded += static_cast<char>(8 * std::uint64_t{text.size()} >> shift);
   auto state = kBegin;
-  for (std::size_t at = 0; at < padded.size(); at += kBlock)
+  for (std::size_t at = 0; at < padded.size(); at += kHashBlock)
     add_block(state, reinterpret_cast<const unsigned char*>(padded.data()) + at);
   std::string out;
   for (const std::uint32_t word : state)
@@ -67,8 +67,8 @@ std::string sha256(std::string_view text) {
 }
 
 std::string hmac_sha256(std::string_view key, std::string_view text) {
-  std::string inner = key.size() > kBlock ? sha256(key) : std::string(key);
-  inner.resize(kBlock, '\0');
+  std::string inner = key.size() > kHashBlock ? sha256(key) : std::string(key);
+  inner.resize(kHashBlock, '\0');
   std::string outer = inner;
   for (char& c : inner) c = static_cast<char>(c ^ 0x36);
   for (char& c : outer) c = static_cast<char>(c ^ 0x5c);

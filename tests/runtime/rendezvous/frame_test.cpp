@@ -42,7 +42,7 @@ TEST(Frame, RefusesOthersByTheirFirstLetters) {
   for (const char* foreign : {"GET / HTTP/1.1\r\n", "G", "SSH-2.0", "RSCX", "\x16\x03\x01"}) {
     const ParsedFrame p = parse_frame(foreign, 100);
     EXPECT_EQ(p.outcome, Outcome::Bad) << foreign;
-    EXPECT_THAT(p.why, HasSubstr("no message of ringsched"));
+    EXPECT_THAT(p.why, HasSubstr("not a ringsched message"));
   }
 }
 

@@ -143,11 +143,11 @@ TEST_F(Launched, RefusesHalfOfWhatALauncherLeaves) {
     }
     return "";
   };
-  EXPECT_EQ(refusal({{"RANK", "3"}}),
-            "RANK is '3', and WORLD_SIZE is not set: how many processes there are; set both or "
-            "neither");
+  EXPECT_EQ(
+      refusal({{"RANK", "3"}}),
+      "RANK is '3', but WORLD_SIZE (the number of processes) is not set; set both or neither");
   EXPECT_EQ(refusal({{"RANK", ""}, {"WORLD_SIZE", "4"}}),
-            "WORLD_SIZE is '4', and RANK is not set: the number of this process; set both or "
+            "WORLD_SIZE is '4', but RANK (the number of this process) is not set; set both or "
             "neither");
   for (const auto& [set, missing] : std::vector<std::pair<const char*, const char*>>{
            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -155,8 +155,8 @@ TEST_F(Launched, RefusesHalfOfWhatALauncherLeaves) {
            {"PMI_RANK", "PMI_SIZE"},
            {"PMI_SIZE", "PMI_RANK"},
            {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
-    EXPECT_THAT(refusal({{set, "1"}}), testing::StartsWith(set + std::string(" is '1', and ") +
-                                                           missing + " is not set: "));
+    EXPECT_THAT(refusal({{set, "1"}}), testing::StartsWith(set + std::string(" is '1', but ") +
+                                                           missing + " (the number of "));
   }
   EXPECT_EQ(with({{"RANK", "3"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).size, 2u);
   EXPECT_EQ(with({{"RANK", "3"}}, {"0", "2", "h:1"}).size, 2u);

@@ -164,13 +164,13 @@ TEST_F(Meeting, StrangersAreRefusedAndSaidAndDisturbNobody) {
   const Socket silent = stranger();
   const Socket web = stranger();
   say(web, "GET / HTTP/1.1\r\n\r\n");
-  EXPECT_THAT(hear(web), HasSubstr("no message of ringsched"));
+  EXPECT_THAT(hear(web), HasSubstr("not a ringsched message"));
   const Socket large = stranger();
   say(large, frame(FrameKind::Hello, 0, std::string(600, 'x')));
   EXPECT_THAT(hear(large), HasSubstr("where 512 are allowed"));
   const Socket early = stranger();
   say(early, frame(FrameKind::Put, 0, "not yet"));
-  EXPECT_THAT(hear(early), HasSubstr("does not say who it is"));
+  EXPECT_THAT(hear(early), HasSubstr("does not identify itself"));
   const Socket guess = stranger();
   say(guess, frame(FrameKind::Hello, 0, greeting_text({1, 2, true, std::string(16, 'n'), "h"})) +
                  frame(FrameKind::Proof, 0, std::string(32, 'p')));
