@@ -23,9 +23,7 @@ class Closure {
       add(event, sink(), -weight);
     }
   }
-  void needs(std::size_t event, std::size_t before) {
-    add(event, before, std::numeric_limits<std::int64_t>::max());
-  }
+  void needs(std::size_t event, std::size_t before) { add(event, before, kUnlimited); }
   std::int64_t largest() {
     std::int64_t cut = 0;
     while (const std::int64_t more = augment()) cut += more;
@@ -33,6 +31,8 @@ class Closure {
   }
 
  private:
+  // More than all weights together, and far from overflow when flow is added to it.
+  static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 4;
   struct Edge {
     std::size_t to, back;
     std::int64_t room;
@@ -59,11 +59,11 @@ class Closure {
         }
     }
     if (came[sink()] == nullptr) return 0;
-    std::int64_t room = std::numeric_limits<std::int64_t>::max();
+    std::int64_t room = kUnlimited;
     for (std::size_t at = sink(); at != source(); at = from[at])
       room = std::min(room, came[at]->room);
     for (std::size_t at = sink(); at != source(); at = from[at]) {
-      if (came[at]->room != std::numeric_limits<std::int64_t>::max()) came[at]->room -= room;
+      came[at]->room -= room;
       Edge& back = edges_[at][came[at]->back];
       back.room += room;
     }
