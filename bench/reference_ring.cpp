@@ -108,8 +108,8 @@ int main(int argc, char** argv) try {
       "{} W={} S={} jitter={:g} simulated={:.6f} plan={:.4f} price={:.4f} run={:.4f} all={:.4f} "
       "tasks={} engine={} rss={} MiB\n",
       argv[1], workers, steps, jitter, static_cast<double>(run.makespan.value) * 1e-12, planned,
-      priced - planned, done - priced, done, plan.tasks.size(), run.by_events ? "events" : "sweep",
-      use.ru_maxrss / 1024);
+      priced - planned, done - priced, done, plan.tasks.size(),
+      run.by_events ? "events" : "one pass", use.ru_maxrss / 1024);
   std::fflush(stdout);
   std::_Exit(0);
 } catch (const std::exception& e) {

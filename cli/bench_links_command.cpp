@@ -2,14 +2,15 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "commands.hpp"
 #include "launch_flags.hpp"
 #include "ringsched/runtime/agreement.hpp"
-#include "ringsched/runtime/ending.hpp"
 #include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/runtime/meeting.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "text.hpp"
 
@@ -34,21 +35,15 @@ std::string transport_name(const BenchLinksCommand& c, const World& world) {
   return c.join.transport == "nccl" ? "nccl" : world.name();
 }
 
-std::int64_t count(const std::string& text, const char* flag, std::int64_t from, std::int64_t to) {
-  const std::int64_t n = parse_count(text, flag);
-  if (n < from || n > to) fail("{} is {}; use {} to {}", flag, text, from, to);
-  return n;
-}
-
 LinkBenchOptions options_of(const BenchLinksCommand& c) {
   LinkBenchOptions o;
   constexpr std::int64_t most = std::int64_t{16} << 30;
-  o.least = count(c.least, "--minbytes", 1, most);
-  o.most = count(c.most, "--maxbytes", 1, most);
+  o.least = number_of(c.least, "--minbytes", 1, most);
+  o.most = number_of(c.most, "--maxbytes", 1, most);
   if (o.most < o.least) fail("--maxbytes is {}, less than --minbytes ({})", c.most, c.least);
-  o.factor = static_cast<double>(count(c.factor, "--stepfactor", 2, 1'000'000));
-  o.rounds = static_cast<int>(count(c.rounds, "--iters", 1, 1'000'000));
-  o.warm_up = static_cast<int>(count(c.warm_up, "--warmup_iters", 0, 1'000'000));
+  o.factor = static_cast<double>(number_of(c.factor, "--stepfactor", 2, 1'000'000));
+  o.rounds = static_cast<int>(number_of(c.rounds, "--iters", 1, 1'000'000));
+  o.warm_up = static_cast<int>(number_of(c.warm_up, "--warmup_iters", 0, 1'000'000));
   return o;
 }
 
@@ -113,20 +108,23 @@ Facts facts_of(const BenchLinksCommand& c, const LinkBenchOptions& o, const Worl
   return facts;
 }
 
-std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, World& world,
-                            Control& control, const LinkBenchOptions& options,
-                            std::chrono::nanoseconds deadline,
-                            const std::function<void(std::int64_t)>& begins) {
+std::vector<Table> measured(const BenchLinksCommand& c, Meeting& m, const LinkBenchOptions& options,
+                            std::chrono::nanoseconds deadline) {
   const char* const next = "each sends to the next and receives from the one before, at once";
+  const auto begins = [&m](std::int64_t bytes) {
+    m.watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
+  };
+  const auto links = [&](LinkPattern pattern) {
+    return measure_links(m.world, m.control, pattern, options, begins);
+  };
   if (c.join.transport != "nccl")
-    return {
-        {"sendrecv", next, 1, measure_links(world, control, LinkPattern::Next, options, begins)},
-        {"alone", "the first and the last send to each other in turn; time of one message", 1,
-         measure_links(world, control, LinkPattern::Alone, options, begins)}};
+    return {{"sendrecv", next, 1, links(LinkPattern::Next)},
+            {"alone", "the first and the last send to each other in turn; time of one message", 1,
+             links(LinkPattern::Alone)}};
   std::vector<NcclTable> by_kind;
+  const std::uint32_t place = place_here(m.world, m.launch.local_rank);
   reinterpret_cast<BenchNccl>(nccl_function("ringsched_bench_nccl"))(
-      world, control, nccl_options(c.join, place_here(world, launch.local_rank), deadline), options,
-      begins, by_kind);
+      m.world, m.control, nccl_options(c.join, place, deadline), options, begins, by_kind);
   std::vector<Table> out;
   for (NcclTable& t : by_kind)
     out.push_back(
@@ -134,42 +132,30 @@ std::vector<Table> measured(const BenchLinksCommand& c, const Launch& launch, Wo
   return out;
 }
 
-void run(const BenchLinksCommand& c, ExitCode& code) {
+// Whether all messages arrived as they were sent.
+bool arrived_whole(const std::vector<Table>& tables) {
+  return std::all_of(tables.begin(), tables.end(), [](const Table& t) {
+    return std::all_of(t.points.begin(), t.points.end(),
+                       [](const LinkPoint& p) { return p.wrong == 0; });
+  });
+}
+
+ExitCode run(const BenchLinksCommand& c) {
   const LinkBenchOptions options = options_of(c);
-  const std::chrono::seconds deadline{count(c.deadline, "--deadline", 1, 1'000'000)};
-  c.join.check();
-  const Launch launch = launched_by(c.join.launch);
-  Control control;
-  const Interruptible interruptible(control);
-  End end(control, launch);
-  Watchdog watchdog(control, end, deadline);
-  watchdog.waits("looking for the other processes");
-  const std::unique_ptr<World> world = world_of(c.join, launch, deadline, control);
-  end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
-  try {
-    if (const std::string differs = disagreement(*world, facts_of(c, options, *world));
-        !differs.empty()) {
-      refuse_together(*world, end, differs);
-      code = 2;
-      return;
-    }
-    const std::vector<Table> tables =
-        measured(c, launch, *world, control, options, deadline, [&](std::int64_t bytes) {
-          watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
-        });
-    for (const Table& t : tables)
-      for (const LinkPoint& p : t.points)
-        if (p.wrong > 0) code = 1;
-    if (world->rank() == 0)
+  const std::chrono::seconds deadline{number_of(c.deadline, "--deadline", 1, 1'000'000)};
+  c.join.require_valid();
+  return meet(c.join, deadline, [&](Meeting& m) {
+    const std::string differs = disagreement(m.world, facts_of(c, options, m.world));
+    if (!differs.empty()) return m.refuse(differs);
+    const std::vector<Table> tables = measured(c, m, options, deadline);
+    if (m.first()) {
+      const std::string transport = transport_name(c, m.world);
       fmt::print("{}", c.format == Format::Json
-                           ? json_of(transport_name(c, *world), *world, launch, options, tables)
-                           : text_of(transport_name(c, *world), *world, tables));
-    watchdog.waits("taking leave of the other processes");
-    world->leave();
-  } catch (...) {
-    give_up(*world, control, end);
-  }
-  end.finally({});
+                           ? json_of(transport, m.world, m.launch, options, tables)
+                           : text_of(transport, m.world, tables));
+    }
+    return arrived_whole(tables) ? 0 : 1;
+  });
 }
 
 }  // namespace
@@ -190,7 +176,7 @@ void add_bench_links_command(CLI::App& program, ExitCode& code) {
   flag("-w,--warmup_iters", command->warm_up, "N", "warm-up messages per sample (default 5)");
   flag("--deadline", command->deadline, "SECONDS", "time limit per message size (default 60)");
   add_format_flag(*app, command->format);
-  app->callback([command, &code] { run(*command, code); });
+  app->callback([command, &code] { code = run(*command); });
 }
 
 }  // namespace ringsched

@@ -34,13 +34,6 @@ struct CalibrateCommand {
   bool thorough = false;
 };
 
-std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
-                   std::int64_t most) {
-  const std::int64_t n = parse_count(text, flag);
-  if (n < least || n > most) fail("{} is {}; use {} to {}", flag, text, least, most);
-  return n;
-}
-
 double seconds(const std::string& text, const char* flag) {
   double s = 0;
   const char* const last = text.data() + text.size();
@@ -60,13 +53,13 @@ void add_once(std::vector<T>& all, T one, const char* flag, const std::string& g
 // Flags that both kinds of machine have.
 template <class Options>
 void apply(const CalibrateCommand& c, Options& options) {
-  if (!c.most.empty()) options.most_tokens = count(c.most, "--most-tokens", 64, 65536);
+  if (!c.most.empty()) options.most_tokens = number_of(c.most, "--most-tokens", 64, 65536);
   if (!c.head_dims.empty()) {
     options.head_dims.clear();
     for (const std::string& one : list_of(c.head_dims, "--head-dim"))
       add_once(options.head_dims,
-               static_cast<std::uint32_t>(count(one, "--head-dim", 1, kMaxHeadDim)), "--head-dim",
-               one);
+               static_cast<std::uint32_t>(number_of(one, "--head-dim", 1, kMaxHeadDim)),
+               "--head-dim", one);
   }
   if (!c.dtypes.empty()) {
     options.dtypes.clear();
@@ -98,7 +91,7 @@ CalibrationOptions cpu_options(const CalibrateCommand& c) {
     options.enough = 3600;
   }
   apply(c, options);
-  options.cores = static_cast<unsigned>(count(c.cores, "--cores", 0, usable_cores()));
+  options.cores = static_cast<unsigned>(number_of(c.cores, "--cores", 0, usable_cores()));
   check_choice("--pass", c.passes, {"forward", "both"});
   options.backward = c.passes == "both";
   if (!c.take.empty()) check_choice("--take", c.take, {"mean", "fastest"});
@@ -114,11 +107,12 @@ CudaCalibration cuda_options(const CalibrateCommand& c) {
     options.head_dims = {64, 128};
   }
   apply(c, options);
-  options.workers = static_cast<std::uint32_t>(count(c.workers, "--workers", 1, 64));
+  options.workers = static_cast<std::uint32_t>(number_of(c.workers, "--workers", 1, 64));
   if (!c.heads.empty())
-    options.heads = static_cast<std::uint32_t>(count(c.heads, "--heads", 1, kMaxHeads));
+    options.heads = static_cast<std::uint32_t>(number_of(c.heads, "--heads", 1, kMaxHeads));
   if (!c.kv_heads.empty())
-    options.kv_heads = static_cast<std::uint32_t>(count(c.kv_heads, "--kv-heads", 1, kMaxHeads));
+    options.kv_heads =
+        static_cast<std::uint32_t>(number_of(c.kv_heads, "--kv-heads", 1, kMaxHeads));
   if (options.heads % options.kv_heads != 0)
     fail("--heads {} is not a multiple of --kv-heads {}", options.heads, options.kv_heads);
   for (const std::uint32_t dim : options.head_dims)
@@ -160,8 +154,8 @@ void run(const CalibrateCommand& c) {
   check_output(c.output, "--output");
   if (printable(c.name, c.name.size()) != c.name) fail("--name must be one line of plain text");
   refuse_flags_of_the_other_backend(c);
-  c.join.check();
-  const std::chrono::seconds deadline{count(c.deadline, "--deadline", 1, 1'000'000)};
+  c.join.require_valid();
+  const std::chrono::seconds deadline{number_of(c.deadline, "--deadline", 1, 1'000'000)};
   const Launch launch = launched_by(c.join.launch);
   c.join.refuse_alone(launch);
   if (cuda && launch.size > 1)
@@ -172,7 +166,7 @@ void run(const CalibrateCommand& c) {
   const std::string made_by = fmt::format("ringsched calibrate {} --pass {}", covers(options),
                                           options.backward ? "both" : "forward");
   calibrate_cpu({options, {c.name.empty() ? "this-cpu" : c.name, made_by}, c.output, deadline},
-                c.join, launch);
+                c.join);
 }
 
 }  // namespace

@@ -12,10 +12,9 @@
 
 #include "calibrate_summary.hpp"
 #include "pictures.hpp"
-#include "ringsched/runtime/control.hpp"
 #include "ringsched/runtime/cpu_backend.hpp"
-#include "ringsched/runtime/ending.hpp"
 #include "ringsched/runtime/link_bench.hpp"
+#include "ringsched/runtime/meeting.hpp"
 #include "ringsched/runtime/stolen_time.hpp"
 
 namespace ringsched {
@@ -72,13 +71,13 @@ class SoFar {
   MeasuredLinks links_;
 };
 
-MeasuredLinks measured_links(World& world, Control& control, Watchdog& watchdog) {
+MeasuredLinks measured_links(Meeting& m) {
   MeasuredLinks out;
-  out.processes = world.size();
-  out.transport = world.name();
+  out.processes = m.world.size();
+  out.transport = m.world.name();
   const auto measured = [&](const LinkBenchOptions& o) {
-    auto points = measure_links(world, control, LinkPattern::Alone, o, [&](std::int64_t bytes) {
-      watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
+    auto points = measure_links(m.world, m.control, LinkPattern::Alone, o, [&](std::int64_t bytes) {
+      m.watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
     });
     out.points += points.size();
     for (const LinkPoint& p : points) out.disturbed += p.settled ? 0 : 1;
@@ -150,64 +149,50 @@ class Progress {
   const bool shown_;
 };
 
-void measure_and_write(const CpuCalibration& c, World& world, Control& control, Watchdog& watchdog,
-                       End& end, SoFar& so_far) {
-  const bool alone = world.size() == 1, first = world.rank() == 0;
+void measure_and_write(const CpuCalibration& c, Meeting& m, SoFar& so_far) {
+  const bool alone = m.world.size() == 1;
   if (alone) warn_if_busy();
   const OtherPrograms others;
   const StolenTime stolen;
   CalibrationOptions options = c.options;
   MeasuredLinks links;
   if (!alone) {
-    links = measured_links(world, control, watchdog);
+    links = measured_links(m);
     so_far.put(links);
     // All measure at the same time, each on its share of the cores, as in a run.
-    const unsigned share = std::max(1u, usable_cores() / processes_here(world));
+    const unsigned share = std::max(1u, usable_cores() / processes_here(m.world));
     if (options.cores == 0) options.cores = share;
   }
-  const Progress progress(first);
+  const Progress progress(m.first());
   const CpuFigures figures = measure_cpu(options, [&](const CalibrationProgress& p) {
-    watchdog.works("measuring " + p.what);
+    m.watchdog.works("measuring " + p.what);
     so_far.put(p.so_far);
     progress.show(p);
   });
-  if (first) {
-    watchdog.works("writing");
-    const std::vector<std::string> meanwhile = disturbances(others, stolen, alone);
-    fmt::print("{}", summary(figures, links));
-    for (const std::string& what : meanwhile) fmt::print("{}\n", what);
-    std::fflush(stdout);  // before a file that cannot be written ends it
-    end.finally([&](const std::string& why) { world.last_words({why, {}, false}); });
-    so_far.write(meanwhile);
-    fmt::print("\nprofile    {}\n", c.output);
-  }
-  watchdog.waits("taking leave of the other processes");
-  world.leave();
+  if (!m.first()) return;
+  m.watchdog.works("writing");
+  const std::vector<std::string> meanwhile = disturbances(others, stolen, alone);
+  fmt::print("{}", summary(figures, links));
+  for (const std::string& what : meanwhile) fmt::print("{}\n", what);
+  std::fflush(stdout);  // before a file that cannot be written ends it
+  m.end.finally([&m](const std::string& why) { m.world.last_words({why, {}, false}); });
+  so_far.write(meanwhile);
+  fmt::print("\nprofile    {}\n", c.output);
 }
 
 }  // namespace
 
-void calibrate_cpu(CpuCalibration c, const JoinFlags& join, const Launch& launch) {
-  Control control;
-  const Interruptible interruptible(control);
-  End end(control, launch);
-  Watchdog watchdog(control, end, c.deadline);
-  watchdog.waits("looking for the other processes");
-  const std::unique_ptr<World> world = world_of(join, launch, c.deadline, control);
+void calibrate_cpu(const CpuCalibration& c, const JoinFlags& join) {
   SoFar so_far(c);
-  end.finally([&](const std::string& why) {
-    if (world->rank() == 0 && control.interrupted() != 0)
-      std::fprintf(stderr, "ringsched: %s\n", so_far.write_what_there_is().c_str());
-    world->last_words({why, {}, false});
+  meet(join, c.deadline, [&](Meeting& m) {
+    m.end.finally([&](const std::string& why) {
+      if (m.first() && m.control.interrupted() != 0)
+        std::fprintf(stderr, "ringsched: %s\n", so_far.write_what_there_is().c_str());
+      m.world.last_words({why, {}, false});
+    });
+    measure_and_write(c, m, so_far);
+    return 0;
   });
-  try {
-    measure_and_write(c, *world, control, watchdog, end, so_far);
-  } catch (...) {
-    if (world->size() > 1) give_up(*world, control, end);
-    end.finally({});
-    throw;
-  }
-  end.finally({});
 }
 
 }  // namespace ringsched

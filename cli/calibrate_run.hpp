@@ -19,6 +19,6 @@ struct CpuCalibration {
   std::chrono::seconds deadline;  // for other processes
 };
 
-void calibrate_cpu(CpuCalibration, const JoinFlags&, const Launch&);
+void calibrate_cpu(const CpuCalibration&, const JoinFlags&);
 
 }  // namespace ringsched

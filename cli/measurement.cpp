@@ -15,8 +15,6 @@ namespace ringsched {
 
 namespace {
 
-std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
-
 double ratio(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? static_cast<double>(a.value) / static_cast<double>(b.value) : 1;
 }
@@ -62,6 +60,29 @@ std::string reported(const Measured& m) {
   return m.fastest ? "fastest" : is_near(m) ? "nearest to the median" : "median";
 }
 
+// What to know of the figures above: of how many runs, for which machine, by whose clocks.
+std::string circumstances(const Measurement& m) {
+  std::string out;
+  if (m.run.makespans.size() > 1) {
+    const auto [least, most] = std::minmax_element(m.run.makespans.begin(), m.run.makespans.end());
+    out += fmt::format("({} of {}: {}{})\n", reported(m.run), m.run.makespans.size(),
+                       range(*least, *most),
+                       is_near(m.run) ? fmt::format("; median {}", duration(m.run.median)) : "");
+  }
+  if (m.prediction != nullptr) {
+    const Machine& machine = m.prediction->study.setup.machine;
+    out += fmt::format("(predicted for {}: {}{})\n", machine.name, machine.summary,
+                       m.prediction->figures.empty() ? "" : "; with " + m.prediction->figures);
+  }
+  if (m.run.clock_error.count() > 0)
+    out += fmt::format("(process clocks agree within {}; drift of up to {:.2g} ppm was removed)\n",
+                       duration({1000 * m.run.clock_error.count()}), 1e6 * m.run.clock_drift);
+  if (m.run.stolen >= kMuchStolen)
+    out += fmt::format("(other virtual machines on this host took {} of the CPU time)\n",
+                       percent(m.run.stolen));
+  return out;
+}
+
 }  // namespace
 
 std::string measurement_text(const Measurement& m) {
@@ -98,23 +119,7 @@ std::string measurement_text(const Measurement& m) {
   row("exposed", duration(t.exposed_communication), duration(p.exposed_communication), "");
   row("memory", human(m.run.memory), beside ? human(m.proved.peak) : "", "");
   out += table(rows);
-  if (m.run.makespans.size() > 1) {
-    const auto [least, most] = std::minmax_element(m.run.makespans.begin(), m.run.makespans.end());
-    out += fmt::format("({} of {}: {}{})\n", reported(m.run), m.run.makespans.size(),
-                       range(*least, *most),
-                       is_near(m.run) ? fmt::format("; median {}", duration(m.run.median)) : "");
-  }
-  if (beside) {
-    const Machine& machine = m.prediction->study.setup.machine;
-    out += fmt::format("(predicted for {}: {}{})\n", machine.name, machine.summary,
-                       m.prediction->figures.empty() ? "" : "; with " + m.prediction->figures);
-  }
-  if (m.run.clock_error.count() > 0)
-    out += fmt::format("(process clocks agree within {}; drift of up to {:.2g} ppm was removed)\n",
-                       duration({1000 * m.run.clock_error.count()}), 1e6 * m.run.clock_drift);
-  if (m.run.stolen >= kMuchStolen)
-    out += fmt::format("(other virtual machines on this host took {} of the CPU time)\n",
-                       percent(m.run.stolen));
+  out += circumstances(m);
   out += "\n" + worker_table(t);
   if (m.run.in_turns) out += turns_note(m.proved.plan.problem.workers, usable_cores());
   if (m.run.sharing > 1)

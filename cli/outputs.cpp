@@ -24,7 +24,7 @@ bool OutputFlags::any() const {
   return !timeline_.empty() || !gantt_.empty() || !block_map_.empty() || !trace_.empty();
 }
 
-OutputKinds OutputFlags::check(std::vector<std::string> inputs) const {
+OutputKinds OutputFlags::kinds(std::vector<std::string> inputs) const {
   OutputKinds kinds;
   if (!gantt_.empty()) kinds.gantt = file_kind(gantt_, "--gantt", kGanttKinds);
   if (!block_map_.empty()) kinds.block_map = file_kind(block_map_, "--block-map", kPictureKinds);

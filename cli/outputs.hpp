@@ -27,7 +27,7 @@ class OutputFlags {
   bool any() const;
   const std::string& timeline() const { return timeline_; }
   // Call it before any work. Throws Error if a name has an unknown ending or is one of `inputs`.
-  OutputKinds check(std::vector<std::string> inputs) const;
+  OutputKinds kinds(std::vector<std::string> inputs) const;
   // The last timeline is the run; the chart shows an earlier one beside it. Returns one line for
   // each file written.
   std::string write(OutputKinds, const Plan&, std::span<const Timeline>) const;

@@ -18,8 +18,6 @@ constexpr std::size_t kBarCells = 18;
 double share(Picoseconds part, Picoseconds whole) {
   return whole.value > 0 ? static_cast<double>(part.value) / static_cast<double>(whole.value) : 0;
 }
-std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
-
 // Cells of a bar for four parts that add up to the whole, none lost to rounding.
 std::string bar(const WorkerTimes& w, Picoseconds makespan) {
   static constexpr const char* cells[] = {"█", "▓", "░", "·"};

@@ -115,7 +115,7 @@ Problem ProblemFlags::problem() const {
   p.dtype = parse_dtype(dtype_);
   p.mask = parse_mask(mask_);
   p.pass = parse_pass(pass_);
-  check(p);
+  require_valid(p);
   return p;
 }
 

@@ -38,13 +38,6 @@ struct RunCommand {
   Format format = Format::Text;
 };
 
-std::int64_t count(const std::string& text, const char* flag, std::int64_t least,
-                   std::int64_t most) {
-  const std::int64_t n = parse_count(text, flag);
-  if (n < least || n > most) fail("{} is {}; use {} to {}", flag, text, least, most);
-  return n;
-}
-
 // What all processes must agree on, most important first: the meaning of the flags, not their text.
 Facts facts_of(const RunCommand& c, const RunOptions& o, const Plan& plan, const World& world) {
   const Problem& p = plan.problem;
@@ -70,27 +63,27 @@ Facts facts_of(const RunCommand& c, const RunOptions& o, const Plan& plan, const
 RunOptions asked(const RunCommand& c) {
   RunOptions o;
   o.backend = c.backend;
-  o.repeats = count(c.repeat, "--repeat", 1, 10'000);
+  o.repeats = number_of(c.repeat, "--repeat", 1, 10'000);
   check_choice("--take", c.take, {"median", "fastest"});
   o.fastest = c.take == "fastest";
-  o.deadline = std::chrono::seconds{count(c.deadline, "--deadline", 1, 1'000'000)};
+  o.deadline = std::chrono::seconds{number_of(c.deadline, "--deadline", 1, 1'000'000)};
   o.check = c.check;
   o.check_finite = c.finite;
   if (!c.check_rows.empty()) {
     if (!c.check) fail("--check-rows needs --check");
-    o.check_rows = count(c.check_rows, "--check-rows", 1, 1'000'000'000);
+    o.check_rows = number_of(c.check_rows, "--check-rows", 1, 1'000'000'000);
   }
   o.inputs = parse_input_kind(c.inputs);
-  o.seed = static_cast<std::uint64_t>(count(c.seed, "--seed", 0, INT64_MAX));
+  o.seed = static_cast<std::uint64_t>(number_of(c.seed, "--seed", 0, INT64_MAX));
   o.timeline = c.outputs.timeline();
-  c.join.check(c.backend.name == "cuda");
-  c.backend.check(c.join.transport);
+  c.join.require_valid(c.backend.name == "cuda");
+  c.backend.require_valid(c.join.transport);
   return o;
 }
 
 // Checks the machine and the files, before looking for other processes.
 OutputKinds check_files(const RunCommand& c) {
-  const OutputKinds kinds = c.outputs.check({c.plan_file, c.machine.file()});
+  const OutputKinds kinds = c.outputs.kinds({c.plan_file, c.machine.file()});
   if (!c.machine.given() && !c.machine.figures().empty())
     fail("{} needs --machine", c.machine.figures());
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);

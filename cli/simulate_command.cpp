@@ -29,7 +29,7 @@ struct SimulateCommand {
 };
 
 void run(const SimulateCommand& c) {
-  const OutputKinds kinds = c.outputs.check({c.plan_file, c.machine.file()});
+  const OutputKinds kinds = c.outputs.kinds({c.plan_file, c.machine.file()});
   const Machine machine = c.machine.machine();
   const double diagonal = c.machine.diagonal();
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);

@@ -192,28 +192,35 @@ class Journal {
   std::mutex guard_;
 };
 
+void require_output(const std::string& file) {
+  check_output(file, "--output");
+  if (!file.empty() && !file.ends_with(".csv"))
+    fail("--output {}: use a name that ends in .csv", file);
+  if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file))
+    fail("--output {} is not a file; rows are appended to a file (--format csv prints them)", file);
+}
+
+// The rows that earlier sweeps left in the file and in its journal, by what they answer.
+std::map<std::string, SweepRow> known_rows(const std::string& file, const Journal& journal) {
+  std::map<std::string, SweepRow> known;
+  if (!file.empty())
+    for (const std::string& path : {file, journal.path()})
+      if (std::filesystem::exists(path))
+        for (const SweepRow& row : read_sweep_csv(read_whole(path, 1u << 30), path))
+          known[row.key()] = row;
+  return known;
+}
+
 // Returns 2 if there is nothing to rank.
 ExitCode run(const SweepCommand& c) {
   check_choice("--format", c.format, {"text", "csv", "json"});
   std::vector<Cell> cells = cells_of(c);
   const std::int64_t jobs = parse_count(c.jobs, "--jobs");
   if (jobs < 0 || jobs > 4096) fail("--jobs is {}; use 0 (all cores) to 4096", c.jobs);
-  check_output(c.output, "--output");
-  if (!c.output.empty() && !c.output.ends_with(".csv"))
-    fail("--output {}: use a name that ends in .csv", c.output);
-  if (std::filesystem::exists(c.output) && !std::filesystem::is_regular_file(c.output))
-    fail("--output {} is not a file; rows are appended to a file (--format csv prints them)",
-         c.output);
-
+  require_output(c.output);
   Journal journal(c.output);
-  std::map<std::string, SweepRow> known;
+  std::map<std::string, SweepRow> known = known_rows(c.output, journal);
   std::vector<SweepRow> others;  // rows of the file that this sweep does not ask for
-  if (!c.output.empty())
-    for (const std::string& path : {c.output, journal.path()})
-      if (std::filesystem::exists(path))
-        for (const SweepRow& row : read_sweep_csv(read_whole(path, 1u << 30), path))
-          known[row.key()] = row;
-
   std::vector<SweepRow> rows(cells.size());
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -52,6 +52,8 @@ std::int64_t number_of(const std::string& text, const char* flag, std::int64_t l
   return n;
 }
 
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -24,6 +24,9 @@ std::vector<std::string> list_of(const std::string& text, const char* flag);
 std::int64_t number_of(const std::string& text, const char* flag, std::int64_t least,
                        std::int64_t most);
 
+// "12.5 %", of a share.
+std::string percent(double share);
+
 // Escaped for a JSON string.
 std::string escaped(std::string_view);
 

@@ -10,7 +10,7 @@ set(compiled_alone
   ringsched_runtime runtime/backends/cpu/task_timer.cpp
   ringsched_runtime runtime/rendezvous/store.cpp
   ringsched_simulator simulator/fair_share.cpp
-  ringsched_simulator simulator/sweep.cpp
+  ringsched_simulator simulator/one_pass.cpp
   ringsched_tests tests/scheduler/schedules_test.cpp  # tests of CONTRIBUTING's recipe replace its object
   ringsched_tests tests/simulator/export_test.cpp
   ringsched_viz viz/terminal.cpp)

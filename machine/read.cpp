@@ -39,7 +39,8 @@ void read_machine(Section& s, Machine& m) {
   s.sections("kernel", [&](Section& k) { m.kernels.push_back(read_kernel(k)); });
 }
 
-// Where the table (or key) is that a complaint of check() begins with; the first line if nowhere.
+// Where the table (or key) is that a complaint of require_valid() begins with; the first line if
+// nowhere.
 std::uint32_t line_of(const toml::table& file, std::string_view complaint) {
   const toml::node* const at = file.get(complaint.substr(0, complaint.find_first_of(".: ")));
   return at == nullptr ? 1 : at->source().begin.line;
@@ -71,7 +72,7 @@ Machine read(std::string_view text, std::string_view name, int depth) {
   s.required("name");
   s.required("summary");
   try {
-    check(m);
+    require_valid(m);
   } catch (const Error& e) {
     fail("{}:{}: {}", name, line_of(table, e.what()), e.what());
   }
@@ -87,7 +88,7 @@ std::vector<std::string_view> kernel_libraries(const Machine& m) {
   return names;
 }
 
-void check(const Machine& m) {
+void require_valid(const Machine& m) {
   if (m.ideal) return;
   // Each complaint begins with the key it is about.
   const auto needs = [](bool there, const char* what) {

@@ -26,7 +26,7 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-// For each block the others that live while it does: whom it must not share bytes with.
+// For each block the others that live while it does: it must not share bytes with them.
 class Neighbours {
  public:
   explicit Neighbours(const std::vector<Block>& blocks) : of_(blocks.size()) {

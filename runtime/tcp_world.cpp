@@ -42,8 +42,8 @@ class TcpWorld final : public World {
           MemberOptions{at, rank_, size_, options.secret, options.patience, silence},
           [&control](const std::string& why) { control.abandon(why); });
     } catch (...) {
-      // If there is time: who comes a moment later is told why, and does not look for process 0
-      // until its own time is over.
+      // If there is time: a process that comes a moment later is told why, and does not look for
+      // process 0 until its own time is over.
       const auto left = began + options.patience - std::chrono::steady_clock::now();
       if (store_ && left > 0s)
         store_->last_words(std::min<std::chrono::nanoseconds>(left, kForLastWords));

@@ -13,7 +13,7 @@ namespace ringsched {
 // waits for. Only where nothing is shared: no link by two messages at once, no device by two
 // kernels, no SM by both. False where something is, or where the order of ids does not do; what is
 // in the simulation is then to be thrown away.
-bool sweep(const Workload&, const Costs&, Simulation&);
+bool in_one_pass(const Workload&, const Costs&, Simulation&);
 
 // A queue of events; anything may be shared.
 void run_events(const Workload&, const Conditions&, const Costs&, Simulation&);

@@ -168,17 +168,69 @@ void FairShare::solve(std::int64_t now) {
   fill(now);
 }
 
-// Progressive filling: the tightest link, or the slowest class, fixes what it limits; then the
-// next.
-void FairShare::fill(std::int64_t now) {
-  struct Tight {
+// The links of the part that flows still share, the tightest first. What it holds may be out of
+// date, but shares only grow: it looks again before it answers.
+class FairShare::Tightest {
+ public:
+  explicit Tightest(FairShare& all) : links_(all.links_) {
+    for (const std::uint32_t l : all.part_links_) {
+      Link& link = links_[l];
+      link.left = link.capacity;
+      link.open = 0;
+      for (const std::uint32_t g : link.classes) link.open += all.classes_[g].flows;
+      if (link.open > 0) heap_.push_back({link.capacity / link.open, l});
+    }
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+  }
+
+  // Null: none has anything to share out.
+  const Link* now() {
+    while (!heap_.empty()) {
+      const Entry top = heap_.front();
+      const Link& link = links_[top.link];
+      if (link.open > 0 && share(link) <= top.share) return &link;
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+      heap_.pop_back();
+      if (link.open > 0) {
+        heap_.push_back({share(link), top.link});
+        std::push_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+      }
+    }
+    return nullptr;
+  }
+  // As it was when the link came to the top.
+  double noted_share() const { return heap_.front().share; }
+  static double share(const Link& link) { return std::max(0.0, link.left) / link.open; }
+
+ private:
+  struct Entry {
     double share;
     std::uint32_t link;
-    bool operator>(const Tight& o) const {
+    bool operator>(const Entry& o) const {
       return share > o.share || (share == o.share && link > o.link);
     }
   };
-  std::vector<Tight> heap;
+  std::vector<Link>& links_;
+  std::vector<Entry> heap_;
+};
+
+// Gives the class its rate, and takes that from its links.
+void FairShare::fix(std::uint32_t group, double rate, std::int64_t now) {
+  Class& c = classes_[group];
+  c.fixed = true;
+  for (std::uint32_t i = 0; i < c.key.count; ++i) {
+    Link& link = links_[c.key.shared[i]];
+    link.left -= rate * c.flows;
+    link.open -= c.flows;
+  }
+  advance(c, now);
+  c.rate = rate;
+  announce(group, now);
+}
+
+// Progressive filling: the tightest link, or the slowest class, fixes what it limits; then the
+// next.
+void FairShare::fill(std::int64_t now) {
   for (const std::uint32_t g : part_classes_) {
     Class& c = classes_[g];
     c.fixed = false;
@@ -187,59 +239,27 @@ void FairShare::fill(std::int64_t now) {
       if (device != kNone) share = std::min(share, core_shares_[device]);
     c.most = std::min(c.key.alone, share * c.key.copying.rate);
   }
-  for (const std::uint32_t l : part_links_) {
-    links_[l].left = links_[l].capacity;
-    links_[l].open = 0;
-    for (const std::uint32_t g : links_[l].classes) links_[l].open += classes_[g].flows;
-    if (links_[l].open > 0) heap.push_back({links_[l].capacity / links_[l].open, l});
-  }
-  std::make_heap(heap.begin(), heap.end(), std::greater<Tight>());
-  const auto share = [&](std::uint32_t l) {
-    return std::max(0.0, links_[l].left) / links_[l].open;
-  };
   std::sort(part_classes_.begin(), part_classes_.end(), [&](std::uint32_t a, std::uint32_t b) {
     const auto order = [&](const Class& c) { return std::tie(c.most, c.key); };
     return order(classes_[a]) < order(classes_[b]);
   });
-
-  const auto fix = [&](std::uint32_t g, double rate) {
-    Class& c = classes_[g];
-    c.fixed = true;
-    for (std::uint32_t i = 0; i < c.key.count; ++i) {
-      Link& link = links_[c.key.shared[i]];
-      link.left -= rate * c.flows;
-      link.open -= c.flows;
-    }
-    advance(c, now);
-    c.rate = rate;
-    announce(g, now);
-  };
+  Tightest tightest(*this);
   std::size_t slowest = 0;
   while (slowest < part_classes_.size()) {
-    if (classes_[part_classes_[slowest]].fixed) {
+    const std::uint32_t group = part_classes_[slowest];
+    if (classes_[group].fixed) {
       ++slowest;
       continue;
     }
-    // What the heap holds may be out of date, but shares only grow: look again before it is used.
-    while (!heap.empty()) {
-      const Tight top = heap.front();
-      if (links_[top.link].open > 0 && share(top.link) <= top.share) break;
-      std::pop_heap(heap.begin(), heap.end(), std::greater<Tight>());
-      heap.pop_back();
-      if (links_[top.link].open > 0) {
-        heap.push_back({share(top.link), top.link});
-        std::push_heap(heap.begin(), heap.end(), std::greater<Tight>());
-      }
-    }
-    const double most = classes_[part_classes_[slowest]].most;
-    if (heap.empty() || most <= heap.front().share) {
-      fix(part_classes_[slowest++], most);
+    const Link* const link = tightest.now();
+    if (link == nullptr || classes_[group].most <= tightest.noted_share()) {
+      fix(group, classes_[group].most, now);
+      ++slowest;
       continue;
     }
-    const Link& tightest = links_[heap.front().link];
-    const double rate = share(heap.front().link);
-    for (const std::uint32_t g : tightest.classes)
-      if (!classes_[g].fixed) fix(g, rate);
+    const double rate = Tightest::share(*link);
+    for (const std::uint32_t g : link->classes)
+      if (!classes_[g].fixed) fix(g, rate, now);
   }
 }
 

@@ -107,6 +107,8 @@ class FairShare {
   std::uint32_t class_of(const Flow&);
   void advance(Class&, std::int64_t now);
   void touch(std::uint32_t group);
+  class Tightest;
+  void fix(std::uint32_t group, double rate, std::int64_t now);
   void fill(std::int64_t now);
   void announce(std::uint32_t group, std::int64_t now);
 

@@ -15,7 +15,7 @@ Simulation simulate(const Workload& workload, const Conditions& conditions) {
     fail("the plan has {} tasks; a plan has at most {}", workload.plan->tasks.size(), kMostTasks);
   const Costs costs(workload, conditions);
   Simulation out;
-  if (conditions.events_only || !sweep(workload, costs, out))
+  if (conditions.events_only || !in_one_pass(workload, costs, out))
     run_events(workload, conditions, costs, out);
   for (const std::int64_t end : out.end) out.makespan.value = std::max(out.makespan.value, end);
   return out;

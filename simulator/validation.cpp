@@ -31,7 +31,7 @@ Problem problem_of(const toml::table& t) {
   p.head_dim = count("head_dim", 128);
   p.mask = parse_mask(text_of(t, "mask", "causal"));
   p.pass = parse_pass(text_of(t, "pass", "forward"));
-  check(p);
+  require_valid(p);
   return p;
 }
 

@@ -88,7 +88,7 @@ def one_run(folder, hosts, chance):
                     torchrun_variables(rank, ranks, port, address), hosts.inside(rank >= victim) if what == "cut" else ())
         time.sleep(delay)
         since = time.monotonic()
-        # Who is killed before it has come is waited for, as long as the deadline is.
+        # A process killed before it has come is waited for, as long as the deadline is.
         if what == "kill" and not p.all[victim].over():
             if delay < 0.5:
                 p.computing(0.05)

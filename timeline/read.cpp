@@ -71,7 +71,7 @@ Problem problem_of(const Where& where, dom::object o) {
     p.dtype = parse_dtype(dtype);
     p.mask = parse_mask(mask);
     p.pass = parse_pass(pass);
-    check(p);
+    require_valid(p);
     return 0;
   });
   return p;

@@ -177,17 +177,46 @@ std::string balance_line(const Plan& plan) {
                  : "masked";
 }
 
+std::string problem_line(const Problem& q) {
+  return fmt::format("{}, {} tokens, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
+                     printable(to_text(q.mask)));
+}
+
+// What some map of the picture shows and a reader must be told.
+struct Shown {
+  bool helped = false, named = false, halved = false, pale = false;
+};
+
+// Title, problem, and the notes below the maps, which end at `bottom`.
+void add_words(Picture& p, const std::string& problem, const Shown& shown, double bottom) {
+  const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
+    p.width = std::max(p.width, 2 * kEdge + text_width(text, size, bold));
+    p.shapes.emplace_back(Label{kEdge, y, size, colour, Anchor::Start, bold, std::move(text)});
+  };
+  p.title = "Which worker computes which block: " + p.title;
+  line(26, 15, ink::black, true, "Which worker computes which block");
+  if (!problem.empty()) line(43, 11, ink::grey, false, problem);
+  double y = bottom + 16;
+  const auto note = [&](const char* text) {
+    line(y, 10, ink::black, false, text);
+    y += 14;
+  };
+  note("Rows are queries, columns are keys, labelled with the worker that owns them.");
+  note("The colour of a block is the worker that computes it.");
+  if (shown.named) note("3.1: by worker 3 in step 1.");
+  if (shown.halved) note("Triangle: the mask keeps half of the block.");
+  if (shown.pale) note("Pale: the mask keeps part of the block; the paler, the less.");
+  if (shown.helped) note("Hatched: computed by a helper that does not own the queries.");
+  p.height = y + 4;
+}
+
 }  // namespace
 
 Picture block_map(std::span<const Plan* const> plans) {
   if (plans.empty()) fail("no plan to draw");
-  const auto problem_line = [](const Problem& q) {
-    return fmt::format("{}, {} tokens, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
-                       printable(to_text(q.mask)));
-  };
   Picture p;
   double left = kEdge, top = kHead, tallest = 0;
-  bool helped = false, named = false, halved = false, pale = false;
+  Shown shown;
   const bool differ = std::any_of(plans.begin(), plans.end(), [&](const Plan* plan) {
     return problem_line(plan->problem) != problem_line(plans[0]->problem);
   });
@@ -219,30 +248,12 @@ Picture block_map(std::span<const Plan* const> plans) {
     p.width = std::max(p.width, left + kEdge);
     left += kBetween;
     tallest = std::max(tallest, size.height);
-    helped = helped || map.helped();
-    named = named || map.named();
-    halved = halved || map.halved();
-    pale = pale || map.pale();
+    shown.helped = shown.helped || map.helped();
+    shown.named = shown.named || map.named();
+    shown.halved = shown.halved || map.halved();
+    shown.pale = shown.pale || map.pale();
   }
-  const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
-    p.width = std::max(p.width, 2 * kEdge + text_width(text, size, bold));
-    p.shapes.emplace_back(Label{kEdge, y, size, colour, Anchor::Start, bold, std::move(text)});
-  };
-  p.title = "Which worker computes which block: " + p.title;
-  line(26, 15, ink::black, true, "Which worker computes which block");
-  if (!differ) line(43, 11, ink::grey, false, problem_line(plans[0]->problem));
-  double y = top + tallest + 16;
-  const auto note = [&](const char* text) {
-    line(y, 10, ink::black, false, text);
-    y += 14;
-  };
-  note("Rows are queries, columns are keys, labelled with the worker that owns them.");
-  note("The colour of a block is the worker that computes it.");
-  if (named) note("3.1: by worker 3 in step 1.");
-  if (halved) note("Triangle: the mask keeps half of the block.");
-  if (pale) note("Pale: the mask keeps part of the block; the paler, the less.");
-  if (helped) note("Hatched: computed by a helper that does not own the queries.");
-  p.height = y + 4;
+  add_words(p, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
   return p;
 }
 

@@ -26,7 +26,7 @@ using Context = std::unique_ptr<cairo_t, Release>;
 
 constexpr double kMostPixels = 32'000;  // Cairo's images have no more on a side
 
-void check(cairo_status_t status) {
+void require_success(cairo_status_t status) {
   if (status == CAIRO_STATUS_NO_MEMORY) throw std::bad_alloc();
   if (status != CAIRO_STATUS_SUCCESS)
     fail("cannot draw the picture: {}", cairo_status_to_string(status));
@@ -147,14 +147,14 @@ class Pen {
 };
 
 void draw(const Picture& p, cairo_surface_t* surface, double scale) {
-  check(cairo_surface_status(surface));
+  require_success(cairo_surface_status(surface));
   const Context context(cairo_create(surface));
   cairo_scale(context.get(), scale, scale);
   cairo_set_source_rgb(context.get(), 1, 1, 1);
   cairo_paint(context.get());
   Pen pen(context.get());
   for (const Shape& s : p.shapes) std::visit(pen, s);
-  check(cairo_status(context.get()));
+  require_success(cairo_status(context.get()));
 }
 
 }  // namespace
@@ -168,7 +168,7 @@ std::string pdf(const Picture& p) {
                                  "2000-01-01T00:00:00Z");
   draw(p, surface.get(), 1);
   cairo_surface_finish(surface.get());
-  check(cairo_surface_status(surface.get()));
+  require_success(cairo_surface_status(surface.get()));
   return out;
 }
 
@@ -181,7 +181,7 @@ std::string png(const Picture& p, double scale) {
                                                    static_cast<int>(height)));
   draw(p, surface.get(), scale);
   std::string out;
-  check(cairo_surface_write_to_png_stream(surface.get(), append, &out));
+  require_success(cairo_surface_write_to_png_stream(surface.get(), append, &out));
   return out;
 }
 

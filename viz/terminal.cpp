@@ -26,7 +26,7 @@ struct Cell {
 
 class Rows {
  public:
-  Rows(const Run& run, std::size_t cells)
+  Rows(const SortedRun& run, std::size_t cells)
       : run_(run), cells_(cells), end_(run.timeline->makespan().value) {}
 
   std::vector<Cell> compute(std::uint32_t worker) const {
@@ -88,7 +88,7 @@ class Rows {
     return c;
   }
 
-  const Run& run_;
+  const SortedRun& run_;
   const std::size_t cells_;
   const std::int64_t end_;
 };
@@ -157,7 +157,7 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
     fail("a chart of {} columns is too narrow; use at least {}", options.columns,
          margin + kLeastCells);
   refuse_empty(t);
-  const Run run(t);
+  const SortedRun run(t);
   const Rows rows(run, options.columns - margin);
   std::string out;
   bool overhead = false, waits = false, done = false, unknown = false, posted = false;

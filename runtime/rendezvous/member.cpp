@@ -24,7 +24,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kAtOnce = 1 << 18;
 constexpr std::size_t kMostAnswer = kMostGathered + 4 * (kMostProcesses + 1);
-constexpr auto kLonger = 1s;  // than the store waits, which knows who is late
+constexpr auto kLonger = 1s;  // than the store waits, which knows what is late
 
 std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.count()}); }
 
@@ -242,7 +242,7 @@ std::string Member::gone(const std::string& how) const {
 
 void Member::send(const std::string& text) {
   const std::lock_guard lock(sends_);
-  send_all(socket_, text, Steady::now() + options_.patience);  // who reads notices if it is gone
+  send_all(socket_, text, Steady::now() + options_.patience);  // the reader notices if it is gone
 }
 
 template <class Ready>

@@ -19,10 +19,10 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-constexpr auto kGreetingTime = 5s;         // to say who one is
+constexpr auto kGreetingTime = 5s;         // for a visitor to name itself
 constexpr auto kProofTime = 1s;            // and to prove it, where others want to come in
-constexpr int kMostAtOnce = 16;            // let in before those who came are read
-constexpr std::size_t kNamed = 8;          // of those who are late
+constexpr int kMostAtOnce = 16;            // let in before those that came are read
+constexpr std::size_t kNamed = 8;          // of those that are late
 constexpr std::size_t kMostUnread = 4096;  // frames that somebody leaves unread
 constexpr std::size_t kAtOnce = 1 << 18;   // bytes
 
@@ -90,7 +90,7 @@ void Store::serve() {
     }
     visitors_.remove_if([](const Visitor& v) { return v.over; });
   }
-  for (Visitor& v : visitors_)  // why it ended, to those who have not heard yet
+  for (Visitor& v : visitors_)  // why it ended, to those that have not heard yet
     if (!v.over && !v.out.empty()) flush(v);
 }
 
@@ -118,8 +118,8 @@ void Store::tick() {
   end(late(missing));
 }
 
-// What is said of them. Who was turned away may have been one of them: without the secret nobody
-// knows, so that alone ends no run.
+// What is said of them. A visitor that was turned away may have been one of them: without the
+// secret nobody knows, so that alone ends no run.
 std::string Store::late(std::vector<std::uint32_t> all) const {
   const std::size_t more = all.size() - std::min(kNamed, all.size());
   all.resize(all.size() - more);
@@ -135,7 +135,7 @@ std::string Store::late(std::vector<std::uint32_t> all) const {
 }
 
 // If there are too many strangers, the oldest one goes that has had its time: a process of the run
-// says at once who it is, and comes again if it was turned away.
+// names itself at once, and comes again if it was turned away.
 bool Store::make_room() {
   const auto strangers = static_cast<std::size_t>(std::count_if(
       visitors_.begin(), visitors_.end(), [](auto& v) { return !v.rank && !v.over; }));

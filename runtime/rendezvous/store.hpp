@@ -1,6 +1,6 @@
 // Where the processes of a run meet: process 0 keeps it, in a thread, at one address; all, process
-// 0 too, connect to it. It lets in those who know the secret, hands round what each has to tell,
-// says what time it is, and notices who is gone: a connection that closes at once, one that says
+// 0 too, connect to it. It lets in those that know the secret, hands round what each has to tell,
+// says what time it is, and notices which is gone: a connection that closes at once, one that says
 // nothing after a while. Then it tells all others, and keeps their last words.
 #pragma once
 
@@ -29,8 +29,8 @@ struct StoreOptions {
   Address at;
   std::uint32_t size = 1;
   std::string secret;                   // empty: whoever comes is let in
-  std::chrono::nanoseconds patience{};  // with those who do not come, at first or to a round
-  std::chrono::nanoseconds silence{};   // who has not been heard of for so long is gone
+  std::chrono::nanoseconds patience{};  // with those that do not come, at first or to a round
+  std::chrono::nanoseconds silence{};   // a process unheard of for so long is gone
 };
 
 // What became of a process.
@@ -41,7 +41,7 @@ struct LastWord {
 
 class Store {
  public:
-  // `log` is told of those who were refused. Throws RunFailed where the address cannot be had.
+  // `log` is told of those that were refused. Throws RunFailed where the address cannot be had.
   Store(const StoreOptions&, std::function<void(const std::string&)> log);
   ~Store();
   Store(const Store&) = delete;

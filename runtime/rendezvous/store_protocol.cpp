@@ -1,4 +1,4 @@
-// What the store makes of what it is told: who is let in, what is handed round.
+// What the store makes of what it is told: which process is let in, what is handed round.
 #include <fmt/format.h>
 
 #include "rendezvous/sha256.hpp"
@@ -82,8 +82,8 @@ void Store::greet(Visitor& v, const Frame& f) {
   admit(v, g, f.version);
 }
 
-// Who did not prove to belong here must not end the run, whatever it says. If it does belong here,
-// this is for what is said in the end of those who did not come.
+// A process that did not prove to belong here must not end the run, whatever it says. If it does
+// belong here, this is for what is said in the end of those that did not come.
 void Store::turn_away(Visitor& v, const Greeting& g, const std::string& why) {
   constexpr std::size_t most = 8;
   if (turned_away_.size() < most)

@@ -10,7 +10,7 @@
 
 namespace ringsched {
 
-void BackendOptions::check(const std::string& transport) const {
+void BackendOptions::require_valid(const std::string& transport) const {
   check_choice("--backend", name, {"cpu", "cuda"});
   if (graph && name != "cuda") fail("--graph is only for --backend cuda");
   if (transport == "nccl" && name != "cuda") fail("--transport nccl needs --backend cuda");

@@ -97,7 +97,7 @@ void End::finally(std::function<void(const std::string&)> last) {
 }
 
 void End::do_last(const std::string& why, int code) {
-  const std::lock_guard until_done(doing_);  // who comes second would cut off the first
+  const std::lock_guard until_done(doing_);  // a second thread would cut off the first
   std::function<void(const std::string&)> last;
   {
     const std::lock_guard lock(guard_);

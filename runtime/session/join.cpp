@@ -121,7 +121,7 @@ std::unique_ptr<Transport> transport_of(const JoinOptions& flags, std::uint32_t 
       make(plan, control, world, nccl_options(flags, place, patience)));
 }
 
-void JoinOptions::check(bool on_gpus) const {
+void JoinOptions::require_valid(bool on_gpus) const {
   const std::int64_t blocks = parse_count(ctas, "--nccl-ctas");
   if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}; use 0 to 64", ctas);
   if (blocks > 0 && transport != "nccl" && !on_gpus) fail("--nccl-ctas needs --transport nccl");

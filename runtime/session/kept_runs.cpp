@@ -11,7 +11,7 @@ KeptRuns::KeptRuns(std::int64_t repeats, bool fastest) : repeats_(repeats), fast
 
 void KeptRuns::add(Timeline timeline) {
   const Picoseconds makespan = timeline.makespan();
-  const Run run{makespan, static_cast<std::int64_t>(makespans_.size())};
+  const Entry run{makespan, static_cast<std::int64_t>(makespans_.size())};
   makespans_.push_back(makespan);
   by_makespan_.insert(std::upper_bound(by_makespan_.begin(), by_makespan_.end(), run), run);
   kept_.emplace(run, std::move(timeline));

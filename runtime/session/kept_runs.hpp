@@ -30,7 +30,7 @@ class KeptRuns {
   Timeline take();
 
  private:
-  using Run = std::pair<Picoseconds, std::int64_t>;  // its makespan and number; no two are equal
+  using Entry = std::pair<Picoseconds, std::int64_t>;  // its makespan and number; no two are equal
 
   void drop_hopeless();
   void drop_one_of_too_many();
@@ -38,8 +38,8 @@ class KeptRuns {
   const std::int64_t repeats_;
   const bool fastest_;
   std::vector<Picoseconds> makespans_;
-  std::vector<Run> by_makespan_;  // sorted
-  std::map<Run, Timeline> kept_;
+  std::vector<Entry> by_makespan_;  // sorted
+  std::map<Entry, Timeline> kept_;
 };
 
 }  // namespace ringsched

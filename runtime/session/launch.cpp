@@ -1,4 +1,4 @@
-// Who started this process, by flags or by what they leave in the environment.
+// What started this process, by flags or by what they leave in the environment.
 #include <fmt/format.h>
 
 #include <charconv>

@@ -1,5 +1,5 @@
 // What is left of a run that does not come to its end: its times so far, from all processes that
-// can still tell them, and who is gone.
+// can still tell them, and which are gone.
 #pragma once
 
 #include <functional>

@@ -35,92 +35,84 @@ struct Session::Job {
   Execution::Hung hung;
 };
 
-Session::Session(const JoinOptions& join, const RunOptions& options, const Launch& launch,
-                 World& world, Control& control, Watchdog& watchdog, End& end, Announce announce)
-    : join_(join),
-      options_(options),
-      launch_(launch),
-      world_(world),
-      control_(control),
-      watchdog_(watchdog),
-      end_(end),
-      announce_(std::move(announce)) {}
-
-Session::~Session() = default;
+Session::Session(Meeting& meeting, const RunOptions& options, Announce announce)
+    : meeting_(meeting), options_(options), announce_(std::move(announce)) {}
 
 void Session::stage(std::string_view what, bool shown) {
   if (announce_ && shown) announce_(what);
 }
 
 bool Session::agrees(const Facts& facts, const Plan& plan) {
-  const std::uint32_t workers = plan.problem.workers;
-  watchdog_.waits("waiting for the plans of the other processes");
-  std::string wrong = disagreement(world_, facts);
-  if (wrong.empty() && world_.size() > workers)
-    wrong = fmt::format("{} processes for {}; use at most one process per worker", world_.size(),
+  const std::uint32_t workers = plan.problem.workers, processes = meeting_.world.size();
+  meeting_.watchdog.waits("waiting for the plans of the other processes");
+  std::string wrong = disagreement(meeting_.world, facts);
+  if (wrong.empty() && processes > workers)
+    wrong = fmt::format("{} processes for {}; use at most one process per worker", processes,
                         counted(workers, "worker"));
-  if (wrong.empty()) return true;
-  refused_ = true;
-  refuse_together(world_, end_, wrong);
-  return false;
+  if (!wrong.empty()) meeting_.refuse(wrong);
+  return wrong.empty();
 }
 
 // Makes all that the runs need, and runs what devices do once.
 void Session::begin(const Plan& plan) {
   const std::uint32_t workers = plan.problem.workers;
-  watchdog_.starts("planning its memory and making its inputs");
-  job_ = std::make_unique<Job>(plan, options_);
+  World& world = meeting_.world;
+  Watchdog& watchdog = meeting_.watchdog;
+  watchdog.starts("planning its memory and making its inputs");
+  meeting_.work = job_ = std::make_shared<Job>(plan, options_);
   Job& job = *job_;
   for (std::uint32_t w = 0; w < workers; ++w)
-    if (world_.rank_of({w}, workers) == world_.rank()) job.mine.push_back({w});
+    if (world.rank_of({w}, workers) == world.rank()) job.mine.push_back({w});
   CudaOptions cuda;
   cuda.check_finite = options_.check_finite;
   cuda.graph = options_.backend.graph;
   cuda.seed = options_.seed;
   cuda.inputs = options_.inputs;
-  watchdog_.waits("joining the other processes");
-  job.backend = std::make_unique<RunBackend>(options_.backend, join_, launch_, plan, job.mine,
-                                             control_, world_, cuda);
+  watchdog.waits("joining the other processes");
+  job.backend = std::make_unique<RunBackend>(options_.backend, meeting_.join, meeting_.launch, plan,
+                                             job.mine, meeting_.control, world, cuda);
   job.transport = job.backend->transport(options_.deadline);
-  watchdog_.starts("planning its memory and making its inputs");
+  watchdog.starts("planning its memory and making its inputs");
   stage("making the inputs", plan.problem.tokens.value * plan.problem.heads > 100'000);
   job.execution = std::make_unique<Execution>(
       plan, job.mine,
       [&](WorkerId w, std::span<const TaskId> tasks) { return job.backend->device(w, tasks); },
-      *job.transport, control_,
+      *job.transport, meeting_.control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
         if (t.kind == TensorKind::Partial)
           fill_forward_result(plan, job.inputs, t, out);
         else
           job.inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
       });
-  job.execution->name_processes([this, workers](WorkerId w) { return world_.rank_of(w, workers); });
-  job.hung = [this](const std::string& why) { end_.now(why); };
-  job.remains = std::make_unique<Remains>(world_, plan, options_.timeline);
-  end_.finally([&job](const std::string& why) { job.remains->leave(why); });
+  job.execution->name_processes(
+      [&world, workers](WorkerId w) { return world.rank_of(w, workers); });
+  job.hung = [&end = meeting_.end](const std::string& why) { end.now(why); };
+  job.remains = std::make_unique<Remains>(world, plan, options_.timeline);
+  meeting_.end.finally([&job](const std::string& why) { job.remains->leave(why); });
   stage("getting ready", first());
-  watchdog_.runs();
+  watchdog.runs();
   job.execution->rehearse(options_.deadline, job.hung);
   stage("");
 }
 
 Timeline Session::run_once(const Plan& plan, ClockLine& clock, Measured& m) {
   Execution& execution = *job_->execution;
-  watchdog_.waits("waiting for the other processes");
+  meeting_.watchdog.waits("waiting for the other processes");
   // Rank 0 says when it begins, by its own clock.
   const std::int64_t begin =
-      (Clock::now().time_since_epoch() + execution.lead() + 10ms * (world_.size() > 1)).count();
-  const std::string agreed = world_.gather(std::to_string(begin))[0];
-  watchdog_.runs();
+      (Clock::now().time_since_epoch() + execution.lead() + 10ms * (meeting_.world.size() > 1))
+          .count();
+  const std::string agreed = meeting_.world.gather(std::to_string(begin))[0];
+  meeting_.watchdog.runs();
   clock.before = clock.after;
   const std::int64_t zero = std::stoll(agreed) - clock.before.offset;
   job_->remains->run_of(execution, Clock::time_point{Clock::duration(zero)});
   execution.run(Clock::time_point{Clock::duration(zero)}, options_.deadline, job_->hung);
   Timeline own = timeline_of(plan, TimelineSource::Measured, "this machine");
   execution.add_times(own);
-  watchdog_.waits("waiting for the times of the other processes");
-  clock.after = world_.read_clock();
-  Joined all = joined(world_, plan, own, clock, zero);
+  meeting_.watchdog.waits("waiting for the times of the other processes");
+  clock.after = meeting_.world.read_clock();
+  Joined all = joined(meeting_.world, plan, own, clock, zero);
   m.clock_error = std::max(m.clock_error, all.clock_error);
   m.clock_drift = std::max(m.clock_drift, all.clock_drift);
   return std::move(all.timeline);
@@ -132,13 +124,14 @@ Measured Session::measure(const Plan& plan) {
   Measured m;
   m.where = job_->backend->where();
   for (const Bytes b : execution.memory().size) m.memory = std::max(m.memory, b);
-  m.launch = launch_;
-  m.launch.size = world_.size();
-  m.transport = world_.name();
-  watchdog_.waits("waiting for the other processes");
+  m.launch = meeting_.launch;
+  m.launch.size = meeting_.world.size();
+  m.transport = meeting_.world.name();
+  meeting_.watchdog.waits("waiting for the other processes");
   ClockLine clock;
-  clock.after = world_.read_clock();
-  if (world_.size() > 1 && options_.backend.name == "cpu") m.sharing = processes_here(world_);
+  clock.after = meeting_.world.read_clock();
+  if (meeting_.world.size() > 1 && options_.backend.name == "cpu")
+    m.sharing = processes_here(meeting_.world);
   const StolenTime stolen;
   KeptRuns runs(options_.repeats, options_.fastest);
   for (std::int64_t r = 0; r < options_.repeats; ++r) {
@@ -149,7 +142,7 @@ Measured Session::measure(const Plan& plan) {
   if (options_.check) {
     stage("checking the numbers", first());
     execution.fetch_results();
-    m.checked = checked(world_, watchdog_, plan, job_->inputs, execution,
+    m.checked = checked(meeting_.world, meeting_.watchdog, plan, job_->inputs, execution,
                         {options_.check_rows, options_.seed});
   }
   stage("");
@@ -164,41 +157,15 @@ Measured Session::measure(const Plan& plan) {
   return m;
 }
 
-void Session::leave() {
-  if (refused_) return;  // they have parted
-  watchdog_.waits("taking leave of the other processes");
-  world_.leave();
-}
-
 int in_session(const JoinOptions& join, const RunOptions& options, Session::Announce announce,
                const std::function<int(Session&)>& body, const std::function<void()>& report) {
-  const Launch launch = launched_by(join.launch);
-  Control control;
-  const Interruptible interruptible(control);
-  End end(control, launch);
-  Watchdog watchdog(control, end, options.deadline);  // outlives the world, whose end may hang
-  watchdog.waits("looking for the other processes");
-  std::unique_ptr<World> world = world_of(join, launch, options.deadline, control);
-  int code = 0;
-  {
-    Session session(join, options, launch, *world, control, watchdog, end, std::move(announce));
-    try {
-      end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
-      code = body(session);
-      session.leave();
-    } catch (...) {
-      // While the job is there to say what is left of it.
-      if (world->size() > 1 || session.measuring()) give_up(*world, control, end);
-      throw;
-    }
-    end.finally({});
-  }
-  watchdog.waits("taking leave of the other processes");
-  const bool first = world->rank() == 0;
-  world.reset();
-  watchdog.works("writing");
-  if (first) report();
-  return code;
+  return meet(
+      join, options.deadline,
+      [&](Meeting& meeting) {
+        Session session(meeting, options, std::move(announce));
+        return body(session);
+      },
+      report);
 }
 
 }  // namespace ringsched

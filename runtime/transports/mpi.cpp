@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of one MPI message: counts are ints
 
-void check(int status, const char* what) {
+void require_success(int status, const char* what) {
   if (status == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -127,7 +127,7 @@ class MpiTransport final : public Transport {
       for (std::int64_t at = 0; at < m.bytes[i]; at += kMostBytes) {
         const int bytes = static_cast<int>(std::min(kMostBytes, m.bytes[i] - at));
         MPI_Request request;
-        check(
+        require_success(
             m.sends
                 ? MPI_Isend(m.piece[i] + at, bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request)
                 : MPI_Irecv(m.piece[i] + at, bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request),
@@ -143,9 +143,9 @@ class MpiTransport final : public Transport {
     if (requests_.empty()) return false;
     std::vector<int> done(requests_.size());
     int count = 0;
-    check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done.data(),
-                       MPI_STATUSES_IGNORE),
-          "MPI_Testsome");
+    require_success(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                 done.data(), MPI_STATUSES_IGNORE),
+                    "MPI_Testsome");
     if (count == MPI_UNDEFINED || count == 0) return false;
     {
       const std::lock_guard lock(guard_);
@@ -204,13 +204,13 @@ class MpiWorld final : public World {
   std::vector<std::string> gather(const std::string& text) override {
     const auto length = static_cast<int>(text.size());
     std::vector<int> lengths(size_), first(size_, 0);
-    check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD),
-          "MPI_Allgather");
+    require_success(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD),
+                    "MPI_Allgather");
     for (std::size_t r = 1; r < size_; ++r) first[r] = first[r - 1] + lengths[r - 1];
     std::string all(static_cast<std::size_t>(first.back() + lengths.back()), '\0');
-    check(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), first.data(),
-                         MPI_CHAR, MPI_COMM_WORLD),
-          "MPI_Allgatherv");
+    require_success(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
+                                   first.data(), MPI_CHAR, MPI_COMM_WORLD),
+                    "MPI_Allgatherv");
     std::vector<std::string> out;
     for (std::size_t r = 0; r < size_; ++r)
       out.push_back(
@@ -229,17 +229,19 @@ class MpiWorld final : public World {
       for (int i = 0; i < kClockQuestions; ++i) {
         long long time = 0;
         if (rank_ == 0) {
-          check(MPI_Recv(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE),
-                "MPI_Recv");
+          require_success(MPI_Recv(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag,
+                                   MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                          "MPI_Recv");
           time = steady_now();
-          check(MPI_Send(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD),
-                "MPI_Send");
+          require_success(
+              MPI_Send(&time, 1, MPI_LONG_LONG, static_cast<int>(r), tag, MPI_COMM_WORLD),
+              "MPI_Send");
         } else if (rank_ == r) {
           const std::int64_t asked = steady_now();
-          check(MPI_Send(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD), "MPI_Send");
-          check(MPI_Recv(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-                "MPI_Recv");
+          require_success(MPI_Send(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD), "MPI_Send");
+          require_success(
+              MPI_Recv(&time, 1, MPI_LONG_LONG, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+              "MPI_Recv");
           fit.add(asked, time, steady_now());
         }
       }

@@ -23,11 +23,11 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kProof = 32, kGreeting = 8 + kProof;
-constexpr int kMostAtOnce = 16;  // let in before those who came are read
+constexpr int kMostAtOnce = 16;  // let in before those that came are read
 constexpr auto kGreetingTime = 5s;
 constexpr auto kCallAgain = 50ms;
 
-// Says who connects to whom. The number of the run is known to its processes alone.
+// Says which process connects to which. The number of the run is known to its processes alone.
 std::string greeting(const std::string& secret, const std::string& run, std::uint32_t from,
                      std::uint32_t to) {
   std::string out;
@@ -36,7 +36,7 @@ std::string greeting(const std::string& secret, const std::string& run, std::uin
   return out + hmac_sha256(secret, fmt::format("messages{}{}", run, out));
 }
 
-// And that it has arrived: who has no answer calls again.
+// And that it has arrived: a caller without an answer calls again.
 std::string answer(const std::string& secret, const std::string& run, std::uint32_t from,
                    std::uint32_t to) {
   return hmac_sha256(secret, "answer" + greeting(secret, run, from, to));

@@ -1,4 +1,4 @@
-// The sockets between processes that exchange messages: who connects to whom, and how each knows
+// The sockets between processes that exchange messages: which connects to which, and how each knows
 // that it is the other.
 #pragma once
 

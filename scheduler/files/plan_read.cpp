@@ -55,7 +55,7 @@ Problem read_problem(std::string_view file, dom::element found) {
     p.dtype = parse_dtype(text(DtypeField));
     p.mask = parse_mask(text(MaskField));
     p.pass = parse_pass(text(PassField));
-    check(p);
+    require_valid(p);
   });
   return p;
 }
@@ -101,7 +101,7 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
   if (layout.first.size() < problem.workers)
     Where{file, "layout"}.fail("worker {} has no chunk", layout.first.size());
   layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
-  Where{file, "layout"}.of([&] { check(layout, problem.tokens); });
+  Where{file, "layout"}.of([&] { require_valid(layout, problem.tokens); });
   return layout;
 }
 

@@ -206,7 +206,7 @@ void TaskReader::read_order(const Where& where, const TaskFields& fields, Task& 
 void TaskReader::measure(const Where& where, const TaskFields& fields, Task& task) {
   using enum TaskField;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const auto check = [&](TaskField field, std::int64_t derived) {
+  const auto require_equal = [&](TaskField field, std::int64_t derived) {
     if (!fields.has(field)) return;
     const std::string_view name = kTaskFields[static_cast<std::size_t>(field)];
     const std::int64_t said = whole_number(where, name, fields[field], 0, most);
@@ -215,7 +215,7 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
   };
   if (is_attend(task.kind)) {
     task.work = work_of_tile(task.region, task.keys);
-    return check(Pairs, plan_.works[task.work.value].pairs.value);
+    return require_equal(Pairs, plan_.works[task.work.value].pairs.value);
   }
   switch (task.kind) {
     case TaskKind::Merge:
@@ -228,7 +228,7 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
     default:
       task.work = work_of_rows(task.makes, task.region);
   }
-  check(Bytes, plan_.works[task.work.value].bytes.value);
+  require_equal(Bytes, plan_.works[task.work.value].bytes.value);
 }
 
 WorkId TaskReader::work_of_tile(RegionId row_region, RegionId key_region) {

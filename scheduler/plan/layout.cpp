@@ -36,7 +36,7 @@ Layout with_equal_shares(std::string_view name, std::uint32_t workers,
 
 // Chunks of one common stride, sorted by what their positions leave when divided by it: within each
 // remainder they must meet end to end.
-void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
+void require_every_token(const Layout& layout, std::int64_t stride, Tokens tokens) {
   struct Piece {
     std::int64_t remainder, index, count;
     std::size_t chunk;
@@ -68,7 +68,7 @@ void check_sweep(const Layout& layout, std::int64_t stride, Tokens tokens) {
   while (remainder < std::min(stride, tokens.value)) finish();
 }
 
-void check_by_marking(const Layout& layout, Tokens tokens) {
+void require_by_marking(const Layout& layout, Tokens tokens) {
   if (tokens.value > kMostMarkedTokens)
     fail("the chunks have different strides; then the problem may have at most {} tokens, not {}",
          kMostMarkedTokens, tokens.value);
@@ -134,7 +134,7 @@ Layout make_layout(std::string_view name, std::uint32_t workers, Tokens tokens) 
   throw Error(unknown_name("layout", name, kNames));
 }
 
-void check(const Layout& layout, Tokens tokens) {
+void require_valid(const Layout& layout, Tokens tokens) {
   if (layout.first.size() < 2 || layout.first.front() != 0 ||
       layout.first.back() != layout.chunks.size() ||
       !std::is_sorted(layout.first.begin(), layout.first.end()))
@@ -153,10 +153,10 @@ void check(const Layout& layout, Tokens tokens) {
     sum += r.count;
     if (r.count > 1) stride = stride == 0 || stride == r.stride ? r.stride : -1;
   }
-  if (stride != -1) return check_sweep(layout, std::max<std::int64_t>(stride, 1), tokens);
+  if (stride != -1) return require_every_token(layout, std::max<std::int64_t>(stride, 1), tokens);
   if (sum != tokens.value)
     fail("the chunks hold {} tokens, but the problem has {}", sum, tokens.value);
-  check_by_marking(layout, tokens);
+  require_by_marking(layout, tokens);
 }
 
 }  // namespace ringsched

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "mask_runs.hpp"
+#include "mask_stretches.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
@@ -173,7 +173,7 @@ Pairs Mask::pairs(const TokenRange& q, const TokenRange& k) const {
 }
 
 Pairs Mask::pairs(const TokenSet& q, const TokenSet& k) const {
-  if (const auto sum = pairs_by_runs(*this, q, k)) return {*sum};
+  if (const auto sum = pairs_by_stretches(*this, q, k)) return {*sum};
   Pairs sum;
   for (const TokenRange& a : q.ranges)
     for (const TokenRange& b : k.ranges)

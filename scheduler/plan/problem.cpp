@@ -29,7 +29,7 @@ void check_range(std::string_view what, std::int64_t value, std::int64_t most) {
 
 }  // namespace
 
-void check(const Problem& p) {
+void require_valid(const Problem& p) {
   check_range("workers", p.workers, kMaxWorkers);
   check_range("tokens", p.tokens.value, kMaxTokens);
   check_range("heads", p.heads, kMaxHeads);

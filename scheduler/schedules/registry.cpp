@@ -43,7 +43,7 @@ const Schedule& find_schedule(std::string_view name) {
 }
 
 Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t most_tasks) {
-  check(problem);
+  require_valid(problem);
   PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens), most_tasks);
   const auto run = [&](PlanBuilder::Mode mode) {
     builder.begin(mode);

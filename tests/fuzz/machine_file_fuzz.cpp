@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     expect(std::string_view(e.what()).starts_with("input:"), "an error without its place");
     return 0;
   }
-  check(m);
+  require_valid(m);
   expect(read_machine(to_toml(m), "written") == m, "what is written reads otherwise");
   try {
     run(m);

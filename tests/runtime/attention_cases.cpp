@@ -89,7 +89,7 @@ std::string describe(const Case& c) {
          " heads of " + std::to_string(c.shape.head_dim);
 }
 
-void check(const Case& c) {
+void expect_right(const Case& c) {
   static Scratch scratch;  // shared by all, so that what one leaves behind may disturb the next
   const Result expected = oracle::attend(c);
   for (const Isa isa : isas_here()) {

@@ -30,7 +30,7 @@ Outputs run(Isa, const Case&, const Result& expected, Scratch&);
 std::string describe(const Case&);
 
 // By every kernel that this CPU runs.
-void check(const Case&);
+void expect_right(const Case&);
 
 struct Random {
   std::mt19937 engine{7};

@@ -34,7 +34,7 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   for (const Element element : {Element::Fp32, Element::Bf16})
     for (const double size : {1e2, 1e15})  // scores of up to 1e4 and 1e30
       for (const double sign : {1.0, -1.0})
-        check(with_scores(
+        expect_right(with_scores(
             random, element, 70, 200,
             [&](std::size_t i) { return sign * std::ldexp(size, -static_cast<int>(i % 5)); },
             [&](std::size_t j) { return j % 3 == 0 ? size : -size; }));
@@ -44,7 +44,7 @@ TEST(Attention, EqualScoresAverageTheValues) {
   Random random;
   for (const Element element : kElements)
     for (const double score : {0.0, 1e4, -1e4})
-      check(with_scores(
+      expect_right(with_scores(
           random, element, 33, 130, [](std::size_t) { return 1; },
           [&](std::size_t) { return score; }));
 }

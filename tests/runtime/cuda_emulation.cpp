@@ -41,7 +41,7 @@ void require_aligned(std::initializer_list<const void*> all) {
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) throw std::logic_error("not aligned");
 }
 
-void emulate_step(const LibraryForward& f) {
+void emulate_call(const LibraryForward& f) {
   const Shape& s = f.shape;
   require_aligned({f.query, f.key, f.value, f.output, f.stats});
   for (std::uint32_t head = 0; head < s.heads; ++head)
@@ -68,7 +68,7 @@ void emulate_step(const LibraryForward& f) {
 }
 
 // Delta is formed from the output and its gradient, as the library does.
-void emulate_step(const LibraryBackward& f) {
+void emulate_call(const LibraryBackward& f) {
   const Shape& s = f.shape;
   require_aligned({f.query, f.key, f.value, f.output, f.output_gradient, f.stats, f.query_gradient,
                    f.key_gradient, f.value_gradient});
@@ -111,10 +111,10 @@ void emulate_step(const LibraryBackward& f) {
   put(f.value_gradient, dv);
 }
 
-void emulate_step(const Zero& s) { std::memset(s.to, 0, static_cast<std::size_t>(s.bytes)); }
-void emulate_step(const Copy& s) { std::memcpy(s.to, s.from, static_cast<std::size_t>(s.bytes)); }
+void emulate_call(const Zero& s) { std::memset(s.to, 0, static_cast<std::size_t>(s.bytes)); }
+void emulate_call(const Copy& s) { std::memcpy(s.to, s.from, static_cast<std::size_t>(s.bytes)); }
 template <class S>
-void emulate_step(const S& s) {
+void emulate_call(const S& s) {
   for (std::int64_t r = 0; r < rows_of(s); ++r) row(s, r, Alone{});
 }
 
@@ -131,8 +131,8 @@ std::byte* make_block(std::vector<std::uint64_t>& words, std::int64_t bytes) {
 
 }  // namespace
 
-void emulate(const Step& step) {
-  std::visit([](const auto& s) { emulate_step(s); }, step);
+void emulate(const DeviceCall& call) {
+  std::visit([](const auto& s) { emulate_call(s); }, call);
 }
 
 class Emulation::Worker final : public StreamDevice {
@@ -236,7 +236,8 @@ void Emulation::perform(std::uint32_t lane, const Op& op) {
   around.mask = mask_view(plan_.problem.mask);
   around.mask.bounds = bounds_.data();
   if (check_finite_) around.not_finite = &not_finite_;
-  for (const Step& step : lowering_.steps(op.task, streams_.operands(op), around)) emulate(step);
+  for (const DeviceCall& call : lowering_.calls(op.task, streams_.operands(op), around))
+    emulate(call);
   positions_.clear();
 }
 

@@ -16,7 +16,7 @@
 
 namespace ringsched::cuda {
 
-void emulate(const Step&);
+void emulate(const DeviceCall&);
 
 inline const Lowering::Refusal kTakesAll = [](const Shape&) { return std::string(); };
 

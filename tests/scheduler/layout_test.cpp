@@ -31,7 +31,7 @@ TEST(Layout, HoldsEachTokenOnTheWorkerOfItsDefinition) {
     for (std::uint32_t w = 1; w <= 33; ++w)
       for (std::int64_t tokens = w; tokens <= 4 * std::int64_t{w} + 3; ++tokens) {
         const Layout l = make_layout(name, w, {tokens});
-        ASSERT_NO_THROW(check(l, {tokens})) << name << " W=" << w << " tokens " << tokens;
+        ASSERT_NO_THROW(require_valid(l, {tokens})) << name << " W=" << w << " tokens " << tokens;
         std::int64_t held = 0;
         for (std::uint32_t c = 0; c < l.chunks.size(); ++c)
           for (std::int64_t i = 0; i < l.chunks[c].count; ++i, ++held)
@@ -61,7 +61,7 @@ Layout custom(std::vector<TokenRange> chunks) {
 
 std::string refusal(const Layout& l, std::int64_t tokens) {
   try {
-    check(l, {tokens});
+    require_valid(l, {tokens});
   } catch (const Error& e) {
     return e.what();
   }

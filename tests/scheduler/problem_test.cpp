@@ -23,7 +23,7 @@ std::string refusal(const std::function<void(Problem&)>& change) {
   return refusal([&] {
     Problem p;
     change(p);
-    check(p);
+    require_valid(p);
   });
 }
 

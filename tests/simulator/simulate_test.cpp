@@ -54,7 +54,7 @@ TEST_P(SimulatedSchedule, NeedsNoEvenShareOfTokensForTheBlockModel) {
   EXPECT_EQ(simulate(price(even, ideal())).makespan, simulate(price(uneven, ideal())).makespan);
 }
 
-TEST_P(SimulatedSchedule, IsTheSameBySweepAndByEvents) {
+TEST_P(SimulatedSchedule, IsTheSameInOnePassAndByEvents) {
   const auto [schedule, workers] = GetParam();
   for (const Pass pass : {Pass::Forward, Pass::Both})
     for (const Overlap overlap : kOverlaps) {
@@ -89,7 +89,7 @@ TEST(Simulate, StripedPaysADiagonalInEachStep) {
 }
 
 // Where nothing is shared the short way is taken, or the comparison above would compare nothing.
-TEST(Simulate, SweepsARing) {
+TEST(Simulate, RingInOnePass) {
   const Plan plan = plan_of(busy_problem(8), find_schedule("ring"));
   EXPECT_FALSE(simulate(price(plan, test_machine(Fabric::Switch, 8))).by_events);
   EXPECT_FALSE(simulate(price(plan, ideal())).by_events);

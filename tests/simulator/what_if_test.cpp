@@ -30,13 +30,13 @@ Setup a_setup(Fabric fabric = Fabric::Pcie) {
   m.comm_sms = 3;
   m.comm_slowdown = 1.5;
   m.comm_waits_for_kernel = true;
-  check(m);
+  require_valid(m);
   return {m, {}};
 }
 
 Setup after(const char* change, const Setup& before = a_setup()) {
   Setup s = changed(before, change, 8);
-  check(s.machine);
+  require_valid(s.machine);
   return s;
 }
 

@@ -26,7 +26,7 @@ Machine test_machine(Fabric fabric, std::uint32_t devices) {
       k.tflops = {shape == TileShape::Full ? 0.01 : 0.007};
       m.kernels.push_back(k);
     }
-  check(m);
+  require_valid(m);
   return m;
 }
 
@@ -35,7 +35,7 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
   const auto add = [&](const char* name, Fabric fabric, auto change) {
     Machine m = test_machine(fabric, workers);
     change(m);
-    check(m);
+    require_valid(m);
     all.push_back({name, m});
   };
   add("mesh", Fabric::Mesh, [](Machine&) {});

@@ -105,7 +105,7 @@ void draw_moving(const Columns& moving, double workers, const Strip& s, std::vec
 
 }  // namespace
 
-void draw_band(const Run& run, std::uint32_t first, std::uint32_t last, const Strip& s,
+void draw_band(const SortedRun& run, std::uint32_t first, std::uint32_t last, const Strip& s,
                const TimeAxis& axis, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   std::vector<Columns> time(kClasses, Columns(axis));

@@ -60,7 +60,7 @@ class GanttChart {
 
   const GanttOptions options_;
   const std::uint32_t workers_;
-  std::vector<Run> runs_;
+  std::vector<SortedRun> runs_;
   TimeAxis axis_;
   bool moves_ = false, bands_ = false;
   std::uint32_t per_row_ = 1, rows_ = 1;

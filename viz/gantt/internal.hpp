@@ -25,8 +25,8 @@ struct TimeAxis {
 };
 
 // A run sorted for drawing.
-struct Run {
-  explicit Run(const Timeline&);
+struct SortedRun {
+  explicit SortedRun(const Timeline&);
 
   const Timeline* timeline;
   RunTimes times;
@@ -63,19 +63,19 @@ void refuse_empty(const Timeline&);
 // What a task is, in a few words: "q3 k1", "merge q3".
 std::string short_name(const TimelineTask&);
 // All about one task, in one line.
-std::string about(const Run&, std::uint32_t task);
+std::string about(const SortedRun&, std::uint32_t task);
 
 inline constexpr double kPosted = 0.7;    // points of waiting for the other end that are drawn
 inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
 
 // One worker's bars.
-void draw_worker(const Run&, std::uint32_t worker, const Strip&, const TimeAxis&, bool numbered,
-                 bool critical_path, std::vector<Shape>& out);
+void draw_worker(const SortedRun&, std::uint32_t worker, const Strip&, const TimeAxis&,
+                 bool numbered, bool critical_path, std::vector<Shape>& out);
 // The shares of time of the workers [first, last), as areas.
-void draw_band(const Run&, std::uint32_t first, std::uint32_t last, const Strip&, const TimeAxis&,
-               std::vector<Shape>& out);
+void draw_band(const SortedRun&, std::uint32_t first, std::uint32_t last, const Strip&,
+               const TimeAxis&, std::vector<Shape>& out);
 // Arrows along the messages of the critical path; `strips` are by worker.
-void draw_path_arrows(const Run&, const std::vector<Strip>& strips, const TimeAxis&,
+void draw_path_arrows(const SortedRun&, const std::vector<Strip>& strips, const TimeAxis&,
                       std::vector<Shape>& out);
 
 void draw_time_axis(const TimeAxis&, double top, double bottom, std::vector<Shape>& out);

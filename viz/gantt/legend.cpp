@@ -162,7 +162,7 @@ LegendUse GanttChart::legend() const {
                      label->text.find(" k") != std::string::npos);
     use.numbered = use.numbered || (label && label->size == kStepSize);
   }
-  for (const Run& run : runs_) {
+  for (const SortedRun& run : runs_) {
     for (std::uint32_t i = 0; i < workers_; ++i) {
       if (!shows(i) || is_unknown(*run.timeline, i)) continue;
       const WorkerTimes& w = run.times.workers[i];

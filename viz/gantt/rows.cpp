@@ -63,7 +63,7 @@ void label_bar(const Box& bar, const TimelineTask& t, bool numbered, std::vector
                            Anchor::Start, false, step});
 }
 
-void draw_compute(const Run& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
+void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
                   bool numbered, bool critical_path, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   if (is_unknown(t, worker)) {
@@ -168,8 +168,8 @@ void label_message(const Box& bar, const TimelineTask& t, std::vector<Shape>& ou
                          text_on(*bar.fill), Anchor::Middle, false, text});
 }
 
-void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y, double height,
-               const TimeAxis& axis, std::vector<Shape>& out) {
+void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, double y,
+               double height, const TimeAxis& axis, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   std::vector<std::pair<Colour, std::vector<Box>>> by_colour;  // what is alike stands together
   const auto boxes = [&](Colour c) -> std::vector<Box>& {
@@ -208,7 +208,7 @@ void draw_lane(const Run& run, const std::vector<std::uint32_t>& tasks, double y
 }
 
 // Where a message of a worker stands.
-double middle_of(const Run& run, std::uint32_t task, bool incoming, const Strip& s) {
+double middle_of(const SortedRun& run, std::uint32_t task, bool incoming, const Strip& s) {
   const TimelineTask& x = run.timeline->tasks[task];
   const double top = s.y + s.compute + 1 + (incoming ? 0 : s.lane + 1);
   for (const Stacked& k : stacked(*run.timeline, (incoming ? run.in : run.out)[x.worker]))
@@ -218,7 +218,7 @@ double middle_of(const Run& run, std::uint32_t task, bool incoming, const Strip&
 
 }  // namespace
 
-void draw_worker(const Run& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
+void draw_worker(const SortedRun& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
                  bool numbered, bool critical_path, std::vector<Shape>& out) {
   draw_compute(run, worker, s, axis, numbered, critical_path, out);
   if (s.lane <= 0) return;
@@ -226,7 +226,7 @@ void draw_worker(const Run& run, std::uint32_t worker, const Strip& s, const Tim
   draw_lane(run, run.out[worker], s.y + s.compute + 2 + s.lane, s.lane, axis, out);
 }
 
-void draw_path_arrows(const Run& run, const std::vector<Strip>& strips, const TimeAxis& axis,
+void draw_path_arrows(const SortedRun& run, const std::vector<Strip>& strips, const TimeAxis& axis,
                       std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   if (t.details.empty()) return;

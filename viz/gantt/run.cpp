@@ -39,7 +39,7 @@ std::string interval(std::int64_t start, std::int64_t end, TimeUnit unit) {
 
 }  // namespace
 
-Run::Run(const Timeline& t)
+SortedRun::SortedRun(const Timeline& t)
     : timeline(&t),
       times(run_times(t)),
       moving_from(ringsched::moving_from(t)),
@@ -140,7 +140,7 @@ std::string short_name(const TimelineTask& t) {
   }
 }
 
-std::string about(const Run& run, std::uint32_t task) {
+std::string about(const SortedRun& run, std::uint32_t task) {
   const TimelineTask& t = run.timeline->tasks[task];
   std::string text = fmt::format("{}, worker {}, step {}: {}", short_name(t), t.worker, t.step,
                                  interval(t.start_ps, t.end_ps, run.timeline->unit));

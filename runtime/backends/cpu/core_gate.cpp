@@ -41,7 +41,7 @@ void CoreGate::expect(Place& place) {
 unsigned CoreGate::enter(std::int64_t work_left, Place& place, std::optional<unsigned> before) {
   std::vector<Place*> next;
   place.thread = pthread_self();
-  place.called = false;  // nobody calls who is not in the queue
+  place.called = false;  // only those in the queue are called
   {
     const std::lock_guard lock(guard_);
     if (before) free_.push_back(*before);
@@ -88,7 +88,7 @@ std::vector<CoreGate::Place*> CoreGate::hand_out() {
 }
 
 // Without the gate held, which they do not need then: pinning and waking take longer than all else,
-// and who was woken would find the gate closed and go to sleep again.
+// and the woken thread would find the gate closed and go to sleep again.
 void CoreGate::call(const std::vector<Place*>& next) const {
   for (Place* place : next) {
     // If it sleeps, it wakes up there.

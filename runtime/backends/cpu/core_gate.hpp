@@ -1,8 +1,8 @@
 // Workers that are as many as the cores or more take turns on them, a task each, and each turn is
-// on a core of its own. Who has most left to do goes first; among equals, who came first. The
-// system would share the cores as well, but by slices of some milliseconds and with an order of its
-// own: workers would often wait for one that has done half of its work and has no core now, find
-// the caches full of what others do, or be two on one core beside an idle one. So all progress
+// on a core of its own. The one with most left to do goes first; among equals, the first to come.
+// The system would share the cores as well, but by slices of some milliseconds and with an order of
+// its own: workers would often wait for one that has done half of its work and has no core now,
+// find the caches full of what others do, or be two on one core beside an idle one. So all progress
 // evenly, as the machine model has it.
 #pragma once
 

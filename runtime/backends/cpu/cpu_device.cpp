@@ -53,7 +53,7 @@ CpuDevice::~CpuDevice() { join(); }
 
 std::byte* CpuDevice::allocate(Bytes bytes) {
   const auto size = (static_cast<std::size_t>(bytes.value) + kPage) / kPage * kPage;
-  // Memory is handed out before it is there; who then touches too much of it is killed.
+  // Memory is handed out before it is there; a process that then touches too much of it is killed.
   if (const Bytes there = available_memory(); there < bytes)
     throw RunFailed(
         fmt::format("worker {}: its tensors need {}, but only {} of memory is available",
@@ -85,18 +85,18 @@ std::vector<std::uint32_t> CpuDevice::numbers(std::span<const TaskId> ids) const
   return out;
 }
 
-void CpuDevice::wait_for(Lane l, TaskId id) { lane(l).steps.emplace_back(Wait{number(id)}); }
+void CpuDevice::wait_for(Lane l, TaskId id) { lane(l).program.emplace_back(Wait{number(id)}); }
 void CpuDevice::begin(Lane l, std::span<const TaskId> ids) {
-  lane(l).steps.emplace_back(Begin{numbers(ids)});
+  lane(l).program.emplace_back(Begin{numbers(ids)});
 }
 void CpuDevice::end(Lane l, std::span<const TaskId> ids) {
-  lane(l).steps.emplace_back(End{numbers(ids)});
+  lane(l).program.emplace_back(End{numbers(ids)});
 }
 void CpuDevice::compute(TaskId id, const Operands& operands) {
-  lane(plan_.tasks[id.value].lane).steps.emplace_back(Compute{id, operands});
+  lane(plan_.tasks[id.value].lane).program.emplace_back(Compute{id, operands});
 }
 void CpuDevice::call(Lane l, std::function<void()> what) {
-  lane(l).steps.emplace_back(std::move(what));
+  lane(l).program.emplace_back(std::move(what));
 }
 
 void CpuDevice::start(Clock::time_point zero) {
@@ -107,7 +107,7 @@ void CpuDevice::start(Clock::time_point zero) {
   place_.last = ~0u;  // the core of a thread that is no more
   if (options_.gate && asks_at_once()) options_.gate->expect(place_);
   for (LaneThread& l : lanes_) {
-    if (l.steps.empty()) continue;
+    if (l.program.empty()) continue;
     l.finished = false;
     try {
       l.thread = std::thread([this, &l] { run(l); });
@@ -121,9 +121,9 @@ void CpuDevice::start(Clock::time_point zero) {
 
 // Nothing has to happen before its first computing task.
 bool CpuDevice::asks_at_once() const {
-  const std::vector<Step>& steps = lane(Lane::Compute).steps;
-  return steps.size() > 1 && std::holds_alternative<Begin>(steps[0]) &&
-         std::holds_alternative<Compute>(steps[1]);
+  const std::vector<Instruction>& program = lane(Lane::Compute).program;
+  return program.size() > 1 && std::holds_alternative<Begin>(program[0]) &&
+         std::holds_alternative<Compute>(program[1]);
 }
 
 bool CpuDevice::finished() const {
@@ -156,7 +156,7 @@ void CpuDevice::run(LaneThread& l) {
     std::this_thread::sleep_until(zero_);
     std::optional<CoreGate::Turn> turn;
     if (options_.gate && &l == &lane(Lane::Compute)) turn.emplace(*options_.gate, place_);
-    for (const Step& step : l.steps) run_step(l, step, turn ? &*turn : nullptr);
+    for (const Instruction& one : l.program) execute(l, one, turn ? &*turn : nullptr);
   } catch (const Stopped&) {
   } catch (const std::exception& e) {
     const std::uint32_t at = l.at.load();
@@ -193,10 +193,10 @@ void CpuDevice::ended(const std::vector<std::uint32_t>& tasks) {
 
 // `turn`: where cores are shared, of the lane that computes. It is kept from task to task, if
 // nothing has to be waited for.
-void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) {
-  if (const auto* waits = std::get_if<Wait>(&step)) {
+void CpuDevice::execute(LaneThread& l, const Instruction& one, CoreGate::Turn* turn) {
+  if (const auto* waits = std::get_if<Wait>(&one)) {
     wait(l, waits->task, turn);
-  } else if (const auto* begins = std::get_if<Begin>(&step)) {
+  } else if (const auto* begins = std::get_if<Begin>(&one)) {
     if (control_.stopped()) throw Stopped{};
     const std::int64_t start = now();
     // What computes begins when it has a core.
@@ -204,12 +204,12 @@ void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) 
       if (!turn || !takes_turn(plan_.tasks[tasks_[task].value].kind)) times_[task].start = start;
     l.since = start;
     l.at.store(begins->tasks.front(), std::memory_order_release);
-  } else if (const auto* ends = std::get_if<End>(&step)) {
+  } else if (const auto* ends = std::get_if<End>(&one)) {
     const std::int64_t end = now();
     for (const std::uint32_t task : ends->tasks) times_[task].end = end;
     l.at.store(kNone, std::memory_order_release);
     ended(ends->tasks);
-  } else if (const auto* work = std::get_if<Compute>(&step)) {
+  } else if (const auto* work = std::get_if<Compute>(&one)) {
     const std::uint32_t task = number(work->task);
     if (turn) {
       l.for_core = true;
@@ -226,7 +226,7 @@ void CpuDevice::run_step(LaneThread& l, const Step& step, CoreGate::Turn* turn) 
     if (options_.check_finite) operations_.require_finite(work->task, work->operands);
   } else {
     if (turn) turn->give_back();  // a transfer on this lane waits for others
-    std::get<std::function<void()>>(step)();
+    std::get<std::function<void()>>(one)();
   }
 }
 

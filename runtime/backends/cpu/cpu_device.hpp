@@ -52,9 +52,9 @@ class CpuDevice final : public Device {
     TaskId task;
     Operands operands;
   };
-  using Step = std::variant<Wait, Begin, End, Compute, std::function<void()>>;
+  using Instruction = std::variant<Wait, Begin, End, Compute, std::function<void()>>;
   struct alignas(64) LaneThread {
-    std::vector<Step> steps;
+    std::vector<Instruction> program;
     std::thread thread;
     std::atomic<std::uint32_t> at{~0u};  // the task it is at, as numbered here
     std::atomic<std::int64_t> since{0};  // nanoseconds since the run began
@@ -71,7 +71,7 @@ class CpuDevice final : public Device {
   bool asks_at_once() const;
   std::int64_t now() const;
   void run(LaneThread&);
-  void run_step(LaneThread&, const Step&, CoreGate::Turn*);
+  void execute(LaneThread&, const Instruction&, CoreGate::Turn*);
   void wait(LaneThread&, std::uint32_t task, CoreGate::Turn*);
   void ended(const std::vector<std::uint32_t>& tasks);
 

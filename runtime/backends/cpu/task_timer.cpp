@@ -109,7 +109,7 @@ std::vector<double> TaskTimer::seconds(const Plan& plan, TaskId task,
   const std::vector<std::byte>& numbers = numbers_[static_cast<std::size_t>(plan.problem.dtype)];
 
   std::atomic<std::size_t> next{0}, measuring{count};
-  std::vector<std::atomic<bool>> taken(blocks);  // who is slow may have one for a whole turn
+  std::vector<std::atomic<bool>> taken(blocks);  // a slow thread may have one for a whole turn
   std::barrier together(static_cast<std::ptrdiff_t>(count));
   std::vector<double> means(count);
   const std::vector<int> cores = core_numbers();

@@ -37,8 +37,8 @@ const std::int32_t* Bench::positions(Region region) {
   return positions_.back().get<std::int32_t>();
 }
 
-const std::vector<Step>& Bench::steps(TaskId id) {
-  const auto [at, is_new] = steps_.try_emplace(id.value);
+const std::vector<DeviceCall>& Bench::calls(TaskId id) {
+  const auto [at, is_new] = calls_.try_emplace(id.value);
   if (!is_new) return at->second;
   const Task& task = plan_.tasks[id.value];
   const auto place = [&](TensorId t) { return block_.get() + memory_.offset[t.value]; };
@@ -51,16 +51,16 @@ const std::vector<Step>& Bench::steps(TaskId id) {
   around.scratch = scratch_.get();
   around.positions = [this](Region r) { return positions(r); };
   around.mask = mask_view(plan_.problem.mask);
-  return at->second = lowering_.steps(id, operands, around);
+  return at->second = lowering_.calls(id, operands, around);
 }
 
 void Bench::perform(TaskId id) {
-  for (const Step& step : steps(id))
-    if (!library_->call(step)) launch(step, stream(), gpu_.multiprocessors(place_));
+  for (const DeviceCall& call : calls(id))
+    if (!library_->call(call)) launch(call, stream(), gpu_.multiprocessors(place_));
 }
 
 void Bench::perform_library(TaskId id) {
-  for (const Step& step : steps(id)) library_->call(step);
+  for (const DeviceCall& call : calls(id)) library_->call(call);
 }
 
 void Bench::come_to(TaskId task) {

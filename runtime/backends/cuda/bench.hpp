@@ -32,7 +32,7 @@ class Bench {
   const Lowering& lowering() const { return lowering_; }
 
  private:
-  const std::vector<Step>& steps(TaskId);
+  const std::vector<DeviceCall>& calls(TaskId);
   const std::int32_t* positions(Region);
 
   Gpu& gpu_;
@@ -43,7 +43,7 @@ class Bench {
   DeviceMemory block_, scratch_, workspace_;
   std::vector<DeviceMemory> positions_;
   std::unique_ptr<Library::Caller> library_;
-  std::map<std::uint32_t, std::vector<Step>> steps_;
+  std::map<std::uint32_t, std::vector<DeviceCall>> calls_;
 };
 
 // Seconds of each of `streams` for one call of `work(i)`, which puts something on stream i, while

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backends/cuda/steps.hpp"
+#include "backends/cuda/device_calls.hpp"
 #include "ringsched/runtime/inputs.hpp"
 
 namespace ringsched::cuda {

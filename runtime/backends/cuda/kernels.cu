@@ -104,12 +104,12 @@ __global__ void probe(std::uint32_t* seen) {
 
 }  // namespace
 
-void launch(const Step& step, cudaStream_t stream, std::uint32_t multiprocessors) {
+void launch(const DeviceCall& call, cudaStream_t stream, std::uint32_t multiprocessors) {
   std::visit(
       [&](const auto& s) {
         using S = std::remove_cvref_t<decltype(s)>;
         if constexpr (kOfLibrary<S>) {
-          throw RunFailed("a step of the library is no kernel of our own");
+          throw RunFailed("a call of the library is no kernel of our own");
         } else if constexpr (std::is_same_v<S, Zero>) {
           if (cudaMemsetAsync(s.to, 0, static_cast<std::size_t>(s.bytes), stream) != cudaSuccess)
             require_launched();
@@ -123,7 +123,7 @@ void launch(const Step& step, cudaStream_t stream, std::uint32_t multiprocessors
           launch_pass(s, stream, multiprocessors);
         }
       },
-      step);
+      call);
 }
 
 void launch(const FillInputs& s, cudaStream_t stream, std::uint32_t multiprocessors) {

@@ -1,14 +1,14 @@
-// The kernels of our own: what a step, other than the library's, does on a GPU.
+// The kernels of our own: what a call, other than the library's, does on a GPU.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include "backends/cuda/steps.hpp"
+#include "backends/cuda/device_calls.hpp"
 
 namespace ringsched::cuda {
 
 // On a part of a GPU with so many multiprocessors. Throws RunFailed.
-void launch(const Step&, cudaStream_t, std::uint32_t multiprocessors);
+void launch(const DeviceCall&, cudaStream_t, std::uint32_t multiprocessors);
 void launch(const FillInputs&, cudaStream_t, std::uint32_t multiprocessors);
 
 // For measurements: a kernel that does nothing, and one that reads and writes each of `count`

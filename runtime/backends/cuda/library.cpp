@@ -263,10 +263,10 @@ Library::Caller::~Caller() {
   if (handle_) fe::detail::destroy_handle(static_cast<cudnnHandle_t>(handle_));
 }
 
-bool Library::Caller::call(const Step& step) {
-  if (const auto* forward = std::get_if<LibraryForward>(&step))
+bool Library::Caller::call(const DeviceCall& what) {
+  if (const auto* forward = std::get_if<LibraryForward>(&what))
     call(*forward);
-  else if (const auto* backward = std::get_if<LibraryBackward>(&step))
+  else if (const auto* backward = std::get_if<LibraryBackward>(&what))
     call(*backward);
   else
     return false;

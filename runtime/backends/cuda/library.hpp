@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "backends/cuda/steps.hpp"
+#include "backends/cuda/device_calls.hpp"
 
 namespace ringsched::cuda {
 
@@ -59,8 +59,8 @@ class Library {
    public:
     Caller(Library&, cudaStream_t, std::byte* workspace);
     ~Caller();
-    // False: the step is not the library's.
-    bool call(const Step&);
+    // False: the call is not the library's.
+    bool call(const DeviceCall&);
 
    private:
     void call(const LibraryForward&);

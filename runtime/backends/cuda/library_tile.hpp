@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "device_calls.hpp"
 #include "ringsched/scheduler/plan.hpp"
-#include "steps.hpp"
 
 namespace ringsched::cuda {
 

@@ -53,9 +53,9 @@ std::int64_t Lowering::rows(RegionId r) const {
   return plan_.layout.rows(plan_.regions[r.value]).value;
 }
 
-std::vector<Step> Lowering::steps(TaskId id, const Operands& operands,
-                                  const Surroundings& around) const {
-  std::vector<Step> out;
+std::vector<DeviceCall> Lowering::calls(TaskId id, const Operands& operands,
+                                        const Surroundings& around) const {
+  std::vector<DeviceCall> out;
   const Task& task = plan_.tasks[id.value];
   switch (task.kind) {
     case TaskKind::Attend:
@@ -150,7 +150,7 @@ Prepare Lowering::prepare(const Task& task, const Operands& operands) const {
           operands.outputs[0] + made.at(2)};
 }
 
-void Lowering::add_checks(std::vector<Step>& out, TaskId id, const Operands& operands,
+void Lowering::add_checks(std::vector<DeviceCall>& out, TaskId id, const Operands& operands,
                           std::uint32_t* flag) const {
   const Task& task = plan_.tasks[id.value];
   if (task.kind == TaskKind::Prepare || is_transfer(task.kind)) return;

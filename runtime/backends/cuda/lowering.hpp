@@ -1,5 +1,5 @@
 // From the tasks of a plan to what a GPU does for them: which attends go to the library, and the
-// steps of each task with their addresses. No call of CUDA is made here.
+// calls of each task with their addresses. No call of CUDA is made here.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backends/cuda/attend_tile.hpp"
+#include "device_calls.hpp"
 #include "ringsched/runtime/device.hpp"
-#include "steps.hpp"
 
 namespace ringsched::cuda {
 
@@ -30,7 +30,7 @@ class Lowering {
   // library makes was merged where it is made, for measurements.
   Lowering(const Plan&, const std::vector<WorkerId>& mine, const Refusal&, bool all_narrow = false);
 
-  std::vector<Step> steps(TaskId, const Operands&, const Surroundings&) const;
+  std::vector<DeviceCall> calls(TaskId, const Operands&, const Surroundings&) const;
   std::int64_t scratch_bytes(WorkerId) const;
   bool narrow(TaskId task, std::uint32_t output) const { return narrow_[2 * task.value + output]; }
   // How many attends go to the library, and how many do not for which reason.
@@ -39,12 +39,12 @@ class Lowering {
   std::string summary() const;  // of that, in a line
 
  private:
-  void add_forward(std::vector<Step>&, TaskId, const Operands&, const Surroundings&) const;
-  void add_backward(std::vector<Step>&, TaskId, const Operands&, const Surroundings&) const;
+  void add_forward(std::vector<DeviceCall>&, TaskId, const Operands&, const Surroundings&) const;
+  void add_backward(std::vector<DeviceCall>&, TaskId, const Operands&, const Surroundings&) const;
   Merge merge(TaskId, const Operands&) const;
   Add reduce(TaskId, const Operands&) const;
   Prepare prepare(const Task&, const Operands&) const;
-  void add_checks(std::vector<Step>&, TaskId, const Operands&, std::uint32_t* flag) const;
+  void add_checks(std::vector<DeviceCall>&, TaskId, const Operands&, std::uint32_t* flag) const;
   std::int64_t rows(RegionId) const;
   Side side(TaskId, std::size_t input, const std::byte*) const;
 

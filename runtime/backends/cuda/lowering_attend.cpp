@@ -1,4 +1,4 @@
-// The steps of attends, forward and backward, by the library or by the kernels for any tile.
+// The calls of attends, forward and backward, by the library or by the kernels for any tile.
 #include <algorithm>
 
 #include "backends/cuda/attend_tile.hpp"
@@ -101,7 +101,7 @@ std::int64_t Lowering::scratch_bytes(WorkerId worker) const {
   return most;
 }
 
-void Lowering::add_forward(std::vector<Step>& out, TaskId id, const Operands& operands,
+void Lowering::add_forward(std::vector<DeviceCall>& out, TaskId id, const Operands& operands,
                            const Surroundings& around) const {
   const Problem& p = plan_.problem;
   const Task& task = plan_.tasks[id.value];
@@ -128,7 +128,7 @@ void Lowering::add_forward(std::vector<Step>& out, TaskId id, const Operands& op
                                  stays ? nullptr : from, output, lse});
 }
 
-void Lowering::add_backward(std::vector<Step>& out, TaskId id, const Operands& operands,
+void Lowering::add_backward(std::vector<DeviceCall>& out, TaskId id, const Operands& operands,
                             const Surroundings& around) const {
   const Problem& p = plan_.problem;
   const Task& task = plan_.tasks[id.value];

@@ -6,7 +6,7 @@ extern "C" __attribute__((visibility("default"))) ringsched::CudaBackend*
 ringsched_make_cuda_backend(const ringsched::Plan& plan,
                             const std::vector<ringsched::WorkerId>& mine,
                             ringsched::Control& control, const ringsched::CudaOptions& options) {
-  return std::make_unique<ringsched::cuda::Run>(plan, mine, control, options).release();
+  return std::make_unique<ringsched::cuda::GpuRun>(plan, mine, control, options).release();
 }
 
 extern "C" __attribute__((visibility("default"))) void ringsched_measure_cuda(

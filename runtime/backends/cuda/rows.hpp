@@ -1,13 +1,13 @@
 // The arithmetic of the kernels, row by row: a row is one token and head. A group of threads shares
-// a row: `rank` of `size`, who can add up, find the largest and wait for each other. On a CPU the
+// a row: `rank` of `size`, which can add up, find the largest and wait for each other. On a CPU the
 // group is one.
 #pragma once
 
 #include <cmath>
 
+#include "device_calls.hpp"
 #include "input_numbers.hpp"
 #include "numbers.hpp"
-#include "steps.hpp"
 
 namespace ringsched::cuda {
 

@@ -18,9 +18,9 @@ constexpr std::int64_t kForOthers = 256 << 20;
 
 }  // namespace
 
-class Run::WorkerDevice final : public StreamDevice {
+class GpuRun::WorkerDevice final : public StreamDevice {
  public:
-  WorkerDevice(Run& run, WorkerId w) : StreamDevice(run.streams_, w), run_(run) {}
+  WorkerDevice(GpuRun& run, WorkerId w) : StreamDevice(run.streams_, w), run_(run) {}
   std::byte* allocate(Bytes bytes) override {
     own().gpu->make_current();
     own().block = DeviceMemory(bytes.value);
@@ -55,10 +55,11 @@ class Run::WorkerDevice final : public StreamDevice {
 
  private:
   Worker& own() { return run_.workers_[worker_.value]; }
-  Run& run_;
+  GpuRun& run_;
 };
 
-Run::Run(const Plan& plan, std::vector<WorkerId> mine, Control& control, const CudaOptions& options)
+GpuRun::GpuRun(const Plan& plan, std::vector<WorkerId> mine, Control& control,
+               const CudaOptions& options)
     : plan_(plan),
       mine_(std::move(mine)),
       control_(control),
@@ -89,7 +90,7 @@ Run::Run(const Plan& plan, std::vector<WorkerId> mine, Control& control, const C
   }
 }
 
-Run::~Run() {
+GpuRun::~GpuRun() {
   open_gates();
   for (const Gpu& gpu : gpus_) {
     cudaSetDevice(gpu.index());
@@ -99,7 +100,7 @@ Run::~Run() {
   for (Worker& w : workers_) w.library.reset();  // before the streams it is called with
 }
 
-void Run::choose_gpus() {
+void GpuRun::choose_gpus() {
   check_for_gpu(plan_.problem);
   const int there = require_gpus();
   const auto workers = static_cast<std::uint32_t>(mine_.size());
@@ -120,7 +121,7 @@ void Run::choose_gpus() {
   allow_peers(used);
 }
 
-void Run::require_room() {
+void GpuRun::require_room() {
   const MemoryPlan memory = plan_memory(plan_);
   for (Gpu& gpu : gpus_) {
     std::vector<WorkerId> there;
@@ -132,7 +133,7 @@ void Run::require_room() {
   }
 }
 
-std::unique_ptr<Device> Run::device(WorkerId w) {
+std::unique_ptr<Device> GpuRun::device(WorkerId w) {
   Worker& own = workers_[w.value];
   own.gpu->make_current();
   own.scratch = DeviceMemory(lowering_->scratch_bytes(w));
@@ -142,9 +143,11 @@ std::unique_ptr<Device> Run::device(WorkerId w) {
   return std::make_unique<WorkerDevice>(*this, w);
 }
 
-std::unique_ptr<Transport> Run::transport() { return std::make_unique<StreamTransport>(streams_); }
+std::unique_ptr<Transport> GpuRun::transport() {
+  return std::make_unique<StreamTransport>(streams_);
+}
 
-std::string Run::where() const {
+std::string GpuRun::where() const {
   std::string out = gpu_name(gpus_[0].index());
   if (gpus_.size() > 1) out = fmt::format("{} GPUs: {}", gpus_.size(), out);
   out += fmt::format(", {}, {}", driver_version(), gpus_[0].library().version());
@@ -157,7 +160,7 @@ std::string Run::where() const {
   return out + fmt::format("; {} workers on each, which share all of it: {}", each, first.shared());
 }
 
-std::string Run::kernels() const {
+std::string GpuRun::kernels() const {
   std::string out = lowering_->summary();
   if (!engines_refused().empty())
     out += fmt::format("; copies use multiprocessors, because no copy engine is available ({})",
@@ -167,7 +170,7 @@ std::string Run::kernels() const {
   return out;
 }
 
-const std::int32_t* Run::positions(const Gpu& gpu, Region region) {
+const std::int32_t* GpuRun::positions(const Gpu& gpu, Region region) {
   const std::lock_guard lock(guard_);
   DeviceMemory& there = positions_[{index_of(gpu), region.first.value, region.count}];
   if (there.get()) return there.get<std::int32_t>();
@@ -175,7 +178,7 @@ const std::int32_t* Run::positions(const Gpu& gpu, Region region) {
   return there.get<std::int32_t>();
 }
 
-bool Run::fill(WorkerId worker, const InitialTensor& tensor, std::byte* to) {
+bool GpuRun::fill(WorkerId worker, const InitialTensor& tensor, std::byte* to) {
   const Region region = plan_.regions[tensor.region.value];
   if (matrices_of(tensor.kind).empty()) return false;
   if (plan_.layout.rows(region).value == 0) return true;
@@ -187,7 +190,7 @@ bool Run::fill(WorkerId worker, const InitialTensor& tensor, std::byte* to) {
   return true;
 }
 
-Surroundings Run::surroundings(const Worker& own) {
+Surroundings GpuRun::surroundings(const Worker& own) {
   Surroundings around;
   around.scratch = own.scratch.get();
   around.positions = [this, &own](Region r) { return positions(*own.gpu, r); };

@@ -16,10 +16,10 @@
 
 namespace ringsched::cuda {
 
-class Run final : public CudaBackend {
+class GpuRun final : public CudaBackend {
  public:
-  Run(const Plan&, std::vector<WorkerId> mine, Control&, const CudaOptions&);
-  ~Run() override;
+  GpuRun(const Plan&, std::vector<WorkerId> mine, Control&, const CudaOptions&);
+  ~GpuRun() override;
 
   std::unique_ptr<Device> device(WorkerId) override;
   std::unique_ptr<Transport> transport() override;
@@ -53,7 +53,7 @@ class Run final : public CudaBackend {
   void capture();
   void open_gates();
   void submit_op(std::uint32_t lane, std::uint32_t number);
-  void compute(const Worker&, cudaStream_t, const std::vector<Step>&);
+  void compute(const Worker&, cudaStream_t, const std::vector<DeviceCall>&);
   void copy_message(const Op&, cudaStream_t);
   bool finished(WorkerId);
   void look_for_what_is_not_finite();
@@ -85,7 +85,7 @@ class Run final : public CudaBackend {
   std::size_t called_ = 0;
   bool prepared_ = false, failed_ = false, looked_ = false, capturing_ = false;
   std::vector<Submitted> order_;
-  std::vector<std::vector<Step>> steps_;             // by TaskId
+  std::vector<std::vector<DeviceCall>> calls_;       // by TaskId
   std::vector<std::optional<Event>> begins_, ends_;  // with times, by the first task of a group
   std::vector<std::optional<Event>> events_;  // for waiting, where those with times do not do
   std::vector<TaskId> front_;                 // the first task of the group of each

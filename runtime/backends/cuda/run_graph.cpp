@@ -5,7 +5,7 @@ namespace ringsched::cuda {
 
 // Graphs know events of two kinds: those that order what is captured, and those that are recorded
 // when the graph runs, which have times.
-void Run::capture() {
+void GpuRun::capture() {
   gpus_[0].make_current();
   const cudaStream_t origin = gates_[0]->stream();
   const Event fork(cudaEventDisableTiming);

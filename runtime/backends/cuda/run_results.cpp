@@ -6,7 +6,7 @@
 
 namespace ringsched::cuda {
 
-bool Run::finished(WorkerId w) {
+bool GpuRun::finished(WorkerId w) {
   if (failed_) return true;
   for (std::uint32_t l = 0; l < kLanes; ++l) {
     const std::size_t lane = StreamPlan::lane_of(w, static_cast<Lane>(l));
@@ -21,7 +21,7 @@ bool Run::finished(WorkerId w) {
   return true;
 }
 
-void Run::look_for_what_is_not_finite() {
+void GpuRun::look_for_what_is_not_finite() {
   if (looked_ || failed_ || !options_.check_finite || !prepared_) return;
   looked_ = true;
   std::uint32_t first = ~0u;
@@ -36,7 +36,7 @@ void Run::look_for_what_is_not_finite() {
         fmt::format("{}: it produced a number that is not finite", name_of(plan_, {first})));
 }
 
-std::int64_t Run::since_zero(WorkerId w, const Event& event) const {
+std::int64_t GpuRun::since_zero(WorkerId w, const Event& event) const {
   const Event& zero = graph_ ? *graph_zero_ : gates_[index_of(*workers_[w.value].gpu)]->opened();
   float ms = 0;
   if (cudaEventElapsedTime(&ms, zero.get(), event.get()) != cudaSuccess) {
@@ -46,14 +46,14 @@ std::int64_t Run::since_zero(WorkerId w, const Event& event) const {
   return late_.count() + static_cast<std::int64_t>(std::max(0.0, 1e6 * static_cast<double>(ms)));
 }
 
-TaskTime Run::time_of(TaskId task) const {
+TaskTime GpuRun::time_of(TaskId task) const {
   const TaskId front = front_[task.value];
   if (!prepared_) return {};
   const WorkerId w = plan_.tasks[task.value].worker();
   return {since_zero(w, *begins_[front.value]), since_zero(w, *ends_[streams_.end_event(front)])};
 }
 
-LaneState Run::state(WorkerId w, Lane lane) const {
+LaneState GpuRun::state(WorkerId w, Lane lane) const {
   if (!prepared_) return {};
   for (const Op& op : streams_.lanes()[StreamPlan::lane_of(w, lane)]) {
     if (op.kind != Op::Kind::Begin) continue;

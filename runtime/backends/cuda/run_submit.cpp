@@ -14,10 +14,11 @@ namespace {
 // So many launches and events of one stream may stand behind the gate, of a thousand or so: when
 // its queue is full submitting blocks, and then nobody would open it.
 constexpr std::size_t kMostBehindGate = 700;
-// What a step comes to, at the most: cuDNN's backward pass is several kernels.
-constexpr std::size_t kLaunchesOfStep = 3;
-constexpr std::size_t kLaunchesOfCall = 6;  // of NCCL: waits, a kernel, events
-constexpr std::size_t kQueues = 32;         // CUDA_DEVICE_MAX_CONNECTIONS
+// At most: cuDNN's backward pass is several kernels; an exchange by NCCL is waits, a kernel,
+// events.
+constexpr std::size_t kLaunchesOfDeviceCall = 3;
+constexpr std::size_t kLaunchesOfExchange = 6;
+constexpr std::size_t kQueues = 32;  // CUDA_DEVICE_MAX_CONNECTIONS
 
 struct Domain {  // of profilers
   static constexpr const char* name{"ringsched"};
@@ -26,17 +27,17 @@ using Range = nvtx3::scoped_range_in<Domain>;
 
 }  // namespace
 
-bool Run::last_of_all() {
+bool GpuRun::last_of_all() {
   if (++called_ < mine_.size()) return false;
   called_ = 0;
   return true;
 }
 
 // Once, when all is on its lanes.
-void Run::prepare() {
+void GpuRun::prepare() {
   order_ = submission_order(streams_);
   const std::size_t tasks = plan_.tasks.size();
-  steps_.resize(tasks);
+  calls_.resize(tasks);
   names_.resize(tasks);
   begins_.resize(tasks);
   ends_.resize(streams_.events());
@@ -55,7 +56,7 @@ void Run::prepare() {
     } else if (op.kind == Op::Kind::Record) {
       events_[op.event].emplace(cudaEventDisableTiming);
     } else if (op.kind == Op::Kind::Compute) {
-      steps_[op.task.value] = lowering_->steps(op.task, streams_.operands(op), surroundings(own));
+      calls_[op.task.value] = lowering_->calls(op.task, streams_.operands(op), surroundings(own));
     }
   }
   prepared_ = true;
@@ -64,7 +65,7 @@ void Run::prepare() {
 // Kernels are loaded when they are first launched, which may wait for all streams: not what should
 // happen behind the gate, in a capture, or while messages wait for another process. So first all
 // that computes runs by itself, on whatever is there, and then the run is made without a gate.
-void Run::rehearse() {
+void GpuRun::rehearse() {
   if (!last_of_all()) return;
   prepare();
   const auto wait = [&] {
@@ -85,14 +86,14 @@ void Run::rehearse() {
   submitting_ = Clock::now() - before;
 }
 
-void Run::rehearsed() {
+void GpuRun::rehearsed() {
   if (!last_of_all()) return;
   if (control_.stopped()) throw RunFailed(control_.why());
   if (options_.graph) capture();
 }
 
 // Before each run.
-void Run::reset() {
+void GpuRun::reset() {
   looked_ = false;
   for (std::size_t g = 0; options_.check_finite && g < gpus_.size(); ++g) {
     gpus_[g].make_current();
@@ -101,7 +102,7 @@ void Run::reset() {
   }
 }
 
-void Run::start(Clock::time_point zero) {
+void GpuRun::start(Clock::time_point zero) {
   if (!last_of_all()) return;
   try {
     reset();
@@ -113,7 +114,7 @@ void Run::start(Clock::time_point zero) {
 }
 
 // Streams stand behind a gate until all is submitted, so that the run does not wait for the host.
-void Run::submit(Clock::time_point zero) {
+void GpuRun::submit(Clock::time_point zero) {
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     gpus_[g].make_current();
     gates_[g]->close();
@@ -143,9 +144,10 @@ void Run::submit(Clock::time_point zero) {
   bool open = false;
   for (const Submitted s : order_) {
     const Op& op = streams_.lanes()[s.lane][s.op];
-    behind[s.lane] += op.kind == Op::Kind::Compute ? kLaunchesOfStep * steps_[op.task.value].size()
-                      : op.kind == Op::Kind::Call  ? kLaunchesOfCall
-                                                   : 1;
+    behind[s.lane] += op.kind == Op::Kind::Compute
+                          ? kLaunchesOfDeviceCall * calls_[op.task.value].size()
+                      : op.kind == Op::Kind::Call ? kLaunchesOfExchange
+                                                  : 1;
     if (!open && behind[s.lane] > kMostBehindGate / sharing) {
       begin();
       open = true;
@@ -155,11 +157,11 @@ void Run::submit(Clock::time_point zero) {
   if (!open) begin();
 }
 
-void Run::open_gates() {
+void GpuRun::open_gates() {
   for (const auto& gate : gates_) gate->open();
 }
 
-void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
+void GpuRun::submit_op(std::uint32_t lane, std::uint32_t number) {
   const Op& op = streams_.lanes()[lane][number];
   const Worker& own = workers_[lane / kLanes];
   const cudaStream_t on = stream(lane);
@@ -185,7 +187,7 @@ void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
           "waiting for an event");
     case Op::Kind::Compute: {
       const Range range(names_[op.task.value].c_str());
-      return compute(own, on, steps_[op.task.value]);
+      return compute(own, on, calls_[op.task.value]);
     }
     case Op::Kind::Copy:
       return copy_message(op, on);
@@ -194,10 +196,10 @@ void Run::submit_op(std::uint32_t lane, std::uint32_t number) {
   }
 }
 
-void Run::compute(const Worker& own, cudaStream_t on, const std::vector<Step>& steps) {
+void GpuRun::compute(const Worker& own, cudaStream_t on, const std::vector<DeviceCall>& calls) {
   try {
-    for (const Step& step : steps)
-      if (!own.library->call(step)) launch(step, on, own.gpu->multiprocessors(own.place));
+    for (const DeviceCall& call : calls)
+      if (!own.library->call(call)) launch(call, on, own.gpu->multiprocessors(own.place));
   } catch (const RunFailed& e) {
     if (!own.gpu->parted()) throw;
     throw RunFailed(
@@ -205,7 +207,7 @@ void Run::compute(const Worker& own, cudaStream_t on, const std::vector<Step>& s
   }
 }
 
-void Run::copy_message(const Op& op, cudaStream_t on) {
+void GpuRun::copy_message(const Op& op, cudaStream_t on) {
   const Delivery& d = streams_.delivery(op);
   const Range range(
       fmt::format("{} to worker {}", name_of(plan_, op.task), d.receiver.value).c_str());

@@ -58,9 +58,9 @@ Communicator::Communicator(World& world, const Control& control, const NcclOptio
     config.maxCTAs = options.ctas;
   }
   try {
-    check(ncclCommInitRankConfig(&comm_, static_cast<int>(world.size()), id,
-                                 static_cast<int>(world.rank()), &config),
-          "joining the others by NCCL");
+    require_success(ncclCommInitRankConfig(&comm_, static_cast<int>(world.size()), id,
+                                           static_cast<int>(world.rank()), &config),
+                    "joining the others by NCCL");
   } catch (...) {
     if (comm_) ncclCommAbort(comm_);
     throw;
@@ -76,7 +76,7 @@ Communicator::~Communicator() {
   leaving_ = true;
   try {
     if (memory_) ncclCommDeregister(comm_, memory_);
-    check(ncclCommFinalize(comm_), "taking leave of NCCL");
+    require_success(ncclCommFinalize(comm_), "taking leave of NCCL");
     ncclCommDestroy(comm_);
   } catch (const RunFailed&) {
     ncclCommAbort(comm_);
@@ -115,7 +115,7 @@ void Communicator::settle(const char* what) {
         fmt::format("{}: {}: {}", what, ncclGetErrorString(state), ncclGetLastError(comm_)));
 }
 
-void Communicator::check(ncclResult_t result, const char* what) {
+void Communicator::require_success(ncclResult_t result, const char* what) {
   if (result == ncclInProgress) return settle(what);
   if (result != ncclSuccess)
     throw RunFailed(
@@ -131,22 +131,22 @@ void Communicator::group(const std::function<void()>& calls) {
     throw;
   }
   // The stream may be used only once NCCL has put there what it has to.
-  check(ncclGroupEnd(), "exchanging messages by NCCL");
+  require_success(ncclGroupEnd(), "exchanging messages by NCCL");
 }
 
 // Within a group there is nothing to wait for yet.
 void Communicator::send(const void* from, std::size_t bytes, int peer, cudaStream_t stream) {
   const ncclResult_t result = ncclSend(from, bytes, ncclInt8, peer, comm_, stream);
-  if (result != ncclInProgress) check(result, "sending by NCCL");
+  if (result != ncclInProgress) require_success(result, "sending by NCCL");
 }
 void Communicator::receive(void* to, std::size_t bytes, int peer, cudaStream_t stream) {
   const ncclResult_t result = ncclRecv(to, bytes, ncclInt8, peer, comm_, stream);
-  if (result != ncclInProgress) check(result, "receiving by NCCL");
+  if (result != ncclInProgress) require_success(result, "receiving by NCCL");
 }
 
 void Communicator::use_memory(void* first, std::size_t bytes) {
   if (memory_ || bytes == 0) return;
-  check(ncclCommRegister(comm_, first, bytes, &memory_), "registering memory with NCCL");
+  require_success(ncclCommRegister(comm_, first, bytes, &memory_), "registering memory with NCCL");
 }
 
 void Communicator::wait_for(cudaStream_t stream) {

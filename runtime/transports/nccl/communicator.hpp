@@ -38,7 +38,7 @@ class Communicator {
   void receive(void* to, std::size_t bytes, int peer, cudaStream_t);
   // For calls that this class has not.
   ncclComm_t get() const { return comm_; }
-  void check(ncclResult_t, const char* what);
+  void require_success(ncclResult_t, const char* what);
 
   void use_memory(void* first, std::size_t bytes);
   // Waits until the stream has come so far. Throws RunFailed.

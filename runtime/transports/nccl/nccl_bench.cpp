@@ -119,7 +119,7 @@ std::int64_t wrong(const Kind& kind, const Bench& b, std::size_t bytes) {
 LinkPoint measure(const Kind& kind, const Bench& b, World& world, std::size_t bytes,
                   const LinkBenchOptions& options) {
   const auto rounds = [&](int n) {
-    for (int i = 0; i < n; ++i) b.comm.check(kind.run(b, bytes), kind.name);
+    for (int i = 0; i < n; ++i) b.comm.require_success(kind.run(b, bytes), kind.name);
     b.comm.wait_for(b.stream);
   };
   rounds(std::max(1, options.warm_up));

@@ -1,4 +1,4 @@
-// Who started a process, from what launchers leave in the environment.
+// What started a process, from what launchers leave in the environment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -238,7 +238,7 @@ TEST_F(Meeting, OneThatKnowsTheSecretAndCannotFitEndsTheRun) {
   EXPECT_THAT(hear(zero), HasSubstr("speaks version 9"));
 }
 
-// Who is idle keeps nobody out, however many they are.
+// Idle visitors keep nobody out, however many they are.
 TEST_F(Meeting, IdleConnectionsMakeRoom) {
   open(2);
   std::vector<Socket> idle(200);
@@ -346,7 +346,7 @@ TEST_F(Meeting, AConnectionThatClosesEndsTheRunAtOnce) {
   EXPECT_THROW(members_[0]->gather("x"), RunFailed);
 }
 
-// Says who it is as it should, and then nothing any more.
+// Names itself as it should, and then nothing any more.
 TEST_F(Meeting, OneThatIsSilentEndsTheRun) {
   open(2, "", 20s, 1s);
   auto zero = joins(options(0, 2));

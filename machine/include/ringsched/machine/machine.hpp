@@ -138,7 +138,7 @@ struct Machine {
 };
 
 // Throws Error where figures are missing, negative or contradict each other.
-void check(const Machine&);
+void require_valid(const Machine&);
 
 // The names that Machine::library may take.
 std::vector<std::string_view> kernel_libraries(const Machine&);

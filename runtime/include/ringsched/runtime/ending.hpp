@@ -69,7 +69,7 @@ class Watchdog {
   void runs();
 
  private:
-  // `grace`: how long those who are told to end may take to do it themselves.
+  // `grace`: how long those that are told to end may take to do it themselves.
   void enter(const std::string& what, Clock::time_point ends, std::chrono::seconds signalled,
              std::chrono::seconds abandoned);
   void watch();
@@ -93,7 +93,7 @@ class Watchdog {
 void refuse_together(World&, End&, const std::string& why);
 
 // Ends this process for the exception that is being handled, and the others. It must not leave as
-// from a good run: MPI_Finalize waits for the others, who wait for it.
+// from a good run: MPI_Finalize waits for the others, which wait for it.
 [[noreturn]] void give_up(World&, const Control&, End&);
 
 }  // namespace ringsched

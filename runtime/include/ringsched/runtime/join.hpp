@@ -15,9 +15,9 @@ struct JoinOptions {
   std::string transport, ctas = "0";
   bool has_nccl = false;  // whether that is a transport, too
 
-  // Empty: what is taken depends on who has started the processes; it is nccl if `on_gpus`. Throws
+  // Empty: what is taken depends on what has started the processes; it is nccl if `on_gpus`. Throws
   // Error where the name is unknown.
-  void check(bool on_gpus = false) const;
+  void require_valid(bool on_gpus = false) const;
   // Throws Error where something is said of other processes, and there are none.
   void refuse_alone(const Launch&) const;
 };

@@ -1,5 +1,5 @@
 // A run of a plan for real, by one process or by several together: what `ringsched run` does,
-// without its flags and its printing. Every way in which a run can end goes through here.
+// without its flags and its printing.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,8 @@
 
 #include "ringsched/runtime/agreement.hpp"
 #include "ringsched/runtime/check.hpp"
-#include "ringsched/runtime/ending.hpp"
 #include "ringsched/runtime/inputs.hpp"
-#include "ringsched/runtime/join.hpp"
+#include "ringsched/runtime/meeting.hpp"
 #include "ringsched/timeline/accounting.hpp"
 #include "ringsched/timeline/timeline.hpp"
 
@@ -25,7 +24,7 @@ struct BackendOptions {
   std::string name = "cpu";
   bool graph = false;  // cuda: capture the run once, and launch that
 
-  void check(const std::string& transport) const;  // throws Error
+  void require_valid(const std::string& transport) const;  // throws Error
 };
 
 struct RunOptions {
@@ -68,22 +67,18 @@ class Session {
   // Called with the name of each stage of the work as it begins, and with "" as it ends.
   using Announce = std::function<void(std::string_view)>;
 
-  Session(const JoinOptions&, const RunOptions&, const Launch&, World&, Control&, Watchdog&, End&,
-          Announce);
-  ~Session();
+  Session(Meeting&, const RunOptions&, Announce);
 
-  bool first() const { return world_.rank() == 0; }  // the process that prints
-  World& world() { return world_; }
+  bool first() const { return meeting_.first(); }  // the process that prints
+  World& world() { return meeting_.world; }
   // What this process does now, before it measures. All of that may take as long as the deadline.
-  void starts(const std::string& what) { watchdog_.starts(what); }
+  void starts(const std::string& what) { meeting_.watchdog.starts(what); }
   // False, after telling each process why, if they do not all have the same facts, or are too many
   // for the plan's workers.
   bool agrees(const Facts&, const Plan&);
   // Runs the plan. It is kept by reference and must outlive in_session(), not only its body: a run
   // that fails says what is left of it after the body was left.
   Measured measure(const Plan&);
-  bool measuring() const { return job_ != nullptr; }
-  void leave();
 
  private:
   struct Job;
@@ -91,23 +86,13 @@ class Session {
   Timeline run_once(const Plan&, ClockLine&, Measured&);
   void stage(std::string_view what, bool shown = true);
 
-  const JoinOptions& join_;
+  Meeting& meeting_;
   const RunOptions& options_;
-  const Launch& launch_;
-  World& world_;
-  Control& control_;
-  Watchdog& watchdog_;
-  End& end_;
   const Announce announce_;
-  std::unique_ptr<Job> job_;
-  bool refused_ = false;
+  std::shared_ptr<Job> job_;
 };
 
-// Finds the other processes, calls `body`, which returns the exit code, and takes leave of them.
-// Whatever goes wrong ends all processes: with 2 for bad input (Error), else with 3. In a process
-// that is alone, what `body` throws before it measures is thrown on. In the end, when the others
-// have gone and need not wait for it, the first process calls `report`; what that throws is thrown
-// on.
+// meet(), with a session as the body.
 int in_session(const JoinOptions&, const RunOptions&, Session::Announce,
                const std::function<int(Session&)>& body, const std::function<void()>& report);
 

@@ -63,7 +63,7 @@ class World {
 // One process alone.
 std::unique_ptr<World> make_local_world();
 
-// Who started this process, and where the others are, by flags or by what launchers leave in the
+// What started this process, and where the others are, by flags or by what launchers leave in the
 // environment: torchrun, mpirun, srun.
 struct Launch {
   std::string launcher;  // empty: nobody, so it is alone

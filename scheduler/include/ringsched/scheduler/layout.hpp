@@ -51,6 +51,6 @@ std::span<const std::string_view> layout_names();
 Layout make_layout(std::string_view name, std::uint32_t workers, Tokens);
 
 // Throws Error unless the chunks hold each of `tokens` positions exactly once.
-void check(const Layout&, Tokens tokens);
+void require_valid(const Layout&, Tokens tokens);
 
 }  // namespace ringsched

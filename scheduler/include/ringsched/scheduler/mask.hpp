@@ -1,8 +1,9 @@
 // Which keys a query may see, and the exact work of a tile of queries against keys.
 //
-// A mask is asked about token *positions* in the whole sequence, so it does not care who holds
-// which token. `tile` answers in closed form: its cost depends on the number of ranges (and of
-// documents), never on the number of tokens; it is near linear in the number of contiguous ranges.
+// A mask is asked about token *positions* in the whole sequence, so it does not depend on which
+// worker holds which token. `tile` answers in closed form: its cost depends on the number of ranges
+// (and of documents), never on the number of tokens; it is near linear in the number of contiguous
+// ranges.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ inline constexpr std::uint32_t kMaxHeads = 16384;
 inline constexpr std::uint32_t kMaxHeadDim = 4096;
 
 // Throws Error naming the field, what it was and what is allowed.
-void check(const Problem&);
+void require_valid(const Problem&);
 
 std::int64_t size_of(Dtype);  // bytes of one element
 std::string_view to_text(Dtype);

@@ -1,5 +1,5 @@
-// Who shares a device and takes turns on it goes by what each has left to do: the one with most
-// left goes first, so that none is late because it had to wait at the end.
+// The order in which workers take turns on a device goes by what each has left to do: the one with
+// most left goes first, so that none is late because it had to wait at the end.
 #pragma once
 
 #include <cstdint>

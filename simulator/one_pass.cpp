@@ -25,9 +25,9 @@ struct LaneState {
   std::int64_t duration = 0;
 };
 
-class Sweep {
+class OnePass {
  public:
-  Sweep(const Workload& w, const Costs& costs, Simulation& s)
+  OnePass(const Workload& w, const Costs& costs, Simulation& s)
       : workload_(w),
         plan_(*w.plan),
         costs_(costs),
@@ -184,11 +184,11 @@ class Sweep {
 
 }  // namespace
 
-bool sweep(const Workload& w, const Costs& costs, Simulation& out) {
+bool in_one_pass(const Workload& w, const Costs& costs, Simulation& out) {
   const bool devices_shared =
       w.network.workers_per_device() > w.concurrency || w.copy_cores > 0 || w.full_slowdown > 1;
   if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty()) return false;
-  return Sweep(w, costs, out).run();
+  return OnePass(w, costs, out).run();
 }
 
 }  // namespace ringsched

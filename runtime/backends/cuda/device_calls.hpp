@@ -163,8 +163,8 @@ struct FillInputs {
   std::byte* output;
 };
 
-using Step = std::variant<LibraryForward, LibraryBackward, FinishForward, PrepareBackward,
-                          OwnForward, OwnQueryGradient, OwnKeyValueGradient, Merge, Add, Prepare,
-                          Zero, Copy, CheckFinite>;
+using DeviceCall = std::variant<LibraryForward, LibraryBackward, FinishForward, PrepareBackward,
+                                OwnForward, OwnQueryGradient, OwnKeyValueGradient, Merge, Add,
+                                Prepare, Zero, Copy, CheckFinite>;
 
 }  // namespace ringsched::cuda
