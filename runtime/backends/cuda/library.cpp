@@ -59,6 +59,13 @@ cudnnStatus_t set_stream(cudnnHandle_t handle, cudaStream_t stream) {
   return function ? function(handle, stream) : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
+int capability_of(int gpu) {
+  int major = 0, minor = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
+  return 10 * major + minor;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
@@ -86,17 +93,19 @@ struct Made {
   std::int64_t workspace = 0;
 };
 
-// A GPU that is not there.
-struct Described {
+// The GPU that graphs are for; with properties, it is only described to cuDNN.
+struct Target {
+  cudnnHandle_t handle = nullptr;
   std::shared_ptr<fe::DeviceProperties> properties;
-  int capability = 0;
+  int capability = 0;  // 90: 9.0
+  bool builds = true;  // plans, after cuDNN has said that it takes a graph
 };
 
-std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s, const Described& described) {
+std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s, const Target& target) {
   auto graph = std::make_shared<fe::graph::Graph>();
-  if (described.properties) {
-    graph->set_device_properties(described.properties);
-    graph->set_sm_version(described.capability);
+  if (target.properties) {
+    graph->set_device_properties(target.properties);
+    graph->set_sm_version(target.capability);
   }
   graph->set_io_data_type(s.dtype == Dtype::Bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -137,28 +146,23 @@ std::shared_ptr<fe::graph::Graph> graph_of(const Shape& s, const Described& desc
   return graph;
 }
 
-// With a handle, or for a GPU that is described: then it cannot come to a plan that runs.
-Made made(const Shape& s, cudnnHandle_t handle, const Described& described) {
+Made made(const Shape& s, const Target& target) {
   Made out;
   const auto refused = [&](fe::error_t status) {
     if (status.is_good()) return false;
-    out.refusal = fmt::format("cuDNN refuses: {}", first_line(status.get_message()));
+    out.refusal = fmt::format("cuDNN refuses the {} pass with head dimension {} on sm_{}: {}",
+                              s.backward ? "backward" : "forward", s.head_dim, target.capability,
+                              first_line(status.get_message()));
     out.graph.reset();
     return true;
   };
   try {
-    out.graph = graph_of(s, described);
-    if (described.properties) {
-      if (!refused(out.graph->validate()) && !refused(out.graph->build_operation_graph()) &&
-          !refused(out.graph->create_execution_plans({fe::HeurMode_t::A})))
-        refused(out.graph->check_support());
-      return out;
-    }
-    if (refused(out.graph->validate()) || refused(out.graph->build_operation_graph(handle)) ||
-        refused(out.graph->create_execution_plans({fe::HeurMode_t::A})) ||
-        refused(out.graph->check_support(handle)) || refused(out.graph->build_plans(handle)))
-      return out;
-    refused(out.graph->get_workspace_size(out.workspace));
+    out.graph = graph_of(s, target);
+    if (!refused(out.graph->validate()) &&
+        !refused(out.graph->build_operation_graph(target.handle)) &&
+        !refused(out.graph->create_execution_plans({fe::HeurMode_t::A})) &&
+        !refused(out.graph->check_support()) && target.builds && !refused(out.graph->build_plans()))
+      refused(out.graph->get_workspace_size(out.workspace));
   } catch (const std::exception& e) {
     refused({fe::error_code_t::GRAPH_NOT_SUPPORTED, e.what()});
   }
@@ -168,8 +172,7 @@ Made made(const Shape& s, cudnnHandle_t handle, const Described& described) {
 }  // namespace
 
 struct Library::Plans {
-  cudnnHandle_t handle = nullptr;
-  Described described;
+  Target target;
   std::map<Shape, Made> by_shape;
   Spent handles, making;
 
@@ -190,18 +193,20 @@ Library::Library() {
   std::shared_ptr<Plans>& known = of_gpus[gpu];
   if (!known) {
     known = std::make_shared<Plans>();
-    if (absence().empty() && fe::detail::create_handle(&known->handle) != CUDNN_STATUS_SUCCESS)
-      known->handle = nullptr;
+    cudnnHandle_t& handle = known->target.handle;
+    if (absence().empty() && fe::detail::create_handle(&handle) != CUDNN_STATUS_SUCCESS)
+      handle = nullptr;
+    known->target.capability = capability_of(gpu);
   }
   plans_ = known;
 }
 
-Library::Library(const std::string& description, int capability)
+Library::Library(const std::string& description, int capability, bool builds)
     : plans_(std::make_shared<Plans>()) {
   if (!absence().empty()) return;
-  plans_->described = {std::make_shared<fe::DeviceProperties>(), capability};
-  fe::error_t status =
-      plans_->described.properties->deserialize({description.begin(), description.end()});
+  Target& target = plans_->target;
+  target = {nullptr, std::make_shared<fe::DeviceProperties>(), capability, builds};
+  fe::error_t status = target.properties->deserialize({description.begin(), description.end()});
   if (status.is_bad())
     throw RunFailed(fmt::format("cuDNN refuses the description: {}", status.get_message()));
 }
@@ -210,19 +215,19 @@ Library::~Library() = default;
 
 std::string Library::version() const {
   if (!absence().empty()) return absence();
-  if (!plans_->handle) return "cuDNN does not start on this GPU";
+  if (!plans_->target.handle) return "cuDNN does not start on this GPU";
   const auto v = fe::detail::get_backend_version();
   return fmt::format("cuDNN {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
 std::string Library::refusal(const Shape& shape) {
-  if (!plans_->handle && !plans_->described.properties) return version();
+  if (!plans_->target.handle && !plans_->target.properties) return version();
   if (shape.backward && shape.rows < 2) return "cuDNN's backward pass goes wrong for one row";
   asked_.insert(shape);
   const auto [at, is_new] = plans_->by_shape.try_emplace(shape);
   if (is_new) {
     const Spent::Here spending(plans_->making, 1);
-    at->second = made(shape, plans_->handle, plans_->described);
+    at->second = made(shape, plans_->target);
   }
   return at->second.refusal;
 }
@@ -235,9 +240,9 @@ std::string Library::costs() const {
 }
 
 bool Library::takes(cudaStream_t stream) const {
-  if (!plans_->handle) return true;
-  const bool good = set_stream(plans_->handle, stream) == CUDNN_STATUS_SUCCESS;
-  set_stream(plans_->handle, nullptr);
+  if (!plans_->target.handle) return true;
+  const bool good = set_stream(plans_->target.handle, stream) == CUDNN_STATUS_SUCCESS;
+  set_stream(plans_->target.handle, nullptr);
   return good;
 }
 
@@ -250,7 +255,7 @@ std::int64_t Library::workspace_bytes() const {
 
 Library::Caller::Caller(Library& library, cudaStream_t stream, std::byte* workspace)
     : library_(library), workspace_(workspace) {
-  if (!library.plans_->handle) return;
+  if (!library.plans_->target.handle) return;
   const Spent::Here spending(library.plans_->handles, 1);
   cudnnHandle_t handle = nullptr;
   if (fe::detail::create_handle(&handle) != CUDNN_STATUS_SUCCESS ||

@@ -38,9 +38,10 @@ class Library {
  public:
   // On the GPU that is current.
   Library();
-  // On none: it only says what it would refuse on a GPU of this description, which is JSON of
-  // cuDNN's own (tests/runtime/cuda_library_test.cpp has one), and of this compute capability.
-  Library(const std::string& description, int capability);
+  // Without a GPU, for tests: one of this compute capability (90: 9.0) is described in cuDNN's own
+  // JSON (tests/runtime/described_gpus.hpp). It says what it would refuse there. With `builds` it
+  // also builds the plans, for which the process needs a driver that takes the code of kernels.
+  Library(const std::string& description, int capability, bool builds);
   ~Library();
 
   // Why it does not take a shape; empty: it does, and its plan has been made.

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device_calls.hpp"
 #include "ringsched/scheduler/plan.hpp"
@@ -19,6 +20,13 @@ struct LibraryTile {
 // None: the library has no mask for that.
 std::optional<LibraryTile> library_tile(const Problem&, TileForm, std::int64_t rows,
                                         std::int64_t keys, bool backward);
+
+// What cuDNN says of shapes, one refusal for each (empty: it takes it), and the workspace that the
+// largest needs.
+struct LibraryAnswers {
+  std::vector<std::string> refusals;
+  std::int64_t workspace_bytes = 0;
+};
 
 // Why the library does not take what all of this plan's attends have in common; empty: it may.
 std::string refusal(const Problem&);

@@ -21,9 +21,11 @@ extern "C" __attribute__((visibility("default"))) void ringsched_probe_cuda(
   seen = ringsched::cuda::probe(workers);
 }
 
-// For tests: why cuDNN would refuse a shape on a GPU of this description. Empty: it would not.
-extern "C" __attribute__((visibility("default"))) void ringsched_cudnn_refusal(
-    const ringsched::cuda::Shape& shape, const std::string& description, int capability,
-    std::string& why) {
-  why = ringsched::cuda::Library(description, capability).refusal(shape);
+// For tests: what cuDNN says of shapes on a GPU that is only described to it.
+extern "C" __attribute__((visibility("default"))) void ringsched_ask_cudnn(
+    const std::vector<ringsched::cuda::Shape>& shapes, const std::string& description,
+    int capability, bool builds, ringsched::cuda::LibraryAnswers& answers) {
+  ringsched::cuda::Library library(description, capability, builds);
+  for (const ringsched::cuda::Shape& s : shapes) answers.refusals.push_back(library.refusal(s));
+  answers.workspace_bytes = library.workspace_bytes();
 }
