@@ -7,6 +7,7 @@ usage: nccl_test.py path/to/ringsched
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +16,25 @@ import unittest
 from mpi_job import PROGRAM, Case, execute
 from multi_process_job import Processes, free_port, torchrun_variables
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
-from gpu_stages import ONE_GPU, SPARE, impossible  # noqa: E402
-
 DEADLINE = 30
+SPARE = 15  # seconds that processes have beside their own deadline: 10 to start, 5 to end
+# Several processes on one GPU: NCCL takes each to be on a host of its own.
+ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_CUMEM_ENABLE": "0",
+           "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "1"}
+# What NCCL says of that, and ringsched where its deadline ended what ran on GPUs.
+REFUSED = re.compile("invalid usage|Duplicate GPU")
+TOO_LONG = re.compile("not finished after|took more than|not done in time, still (?!looking for|waiting for the plans)")
+
+
+def impossible(codes, said):
+    """Why NCCL cannot have several processes on one GPU, if all ended by themselves for that. Empty: they did
+    well, or something else is wrong."""
+    if set(codes) != {3}:
+        return ""
+    refused = REFUSED.search(said)
+    return refused[0] if refused else "took too long" if TOO_LONG.search(said) else ""
+
+
 BENCH = [PROGRAM, "bench-links", "--transport", "nccl", "-b", "4K", "-e", "256K", "-f", "8", "-n", "3", "-w", "1", "--format",
          "json"]
 
