@@ -38,7 +38,9 @@ std::pair<std::string, std::string> pair_of(const std::string& text, const char*
 
 double parse_share(const std::string& text, std::string_view what, double most) {
   if (text.ends_with('%')) return number(text, what, 0, 100 * most, "%") / 100;
-  return number(text, what, 0, most);
+  const double share = number(text, what, 0, most);
+  if (share > 1) fail("{} is {}, a share above 1; use {}% for {} percent", what, text, text, text);
+  return share;
 }
 
 void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {

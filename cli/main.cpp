@@ -83,8 +83,11 @@ int main(int argc, char** argv) {
 
   for (int i = 1; i < argc; ++i)
     if (is_empty(argv[i]))
-      return complain(fmt::format("argument {} is empty{}", i,
-                                  i > 1 ? fmt::format(" (after {})", argv[i - 1]) : ""),
+      return complain(argv[i][0] != '\0'
+                          ? fmt::format("{} needs a value",
+                                        std::string(argv[i]).substr(0, std::strlen(argv[i]) - 1))
+                          : fmt::format("argument {} is empty{}", i,
+                                        i > 1 ? fmt::format(" (after {})", argv[i - 1]) : ""),
                       kBadInput);
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   try {

@@ -10,16 +10,16 @@
 
 namespace ringsched {
 
-ProvedPlan proved_plan(const ProblemFlags& flags) {
+ProvedPlan proved_plan(const ProblemFlags& flags, bool announced) {
   const Problem problem = flags.problem();
   Plan plan;
   {
     const std::size_t blocks = std::size_t{problem.workers} * problem.workers;
     const Stage stage(fmt::format("planning {}", counted(problem.workers, "worker")),
-                      blocks > kManyTasks / 2);
+                      announced && blocks > kManyTasks / 2);
     plan = limit_communication(build_plan(problem, flags.schedule()), flags.limits());
   }
-  return prove(std::move(plan), {}, stages());
+  return prove(std::move(plan), {}, announced ? stages() : nullptr);
 }
 
 ProvedPlan proved_plan(const std::string& file) {

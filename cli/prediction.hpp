@@ -9,7 +9,7 @@
 
 namespace ringsched {
 
-ProvedPlan proved_plan(const ProblemFlags&);
+ProvedPlan proved_plan(const ProblemFlags&, bool announced = true);
 ProvedPlan proved_plan(const std::string& file);  // throws Error if it does not verify
 
 // A study, and its kernels, software and conditions as text, which may be empty.

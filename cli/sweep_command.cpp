@@ -24,6 +24,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "sweep_rows.hpp"
 #include "text.hpp"
@@ -68,6 +69,8 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
     for (const Schedule& s : schedules()) names.emplace_back(s.name);
   } else {
     names = list_of(c.schedules, "--schedule");
+    if (names.size() > 1 && std::find(names.begin(), names.end(), "all") != names.end())
+      fail("--schedule {}: use all alone, or name the schedules", printable(c.schedules, 60));
   }
   std::vector<std::string> tokens(1);  // the usual ones
   if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");
@@ -115,7 +118,7 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
 SweepRow answer(const Cell& cell, const SweepCommand& c) {
   SweepRow row = cell.row;
   try {
-    const ProvedPlan proved = proved_plan(cell.flags);
+    const ProvedPlan proved = proved_plan(cell.flags, false);  // the bar shows how far it is
     StudyOptions options;
     options.diagonal = c.conditions.diagonal();
     options.threads = 1;  // cells are what is done in parallel

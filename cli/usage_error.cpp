@@ -52,6 +52,8 @@ std::string unknown_flag(const CLI::App& program, const std::string& given) {
   const CLI::App& command = used(program);
   const std::string name = given.substr(0, given.find('='));
   const std::string shown = printable(name, 40);
+  if (&command == &program && (name == "-V" || name == "-v"))
+    return fmt::format("unknown flag {}; did you mean --version?", shown);
   if (&command == &program)
     return fmt::format("unknown flag {}; flags come after the command{}", shown, see_help(program));
   const auto owners =
@@ -64,6 +66,7 @@ std::string unknown_flag(const CLI::App& program, const std::string& given) {
 }
 
 std::string unknown_command(const CLI::App& program, const std::string& given) {
+  if (given == "help") return "help is a flag: ringsched --help";
   std::vector<std::string> known;
   for (const CLI::App* command : program.get_subcommands({})) known.push_back(command->get_name());
   return unknown_name("command", given, views(known));
@@ -85,7 +88,8 @@ Stray find_stray(const CLI::App& command, const std::vector<std::string_view>& a
     Stray stray{flag, std::string(name), ""};
     std::size_t values = 0;
     const auto add = [&](std::string_view value) {
-      stray.list += (values++ > 0 ? "," : "") + std::string(value);
+      const bool apart = values++ > 0 && !stray.list.ends_with(',') && !value.starts_with(',');
+      stray.list += (apart ? "," : "") + std::string(value);
     };
     if (equals != arguments[i].npos) add(arguments[i].substr(equals + 1));
     std::size_t next = i + 1;
@@ -116,6 +120,8 @@ std::string explained(const CLI::App& program, const Stray& stray) {
 std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
                         const std::vector<std::string_view>& arguments) {
   const CLI::App& command = used(program);
+  if (arguments.size() > 1 && arguments[0] == "help" && &command != &program)
+    return fmt::format("help is a flag: ringsched {} --help", command.get_name());
   std::vector<std::string> extras = program.remaining();
   if (&command != &program) extras = command.remaining();
   if (!extras.empty()) {

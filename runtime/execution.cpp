@@ -279,6 +279,18 @@ void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline, c
   wait_for_all(zero, deadline, hung);
 }
 
+// Of the tasks of workers whose times are known while they run.
+double Execution::share_ended() const {
+  std::size_t all = 0, ended = 0;
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+    const auto& device = devices_[plan_.tasks[id].worker_index];
+    if (!device || !device->is_host_memory()) continue;
+    ++all;
+    if (device->time_of({id}).end != TaskTime::kNotYet) ++ended;
+  }
+  return all == 0 ? 0 : static_cast<double>(ended) / static_cast<double>(all);
+}
+
 void Execution::wait_for_all(Clock::time_point zero, std::chrono::nanoseconds deadline,
                              const Hung& hung) {
   const auto all_finished = [&] {
@@ -286,7 +298,7 @@ void Execution::wait_for_all(Clock::time_point zero, std::chrono::nanoseconds de
                        [&](WorkerId w) { return devices_[w.value]->finished(); });
   };
   auto nap = 20us;
-  Clock::time_point stopped_at{};
+  Clock::time_point stopped_at{}, told_at = Clock::now();
   while (!all_finished()) {
     look(zero, deadline);
     if (control_.stopped()) {
@@ -296,6 +308,10 @@ void Execution::wait_for_all(Clock::time_point zero, std::chrono::nanoseconds de
         transport_.give_up();
       }
       if (control_.interrupted() != 0 || now - stopped_at > kGivingUp) hung(control_.why());
+    }
+    if (tell_progress_ && Clock::now() - told_at > 1s) {
+      tell_progress_(share_ended());
+      told_at = Clock::now();
     }
     std::this_thread::sleep_for(nap);
     nap = std::min<std::chrono::microseconds>(2 * nap, 2ms);

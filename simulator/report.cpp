@@ -75,7 +75,8 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   double lanes = 0;
   for (std::uint32_t first = 0; first < workers; first += per_device) {
     const double most = std::min({per_device, workers - first, w.concurrency});
-    lanes += most / slowdown_of(w, most);
+    // One kernel alone, where several slow each other so much that it is faster.
+    lanes += std::max(1.0, most / slowdown_of(w, most));
   }
   bounds.work.value = static_cast<std::int64_t>(all / lanes);
 }

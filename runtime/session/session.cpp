@@ -135,7 +135,12 @@ Measured Session::measure(const Plan& plan) {
   const StolenTime stolen;
   KeptRuns runs(options_.repeats, options_.fastest);
   for (std::int64_t r = 0; r < options_.repeats; ++r) {
-    stage(fmt::format("run {} of {}", r + 1, options_.repeats), first());
+    const std::string name = fmt::format("run {} of {}", r + 1, options_.repeats);
+    if (meeting_.first())
+      execution.tell_progress([this, name](double ended) {
+        stage(fmt::format("{}: {:.0f} % of the tasks have ended", name, 100 * ended));
+      });
+    stage(name, first());
     runs.add(run_once(plan, clock, m));
   }
   m.stolen = stolen.share();

@@ -56,9 +56,9 @@ struct Call {
   Steady::time_point next;  // try
 };
 
-class Meeting {
+class Assembly {
  public:
-  Meeting(World& world, const Control& control, const TcpOptions& options)
+  Assembly(World& world, const Control& control, const TcpOptions& options)
       : world_(world),
         control_(control),
         options_(options),
@@ -212,7 +212,7 @@ class Meeting {
 std::map<std::uint32_t, Socket> connect_peers(World& world, const Control& control,
                                               const std::set<std::uint32_t>& peers,
                                               const std::string& host, const TcpOptions& options) {
-  return Meeting(world, control, options).meet(peers, host);
+  return Assembly(world, control, options).meet(peers, host);
 }
 
 }  // namespace ringsched

@@ -13,7 +13,7 @@ namespace {
 
 // Each takes one bit while a layout of different strides is checked.
 constexpr std::int64_t kMostMarkedTokens = std::int64_t{1} << 28;
-constexpr std::string_view kNames[] = {"contiguous", "striped", "zigzag", "halves"};
+constexpr std::string_view kLayouts[] = {"contiguous", "striped", "zigzag", "halves"};
 
 // `count` positions from `start` on, cut into parts of nearly equal size, the larger ones first.
 std::vector<TokenRange> cut_evenly(std::int64_t start, std::int64_t count, std::int64_t parts) {
@@ -125,13 +125,13 @@ Layout halves(std::uint32_t workers, Tokens tokens) {
   return with_equal_shares("halves", workers, std::move(chunks));
 }
 
-std::span<const std::string_view> layout_names() { return kNames; }
+std::span<const std::string_view> layout_names() { return kLayouts; }
 
 Layout make_layout(std::string_view name, std::uint32_t workers, Tokens tokens) {
   constexpr Layout (*makers[])(std::uint32_t, Tokens) = {contiguous, striped, zigzag, halves};
-  for (std::size_t i = 0; i < std::size(kNames); ++i)
-    if (kNames[i] == name) return makers[i](workers, tokens);
-  throw Error(unknown_name("layout", name, kNames));
+  for (std::size_t i = 0; i < std::size(kLayouts); ++i)
+    if (kLayouts[i] == name) return makers[i](workers, tokens);
+  throw Error(unknown_name("layout", name, kLayouts));
 }
 
 void require_valid(const Layout& layout, Tokens tokens) {

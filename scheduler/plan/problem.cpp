@@ -54,7 +54,7 @@ Pass parse_pass(std::string_view text) { return parse_name<Pass>("pass", text, k
 
 std::int64_t parse_count(std::string_view text, std::string_view what) {
   const auto wrong = [&]() {
-    fail("{} is '{}'; use a whole number such as 4096, 64K or 1M", what, printable(text));
+    fail("{} is '{}'; use a whole number, also with K or M: 4096, 64K, 1M", what, printable(text));
   };
   std::int64_t n = 0;
   const char* const end = text.data() + text.size();

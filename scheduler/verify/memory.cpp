@@ -183,15 +183,18 @@ class MemoryCheck {
     if (ends_before(reader, s.receive)) return;
     if (reader == before) {
       findings_.add(Rule::Memory, {s.receive, before},
-                    "{} and {} may come into buffer {} in either order", name_of(plan_, before),
-                    name_of(plan_, s.receive), s.slot);
+                    "{} and {} may come into buffer {} in either order{}", name_of(plan_, before),
+                    name_of(plan_, s.receive), s.slot, doubt());
     } else {
       findings_.add(Rule::Memory, {s.receive, reader},
                     "{} overwrites buffer {} while {} may still read what {} put there{}",
                     name_of(plan_, s.receive), s.slot, name_of(plan_, reader),
-                    name_of(plan_, before),
-                    gave_up_ ? " (or the order is too entangled to prove)" : "");
+                    name_of(plan_, before), doubt());
     }
+  }
+
+  const char* doubt() const {
+    return gave_up_ ? ", or verify gave up: the order has too many ways to prove it" : "";
   }
 
   // Each search may walk the whole graph: a plan is not worth more than some seconds of that.

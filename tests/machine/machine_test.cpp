@@ -51,7 +51,7 @@ std::string with(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
-std::string error_of(const std::string& toml) {
+std::string error_of_machine(const std::string& toml) {
   try {
     read_machine(toml, "mine.toml");
   } catch (const Error& e) {
@@ -249,7 +249,7 @@ class BadMachineProfile : public testing::TestWithParam<BadProfile> {};
 
 TEST_P(BadMachineProfile, IsRefusedInOneLineWithFileLineAndKey) {
   const auto& [name, toml, line, says] = GetParam();
-  const std::string error = error_of(toml);
+  const std::string error = error_of_machine(toml);
   EXPECT_THAT(error, StartsWith(fmt::format("mine.toml:{}: ", line)));
   EXPECT_THAT(error, HasSubstr(says));
   EXPECT_THAT(error, Not(HasSubstr("\n")));

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-std::string error_of(std::string_view json) {
+std::string error_of_plan(std::string_view json) {
   try {
     read_plan(json, "plan.json");
   } catch (const Error& e) {
@@ -29,30 +29,30 @@ std::string error_of(std::string_view json) {
 }
 
 TEST(PlanFile, ATextThatIsNoJsonIsRejectedWithItsPlace) {
-  EXPECT_EQ(error_of(""), "plan.json:1:1: the file is empty");
-  EXPECT_EQ(error_of("  \n"), "plan.json:2:1: the file is empty");
-  EXPECT_EQ(error_of("{\"format\":\n \"a\"\n \"b\":1}"), "plan.json:3:2: expected ',' or '}'");
-  EXPECT_EQ(error_of("{\"a\":[1, NaN]}"),
+  EXPECT_EQ(error_of_plan(""), "plan.json:1:1: the file is empty");
+  EXPECT_EQ(error_of_plan("  \n"), "plan.json:2:1: the file is empty");
+  EXPECT_EQ(error_of_plan("{\"format\":\n \"a\"\n \"b\":1}"), "plan.json:3:2: expected ',' or '}'");
+  EXPECT_EQ(error_of_plan("{\"a\":[1, NaN]}"),
             "plan.json:1:10: expected a value: a number, a string, true, false, null, a list or an "
             "object");
-  EXPECT_EQ(error_of("{\"a\":" + std::string(100, '[')),
+  EXPECT_EQ(error_of_plan("{\"a\":" + std::string(100, '[')),
             "plan.json:1:21: nested more than 16 levels deep");
-  EXPECT_EQ(error_of("{\"a\":\"\xff\"}"), "plan.json: the text is not valid UTF-8");
+  EXPECT_EQ(error_of_plan("{\"a\":\"\xff\"}"), "plan.json: the text is not valid UTF-8");
   for (const char* text : {"[]", "7", "\"a\"", "true", "x", "\x1f\x8b"})
-    EXPECT_EQ(error_of(text), "plan.json:1:1: expected an object, which begins with '{'");
-  EXPECT_EQ(error_of("\xef\xbb\xbf{}"),
+    EXPECT_EQ(error_of_plan(text), "plan.json:1:1: expected an object, which begins with '{'");
+  EXPECT_EQ(error_of_plan("\xef\xbb\xbf{}"),
             "plan.json:1:1: the file starts with a byte order mark; save it as UTF-8 without one");
   for (const char* number : {"123456789012345678901234567890", "-9223372036854775809",
                              "18446744073709551616", "1e999", "-0.5E+400"})
-    EXPECT_EQ(error_of(fmt::format("{{\n\"a\":{}}}", number)),
+    EXPECT_EQ(error_of_plan(fmt::format("{{\n\"a\":{}}}", number)),
               "plan.json:2:5: the number is too large");
-  EXPECT_EQ(error_of("{\"a\":" + std::string(2000, '1') + "}"),
+  EXPECT_EQ(error_of_plan("{\"a\":" + std::string(2000, '1') + "}"),
             "plan.json:1:6: the number is too large");
   for (const char* half : {"\\ud800", "\\udc00", "\\ud800\\n", "\\ud800\\u0041", "\\ud8ff\\ud8ff"})
-    EXPECT_EQ(error_of(fmt::format("{{\"a\":1,\n \"x{}\":2}}", half)),
+    EXPECT_EQ(error_of_plan(fmt::format("{{\"a\":1,\n \"x{}\":2}}", half)),
               "plan.json:2:4: half of a surrogate pair in a string");
-  EXPECT_EQ(error_of("{\"a\":[1e-999, 18446744073709551615, -9223372036854775808, "
-                     "\"\\ud83d\\ude00\" 1]}"),
+  EXPECT_EQ(error_of_plan("{\"a\":[1e-999, 18446744073709551615, -9223372036854775808, "
+                          "\"\\ud83d\\ude00\" 1]}"),
             "plan.json:1:74: expected ',' or ']'");
 }
 
@@ -76,14 +76,15 @@ TEST(PlanFile, EachByteThatJsonCannotHaveIsNamedWithItsPlace) {
       {"{}\n {}", "2:2: there is something after the end of the JSON text"},
       {"{\"a\":\"", "1:7: the file ends in the middle"}};
   for (const auto& [text, says] : faults)
-    EXPECT_THAT(error_of(text), StartsWith(fmt::format("plan.json:{}", says))) << text;
+    EXPECT_THAT(error_of_plan(text), StartsWith(fmt::format("plan.json:{}", says))) << text;
 }
 
 TEST(PlanFile, APlanFileCutShortAnywhereIsRejected) {
   const std::string text =
       write_plan(build_plan(problem(3, 48, Mask::causal(), Pass::Both), find_schedule("ring")));
   for (std::size_t n = 1; n + 1 < text.size(); ++n)
-    ASSERT_THAT(error_of(std::string_view(text).substr(0, n)), HasSubstr("the file ends in")) << n;
+    ASSERT_THAT(error_of_plan(std::string_view(text).substr(0, n)), HasSubstr("the file ends in"))
+        << n;
 }
 
 TEST(PlanFile, ADamagedByteNeverDoesMoreThanChangeThePlan) {
@@ -103,31 +104,31 @@ TEST(PlanFile, ADamagedByteNeverDoesMoreThanChangeThePlan) {
 }
 
 TEST(PlanFile, AnotherFormatOrANewerVersionIsRejected) {
-  EXPECT_EQ(error_of("{}"),
+  EXPECT_EQ(error_of_plan("{}"),
             "plan.json: this is not a plan file: it lacks \"format\":\"ringsched-plan\"");
-  EXPECT_EQ(error_of(R"({"format":"ringsched-plan","version":3,"colour":1})"),
+  EXPECT_EQ(error_of_plan(R"({"format":"ringsched-plan","version":3,"colour":1})"),
             "plan.json: the file has version 3; this ringsched reads version 1");
-  EXPECT_THAT(error_of(R"({"format":"ringsched-plan","version":"1"})"),
+  EXPECT_THAT(error_of_plan(R"({"format":"ringsched-plan","version":"1"})"),
               HasSubstr("\"version\" must be a whole number"));
-  EXPECT_EQ(error_of(R"({"format":"ringsched-plan"})"), "plan.json: \"version\" is missing");
+  EXPECT_EQ(error_of_plan(R"({"format":"ringsched-plan"})"), "plan.json: \"version\" is missing");
 }
 
 TEST(PlanFile, AnUnknownOrRepeatedFieldIsRejected) {
-  EXPECT_THAT(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"stepp":1})")),
+  EXPECT_THAT(error_of_plan(file_of(R"({"do":"attend","in":["Q0","KV0"],"stepp":1})")),
               StartsWith("plan.json: task 0: unknown field 'stepp'; did you mean step?"));
-  EXPECT_EQ(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"step":1,"step":1})")),
+  EXPECT_EQ(error_of_plan(file_of(R"({"do":"attend","in":["Q0","KV0"],"step":1,"step":1})")),
             "plan.json: task 0: \"step\" is given twice");
-  EXPECT_EQ(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"to":1})")),
+  EXPECT_EQ(error_of_plan(file_of(R"({"do":"attend","in":["Q0","KV0"],"to":1})")),
             "plan.json: task 0: \"to\" has no meaning for attend tasks");
-  EXPECT_THAT(error_of(file_of(R"({"do":"atend"})")), HasSubstr("did you mean attend?"));
-  EXPECT_THAT(error_of(file_with_layout(R"({"chunks":[],"name":1})")),
+  EXPECT_THAT(error_of_plan(file_of(R"({"do":"atend"})")), HasSubstr("did you mean attend?"));
+  EXPECT_THAT(error_of_plan(file_with_layout(R"({"chunks":[],"name":1})")),
               StartsWith("plan.json: layout: unknown field 'name'"));
-  EXPECT_THAT(error_of(file_of("{\"a\\nb\":1}")), Not(HasSubstr("\n")));
+  EXPECT_THAT(error_of_plan(file_of("{\"a\\nb\":1}")), Not(HasSubstr("\n")));
 }
 
 TEST(PlanFile, AWrongReferenceIsRejectedWithItsTask) {
   const auto after_ring = [](std::string_view task) {
-    return error_of(file_of(fmt::format("{},{}", kRing, task)));
+    return error_of_plan(file_of(fmt::format("{},{}", kRing, task)));
   };
   EXPECT_THAT(after_ring(R"({"do":"merge","in":[5,6]})"),
               StartsWith("plan.json: task 6: input 6: a task reads outputs of earlier tasks only"));
@@ -154,20 +155,20 @@ TEST(PlanFile, AWrongReferenceIsRejectedWithItsTask) {
 }
 
 TEST(PlanFile, AFileThatContradictsItselfIsRejected) {
-  EXPECT_EQ(error_of(file_of(R"({"do":"attend","in":["Q0","KV0"],"pairs":11})")),
+  EXPECT_EQ(error_of_plan(file_of(R"({"do":"attend","in":["Q0","KV0"],"pairs":11})")),
             "plan.json: task 0: \"pairs\" is 11, but it must be 10 for this task");
-  EXPECT_THAT(error_of(file_of(R"({"do":"send","in":["KV0"],"bytes":1})")),
+  EXPECT_THAT(error_of_plan(file_of(R"({"do":"send","in":["KV0"],"bytes":1})")),
               HasSubstr("\"bytes\" is 1, but it must be 512 for this task"));
-  EXPECT_THAT(error_of(file_of(R"({"do":"send","in":["KV0"],"tensor":"query"})")),
+  EXPECT_THAT(error_of_plan(file_of(R"({"do":"send","in":["KV0"],"tensor":"query"})")),
               HasSubstr("the send sends key_value"));
-  EXPECT_THAT(error_of(file_of(R"({"do":"send","in":["KV0"],"to":1},
+  EXPECT_THAT(error_of_plan(file_of(R"({"do":"send","in":["KV0"],"to":1},
                                   {"do":"receive","from":0,"worker":0})")),
               HasSubstr("task 1: \"worker\" is 0, but task 0 sends to worker 1"));
 }
 
 TEST(PlanFile, ANumberOutOfRangeIsRejected) {
   const auto attend_with = [](std::string_view field) {
-    return error_of(file_of(fmt::format(R"({{"do":"attend","in":["Q0","KV0"],{}}})", field)));
+    return error_of_plan(file_of(fmt::format(R"({{"do":"attend","in":["Q0","KV0"],{}}})", field)));
   };
   EXPECT_THAT(attend_with(R"("worker":2)"),
               HasSubstr("\"worker\" must be a whole number from 0 to 1, not 2"));
@@ -186,7 +187,7 @@ TEST(PlanFile, ANumberOutOfRangeIsRejected) {
 
 TEST(PlanFile, ALayoutThatDoesNotHoldEveryTokenOnceIsRejected) {
   const auto chunks = [](std::string_view list) {
-    return error_of(file_with_layout(fmt::format(R"({{"chunks":[{}]}})", list)));
+    return error_of_plan(file_with_layout(fmt::format(R"({{"chunks":[{}]}})", list)));
   };
   EXPECT_THAT(chunks(""), HasSubstr("worker 0 has no chunk"));
   EXPECT_THAT(chunks(R"({"worker":1,"start":0,"count":8})"), HasSubstr("before worker 0"));
@@ -196,14 +197,14 @@ TEST(PlanFile, ALayoutThatDoesNotHoldEveryTokenOnceIsRejected) {
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":4},{"worker":1,"start":3,"count":4})"),
               StartsWith("plan.json: layout: token 3 is in chunks 0 and 1"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0})"), HasSubstr("chunk 0: \"count\" is missing"));
-  EXPECT_THAT(error_of(file_with_layout("\"spiral\"")), StartsWith("plan.json: layout: "));
-  EXPECT_THAT(error_of(file_with_layout("7")), HasSubstr("not 7"));
+  EXPECT_THAT(error_of_plan(file_with_layout("\"spiral\"")), StartsWith("plan.json: layout: "));
+  EXPECT_THAT(error_of_plan(file_with_layout("7")), HasSubstr("not 7"));
 }
 
 TEST(PlanFile, AProblemThatMakesNoSenseIsRejectedWithTheNameOfTheFile) {
   const auto with = [](std::string_view from, std::string_view to) {
     std::string file = file_of("");
-    return error_of(file.replace(file.find(from), from.size(), to));
+    return error_of_plan(file.replace(file.find(from), from.size(), to));
   };
   EXPECT_THAT(with("\"heads\":4", "\"heads\":3"), StartsWith("plan.json: problem: "));
   EXPECT_THAT(with("\"causal\"", "\"casual\""), StartsWith("plan.json: problem: "));
@@ -215,16 +216,16 @@ TEST(PlanFile, ALongTextOfAFileIsNotSaidWhole) {
   const std::string much(5'000'000, 'x');
   const auto with = [](std::string_view from, const std::string& to) {
     std::string file = file_of("");
-    return error_of(file.replace(file.find(from), from.size(), to));
+    return error_of_plan(file.replace(file.find(from), from.size(), to));
   };
   EXPECT_EQ(with("\"problem\"", "\"schedule\":\"" + much + "\",\"problem\""),
             "plan.json: \"schedule\" has 5000000 bytes; at most 1000 are allowed");
   for (const std::string& error :
        {with("\"causal\"", "\"" + much + "\""), with("\"bf16\"", "\"" + much + "\""),
         with("\"heads\"", "\"" + much + "\""), with("\"heads\":4", "\"heads\":\"" + much + "\""),
-        with("ringsched-plan", much), error_of(file_with_layout("\"" + much + "\"")),
-        error_of(file_of("{\"do\":\"" + much + "\"}")),
-        error_of(file_of("{\"do\":\"send\",\"in\":[\"" + much + "\"]}"))})
+        with("ringsched-plan", much), error_of_plan(file_with_layout("\"" + much + "\"")),
+        error_of_plan(file_of("{\"do\":\"" + much + "\"}")),
+        error_of_plan(file_of("{\"do\":\"send\",\"in\":[\"" + much + "\"]}"))})
     EXPECT_LT(error.size(), 300u) << error;
 }
 

@@ -6,20 +6,12 @@
 #include <functional>
 
 #include "ringsched/scheduler/error.hpp"
+#include "support/refusal.hpp"
 
 namespace ringsched {
 namespace {
 
-std::string refusal(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "accepted";
-}
-
-std::string refusal(const std::function<void(Problem&)>& change) {
+std::string refusal_after(const std::function<void(Problem&)>& change) {
   return refusal([&] {
     Problem p;
     change(p);
@@ -29,20 +21,20 @@ std::string refusal(const std::function<void(Problem&)>& change) {
 
 TEST(Problem, IsCheckedFieldByField) {
   using P = Problem;
-  EXPECT_EQ(refusal([](P&) {}), "accepted");
-  EXPECT_EQ(refusal([](P& p) { p.tokens = {p.workers}; }), "accepted");
-  EXPECT_EQ(refusal([](P& p) { p.tokens = {kMaxTokens}; }), "accepted");
-  EXPECT_EQ(refusal([](P& p) { p.tokens = {3}; }),
+  EXPECT_EQ(refusal_after([](P&) {}), "");
+  EXPECT_EQ(refusal_after([](P& p) { p.tokens = {p.workers}; }), "");
+  EXPECT_EQ(refusal_after([](P& p) { p.tokens = {kMaxTokens}; }), "");
+  EXPECT_EQ(refusal_after([](P& p) { p.tokens = {3}; }),
             "tokens is 3, but 8 workers need at least 8 (one each)");
-  EXPECT_EQ(refusal([](P& p) { p.tokens = {kMaxTokens + 1}; }),
+  EXPECT_EQ(refusal_after([](P& p) { p.tokens = {kMaxTokens + 1}; }),
             "tokens is 2147483648; use 1 to 2147483647");
-  EXPECT_EQ(refusal([](P& p) { p.workers = 0; }), "workers is 0; use 1 to 65535");
-  EXPECT_EQ(refusal([](P& p) { p.workers = 65536; }), "workers is 65536; use 1 to 65535");
-  EXPECT_EQ(refusal([](P& p) { p.kv_heads = 5; }),
+  EXPECT_EQ(refusal_after([](P& p) { p.workers = 0; }), "workers is 0; use 1 to 65535");
+  EXPECT_EQ(refusal_after([](P& p) { p.workers = 65536; }), "workers is 65536; use 1 to 65535");
+  EXPECT_EQ(refusal_after([](P& p) { p.kv_heads = 5; }),
             "kv_heads is 5, which does not divide heads (32)");
-  EXPECT_EQ(refusal([](P& p) { p.kv_heads = 0; }), "kv_heads is 0; use 1 to 16384");
-  EXPECT_EQ(refusal([](P& p) { p.head_dim = 4097; }), "head_dim is 4097; use 1 to 4096");
-  EXPECT_EQ(refusal([](P& p) {
+  EXPECT_EQ(refusal_after([](P& p) { p.kv_heads = 0; }), "kv_heads is 0; use 1 to 16384");
+  EXPECT_EQ(refusal_after([](P& p) { p.head_dim = 4097; }), "head_dim is 4097; use 1 to 4096");
+  EXPECT_EQ(refusal_after([](P& p) {
               p.mask = Mask::documents({{5}, {6}});
             }),
             "the mask's documents add up to 11 tokens, but tokens is 65536");

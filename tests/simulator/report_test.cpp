@@ -185,6 +185,20 @@ TEST(Report, BoundsTheWorkByTheDevicesThereAre) {
   EXPECT_GT(static_cast<double>(r.bounds.work.value), 0.99 * makespan);
 }
 
+// Kernels that run side by side may slow each other so much that one alone is faster.
+TEST(Report, BoundsTheWorkWhereKernelsSlowEachOther) {
+  Machine m = test_machine(Fabric::Switch, 2);
+  m.workers_per_device = 2;
+  m.concurrency = 2;
+  m.full_slowdown = 3;
+  for (const char* name : {"ring", "balanced"}) {
+    const Plan plan = build_plan(small_problem(2, 340), find_schedule(name));
+    const Workload w = price(plan, m);
+    const Report r = report(w, simulate(w));
+    EXPECT_LE(r.bounds.work, r.makespan) << name;
+  }
+}
+
 TEST(Report, OfTheIdealMachineHidesEverything) {
   const Plan plan =
       limit_communication(build_plan(small_problem(4, 64), find_schedule("ring")), {});

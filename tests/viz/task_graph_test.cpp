@@ -139,7 +139,7 @@ TEST(TaskGraph, MarksHelpersAndExplainsItself) {
   EXPECT_THAT(task_graph_dot(ring), Not(HasSubstr("double border"))) << "nobody helps";
 }
 
-std::string refusal(const Plan& plan, const GraphPart& part) {
+std::string refusal_of_plan(const Plan& plan, const GraphPart& part) {
   try {
     task_graph_dot(plan, part);
   } catch (const Error& e) {
@@ -149,11 +149,12 @@ std::string refusal(const Plan& plan, const GraphPart& part) {
 }
 
 TEST(TaskGraph, RefusesWhatNobodyCanRead) {
-  EXPECT_THAT(refusal(plan_of(32), {}), HasSubstr("--worker 0"));
-  EXPECT_THAT(refusal(plan_of(4), {WorkerId{4}}), HasSubstr("workers 0 to 3"));
-  EXPECT_THAT(refusal(plan_of(4), {{}, 9, 10}), HasSubstr("steps 0 to"));
-  EXPECT_THAT(refusal(plan_of(4), {{}, 2, 1}), HasSubstr("the first step is after the last"));
-  EXPECT_THAT(refusal(Plan{}, {}), HasSubstr("nothing to draw"));
+  EXPECT_THAT(refusal_of_plan(plan_of(32), {}), HasSubstr("--worker 0"));
+  EXPECT_THAT(refusal_of_plan(plan_of(4), {WorkerId{4}}), HasSubstr("workers 0 to 3"));
+  EXPECT_THAT(refusal_of_plan(plan_of(4), {{}, 9, 10}), HasSubstr("steps 0 to"));
+  EXPECT_THAT(refusal_of_plan(plan_of(4), {{}, 2, 1}),
+              HasSubstr("the first step is after the last"));
+  EXPECT_THAT(refusal_of_plan(Plan{}, {}), HasSubstr("nothing to draw"));
 }
 
 TEST(TaskGraph, IsLaidOutByGraphviz) {

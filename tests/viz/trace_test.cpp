@@ -12,6 +12,7 @@
 #include "ringsched/simulator/report.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
+#include "support/refusal.hpp"
 
 namespace ringsched {
 namespace {
@@ -249,15 +250,6 @@ TEST(Traces, EscapeWhatComesFromOutside) {
     EXPECT_THAT(trace, HasSubstr("\"machine\": " + machine + ",\n"));
     EXPECT_THAT(trace, HasSubstr("\"schedule\": " + schedule + ",\n"));
   }
-}
-
-std::string refusal(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 TEST(Traces, RefuseWhatCannotBeDrawn) {

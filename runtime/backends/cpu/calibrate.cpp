@@ -27,10 +27,6 @@ constexpr std::uint32_t kPassDim = 128;
 constexpr std::size_t kMessageMemory = 256 << 20;  // bytes, so that messages come from no cache
 constexpr std::int64_t kLeastMessage = 16 << 10, kMostMessage = 16 << 20;
 
-double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
 // One thing that is timed.
 struct Point {
   std::string what;

@@ -3,15 +3,21 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <latch>
 #include <span>
 #include <thread>
 
+#include "ringsched/runtime/device.hpp"
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
+
+inline double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
 
 // Of one worker in a ring of some, with the number of heads that calibrate measures with.
 Plan bench_plan(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype, bool causal,

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backends/cpu/cores.hpp"
+#include "backends/cpu/message_timer.hpp"
 #include "backends/cpu/operations.hpp"
 #include "ringsched/runtime/device.hpp"
 #include "ringsched/runtime/memory_plan.hpp"
@@ -23,10 +24,6 @@ constexpr std::int64_t kInTurns = 64 << 20;      // bytes, for each core
 constexpr std::int64_t kMostBlocks = 32;         // likewise
 constexpr std::size_t kPattern = (1 << 19) - 1;  // numbers, of no period that a tile has
 constexpr std::size_t kPage = 4096;
-
-double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
 
 // What a task reads and writes, close together, and nothing else of its worker's memory: else the
 // same few tensors would be used over and over, and stay in a cache that a run has to share.

@@ -58,6 +58,8 @@ class Execution {
   std::vector<TaskTime> times() const;
   // So that who waits for a worker of another process says for which.
   void name_processes(std::function<std::uint32_t(WorkerId)> of) { process_of_ = std::move(of); }
+  // Called about once a second while a run goes on, with the share of its tasks that have ended.
+  void tell_progress(std::function<void(double)> tell) { tell_progress_ = std::move(tell); }
   const std::vector<Result>& results() const { return results_; }
   // Copies results to where the host can read them, if they are not; results() then has those.
   void fetch_results();
@@ -74,6 +76,7 @@ class Execution {
   std::string pending(std::chrono::nanoseconds after) const;
   std::string name(TaskId) const;
   void look(Clock::time_point zero, std::chrono::nanoseconds deadline);
+  double share_ended() const;
   void wait_for_all(Clock::time_point zero, std::chrono::nanoseconds deadline, const Hung&);
 
   const Plan& plan_;
@@ -88,6 +91,7 @@ class Execution {
   std::vector<std::vector<float>> fetched_;
   bool rehearsed_ = false;
   std::function<std::uint32_t(WorkerId)> process_of_;
+  std::function<void(double)> tell_progress_;
 };
 
 }  // namespace ringsched
