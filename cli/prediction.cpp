@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "machine_flags.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
@@ -26,6 +28,24 @@ ProvedPlan proved_plan(const std::string& file) {
   return prove(read_plan_file(file), file, stages());
 }
 
+namespace {
+
+// Where the machine has no kernel times for the head dimension asked for, which it takes instead.
+std::string borrowed_kernels(const Machine& m, const Problem& p) {
+  std::uint32_t nearest = 0;
+  const auto distance = [&](std::uint32_t dim) {
+    return std::abs(std::log(static_cast<double>(dim) / p.head_dim));
+  };
+  for (const KernelTable& t : m.kernels)
+    if (t.library == m.library && (nearest == 0 || distance(t.head_dim) < distance(nearest)))
+      nearest = t.head_dim;
+  if (nearest == 0 || nearest == p.head_dim) return "";
+  return fmt::format("kernel times of head dimension {}, the nearest to {} in the profile", nearest,
+                     p.head_dim);
+}
+
+}  // namespace
+
 Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
                    const std::string& figures) {
   StudyOptions options;
@@ -34,6 +54,8 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   options.announce = stages();
   Study s = study(proved.plan, std::move(setup), std::move(options));
   std::string with = described({{}, s.conditions, s.setup.runs}, figures);
+  const std::string borrowed = borrowed_kernels(s.setup.machine, proved.plan.problem);
+  if (!borrowed.empty()) with += (with.empty() ? "" : ", ") + borrowed;
   return {proved, std::move(s), std::move(with)};
 }
 

@@ -42,7 +42,7 @@ struct RenderCommand {
 // What is drawn: a file, or the text of a stream, which can only be read once.
 struct Input {
   std::string name, text;
-  bool stream = false, timeline = false;
+  bool stream = false, timeline = false, plan = false;
 
   // Timelines and plans both name their format near the beginning. Anything else is read as a plan,
   // and the reader reports what is wrong.
@@ -58,6 +58,7 @@ struct Input {
     if (held != Content::Plan && held != Content::Timeline)
       refuse_content(name, held, "a plan or a timeline");
     timeline = held == Content::Timeline;
+    plan = held == Content::Plan;
   }
   Timeline read_timeline() const {
     return stream ? ringsched::read_timeline(text, name) : read_timeline_file(name);
@@ -175,6 +176,8 @@ void render_graph(const RenderCommand& c, const std::vector<Input>& inputs, File
 
 void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
   if (!c.kineto.empty()) fail("--kineto needs a timeline; {} is a plan", inputs[0].name);
+  if (c.output.empty() && !inputs[0].plan)
+    fail("{} is neither a plan nor a timeline", inputs[0].name);
   if (c.output.empty())
     fail("{} is a plan, which is drawn to a file: add --output FILE (.svg, .pdf, .png or .dot)",
          inputs[0].name);

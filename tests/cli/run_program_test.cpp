@@ -8,6 +8,7 @@
 
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "support/cases.hpp"
 #include "support/program.hpp"
 
 namespace ringsched {
@@ -37,7 +38,7 @@ TEST_F(RunProgram, SaysAtLengthWhatItAlwaysSaid) {
 
 TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
   for (const Schedule& known : schedules())
-    for (const char* rest : {"--dtype bf16", "--dtype fp32 --pass both", "--pass backward"}) {
+    for (const char* rest : {"--dtype fp32 --pass both", "--dtype bf16", "--pass backward"}) {
       const std::string schedule(known.name);
       const Outcome o =
           run("run -w 4 -t 250 --heads 4 --kv-heads 2 --head-dim 32 --repeat 1 --check -s " +
@@ -46,6 +47,7 @@ TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
       EXPECT_THAT(o.out, HasSubstr("measured\n")) << schedule;
       EXPECT_THAT(o.out, HasSubstr("  good\n")) << schedule;
       EXPECT_THAT(o.out, HasSubstr("worker 3")) << schedule;
+      if (kSanitized) break;  // EveryScheduleForReal sees the rest in one process
     }
 }
 
@@ -103,8 +105,10 @@ TEST_F(RunProgram, ExitsWithOneWhereNumbersAreWrongAndWithThreeWhereTheRunFails)
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.out, HasSubstr("WRONG, worst at token"));
   expect_refused(flags + "--inputs nan --check-finite", "not finite", 3);
-  expect_refused("run -w 2 -t 128K --heads 1 --head-dim 64 --mask full --dtype fp32 --deadline 3",
-                 "not finished after 3.00 s", 3);
+  const std::string tokens = kSanitized ? "32K" : "128K";  // which makes their inputs slowly, too
+  expect_refused(
+      "run -w 2 -t " + tokens + " --heads 1 --head-dim 64 --mask full --dtype fp32 --deadline 3",
+      "not finished after 3.00 s", 3);
 }
 
 // Nobody plans for nine million tasks in a second.
@@ -212,6 +216,7 @@ TEST_F(RunProgram, MeasuresMessagesBySize) {
 }
 
 TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {
+  if (kSanitized) GTEST_SKIP() << "the test calibrate does the same with processes";
   const Outcome o = run("calibrate -o my.toml --most-tokens 64 --timeout 0.01 --name mine");
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("profile    my.toml"));

@@ -10,6 +10,7 @@
 
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "support/cases.hpp"
 
 namespace ringsched {
 namespace {
@@ -160,7 +161,7 @@ TEST(WrittenMachine, ReadsAsTheSameForEveryProfileThatComesAlong) {
 }
 
 TEST(WrittenMachine, ReadsAsTheSameForMachinesOfAnyKind) {
-  constexpr std::uint32_t tries = 2000;
+  constexpr std::uint32_t tries = kSanitized ? 200 : 2000;
   std::uint32_t make_sense = 0;
   for (std::uint32_t seed = 0; seed < tries; ++seed) {
     const Machine m = AnyMachine(seed).make();

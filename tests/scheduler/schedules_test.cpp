@@ -21,7 +21,8 @@ INSTANTIATE_TEST_SUITE_P(All, EverySchedule, testing::ValuesIn(all_schedules(kSa
                          [](const auto& c) { return c.param.name(); });
 
 class EverySmallSchedule : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(All, EverySmallSchedule, testing::ValuesIn(all_schedules(9)),
+INSTANTIATE_TEST_SUITE_P(All, EverySmallSchedule,
+                         testing::ValuesIn(all_schedules(kSanitized ? 5 : 9)),
                          [](const auto& c) { return c.param.name(); });
 
 std::vector<Mask> masks(std::int64_t tokens) {

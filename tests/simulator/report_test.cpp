@@ -189,10 +189,11 @@ TEST(Report, BoundsTheWorkByTheDevicesThereAre) {
 TEST(Report, BoundsTheWorkWhereKernelsSlowEachOther) {
   Machine m = test_machine(Fabric::Switch, 2);
   m.workers_per_device = 2;
+  m.launch_us = 0;
   m.concurrency = 2;
   m.full_slowdown = 3;
   for (const char* name : {"ring", "balanced"}) {
-    const Plan plan = build_plan(small_problem(2, 340), find_schedule(name));
+    const Plan plan = build_plan(small_problem(2, 34'000), find_schedule(name));
     const Workload w = price(plan, m);
     const Report r = report(w, simulate(w));
     EXPECT_LE(r.bounds.work, r.makespan) << name;

@@ -105,7 +105,7 @@ TEST_P(GanttOf, TwoRunsIsTidyToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, GanttOf,
-                         testing::Values(1, 2, 3, kSanitized ? 5 : 8, kSanitized ? 8 : 16));
+                         testing::Values(1, 2, 3, kSanitized ? 4 : 8, kSanitized ? 5 : 16));
 
 Timeline run_of(const char* schedule, std::uint32_t workers, const Machine& m) {
   return predicted_run(
