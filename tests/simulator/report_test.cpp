@@ -187,7 +187,7 @@ TEST(Report, BoundsTheWorkByTheDevicesThereAre) {
 
 // Kernels that run side by side may slow each other so much that one alone is faster.
 TEST(Report, BoundsTheWorkWhereKernelsSlowEachOther) {
-  Machine m = test_machine(Fabric::Switch, 2);
+  Machine m = test_machine(Fabric::Switch, 1);
   m.workers_per_device = 2;
   m.launch_us = 0;
   m.concurrency = 2;
