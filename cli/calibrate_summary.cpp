@@ -50,9 +50,10 @@ std::string summary(const CpuFigures& f, const MeasuredLinks& links) {
   out += kernel_rows(f);
   if (f.slowdown > 1) out += "the profile has the rates of one core alone, and that slowdown\n";
   if (const std::string doubt = unsettled(f, links); !doubt.empty())
-    out += doubt +
-           ": something else uses this machine or its host;\nruns in a quieter hour will be faster "
-           "than predicted\n";
+    out +=
+        doubt +
+        ": something else uses this machine or its host;\nruns on a quiet machine will be faster "
+        "than predicted\n";
   if (links.processes > 1)
     out += fmt::format("between processes, by {}: {} GB/s, a message {} us or more\n",
                        links.transport, figure(links.gb_per_s), figure(links.latency_us));

@@ -55,7 +55,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   Study s = study(proved.plan, std::move(setup), std::move(options));
   std::string with = described({{}, s.conditions, s.setup.runs}, figures);
   const std::string borrowed = borrowed_kernels(s.setup.machine, proved.plan.problem);
-  if (!borrowed.empty()) with += (with.empty() ? "" : ", ") + borrowed;
+  if (!borrowed.empty()) with += (with.empty() ? "" : "; ") + borrowed;
   return {proved, std::move(s), std::move(with)};
 }
 

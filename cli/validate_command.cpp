@@ -53,8 +53,10 @@ std::string summary(const Validation& v) {
   std::string out = fmt::format("{} results: {:.1f} % off on average, {:.1f} % at worst",
                                 v.results(), 100 * v.average_error(), 100 * v.worst_error());
   if (all > v.results())
-    out += fmt::format("; {} more are impossible as read, faster than their bytes over their link",
-                       all - v.results());
+    out += fmt::format(
+        "; {} more are left out: their published times are shorter than their bytes take over "
+        "their link",
+        all - v.results());
   return out;
 }
 
