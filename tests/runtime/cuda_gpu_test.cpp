@@ -1,4 +1,5 @@
-// The cuda backend on a GPU. Skipped, with the reason, where there is none.
+// The cuda backend on a GPU, or on one that is emulated (tests/support/emulated_cuda). Skipped,
+// with the reason, where there is none.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ class Gpu : public testing::Test {
     const Plan plan = plan_of(problem(1, 8, 1, 1, 8, Dtype::Bf16, Pass::Forward), "ring");
     try {
       Control control;
-      make(plan, control, {});
+      emulated_ = make(plan, control, {})->where().find("emulated") != std::string::npos;
     } catch (const RunFailed& e) {
       // A GPU that is there and does not do is no reason to be silent.
       const std::string why = e.what();
@@ -83,7 +84,16 @@ class Gpu : public testing::Test {
     ringsched::expect_right(r.checked, described(plan) + " (" + r.kernels + ")");
   }
 
+  // A size of a problem: a CPU that stands in for a GPU has a smaller one.
+  std::int64_t size(std::int64_t on_gpu, std::int64_t emulated) const {
+    return emulated_ ? emulated : on_gpu;
+  }
+  std::uint32_t heads(std::uint32_t on_gpu, std::uint32_t emulated) const {
+    return emulated_ ? emulated : on_gpu;
+  }
+
   void* module_ = nullptr;
+  bool emulated_ = false;
 };
 
 class EveryScheduleOnAGpu : public Gpu, public testing::WithParamInterface<std::string> {};
@@ -93,15 +103,17 @@ TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheLibrary) {
     for (const Pass pass : {Pass::Forward, Pass::Both}) {
       const Dtype dtype = w % 2 == 0 ? Dtype::Bf16 : Dtype::Fp16;
       const Plan plan =
-          plan_of(problem(w, 64 * w, 8, 2, w % 3 == 0 ? 64 : 128, dtype, pass), GetParam());
+          plan_of(problem(w, size(64, 16) * w, heads(8, 4), 2, w % 3 == 0 ? 64 : 128, dtype, pass),
+                  GetParam());
       expect_right(plan, run(plan, {}, 2));
     }
 }
 
 TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheKernelForAnyTile) {
-  const std::int64_t tokens = 203;
-  const Mask masks[] = {Mask::causal(), Mask::window({31}), Mask::prefix_window({5}, {40}),
-                        Mask::documents({{50}, {100}, {53}})};
+  const std::int64_t tokens = size(203, 37);
+  const Mask masks[] = {Mask::causal(), Mask::window({size(31, 9)}),
+                        Mask::prefix_window({5}, {size(40, 11)}),
+                        Mask::documents({{size(50, 10)}, {size(100, 20)}, {size(53, 7)}})};
   std::uint32_t turn = 0;
   for (const std::uint32_t w : {1u, 3u, 4u, 7u})
     for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward}) {
@@ -119,16 +131,18 @@ TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheKernelForAnyTile) {
 
 TEST_P(EveryScheduleOnAGpu, UnevenSharesAndOddLengthsAreRight) {
   for (const std::uint32_t w : {2u, 3u, 8u})
-    for (const std::int64_t tokens : {std::int64_t{w} * 33 + 1, std::int64_t{777}}) {
+    for (const std::int64_t tokens : {std::int64_t{w} * size(33, 5) + 1, size(777, 77)}) {
       const Plan plan = plan_of(problem(w, tokens, 3, 1, 128, Dtype::Bf16, Pass::Both), GetParam());
       expect_right(plan, run(plan));
     }
 }
 
 TEST_P(EveryScheduleOnAGpu, IsTheSameAsAGraph) {
-  const Plan plan = plan_of(problem(4, 512, 4, 2, 128, Dtype::Bf16, Pass::Both), GetParam());
+  const Plan plan =
+      plan_of(problem(4, size(512, 96), 4, 2, 128, Dtype::Bf16, Pass::Both), GetParam());
   CudaOptions graph;
   graph.graph = true;
+  graph.gpu = 0;  // a graph is of one
   const Ran ran = run(plan, graph, 3);
   expect_right(plan, ran);
   EXPECT_GT(ran.timeline.makespan().value, 0);
@@ -136,7 +150,8 @@ TEST_P(EveryScheduleOnAGpu, IsTheSameAsAGraph) {
 
 // What needs something begins after it has ended, by the times of the events.
 TEST_P(EveryScheduleOnAGpu, TimesAreInTheOrderOfThePlan) {
-  const Plan plan = plan_of(problem(8, 4096, 8, 2, 128, Dtype::Bf16, Pass::Both), GetParam());
+  const Plan plan = plan_of(
+      problem(8, size(4096, 128), heads(8, 2), 2, 128, Dtype::Bf16, Pass::Both), GetParam());
   const Timeline t = run(plan, {}, 2).timeline;
   constexpr std::int64_t tick = 2'000'000;  // events resolve half a microsecond
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -193,7 +208,9 @@ TEST_F(Gpu, WorkersRunOnMultiprocessorsOfTheirOwn) {
   function<ProbeCuda>("ringsched_probe_cuda")(4, seen);
   const Plan plan = plan_of(problem(4, 64, 1, 1, 8, Dtype::Bf16, Pass::Forward), "ring");
   Control control;
-  const auto backend = make(plan, control, {});
+  CudaOptions options;
+  options.gpu = 0;
+  const auto backend = make(plan, control, options);
   if (backend->where().find("of their own") == std::string::npos) GTEST_SKIP() << backend->where();
   std::set<std::uint32_t> all;
   std::size_t count = 0;
@@ -221,7 +238,8 @@ TEST_F(Gpu, ANumberThatIsNoneEndsTheRunAndIsNamed) {
 
 TEST_F(Gpu, LargeAndEqualScoresStayRight) {
   for (const InputKind kind : {InputKind::Large, InputKind::Equal}) {
-    const Plan plan = plan_of(problem(4, 256, 4, 2, 128, Dtype::Bf16, Pass::Both), "balanced");
+    const Plan plan =
+        plan_of(problem(4, size(256, 64), 4, 2, 128, Dtype::Bf16, Pass::Both), "balanced");
     CudaOptions options;
     options.inputs = kind;
     expect_right(plan, run(plan, options));
@@ -229,7 +247,8 @@ TEST_F(Gpu, LargeAndEqualScoresStayRight) {
 }
 
 TEST_F(Gpu, TheForwardPassIsTheSameEveryTime) {
-  const Plan plan = plan_of(problem(8, 2048, 8, 2, 128, Dtype::Bf16, Pass::Forward), "balanced");
+  const Plan plan = plan_of(
+      problem(8, size(2048, 128), heads(8, 4), 2, 128, Dtype::Bf16, Pass::Forward), "balanced");
   EXPECT_EQ(run(plan).results, run(plan, {}, 3).results);
 }
 

@@ -1,0 +1,147 @@
+#include "support/emulated_cuda/faults.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace emulated {
+
+namespace {
+
+struct Fault {
+  bool later;
+  std::string name;
+  std::uint64_t at;
+  cudaError_t code;
+};
+
+std::vector<Fault> faults;
+cudaError_t next_fails = cudaSuccess;
+std::uint64_t all_calls = 0;
+std::map<std::string, std::uint64_t> calls;
+
+void read_faults(const char* text) {
+  faults.clear();
+  std::string left = text ? text : "";
+  while (!left.empty()) {
+    const std::string one = left.substr(0, left.find(','));
+    left.erase(0, one.size() + 1);
+    const std::size_t number = one.find('#'), code = one.find('=');
+    if (number == one.npos || code == one.npos || code < number)
+      finding("RINGSCHED_EMULATED_FAULTS has '" + one + "', but faults are NAME#N=CODE");
+    const bool later = one.rfind("later:", 0) == 0;
+    faults.push_back({later, one.substr(later ? 6 : 0, number - (later ? 6 : 0)),
+                      std::strtoull(one.c_str() + number + 1, nullptr, 10),
+                      static_cast<cudaError_t>(std::atoi(one.c_str() + code + 1))});
+  }
+}
+
+struct AtTheEnd {
+  AtTheEnd() { read_faults(std::getenv("RINGSCHED_EMULATED_FAULTS")); }
+  ~AtTheEnd() {
+    if (environment("RINGSCHED_EMULATED_REPORT", 0) == 0) return;
+    for (const auto& [name, count] : calls)
+      std::fprintf(stderr, "emulated CUDA: %8llu x %s\n", static_cast<unsigned long long>(count),
+                   name.c_str());
+    for (const auto& [name, count] : state().counts)
+      std::fprintf(stderr, "emulated CUDA: %8llu x %s\n", static_cast<unsigned long long>(count),
+                   name.c_str());
+  }
+} at_the_end;
+
+cudaError_t injected(const char* name) {
+  ++all_calls;
+  const std::uint64_t number = ++calls[name];
+  for (const Fault& f : faults) {
+    if (f.name == "*" ? f.at != all_calls : f.name != name || f.at != number) continue;
+    if (!f.later) return f.code;
+    next_fails = f.code;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+bool breaks_the_gpu(cudaError_t e) {
+  return e == cudaErrorIllegalAddress || e == cudaErrorLaunchFailure || e == cudaErrorAssert ||
+         e == cudaErrorHardwareStackError || e == cudaErrorIllegalInstruction ||
+         e == cudaErrorMisalignedAddress || e == cudaErrorInvalidAddressSpace ||
+         e == cudaErrorInvalidPc || e == cudaErrorECCUncorrectable || e == cudaErrorLaunchTimeout;
+}
+
+cudaError_t take_injected_failure() { return std::exchange(next_fails, cudaSuccess); }
+
+// Any call may tell of what went wrong before it.
+cudaError_t pending_error(int device) {
+  Device& d = state().devices[static_cast<std::size_t>(device)];
+  return d.broken != cudaSuccess ? d.broken : std::exchange(d.late, cudaSuccess);
+}
+
+cudaError_t before_call(const char* name, unsigned rules) {
+  if (this_thread().in_work) finding(std::string(name) + " is called by work on a stream");
+  if (const cudaError_t e = injected(name); e != cudaSuccess) return e;
+  if (rules & kNotInCapture)
+    if (const auto capture = capture_of_this_thread()) {
+      capture->invalid = true;
+      return cudaErrorStreamCaptureUnsupported;
+    }
+  return rules & kWorksWhenBroken ? cudaSuccess : pending_error(this_thread().device);
+}
+
+cudaError_t after_call(const char*, cudaError_t status) {
+  if (status != cudaSuccess && status != cudaErrorNotReady) this_thread().last = status;
+  return status;
+}
+
+}  // namespace emulated
+
+// For tests in the same process: other faults, counted from now on, and how many calls there were.
+extern "C" __attribute__((visibility("default"))) void emulated_cuda_faults(const char* text) {
+  const emulated::Lock lock(emulated::state().guard);
+  emulated::calls.clear();
+  emulated::all_calls = 0;
+  emulated::next_fails = cudaSuccess;
+  emulated::read_faults(text);
+  for (emulated::Device& d : emulated::state().devices) d.broken = d.late = cudaSuccess;
+}
+extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_calls() {
+  const emulated::Lock lock(emulated::state().guard);
+  return emulated::all_calls;
+}
+
+EMULATED cudaGetLastError() {
+  const emulated::Lock lock(emulated::state().guard);
+  emulated::Thread& t = emulated::this_thread();
+  const cudaError_t broken = emulated::state().devices[static_cast<std::size_t>(t.device)].broken;
+  const cudaError_t last = std::exchange(t.last, cudaSuccess);
+  return broken != cudaSuccess ? broken : last;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* cudaGetErrorString(cudaError_t e) {
+  thread_local std::string text;
+  switch (e) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    default:
+      text = "emulated error " + std::to_string(static_cast<int>(e));
+      return text.c_str();
+  }
+}
