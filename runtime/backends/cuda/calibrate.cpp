@@ -100,10 +100,17 @@ class Calibration {
     return out;
   }
 
+  // Sixteen-byte words that fill the L2 cache so many times.
+  static std::int64_t words_of_caches(std::int64_t times) {
+    int bytes = 0;
+    require(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0), "asking for a GPU's cache");
+    return times * std::max(bytes, 1 << 17) / 16;
+  }
+
   // A GPU that has had nothing to do has slow clocks.
   void wake_up() {
     const std::string before = clocks_now(0);
-    constexpr std::int64_t words = 8 << 20;
+    const std::int64_t words = words_of_caches(2);
     const DeviceMemory from(16 * words), to(16 * words);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
     while (std::chrono::steady_clock::now() < end) {
@@ -191,17 +198,19 @@ class Calibration {
       out_.reduce_bytes = per_byte * seconds(TaskKind::Reduce, TensorKind::QueryGradient);
       out_.prepare_bytes = per_byte * seconds(TaskKind::Prepare, TensorKind::PreparedGradient);
     }
-    constexpr std::int64_t words = 32 << 20;
+    const std::int64_t words = words_of_caches(8);
     const DeviceMemory from(16 * words), to(16 * words);
-    require(cudaMemset(from.get(), 0x5a, 16 * words), "filling memory");
+    require(cudaMemset(from.get(), 0x5a, static_cast<std::size_t>(16 * words)), "filling memory");
+    require(cudaStreamSynchronize(nullptr), "filling memory");  // workers' streams do not wait
     std::uint32_t sms = 0;
     for (std::uint32_t w = 0; w < options_.workers; ++w)
       sms += gpu_.parted() || w == 0 ? gpu_.multiprocessors(w) : 0;
     const Gpu whole(0, 1);
     const std::vector<cudaStream_t> one{whole.stream(0, Lane::Compute)};
-    out_.copy_roof_gb_per_s = 32.0 * words / 1e9 / seconds_together(one, [&](std::size_t) {
-                                launch_copy(to.get(), from.get(), words, one[0], sms);
-                              })[0];
+    out_.copy_roof_gb_per_s =
+        32.0 * static_cast<double>(words) / 1e9 / seconds_together(one, [&](std::size_t) {
+          launch_copy(to.get(), from.get(), words, one[0], sms);
+        })[0];
   }
 
   static constexpr std::int64_t kLeastMessage = 64 << 10, kMostMessage = 64 << 20;
@@ -227,9 +236,10 @@ class Calibration {
   void measure_messages() {
     report("messages");
     std::vector<DeviceMemory> blocks;
-    for (std::uint32_t w = 0; w < options_.workers + 1; ++w) blocks.emplace_back(kMostMessage);
+    for (std::uint32_t w = 0; w < 2 * options_.workers; ++w) blocks.emplace_back(kMostMessage);
     const Move move = [&](std::size_t i, std::int64_t bytes, bool engine) {
-      copy(blocks[i].get(), 0, blocks[i + 1].get(), 0, bytes, engine, fetches_[i]);
+      const std::size_t sender = (i + 1) % options_.workers;
+      copy(blocks[2 * i].get(), 0, blocks[2 * sender + 1].get(), 0, bytes, engine, fetches_[i]);
     };
     for (const bool engine : {true, false})
       (engine ? out_.idle_messages : out_.kernel_messages) =
@@ -250,7 +260,8 @@ class Calibration {
 
   // Messages beside attention, and attention beside messages.
   void measure_beside_attention(const Move& move) {
-    const Plan plan = bench_plan(problem(1, 4096, 128, Dtype::Bf16, false, Pass::Forward));
+    const Plan plan = bench_plan(problem(1, std::min<std::int64_t>(4096, options_.most_tokens), 128,
+                                         Dtype::Bf16, false, Pass::Forward));
     const TaskId task = first_task(plan, TaskKind::Attend, TensorKind::Partial);
     const auto all = benches(plan, true);
     for (const auto& bench : all) bench->come_to(task);
