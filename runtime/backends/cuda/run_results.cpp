@@ -28,8 +28,11 @@ void GpuRun::look_for_what_is_not_finite() {
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     std::uint32_t found = ~0u;
     cudaSetDevice(gpus_[g].index());
-    if (cudaMemcpy(&found, not_finite_[g].get(), 4, cudaMemcpyDeviceToHost) == cudaSuccess)
-      first = std::min(first, found);
+    const cudaError_t read = cudaMemcpy(&found, not_finite_[g].get(), 4, cudaMemcpyDeviceToHost);
+    if (read != cudaSuccess)
+      return control_.stop(fmt::format("GPU {}: looking for numbers that are not finite: {}",
+                                       gpus_[g].index(), cudaGetErrorString(read)));
+    first = std::min(first, found);
   }
   if (first != ~0u)
     control_.stop(
