@@ -89,7 +89,7 @@ std::string measurement_text(const Measurement& m) {
   const RunTimes& t = m.run.times;
   std::string out = fmt::format("{}\non {}\n{}\n", headline(m.proved.plan), m.run.where,
                                 m.run.kernels.empty() ? "" : m.run.kernels + "\n");
-  std::vector<std::vector<std::string>> rows = {{"", "measured"}};
+  std::vector<std::vector<std::string>> rows = {{"", std::string(to_text(m.run.timeline.source))}};
   const bool beside = m.prediction != nullptr;
   if (beside) {
     rows[0].push_back("predicted");

@@ -225,8 +225,11 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   const std::string source = text_field(where, o, "source");
   if (source == "measured") {
     t.source = TimelineSource::Measured;
+  } else if (source == "emulated") {
+    t.source = TimelineSource::Emulated;
   } else if (source != "predicted") {
-    where.fail("\"source\" must be \"predicted\" or \"measured\", not \"{}\"", printable(source));
+    where.fail("\"source\" must be \"predicted\", \"measured\" or \"emulated\", not \"{}\"",
+               printable(source));
   }
   t.program = name_field(where, o, "program");
   t.machine = name_field(where, o, "machine");

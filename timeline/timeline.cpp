@@ -161,7 +161,8 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
 }
 
 std::string_view to_text(TimelineSource source) {
-  return source == TimelineSource::Predicted ? "predicted" : "measured";
+  static constexpr std::string_view names[] = {"predicted", "measured", "emulated"};
+  return names[static_cast<std::size_t>(source)];
 }
 
 std::string_view to_text(StartedBy cause) {

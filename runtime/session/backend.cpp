@@ -56,6 +56,17 @@ std::unique_ptr<Transport> RunBackend::transport(std::chrono::nanoseconds patien
   return transport_of(join, place_, world_, plan_, control_, patience);
 }
 
+// The name of such a GPU says what it is.
+TimelineSource RunBackend::source() const {
+  return cuda_ && cuda_->where().find("emulated GPU") != std::string::npos
+             ? TimelineSource::Emulated
+             : TimelineSource::Measured;
+}
+
+std::string RunBackend::machine() const {
+  return source() == TimelineSource::Emulated ? "emulated GPU" : "this machine";
+}
+
 std::string RunBackend::where() const {
   const std::string processes = fmt::format("in {} processes over {} (found by {})", world_.size(),
                                             cuda_ ? "nccl" : world_.name(), found_by(launch_));

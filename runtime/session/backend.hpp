@@ -9,6 +9,7 @@
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "ringsched/runtime/cuda_backend.hpp"
 #include "ringsched/runtime/session.hpp"
+#include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 
@@ -23,6 +24,9 @@ class RunBackend {
   // Whether tasks wait for a core: there are more workers than cores.
   bool in_turns() const { return in_turns_; }
   std::string where() const;
+  // Of timelines: whether times are measured, or those of a GPU that tests emulate; and on what.
+  TimelineSource source() const;
+  std::string machine() const;
   std::string kernels() const { return cuda_ ? cuda_->kernels() : ""; }
 
  private:

@@ -47,8 +47,8 @@ std::string what_became(const std::vector<std::optional<World::LastWords>>& word
 
 }  // namespace
 
-Remains::Remains(World& world, const Plan& plan, const std::string& timeline)
-    : world_(world), plan_(plan), file_(timeline) {}
+Remains::Remains(World& world, Timeline untimed, const Plan& plan, const std::string& file)
+    : world_(world), untimed_(std::move(untimed)), plan_(plan), file_(file) {}
 
 void Remains::run_of(const Execution& execution, Clock::time_point zero) {
   const std::lock_guard lock(guard_);
@@ -69,7 +69,7 @@ std::string Remains::times(const std::vector<TaskTime>& all) const {
 
 Timeline Remains::timeline_so_far(const std::vector<std::optional<World::LastWords>>& words,
                                   const std::string& why) const {
-  Timeline t = timeline_of(plan_, TimelineSource::Measured, "this machine");
+  Timeline t = untimed_;
   t.incomplete = why;
   std::vector<std::uint32_t> tasks(words.size(), 0);  // of each process so far
   std::int64_t last = std::chrono::nanoseconds(Clock::now() - zero_).count();

@@ -13,8 +13,9 @@ namespace ringsched {
 
 class Remains {
  public:
-  // `timeline`: the file to write; empty: none is wanted. All is kept by reference.
-  Remains(World&, const Plan&, const std::string& timeline);
+  // `untimed`: the timeline of the plan, without times. `file`: the timeline to write; empty: none
+  // is wanted. All but the first timeline is kept by reference.
+  Remains(World&, Timeline untimed, const Plan&, const std::string& file);
 
   // From now on a run of it is what is left, until there is another.
   void run_of(const Execution&, Clock::time_point zero);
@@ -29,6 +30,7 @@ class Remains {
                            const std::string& why) const;
 
   World& world_;
+  const Timeline untimed_;
   const Plan& plan_;
   const std::string& file_;
   std::mutex guard_;

@@ -87,7 +87,9 @@ void Session::begin(const Plan& plan) {
   job.execution->name_processes(
       [&world, workers](WorkerId w) { return world.rank_of(w, workers); });
   job.hung = [&end = meeting_.end](const std::string& why) { end.now(why); };
-  job.remains = std::make_unique<Remains>(world, plan, options_.timeline);
+  job.remains = std::make_unique<Remains>(
+      world, timeline_of(plan, job.backend->source(), job.backend->machine()), plan,
+      options_.timeline);
   meeting_.end.finally([&job](const std::string& why) { job.remains->leave(why); });
   stage("getting ready", first());
   watchdog.runs();
@@ -108,7 +110,7 @@ Timeline Session::run_once(const Plan& plan, ClockLine& clock, Measured& m) {
   const std::int64_t zero = std::stoll(agreed) - clock.before.offset;
   job_->remains->run_of(execution, Clock::time_point{Clock::duration(zero)});
   execution.run(Clock::time_point{Clock::duration(zero)}, options_.deadline, job_->hung);
-  Timeline own = timeline_of(plan, TimelineSource::Measured, "this machine");
+  Timeline own = timeline_of(plan, job_->backend->source(), job_->backend->machine());
   execution.add_times(own);
   meeting_.watchdog.waits("waiting for the times of the other processes");
   clock.after = meeting_.world.read_clock();

@@ -18,7 +18,8 @@ namespace ringsched {
 
 inline constexpr int kTimelineVersion = 1;
 
-enum class TimelineSource : std::uint8_t { Predicted, Measured };
+// Emulated: a run on a device that is not there, whose times are counted and measure nothing.
+enum class TimelineSource : std::uint8_t { Predicted, Measured, Emulated };
 
 // A task and its time. A transfer starts when its worker has posted it and ends when its group is
 // complete.
