@@ -84,11 +84,11 @@ class Gpu : public testing::Test {
     ringsched::expect_right(r.checked, described(plan) + " (" + r.kernels + ")");
   }
 
-  // A size of a problem: a CPU that stands in for a GPU has a smaller one.
+  // Of a problem: a CPU that stands in for a GPU has a smaller one.
   std::int64_t size(std::int64_t on_gpu, std::int64_t emulated) const {
     return emulated_ ? emulated : on_gpu;
   }
-  std::uint32_t heads(std::uint32_t on_gpu, std::uint32_t emulated) const {
+  std::uint32_t number(std::uint32_t on_gpu, std::uint32_t emulated) const {
     return emulated_ ? emulated : on_gpu;
   }
 
@@ -102,18 +102,18 @@ TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheLibrary) {
   for (std::uint32_t w = 1; w <= 8; ++w)
     for (const Pass pass : {Pass::Forward, Pass::Both}) {
       const Dtype dtype = w % 2 == 0 ? Dtype::Bf16 : Dtype::Fp16;
-      const Plan plan =
-          plan_of(problem(w, size(64, 16) * w, heads(8, 4), 2, w % 3 == 0 ? 64 : 128, dtype, pass),
-                  GetParam());
+      const Plan plan = plan_of(problem(w, size(64, 16) * w, number(8, 4), 2,
+                                        w % 3 == 0 ? number(64, 24) : number(128, 64), dtype, pass),
+                                GetParam());
       expect_right(plan, run(plan, {}, 2));
     }
 }
 
 TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheKernelForAnyTile) {
-  const std::int64_t tokens = size(203, 37);
+  const std::int64_t tokens = size(203, 31);
   const Mask masks[] = {Mask::causal(), Mask::window({size(31, 9)}),
                         Mask::prefix_window({5}, {size(40, 11)}),
-                        Mask::documents({{size(50, 10)}, {size(100, 20)}, {size(53, 7)}})};
+                        Mask::documents({{size(50, 10)}, {size(100, 14)}, {size(53, 7)}})};
   std::uint32_t turn = 0;
   for (const std::uint32_t w : {1u, 3u, 4u, 7u})
     for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward}) {
@@ -151,7 +151,7 @@ TEST_P(EveryScheduleOnAGpu, IsTheSameAsAGraph) {
 // What needs something begins after it has ended, by the times of the events.
 TEST_P(EveryScheduleOnAGpu, TimesAreInTheOrderOfThePlan) {
   const Plan plan = plan_of(
-      problem(8, size(4096, 128), heads(8, 2), 2, 128, Dtype::Bf16, Pass::Both), GetParam());
+      problem(8, size(4096, 128), number(8, 2), 2, 128, Dtype::Bf16, Pass::Both), GetParam());
   const Timeline t = run(plan, {}, 2).timeline;
   constexpr std::int64_t tick = 2'000'000;  // events resolve half a microsecond
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -248,7 +248,7 @@ TEST_F(Gpu, LargeAndEqualScoresStayRight) {
 
 TEST_F(Gpu, TheForwardPassIsTheSameEveryTime) {
   const Plan plan = plan_of(
-      problem(8, size(2048, 128), heads(8, 4), 2, 128, Dtype::Bf16, Pass::Forward), "balanced");
+      problem(8, size(2048, 128), number(8, 4), 2, 128, Dtype::Bf16, Pass::Forward), "balanced");
   EXPECT_EQ(run(plan).results, run(plan, {}, 3).results);
 }
 

@@ -150,7 +150,7 @@ void allow_peers(const std::vector<int>& gpus) {
       int can = 0;
       if (from == to || cudaDeviceCanAccessPeer(&can, from, to) != cudaSuccess || can == 0)
         continue;
-      cudaSetDevice(from);
+      require(cudaSetDevice(from), "choosing a GPU");
       if (cudaDeviceEnablePeerAccess(to, 0) != cudaSuccess) cudaGetLastError();  // it was already
     }
 }

@@ -27,8 +27,9 @@ void GpuRun::look_for_what_is_not_finite() {
   std::uint32_t first = ~0u;
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     std::uint32_t found = ~0u;
-    cudaSetDevice(gpus_[g].index());
-    const cudaError_t read = cudaMemcpy(&found, not_finite_[g].get(), 4, cudaMemcpyDeviceToHost);
+    cudaError_t read = cudaSetDevice(gpus_[g].index());
+    if (read == cudaSuccess)
+      read = cudaMemcpy(&found, not_finite_[g].get(), 4, cudaMemcpyDeviceToHost);
     if (read != cudaSuccess)
       return control_.stop(fmt::format("GPU {}: looking for numbers that are not finite: {}",
                                        gpus_[g].index(), cudaGetErrorString(read)));

@@ -1,4 +1,5 @@
 #include "support/emulated_cuda/faults.hpp"
+#include "support/emulated_cuda/shadow.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -100,13 +101,29 @@ extern "C" __attribute__((visibility("default"))) void emulated_cuda_faults(cons
   const emulated::Lock lock(emulated::state().guard);
   emulated::calls.clear();
   emulated::all_calls = 0;
-  emulated::next_fails = cudaSuccess;
+  emulated::next_fails = emulated::this_thread().last = cudaSuccess;
   emulated::read_faults(text);
-  for (emulated::Device& d : emulated::state().devices) d.broken = d.late = cudaSuccess;
+  emulated::State& all = emulated::state();
+  for (emulated::Device& d : all.devices) d.broken = d.late = cudaSuccess;
+  for (const auto& c : all.captures)  // of a call that was to end it, and failed
+    for (const auto& s : c->branches) s->capture = nullptr;
+  all.captures.clear();
 }
-extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_calls() {
+// How often each function was called since: its name and the number, a line for each.
+extern "C" __attribute__((visibility("default"))) const char* emulated_cuda_called() {
   const emulated::Lock lock(emulated::state().guard);
-  return emulated::all_calls;
+  static std::string text;
+  text.clear();
+  for (const auto& [name, count] : emulated::calls)
+    text += name + " " + std::to_string(count) + "\n";
+  return text.c_str();
+}
+// Allocations, streams, events, graphs and parts of GPUs that have not been given back.
+extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_alive() {
+  const emulated::Lock lock(emulated::state().guard);
+  const emulated::State& s = emulated::state();
+  return emulated::allocations() + s.stream_handles.size() + s.event_handles.size() +
+         s.graph_handles.size() + s.exec_handles.size() + s.part_handles.size();
 }
 
 EMULATED cudaGetLastError() {

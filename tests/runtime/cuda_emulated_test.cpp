@@ -1,0 +1,159 @@
+// What only an emulated GPU shows (tests/support/emulated_cuda): errors of any call of CUDA, and
+// what a run leaves behind. Skipped where there is none.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "ringsched/runtime/cuda_backend.hpp"
+#include "runtime/plans_to_run.hpp"
+
+namespace ringsched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+// Errors of these calls need not end a run: it gives something back, asks whether the GPU can do
+// something, or does without.
+const std::set<std::string> kMayBeIgnored = {"cudaDeviceCanAccessPeer",
+                                             "cudaDeviceEnablePeerAccess",
+                                             "cudaDeviceGetAttribute",
+                                             "cudaEventDestroy",
+                                             "cudaEventElapsedTime",
+                                             "cudaFree",
+                                             "cudaGetDriverEntryPointByVersion",
+                                             "cudaGraphDestroy",
+                                             "cudaStreamDestroy"};
+
+class EmulatedGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    void* const runtime = ::dlopen("libemulated_cuda.so", RTLD_NOW);
+    if (!runtime) GTEST_SKIP() << "the GPU is not emulated: " << ::dlerror();
+    void* const module = ::dlopen("libringsched_cuda.so", RTLD_NOW);
+    ASSERT_TRUE(module) << ::dlerror();
+    find(make_, module, "ringsched_make_cuda_backend");
+    find(set_faults_, runtime, "emulated_cuda_faults");
+    find(called_, runtime, "emulated_cuda_called");
+    find(alive_, runtime, "emulated_cuda_alive");
+  }
+  void TearDown() override {
+    if (set_faults_) set_faults_("");
+  }
+
+  template <class Function>
+  static void find(Function& out, void* library, const char* name) {
+    out = reinterpret_cast<Function>(::dlsym(library, name));
+    ASSERT_TRUE(out) << name;
+  }
+
+  // Runs the plan twice. Why it failed; empty: it did not, and its numbers are right. How often
+  // each function was called by then is in calls_.
+  std::string attempt(const Plan& plan, const CudaOptions& options, const std::string& faults) {
+    set_faults_(faults.c_str());
+    calls_.clear();
+    try {
+      Control control;
+      const Inputs inputs(plan.problem, options.seed, options.inputs);
+      const std::unique_ptr<CudaBackend> backend(make_(plan, all_workers(plan), control, options));
+      const auto transport = backend->transport();
+      Execution e(
+          plan, all_workers(plan),
+          [&](WorkerId w, std::span<const TaskId>) { return backend->device(w); }, *transport,
+          control, fill_from(plan, inputs));
+      for (int i = 0; i < 2; ++i)
+        e.run(Clock::now() + e.lead(), 20s, [](const std::string& why) { throw RunFailed(why); });
+      e.fetch_results();
+      std::istringstream calls(called_());
+      std::string name;
+      for (std::uint64_t count = 0; calls >> name >> count;) calls_[name] = count;
+      for (const CheckedResults& c : check_results(plan, inputs, e.results(), {0, 3}, {}))
+        if (!c.holds()) return "wrong numbers";
+    } catch (const RunFailed& e) {
+      return std::string("failed: ") + e.what();
+    }
+    return "";
+  }
+
+  static Plan small_plan(Pass pass) {
+    return plan_of(problem(2, 24, 2, 1, 8, Dtype::Bf16, pass), "balanced");
+  }
+  static CudaOptions small_options(bool graph) {
+    CudaOptions options;
+    options.check_finite = true;
+    options.graph = graph;
+    if (graph) options.gpu = 0;
+    return options;
+  }
+
+  // Some of the calls, first and last among them.
+  static std::set<std::uint64_t> some_of(std::uint64_t count) {
+    std::set<std::uint64_t> out;
+    for (std::uint64_t i = 0; i < 8; ++i) out.insert(1 + i * (count - 1) / 7);
+    return out;
+  }
+
+  MakeCudaBackend make_ = nullptr;
+  void (*set_faults_)(const char*) = nullptr;
+  const char* (*called_)() = nullptr;
+  std::uint64_t (*alive_)() = nullptr;
+  std::map<std::string, std::uint64_t> calls_;
+};
+
+TEST_F(EmulatedGpu, EveryErrorOfACallIsTold) {
+  const Plan plan = small_plan(Pass::Both);
+  for (const bool graph : {false, true}) {
+    const CudaOptions options = small_options(graph);
+    ASSERT_EQ(attempt(plan, options, ""), "");
+    const auto calls = calls_;
+    ASSERT_GT(calls.size(), 20u);
+    for (const auto& [name, count] : calls) {
+      // How often it is asked whether a run is over depends on the host.
+      for (const std::uint64_t n :
+           name == "cudaStreamQuery" ? std::set<std::uint64_t>{1} : some_of(count)) {
+        const std::string fault = name + "#" + std::to_string(n) + "=999";
+        const std::string why = attempt(plan, options, fault);
+        if (kMayBeIgnored.contains(name))
+          EXPECT_THAT(why, AnyOf("", HasSubstr("failed: "))) << fault;
+        else
+          EXPECT_THAT(why, HasSubstr("failed: ")) << fault << (graph ? " in a graph" : "");
+      }
+    }
+  }
+}
+
+// Of what a stream does later, the error comes with some other call.
+TEST_F(EmulatedGpu, EveryErrorOfWorkOnAStreamIsTold) {
+  const Plan plan = small_plan(Pass::Forward);
+  for (const bool graph : {false, true}) {
+    const CudaOptions options = small_options(graph);
+    ASSERT_EQ(attempt(plan, options, ""), "");
+    const auto calls = calls_;
+    for (const char* name :
+         {"cudaLaunchKernel", "cudaMemcpyBatchAsync", "cudaMemcpyPeerAsync", "cudaMemcpyAsync",
+          "cudaEventRecord", "cudaStreamWaitEvent", "cudaMemset", "cudaGraphLaunch"}) {
+      if (!calls.contains(name)) continue;
+      for (const std::uint64_t n : some_of(calls.at(name))) {
+        const std::string fault = std::string("later:") + name + "#" + std::to_string(n) + "=700";
+        EXPECT_THAT(attempt(plan, options, fault), HasSubstr("illegal memory access")) << fault;
+      }
+    }
+  }
+}
+
+TEST_F(EmulatedGpu, ARunGivesBackAllThatItTook) {
+  const Plan plan = small_plan(Pass::Both);
+  for (const bool graph : {false, true}) {
+    const std::uint64_t before = alive_();
+    EXPECT_EQ(attempt(plan, small_options(graph), ""), "");
+    EXPECT_EQ(alive_(), before);
+  }
+}
+
+}  // namespace
+}  // namespace ringsched
