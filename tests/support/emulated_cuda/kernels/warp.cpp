@@ -16,7 +16,10 @@
 
 namespace emulated {
 
-Thread3 indices;
+Thread3& indices() {
+  static Thread3 all;
+  return all;
+}
 
 namespace {
 
@@ -81,7 +84,7 @@ void begin_lane() {
 }
 
 std::string where() {
-  const uint3 b = indices.block, t = warp->lanes[at].thread;
+  const uint3 b = indices().block, t = warp->lanes[at].thread;
   return " (block " + std::to_string(b.x) + ", thread " + std::to_string(t.x) + ")";
 }
 
@@ -115,7 +118,7 @@ void start_lanes(Warp& w, unsigned first, unsigned threads) {
 void run_lane(Warp& w, int l) {
   warp = &w;
   at = l;
-  indices.thread = w.lanes[l].thread;
+  indices().thread = w.lanes[l].thread;
   kernel_stack(w.stacks + static_cast<std::size_t>(l) * kStack, kStack);
   emulated_change_stack(&home, w.lanes[l].stack_pointer);
 }
@@ -193,14 +196,14 @@ void run_block(unsigned threads) {
 
 void run_grid(const Grid& g) {
   grid = &g;
-  indices.threads = g.threads;
-  indices.blocks = g.blocks;
+  indices().threads = g.threads;
+  indices().blocks = g.blocks;
   const unsigned last = g.blocks.x - 1;
   const bool backwards = draw(2) == 1;
   dice = draw(~std::uint64_t{0});
   kernel_arguments(g.arguments.get(), g.arguments_bytes);
   for (unsigned b = 0; b <= last; ++b) {
-    indices.block = {backwards ? last - b : b, 0, 0};
+    indices().block = {backwards ? last - b : b, 0, 0};
     if (g.shared_first)
       std::memset(g.shared_first, 0xff, static_cast<std::size_t>(g.shared_end - g.shared_first));
     run_block(g.threads.x);
@@ -272,7 +275,7 @@ void block_barrier() {
 unsigned special_register(const char* name) {
   if (std::strcmp(name, "smid") == 0) {
     const Running& r = *running();
-    return r.first_multiprocessor + indices.block.x % r.multiprocessors;
+    return r.first_multiprocessor + indices().block.x % r.multiprocessors;
   }
   if (std::strcmp(name, "laneid") == 0) return static_cast<unsigned>(at);
   finding(std::string("kernels read the register ") + name + ", which the emulation does not have");

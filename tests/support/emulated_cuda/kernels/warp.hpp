@@ -30,7 +30,7 @@ struct Thread3 {
   uint3 thread, block;
   dim3 threads, blocks;
 };
-extern Thread3 indices;  // of the lane that runs
+Thread3& indices();  // of the lane that runs
 
 struct Grid {
   std::string name;
@@ -107,10 +107,10 @@ void emulated::Launch<Kernel>::operator()(Arguments... arguments) const {
 #define __CUDACC__
 #define __CUDA_ARCH__ 900
 
-#define threadIdx emulated::indices.thread
-#define blockIdx emulated::indices.block
-#define blockDim emulated::indices.threads
-#define gridDim emulated::indices.blocks
+#define threadIdx emulated::indices().thread
+#define blockIdx emulated::indices().block
+#define blockDim emulated::indices().threads
+#define gridDim emulated::indices().blocks
 #define __shfl_xor_sync(mask, x, with, width) \
   emulated::shuffled(emulated::Shuffle::Xor, mask, x, with, width)
 #define __shfl_down_sync(mask, x, by, width) \
