@@ -51,6 +51,10 @@ void kernel_arguments(const void* first, std::size_t bytes) {
 
 }  // namespace emulated
 
+// Under the thread sanitizer the names are taken: loads and stores of kernels are not looked at
+// then, but what the host's threads do is.
+#if !defined(__SANITIZE_THREAD__)
+
 using emulated::Access;
 using emulated::look;
 
@@ -97,3 +101,5 @@ OURS void __ubsan_handle_type_mismatch_v1(TypeMismatch* at, std::uintptr_t at_ad
 OURS void __ubsan_handle_type_mismatch_v1_abort(TypeMismatch* at, std::uintptr_t at_address) {
   __ubsan_handle_type_mismatch_v1(at, at_address);
 }
+
+#endif
