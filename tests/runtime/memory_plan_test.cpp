@@ -11,8 +11,7 @@ namespace {
 // has half a million tasks; looking at all pairs of tensors of a worker would take 700 times as
 // many looks as it has tasks.
 TEST(MemoryPlan, TakesWorkInProportionToTheTasksOfALargePlan) {
-  const Plan plan =
-      plan_of(problem(512, 2048, 1, 1, 16, Dtype::Bf16, Pass::Forward), "ring");
+  const Plan plan = plan_of(problem(512, 2048, 1, 1, 16, Dtype::Bf16, Pass::Forward), "ring");
   const MemoryPlan memory = plan_memory(plan);
   EXPECT_GT(plan.tasks.size(), 400'000u);
   EXPECT_GT(memory.looks, 0);
