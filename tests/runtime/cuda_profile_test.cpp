@@ -39,6 +39,14 @@ CudaFigures figures(std::uint32_t workers) {
   return f;
 }
 
+TEST(CudaProfile, HasATileHoweverFewTokensMayBeMeasured) {
+  CudaCalibration options;
+  options.most_tokens = 1100;
+  EXPECT_EQ(options.tile_tokens(), (std::vector<std::int64_t>{256, 512, 1024}));
+  options.most_tokens = 64;  // the least that calibrate takes
+  EXPECT_EQ(options.tile_tokens(), std::vector<std::int64_t>{64});
+}
+
 TEST(CudaProfile, IsReadByTheSimulator) {
   const Machine m = read_machine(profile(figures(8), {"mine"}), "mine.toml");
   EXPECT_EQ(m.name, "mine");

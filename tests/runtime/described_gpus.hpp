@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 
 namespace ringsched::cuda {
@@ -16,6 +17,8 @@ struct DescribedGpu {
   int shared_memory;  // of a block at the most, in bytes
   std::int64_t l2_bytes, memory_bytes;
   int blocks, threads;  // of a multiprocessor
+
+  friend void PrintTo(const DescribedGpu& gpu, std::ostream* out) { *out << gpu.name; }
 
   // In JSON of cuDNN's own.
   std::string description() const {

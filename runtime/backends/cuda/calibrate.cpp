@@ -139,7 +139,7 @@ class Calibration {
   // merged into: so full ones stay narrow, and causal ones do not.
   void measure_kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim) {
     MeasuredKernel k{backward, causal, dtype, dim, {}, {}}, bare = k;
-    for (std::int64_t n = 256; n <= options_.most_tokens; n *= 2) {
+    for (const std::int64_t n : options_.tile_tokens()) {
       const Plan plan =
           bench_plan(problem(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward));
       const auto all = benches(plan, !causal);

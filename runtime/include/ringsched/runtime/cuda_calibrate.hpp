@@ -2,6 +2,8 @@
 // parts at work, and messages between them.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,6 +40,14 @@ struct CudaCalibration {
   std::vector<std::uint32_t> head_dims = {128};
   std::vector<Dtype> dtypes = {Dtype::Bf16};
   std::int64_t most_tokens = 16384;
+
+  // Of the tiles that are measured: 256, 512, ... up to the most, or that alone if it is less.
+  std::vector<std::int64_t> tile_tokens() const {
+    std::vector<std::int64_t> out;
+    for (std::int64_t n = std::min<std::int64_t>(256, most_tokens); n <= most_tokens; n *= 2)
+      out.push_back(n);
+    return out;
+  }
 };
 
 // What the module has under the name "ringsched_measure_cuda". Throws RunFailed.
