@@ -24,6 +24,7 @@ namespace {
 
 constexpr int kBadInput = 2;
 constexpr int kFailed = 3;
+constexpr const char* kCannotPrint = "cannot write to standard output";
 
 int complain(std::string what, int code) {
   std::replace(what.begin(), what.end(), '\n', ' ');
@@ -47,7 +48,7 @@ bool is_empty(const char* argument) {
 // CLI11 prints help and versions without checking for errors.
 int all_printed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  return complain("cannot write to standard output", kFailed);
+  return complain(kCannotPrint, kFailed);
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
   } catch (const std::runtime_error& failed) {  // such as output that cannot be written
-    return complain(failed.what(), kFailed);
+    return complain(std::ferror(stdout) != 0 ? kCannotPrint : failed.what(), kFailed);
   } catch (const std::exception& broken) {
     return complain(fmt::format("internal error: {}", broken.what()), kFailed);
   }

@@ -14,10 +14,18 @@ std::size_t length_by(char first) {
   return byte(first) >= 0xf0 ? 4 : byte(first) >= 0xe0 ? 3 : byte(first) >= 0xc0 ? 2 : 1;
 }
 
+// Surrogates, characters written longer than need be, and what is beyond U+10FFFF: no UTF-8.
+bool is_invalid(std::string_view c) {
+  const unsigned first = byte(c[0]), second = byte(c[1]);
+  return first < 0xc2 || (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90) || first > 0xf4;
+}
+
 // Of one character in UTF-8.
 bool is_control(std::string_view c) {
   if (c.size() != length_by(c[0])) return true;  // none: it is cut short
   if (c.size() == 1) return byte(c[0]) < 0x20 || byte(c[0]) >= 0x7f;
+  if (is_invalid(c)) return true;
   if (c.size() == 2)  // U+0080 to U+009F, and the Arabic letter mark
     return (c[0] == '\xc2' && byte(c[1]) < 0xa0) || c == "\xd8\x9c";
   if (c.starts_with("\xe2\x80"))  // direction marks; line separators, embeddings, overrides

@@ -306,4 +306,15 @@ TEST_F(Program, FailsWhenItCannotPrint) {
   }
 }
 
+TEST_F(Program, SaysThatItCannotPrint) {
+  for (const char* arguments : {"schedules", "validate", "validate --format json"}) {
+    const std::string told = folder_ / "told", command = "'" + program_path().string() + "' " +
+                                                         arguments + " >/dev/full 2>'" + told + "'";
+    EXPECT_NE(std::system(command.c_str()), 0);
+    std::stringstream text;
+    text << std::ifstream(told).rdbuf();
+    EXPECT_EQ(text.str(), "ringsched: cannot write to standard output\n") << arguments;
+  }
+}
+
 }  // namespace

@@ -37,6 +37,13 @@ TEST(Printable, TakesWhatIsNoUtf8) {
   EXPECT_EQ(printable("\x80\x80\xff\xc2"), "????");
   EXPECT_EQ(printable("\n\x8e\x8e"), "???");  // a line break that seems to go on as a character
   EXPECT_EQ(printable("\xc3\xbc\xbc"), "\u00fc?");
+  // Surrogates, what is longer than need be, and what is beyond U+10FFFF.
+  for (const char* c : {"\xed\xa0\x80", "\xed\xbf\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf",
+                        "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"})
+    EXPECT_EQ(printable(c), "?") << c;
+  for (const char* c :
+       {"\u00a0", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\U00010000", "\U0010ffff"})
+    EXPECT_NE(printable(c), "?") << c;
 }
 
 }  // namespace
