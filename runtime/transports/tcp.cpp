@@ -17,6 +17,7 @@
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "rendezvous/crc32c.hpp"
 #include "ringsched/scheduler/task_name.hpp"
@@ -134,8 +135,15 @@ class TcpTransport final : public Transport {
       if (!m.sends)
         peer.out += TcpHeader{TcpHeader::Kind::Ready, m.task}.text();
       else if (ready_.erase(m.task.value) > 0)
-        peer.sends.push_back(&t);
+        queue(peer, t);
     }
+  }
+
+  // False: it is under way already.
+  static bool queue(TcpPeer& peer, TcpTransfer& t) {
+    if (std::exchange(t.awaited, true)) return false;
+    peer.sends.push_back(&t);
+    return true;
   }
 
   static std::uint64_t key(TaskId task, bool sends) {
@@ -245,11 +253,8 @@ class TcpTransport final : public Transport {
     const auto [from, to] = ends_of(send);
     if (header.kind == TcpHeader::Kind::Ready) {
       if (from != world_.rank() || to != p.rank || header.bytes != 0) return false;
-      if (const auto t = transfers_.find(key(header.task, true)); t != transfers_.end())
-        p.sends.push_back(&t->second);
-      else
-        ready_.insert(header.task.value);
-      return true;
+      const auto t = transfers_.find(key(header.task, true));
+      return t != transfers_.end() ? queue(p, t->second) : ready_.insert(header.task.value).second;
     }
     const auto t = transfers_.find(key(header.task, false));
     if (header.kind != TcpHeader::Kind::Piece || from != p.rank || t == transfers_.end() ||

@@ -24,6 +24,7 @@ struct TcpTransfer {
   const MessageEnd* message = nullptr;
   std::size_t matrix = 0;
   std::int64_t at = 0, left = 0;  // of the matrix; of all
+  bool awaited = false;           // the receiver is ready for it
 
   TcpTransfer(TcpGroup& g, const MessageEnd& m) : group(&g), message(&m) {
     for (const std::int64_t b : m.bytes) left += b;
