@@ -38,17 +38,20 @@ std::uint64_t take_number(std::string_view& from, std::size_t bytes) {
 
 // Says that something is wrong as soon as it shows: a foreign client may wait for an answer to half
 // a line.
-ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body) {
+ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body, bool known) {
   const std::string_view magic = bytes.substr(0, kMagic.size());
   if (magic != kMagic.substr(0, magic.size()))
-    return bad(fmt::format("it is not a ringsched message: '{}'", printable(bytes.substr(0, 16))));
+    return bad(
+        known ? "a message that was changed on the way: its first bytes are wrong"
+              : fmt::format("it is not a ringsched message: '{}'", printable(bytes.substr(0, 16))));
   if (bytes.size() < kFrameHeader) return {};
   std::string_view rest = bytes.substr(kMagic.size(), kFrameHeader - kMagic.size());
   const std::uint64_t version = take_number(rest, 1), kind = take_number(rest, 1),
                       zero = take_number(rest, 2), number = take_number(rest, 4),
                       length = take_number(rest, 4), of_body = take_number(rest, 4),
                       of_header = take_number(rest, 4);
-  if (version >= kFirstWithChecksums && of_header != crc32c(bytes.data(), kFrameHeader - 4))
+  if ((known || version >= kFirstWithChecksums) &&
+      of_header != crc32c(bytes.data(), kFrameHeader - 4))
     return bad("a message that was changed on the way: the checksum of its header is wrong");
   if (version < kFirstWithChecksums || (version != kFrameVersion && !greets(kind)))
     return bad(fmt::format("its messages are of version {}, not {}", version, kFrameVersion));

@@ -33,7 +33,7 @@ inline constexpr std::uint32_t kExitBadInput = 2, kExitFailed = 3;
 enum class FrameKind : std::uint8_t {
   Hello = 1,  // process: a Greeting
   Challenge,  // store: its nonce, and its proof to know the secret
-  Proof,      // process: its own
+  Proof,      // process: its own; the store answers with Alive
   Welcome,    // store, once all are there: how many (number)
   Refused,    // store: why, for people; the number is an exit code
   Put,        // process: its text of round `number`
@@ -61,7 +61,8 @@ struct ParsedFrame {
   std::size_t taken = 0;  // Good: of `bytes`
   std::string why;        // Bad, for people
 };
-ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body);
+// `known`: of one that has spoken the protocol, so that what is no frame was one once.
+ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body, bool known = false);
 std::string frame(FrameKind, std::uint32_t number = 0, std::string_view body = {});
 // The same from a header without its checksums, whatever it says.
 std::string with_checksums(std::string head, std::string_view body);

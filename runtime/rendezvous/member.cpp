@@ -117,24 +117,30 @@ bool Member::try_to_join(const std::string& hello, Steady::time_point until, std
   if (!socket_ || !send_all(socket_, frame(FrameKind::Hello, 0, hello), until)) return false;
   std::string bytes;
   std::optional<Frame> answer;
-  try {
-    answer = next_frame(socket_, bytes, until);
-  } catch (const RunFailed& wrong) {
-    throw foreign(wrong.what());
-  }
+  const auto answers = [&] {
+    try {
+      answer = next_frame(socket_, bytes, until);
+    } catch (const RunFailed& wrong) {
+      throw foreign(wrong.what());
+    }
+    if (answer && answer->kind == FrameKind::Refused)
+      throw_with_code(answer->number, fmt::format("process 0 at {} refuses this one: {}", at,
+                                                  printable(answer->body, 300)));
+    return answer.has_value();
+  };
   why = "it does not answer";
-  if (!answer) return false;
-  if (answer->kind == FrameKind::Refused)
-    throw_with_code(answer->number, fmt::format("process 0 at {} refuses this one: {}", at,
-                                                printable(answer->body, 300)));
+  if (!answers()) return false;
   const std::string_view body = answer->body;
   if (answer->kind != FrameKind::Challenge || body.size() < kNonce)
     throw foreign("it answers out of turn");
   const std::string_view nonce = body.substr(0, kNonce);
   if (!same_proof(body.substr(kNonce), store_proof(options_.secret, hello, nonce)))
     fail("process 0 at {} does not know the secret (RINGSCHED_SECRET) of this one", at);
-  return send_all(socket_, frame(FrameKind::Proof, 0, process_proof(options_.secret, hello, nonce)),
-                  until);
+  const std::string proof = process_proof(options_.secret, hello, nonce);
+  why = "it closes the connection before it lets this process in";
+  if (!send_all(socket_, frame(FrameKind::Proof, 0, proof), until) || !answers()) return false;
+  if (answer->kind != FrameKind::Alive) throw foreign("it answers out of turn");
+  return true;
 }
 
 void Member::read() {
@@ -189,7 +195,7 @@ bool Member::receive(std::string& in) {
   }
   std::size_t at = 0;
   while (true) {
-    const ParsedFrame p = parse_frame(std::string_view(in).substr(at), kMostAnswer);
+    const ParsedFrame p = parse_frame(std::string_view(in).substr(at), kMostAnswer, true);
     if (p.outcome == ParsedFrame::Outcome::NeedsMore) break;
     if (p.outcome == ParsedFrame::Outcome::Bad) {
       end("process 0 sends what cannot be read: " + p.why, kExitFailed);
@@ -207,20 +213,28 @@ void Member::handle(const Frame& f) {
   if (f.kind == FrameKind::Ended) return end(printable(f.body, 2000), f.number);
   if (f.kind == FrameKind::Refused)
     return end("process 0 refuses this one: " + printable(f.body, 300), f.number);
-  const std::lock_guard lock(guard_);
-  std::string_view body = f.body;
-  if (f.kind == FrameKind::Welcome) welcome_ = true;
-  if (f.kind == FrameKind::Left) left_ = true;
-  if (f.kind == FrameKind::All && f.number == round_) {
-    auto texts = parse_texts(body);
-    if (texts && texts->size() == options_.size) all_ = std::move(*texts);
+  bool readable = true;
+  {
+    const std::lock_guard lock(guard_);
+    std::string_view body = f.body;
+    if (f.kind == FrameKind::Welcome) welcome_ = true;
+    if (f.kind == FrameKind::Left) left_ = true;
+    if (f.kind == FrameKind::All) {
+      auto texts = parse_texts(body);
+      readable = texts && texts->size() == options_.size && f.number == round_;
+      if (readable) all_ = std::move(*texts);
+    }
+    if (f.kind == FrameKind::Time) {
+      readable = f.number == question_ && body.size() == 8;
+      answered_ = readable;
+      answered_at_ = at;
+      if (readable) theirs_ = static_cast<std::int64_t>(take_number(body, 8));
+    }
+    news_.notify_all();
   }
-  if (f.kind == FrameKind::Time && f.number == question_ && body.size() == 8) {
-    answered_ = true;
-    answered_at_ = at;
-    theirs_ = static_cast<std::int64_t>(take_number(body, 8));
-  }
-  news_.notify_all();
+  if (!readable)
+    end(fmt::format("process 0 sends what cannot be read: message {}", static_cast<int>(f.kind)),
+        kExitFailed);
 }
 
 void Member::end(const std::string& why, std::uint32_t code) {

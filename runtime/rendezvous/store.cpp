@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr auto kGreetingTime = 5s;         // for a visitor to name itself
-constexpr auto kProofTime = 1s;            // and to prove it, where others want to come in
+constexpr auto kProofTime = 3s;            // and to prove it, where others want to come in
 constexpr int kMostAtOnce = 16;            // let in before those that came are read
 constexpr std::size_t kNamed = 8;          // of those that are late
 constexpr std::size_t kMostUnread = 4096;  // frames that somebody leaves unread
@@ -188,8 +188,8 @@ void Store::receive(Visitor& v) {
   v.in.append(part, static_cast<std::size_t>(got));
   std::size_t at = 0;
   while (!v.over && !v.closes) {
-    const ParsedFrame p =
-        parse_frame(std::string_view(v.in).substr(at), v.rank ? kMostText : kMostGreeting);
+    const ParsedFrame p = parse_frame(std::string_view(v.in).substr(at),
+                                      v.rank ? kMostText : kMostGreeting, v.rank.has_value());
     if (p.outcome == ParsedFrame::Outcome::NeedsMore) break;
     if (p.outcome == ParsedFrame::Outcome::Bad) {
       refuse(v, p.why, kExitFailed);

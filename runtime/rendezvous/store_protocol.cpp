@@ -132,6 +132,7 @@ void Store::admit(Visitor& v, const Greeting& g, unsigned version) {
     v.rank = g.rank;
     v.name = name;
     members_[g.rank] = &v;
+    send(v, frame(FrameKind::Alive));  // it calls again if it does not hear that it is in
     if (++there_ < options_.size) return;
     complete_ = true;
     send_all(frame(FrameKind::Welcome, options_.size));

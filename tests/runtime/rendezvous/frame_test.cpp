@@ -111,6 +111,7 @@ TEST(Frame, NoFlippedBitGoesUnseen) {
     std::string bytes = good;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
     EXPECT_EQ(parse_frame(bytes, 1000).outcome, Outcome::Bad) << bit;
+    EXPECT_THAT(parse_frame(bytes, 1000, true).why, HasSubstr("changed on the way")) << bit;
   }
 }
 
