@@ -12,10 +12,14 @@ namespace {
 
 // Clocks of computers go wrong by this at the most, while one set of questions is asked.
 constexpr double kMostDrift = 500e-6;
+constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // 73 years; differences do not overflow
+constexpr double kMostCorrection = 1e15;                   // likewise, in picoseconds
 
 }  // namespace
 
 void ClockFit::add(std::int64_t asked, std::int64_t theirs, std::int64_t answered) {
+  if (theirs < 0 || theirs > kMostTime)
+    throw RunFailed("process 0 sent a time of its clock that cannot be read");
   if (least_ == INT64_MIN) first_ = asked;
   last_ = answered;
   least_ = std::max(least_, theirs - answered);
@@ -47,8 +51,8 @@ std::int64_t steady_now() {
 // Between the readings the clock goes straight; before and after them it goes on like that.
 std::int64_t ClockLine::correction(std::int64_t at) const {
   if (after.at <= before.at) return before.offset;
-  return before.offset +
-         static_cast<std::int64_t>(std::llround(drift() * static_cast<double>(at - before.at)));
+  const double since = drift() * static_cast<double>(at - before.at);
+  return before.offset + std::llround(std::clamp(since, -kMostCorrection, kMostCorrection));
 }
 
 double ClockLine::drift() const {

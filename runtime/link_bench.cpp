@@ -6,12 +6,12 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <thread>
 #include <utility>
 
+#include "answers.hpp"
 #include "clock_fit.hpp"
 #include "ringsched/runtime/device.hpp"
 #include "ringsched/scheduler/builder.hpp"
@@ -162,10 +162,11 @@ class Worker {
 // One sample of the workers of this process, a thread each.
 LinkSample measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern kind,
                    std::int64_t bytes, int warm_up, int rounds, const std::function<void()>& meet,
-                   const Control& control) {
+                   Control& control) {
   std::barrier together(static_cast<std::ptrdiff_t>(workers.size()), [&]() noexcept {});
   std::vector<LinkSample> each(workers.size());
   std::atomic<bool> failed{false};
+  std::vector<std::exception_ptr> errors(workers.size());
   const auto work = [&](std::size_t i) {
     try {
       workers[i]->prepare(bytes);
@@ -177,15 +178,21 @@ LinkSample measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern ki
       if (workers.size() == 1) meet();
       each[i].seconds = workers[i]->run(kind, rounds);
       each[i].wrong = workers[i]->wrong();
+      return;
     } catch (const Stopped&) {
-      failed = true;
-      together.arrive_and_drop();
+    } catch (...) {
+      errors[i] = std::current_exception();
+      control.stop("worker failed");  // short: it takes no memory
     }
+    failed = true;
+    together.arrive_and_drop();
   };
   std::vector<std::thread> threads;
   for (std::size_t i = 1; i < workers.size(); ++i) threads.emplace_back(work, i);
   work(0);
   for (std::thread& t : threads) t.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
   if (failed) throw RunFailed(control.why());
   LinkSample out;
   for (const LinkSample& m : each) {
@@ -214,6 +221,9 @@ std::uint32_t processes_here(World& world) {
 
 std::uint32_t place_here(World& world, std::optional<std::uint32_t> said) {
   const std::vector<std::string> all = world.gather((said ? "+" : "-") + name_of_clock());
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].starts_with('+') && !all[rank].starts_with('-'))
+      throw RunFailed(fmt::format("process {} sent a place that cannot be read", rank));
   const auto knows = [](const std::string& one) { return one.starts_with('+'); };
   if (std::all_of(all.begin(), all.end(), knows)) return said.value_or(0);
   const std::string here = all[world.rank()].substr(1);
@@ -230,10 +240,11 @@ LinkPoint settled_point(World& world, std::int64_t bytes, int messages,
   for (double spent = 0; needs_more(times, spent, kRule);) {
     const LinkSample own = sample();
     double slowest = 0;
-    for (const std::string& one : world.gather(fmt::format("{} {}", own.seconds, own.wrong))) {
-      char* rest = nullptr;
-      slowest = std::max(slowest, std::strtod(one.c_str(), &rest));
-      point.wrong += std::strtoll(rest, nullptr, 10);
+    const std::string answer = AnswerWriter().number(own.seconds).whole(own.wrong).bytes();
+    for (AnswerReader& one : gather_answers(world, answer, "a sample")) {
+      slowest = std::max(slowest, one.finite_magnitude());
+      point.wrong += one.whole(0, std::int64_t{1} << 40);
+      one.end();
     }
     times.add(slowest);
     spent += slowest;
@@ -249,9 +260,9 @@ std::vector<LinkPoint> measure_links(World& world, Control& control, LinkPattern
   const bool alone = world.size() == 1;
   const std::uint32_t count = alone ? 2 : world.size();
   const Plan plan = plan_of(count, kind);
+  std::vector<std::unique_ptr<Worker>> workers;  // their messages outlive the transport
   const std::unique_ptr<Transport> transport = world.transport(plan, control);
   transport->begin_run();
-  std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint32_t w = 0; w < count; ++w)
     if (alone || w == world.rank())
       workers.push_back(std::make_unique<Worker>(plan, *transport, w, kind));

@@ -16,6 +16,7 @@ import sys
 import time
 import unittest
 
+from lying_proxy import LyingProxy
 from mpi_job import PROGRAM, SANITIZED, Case, execute, flags
 from multi_process_job import Processes, free_port, torchrun_variables
 from multi_process_soak import Hosts, soak
@@ -309,6 +310,38 @@ class Refusals(Runs):
         self.assertTrue(p.wait())
         self.assertEqual([one.code for one in p.all], [FAILED, BAD])
         self.assertIn("process 1 gave up: p.json: ", p.all[0].stderr())
+
+    def through_liar(self, liar, number, lie):
+        """Two processes. What that one tells in round `number` is replaced, for process 0 as process 1 hears it. Rounds;
+        whether all have ended for that."""
+        port, p = free_port(), Processes(self.folder)
+        proxy = LyingProxy(port, liar, number, lie)
+        try:
+            for rank, at in enumerate((port, proxy.port)):
+                p.start(problem(f"-w 4 --tokens 256 --pass both --check --deadline 30 --rank {rank} --ranks 2 "
+                                f"--master 127.0.0.1:{at}"), {})
+            self.assertTrue(p.wait(), "not all have ended")
+            refused = p.all[1].code != 0 and "do not agree" not in p.all[1].stderr()
+            if refused:
+                self.ends(p, 0, f"process {liar} sent ", " that cannot be read", codes=(FAILED,))
+            return proxy.told, refused
+        finally:
+            p.close()
+            proxy.close()
+
+    def test_lies(self):
+        """Where it matters what a process tells the others, other bytes end all of them, and it is named."""
+        rounds, _ = self.through_liar(1, None, b"")
+        lies = (b"x", bytes(range(256)) * 3)
+        # Refused: what the run is, addresses, times, results; when it begins. Nothing means that a check goes on.
+        for liar, least, more in ((0, 5, ()), (1, 4, (b"",))):
+            refused = set()
+            for number in range(rounds):
+                for lie in (*lies, *more):
+                    with self.subTest(liar=liar, number=number, lie=lie[:1]):
+                        if self.through_liar(liar, number, lie)[1]:
+                            refused.add(number)
+            self.assertGreaterEqual(len(refused), least, refused)
 
     def test_results_that_cannot_be_written(self):
         p = self.processes()

@@ -175,6 +175,11 @@ class Failures(Case):
         self.assertEqual(self.codes(job)[1], FAILED)
         self.assertRegex(self.line_of(job, 1), r"worker [23]: cannot allocate [\d.]+ MiB for its tensors|out of memory")
 
+    @unittest.skipIf(SANITIZED, "sanitizers map terabytes")
+    def test_links_are_measured_with_too_little_memory(self):
+        code, out, err = execute(["sh", "-c", 'ulimit -v 200000; exec "$0" bench-links -e 64M -n 1', PROGRAM])
+        self.assertEqual((code, out, err), (FAILED, "", "ringsched: out of memory\n"))
+
     def test_too_little_time(self):
         for processes in (1, 2):
             with self.subTest(processes=processes), self.own_folder():

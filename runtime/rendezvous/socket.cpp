@@ -105,6 +105,11 @@ Address parse_address(std::string_view text, std::string_view flag) {
   return a;
 }
 
+bool is_number(const Address& a) {
+  std::string why;
+  return look_up(a, AI_NUMERICHOST, why) != nullptr;
+}
+
 Socket listen_at(const Address& a) {
   std::string why, first;
   const Addresses found = look_up(a, AI_PASSIVE, first);

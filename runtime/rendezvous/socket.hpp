@@ -38,6 +38,9 @@ struct Address {
 // "host:port" or "[v6]:port". Throws Error that names `flag`.
 Address parse_address(std::string_view, std::string_view flag);
 
+// Whether the host is a number, which nobody need be asked for.
+bool is_number(const Address&);
+
 // Bound to that address alone; port 0: any that is free. Throws RunFailed.
 Socket listen_at(const Address&);
 Address local_address(const Socket&);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "ringsched/scheduler/printable.hpp"
@@ -10,12 +11,28 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::size_t kMostRanks = 6, kMostValue = 160;
+constexpr std::size_t kMostRanks = 6, kMostName = 40, kMostValue = 160, kMostFacts = 32;
 
 const std::string* value_of(const Facts& facts, const std::string& name) {
   for (const auto& [known, value] : facts)
     if (known == name) return &value;
   return nullptr;
+}
+
+// Of names and values that each end with a zero.
+Facts facts_in(const std::string& text, std::size_t rank) {
+  Facts facts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t middle = text.find('\0', at);
+    const std::size_t end = middle == text.npos ? middle : text.find('\0', middle + 1);
+    if (end == text.npos || facts.size() == kMostFacts)
+      throw RunFailed(
+          fmt::format("process {} sent a description of its run that cannot be read", rank));
+    facts.emplace_back(printable(text.substr(at, middle - at), kMostName),
+                       text.substr(middle + 1, end - middle - 1));
+    at = end + 1;
+  }
+  return facts;
 }
 
 std::string named(const std::vector<std::size_t>& ranks) {
@@ -59,15 +76,7 @@ std::string disagreement(World& world, const Facts& own) {
   std::string text;
   for (const auto& [name, value] : own) text += name + '\0' + value + '\0';
   std::vector<Facts> all;
-  for (const std::string& one : world.gather(text)) {
-    Facts& facts = all.emplace_back();
-    for (std::size_t at = 0; at < one.size();) {
-      const std::size_t middle = one.find('\0', at), end = one.find('\0', middle + 1);
-      if (middle == one.npos || end == one.npos) break;
-      facts.emplace_back(one.substr(at, middle - at), one.substr(middle + 1, end - middle - 1));
-      at = end + 1;
-    }
-  }
+  for (const std::string& one : world.gather(text)) all.push_back(facts_in(one, all.size()));
   return disagreement(all);
 }
 

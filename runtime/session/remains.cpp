@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "answers.hpp"
 #include "ringsched/runtime/ending.hpp"
 #include "ringsched/timeline/timeline.hpp"
 
@@ -72,13 +73,16 @@ Timeline Remains::timeline_so_far(const std::vector<std::optional<World::LastWor
   Timeline t = untimed_;
   t.incomplete = why;
   std::vector<std::uint32_t> tasks(words.size(), 0);  // of each process so far
-  std::int64_t last = std::chrono::nanoseconds(Clock::now() - zero_).count();
+  std::int64_t last =
+      std::max<std::int64_t>(0, std::chrono::nanoseconds(Clock::now() - zero_).count());
+  const std::int64_t most = last + kClockSlack.count();
   for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
     const std::uint32_t rank = world_.rank_of(plan_.tasks[id].worker(), plan_.problem.workers);
     TaskTime time;
     const std::size_t at = tasks[rank]++ * sizeof time;
     if (words[rank] && at + sizeof time <= words[rank]->left.size())
       std::memcpy(&time, words[rank]->left.data() + at, sizeof time);
+    if (time.start > most || time.end > most) time = {};  // it cannot be: it is not known
     TimelineTask& task = t.tasks[id];
     if (time.end < time.start || time.start < 0) t.unfinished.push_back({id});
     if (time.start < 0) continue;

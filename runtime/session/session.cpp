@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "answers.hpp"
 #include "backend.hpp"
+#include "clock_fit.hpp"
 #include "kept_runs.hpp"
 #include "remains.hpp"
 #include "ringsched/runtime/link_bench.hpp"
@@ -97,6 +100,18 @@ void Session::begin(const Plan& plan) {
   stage("");
 }
 
+namespace {
+
+// Steady clocks do not jump: one that does would make every time of the run meaningless.
+ClockReading read_clock(World& world) {
+  const ClockReading reading = world.read_clock();
+  if (reading.error > kClockSlack.count())
+    throw RunFailed("process 0 sent times of its clock that cannot be read");
+  return reading;
+}
+
+}  // namespace
+
 Timeline Session::run_once(const Plan& plan, ClockLine& clock, Measured& m) {
   Execution& execution = *job_->execution;
   meeting_.watchdog.waits("waiting for the other processes");
@@ -104,16 +119,23 @@ Timeline Session::run_once(const Plan& plan, ClockLine& clock, Measured& m) {
   const std::int64_t begin =
       (Clock::now().time_since_epoch() + execution.lead() + 10ms * (meeting_.world.size() > 1))
           .count();
-  const std::string agreed = meeting_.world.gather(std::to_string(begin))[0];
+  AnswerReader agreed = std::move(
+      gather_answers(meeting_.world, AnswerWriter().whole(begin).bytes(), "a start time")[0]);
   meeting_.watchdog.runs();
   clock.before = clock.after;
-  const std::int64_t zero = std::stoll(agreed) - clock.before.offset;
+  // Process 0 has said it no longer ago than this process has waited, and nobody waits longer.
+  const std::int64_t now = steady_now() + clock.before.offset,
+                     most = (execution.lead() + options_.deadline + kClockSlack).count();
+  const std::int64_t zero = agreed.whole(now - most, now + most) - clock.before.offset;
+  agreed.end();
   job_->remains->run_of(execution, Clock::time_point{Clock::duration(zero)});
   execution.run(Clock::time_point{Clock::duration(zero)}, options_.deadline, job_->hung);
   Timeline own = timeline_of(plan, job_->backend->source(), job_->backend->machine());
   execution.add_times(own);
   meeting_.watchdog.waits("waiting for the times of the other processes");
-  clock.after = meeting_.world.read_clock();
+  clock.after = read_clock(meeting_.world);
+  if (std::abs(clock.after.offset - clock.before.offset) > kClockSlack.count())
+    throw RunFailed("the clock of process 0 jumped during the run");
   Joined all = joined(meeting_.world, plan, own, clock, zero);
   m.clock_error = std::max(m.clock_error, all.clock_error);
   m.clock_drift = std::max(m.clock_drift, all.clock_drift);
@@ -131,7 +153,7 @@ Measured Session::measure(const Plan& plan) {
   m.transport = meeting_.world.name();
   meeting_.watchdog.waits("waiting for the other processes");
   ClockLine clock;
-  clock.after = meeting_.world.read_clock();
+  clock.after = read_clock(meeting_.world);
   if (meeting_.world.size() > 1 && options_.backend.name == "cpu")
     m.sharing = processes_here(meeting_.world);
   const StolenTime stolen;

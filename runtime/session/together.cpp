@@ -1,66 +1,82 @@
 #include "together.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <utility>
+
+#include "answers.hpp"
+#include "clock_fit.hpp"
 
 namespace ringsched {
 
 namespace {
 
+constexpr std::int64_t kMostRows = std::int64_t{1} << 46;  // so that sums of them do not overflow
+
 void add_up(World& world, std::vector<double>& column) {
-  const std::vector<std::string> all = world.gather(
-      std::string(reinterpret_cast<const char*>(column.data()), column.size() * sizeof(double)));
+  AnswerWriter own;
+  for (const double x : column) own.number(x);
   std::fill(column.begin(), column.end(), 0);
-  for (const std::string& text : all)
-    for (std::size_t i = 0; i < column.size(); ++i) {
-      double x;
-      std::copy_n(text.data() + i * sizeof x, sizeof x, reinterpret_cast<char*>(&x));
-      column[i] += x;
-    }
+  for (AnswerReader& one : gather_answers(world, own.bytes(), "sums")) {
+    for (double& sum : column) sum += one.number();
+    one.end();
+  }
+}
+
+void add_checks(AnswerReader& from, std::vector<CheckedResults>& to, bool first) {
+  for (CheckedResults& c : to) {
+    CheckedResults other;
+    other.name = c.name;
+    other.there = from.whole(0, kMostRows);
+    other.rows = from.whole(0, other.there);
+    other.largest_error = from.magnitude();
+    other.largest_value = from.finite_magnitude();
+    other.of_bound = from.magnitude();
+    other.worst = from.text();
+    if (first)
+      c = other;
+    else
+      c.add(other);
+  }
+  from.end();
 }
 
 }  // namespace
 
 Joined joined(World& world, const Plan& plan, const Timeline& own, const ClockLine& clock,
               std::int64_t zero) {
-  std::string text;
-  const auto add = [&](const auto& x) { text.append(reinterpret_cast<const char*>(&x), sizeof x); };
-  add(clock.error());
-  add(clock.drift());
+  AnswerWriter own_times;
+  own_times.whole(clock.error()).number(clock.drift());
   // By the clock of process 0, from where it began.
   const auto by_rank_0 = [&](std::int64_t ps) {
     const std::int64_t correction = clock.correction(zero + ps / 1000) - clock.before.offset;
     return std::max<std::int64_t>(0, ps + 1000 * correction);
   };
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (world.rank_of(plan.tasks[id].worker(), plan.problem.workers) == world.rank()) {
-      const std::int64_t start = by_rank_0(own.tasks[id].start_ps);
-      add(start);
-      add(std::max(start, by_rank_0(own.tasks[id].end_ps)));
-    }
-  const std::vector<std::string> all = world.gather(text);
-  Joined out{own, {}, 0};
-  std::vector<std::size_t> at(all.size(), 0);
-  const auto take = [&](std::uint32_t rank, auto& x) {
-    std::copy_n(all.at(rank).data() + at[rank], sizeof x, reinterpret_cast<char*>(&x));
-    at[rank] += sizeof x;
+  const auto rank_of = [&](const Task& t) {
+    return world.rank_of(t.worker(), plan.problem.workers);
   };
-  for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
-    std::int64_t error = 0;
-    double drift = 0;
-    take(rank, error);
-    take(rank, drift);
-    out.clock_error = std::max(out.clock_error, std::chrono::nanoseconds(error));
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (rank_of(plan.tasks[id]) == world.rank()) {
+      const std::int64_t start = by_rank_0(own.tasks[id].start_ps);
+      own_times.whole(start).whole(std::max(start, by_rank_0(own.tasks[id].end_ps)));
+    }
+  std::vector<AnswerReader> all = gather_answers(world, own_times.bytes(), "task times");
+  const std::int64_t most = 1000 * (steady_now() - zero + kClockSlack.count());  // all have ended
+  Joined out{own, {}, 0};
+  for (AnswerReader& one : all) {
+    const std::chrono::nanoseconds error(one.whole(0, kClockSlack.count()));
+    out.clock_error = std::max(out.clock_error, error);
+    const double drift = one.number();
+    if (!std::isfinite(drift)) one.refuse();
     out.clock_drift = std::max(out.clock_drift, std::abs(drift));
   }
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-    const std::uint32_t rank = world.rank_of(plan.tasks[id].worker(), plan.problem.workers);
-    take(rank, out.timeline.tasks[id].start_ps);
-    take(rank, out.timeline.tasks[id].end_ps);
+    AnswerReader& from = all[rank_of(plan.tasks[id])];
+    TimelineTask& task = out.timeline.tasks[id];
+    task.start_ps = from.whole(0, most);
+    task.end_ps = from.whole(task.start_ps, most);
   }
+  for (const AnswerReader& one : all) one.end();
   return out;
 }
 
@@ -93,40 +109,22 @@ std::vector<CheckedResults> checked(World& world, Watchdog& watchdog, const Plan
   std::vector<CheckedResults> own =
       check_results(plan, inputs, run.results(), options, forward, between);
   if (world.size() == 1) return own;
-  std::string text;
+  AnswerWriter results;
   for (const CheckedResults& c : own)
-    text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", c.name, c.rows, c.there, c.largest_error,
-                        c.largest_value, c.of_bound, c.worst);
-  std::vector<CheckedResults> out;
+    results.whole(c.there)
+        .whole(c.rows)
+        .number(c.largest_error)
+        .number(c.largest_value)
+        .number(c.of_bound)
+        .text(c.worst);
   std::vector<std::string> all;
-  do all = meet(text);
+  do all = meet(results.bytes());
   while (std::find(all.begin(), all.end(), "") != all.end());
-  for (const std::string& one : all) {
-    std::size_t i = 0, at = 0;
-    for (; at < one.size(); ++i) {
-      const std::size_t end = one.find('\n', at);
-      std::vector<std::string> cells(1);
-      for (const char c : one.substr(at, end - at)) {
-        if (c == '\t')
-          cells.emplace_back();
-        else
-          cells.back() += c;
-      }
-      CheckedResults c{cells[0],
-                       std::stoll(cells[1]),
-                       std::stoll(cells[2]),
-                       std::strtod(cells[3].c_str(), nullptr),
-                       std::strtod(cells[4].c_str(), nullptr),
-                       std::strtod(cells[5].c_str(), nullptr),
-                       cells[6]};
-      if (i == out.size())
-        out.push_back(c);
-      else
-        out[i].add(c);
-      at = end + 1;
-    }
+  for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
+    AnswerReader from(std::move(all[rank]), rank, "check results");
+    add_checks(from, own, rank == 0);
   }
-  return out;
+  return own;
 }
 
 }  // namespace ringsched

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -206,8 +207,14 @@ class MpiWorld final : public World {
     std::vector<int> lengths(size_), first(size_, 0);
     require_success(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD),
                     "MPI_Allgather");
-    for (std::size_t r = 1; r < size_; ++r) first[r] = first[r - 1] + lengths[r - 1];
-    std::string all(static_cast<std::size_t>(first.back() + lengths.back()), '\0');
+    std::int64_t total = 0;
+    for (std::size_t r = 0; r < size_; ++r) {
+      first[r] = static_cast<int>(total);
+      total += lengths[r];
+      if (lengths[r] < 0 || total > std::numeric_limits<int>::max())
+        throw RunFailed("the processes tell each other more than 2 GiB");
+    }
+    std::string all(static_cast<std::size_t>(total), '\0');
     require_success(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
                                    first.data(), MPI_CHAR, MPI_COMM_WORLD),
                     "MPI_Allgatherv");

@@ -13,6 +13,7 @@
 #include "rendezvous/frame.hpp"
 #include "rendezvous/refusals.hpp"
 #include "rendezvous/sha256.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -40,6 +41,18 @@ std::string greeting(const std::string& secret, const std::string& run, std::uin
 std::string answer(const std::string& secret, const std::string& run, std::uint32_t from,
                    std::uint32_t to) {
   return hmac_sha256(secret, "answer" + greeting(secret, run, from, to));
+}
+
+// What each process tells all: process 0 the number of the run, then everybody its address.
+Address address_in(std::string_view told, std::uint32_t rank) {
+  const std::size_t before = rank == 0 ? kNonce : 0;
+  try {
+    if (told.size() <= before || told[before] != '\n') fail("no address");
+    const Address a = parse_address(told.substr(before + 1), "an address");
+    if (is_number(a)) return a;
+  } catch (const Error&) {
+  }
+  throw RunFailed(fmt::format("process {} sent an address that cannot be read", rank));
 }
 
 struct Stranger {
@@ -76,12 +89,13 @@ class Assembly {
     const std::vector<std::string> all =
         world_.gather(run_ + "\n" + local_address(listening).text());
     run_ = all[0].substr(0, kNonce);
+    std::vector<Address> addresses;
+    for (std::uint32_t r = 0; r < all.size(); ++r) addresses.push_back(address_in(all[r], r));
     for (const std::uint32_t r : peers) {
-      const std::size_t before = (r == 0 ? kNonce : 0) + 1;
       if (r > world_.rank())
         awaited_.insert(r);
       else
-        calls_.push_back({r, parse_address(all[r].substr(before), "an address"), {}, {}, {}, {}});
+        calls_.push_back({r, addresses[r], {}, {}, {}, {}});
     }
     while (!awaited_.empty() || !calls_.empty()) {
       for (Call& c : calls_) {
