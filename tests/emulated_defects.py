@@ -1,0 +1,91 @@
+"""Plants defects in the cuda backend, one after the other, and says how many the tests on emulated GPUs see.
+
+Each file of tests/support/emulated_cuda/defects/ is a patch with a line before it that says what is wrong. A
+copy of the sources is patched, built and tested; it is kept for the next time. Not a part of CI: it takes
+about a minute for each defect.
+
+usage: tests/emulated_defects.py [--work FOLDER] [--least N] [NAME...]
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEFECTS = ROOT / "tests/support/emulated_cuda/defects"
+TESTS = "Gpu.*:*OnAGpu.*:EmulatedGpu.*"
+TARGETS = ["emulated_backend", "cuda_tests"]
+
+
+def copy_sources(to):
+    """All that git knows; files that have not changed keep their times."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    for name in filter(None, names.decode().split("\0")):
+        if not (ROOT / name).is_file():
+            continue
+        text, target = (ROOT / name).read_bytes(), to / name
+        if not target.is_file() or target.read_bytes() != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+            target.chmod((ROOT / name).stat().st_mode)
+
+
+def build(work):
+    return subprocess.run(["cmake", "--build", work / "build", "--target", *TARGETS], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+
+
+def what_fails(work):
+    """The first thing that the tests say, on one GPU or several; empty: they pass."""
+    for gpus in (1, 2, 4):
+        environment = {**os.environ, "RINGSCHED_EMULATED_GPUS": str(gpus),
+                       "RINGSCHED_EMULATED_SEED": str(gpus),
+                       "LD_LIBRARY_PATH": str(work / "build/tests/support/emulated_cuda")}
+        try:
+            done = subprocess.run([work / "build/tests/cuda_tests", "--gtest_brief=1", "--gtest_fail_fast",
+                                   f"--gtest_filter={TESTS}"], env=environment, text=True, timeout=200,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired:
+            return f"{gpus} GPU: it does not end"
+        if done.returncode != 0 or "SKIPPED" in done.stdout:
+            lines = [line for line in done.stdout.splitlines() if line.strip()]
+            said = [line for line in lines if line.startswith("emulated CUDA") or "Failure" in line]
+            at = lines.index(said[0]) if said else len(lines) - 1
+            return f"{gpus} GPU: " + " ".join(lines[at:at + 3])[:200] + f" (exit code {done.returncode})"
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/defects")
+    parser.add_argument("--least", type=int, default=0, help="exit with 1 where fewer are seen")
+    parser.add_argument("names", nargs="*", help="only these")
+    o = parser.parse_args()
+    work = o.work.resolve()
+    copy_sources(work / "source")
+    subprocess.run(["cmake", "-G", "Ninja", "-S", work / "source", "-B", work / "build", "-D", "RINGSCHED_CUDA=OFF",
+                    "-D", "RINGSCHED_BENCH=OFF", "-D", "CMAKE_BUILD_TYPE=Release"], check=True, stdout=subprocess.DEVNULL)
+    done = build(work)
+    if done.returncode != 0:
+        sys.exit(done.stdout)
+    if wrong := what_fails(work):
+        sys.exit(f"without any defect: {wrong}")
+    seen, missed = [], []
+    patches = [p for p in sorted(DEFECTS.glob("*.patch")) if not o.names or p.stem in o.names]
+    for patch in patches:
+        subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=work / "source", check=True)
+        done = build(work)
+        wrong = what_fails(work) if done.returncode == 0 else None
+        subprocess.run(["patch", "-p1", "-s", "-R", "-i", patch], cwd=work / "source", check=True)
+        if wrong is None:
+            sys.exit(f"{patch.stem} does not compile:\n{done.stdout}")
+        (seen if wrong else missed).append(patch.stem)
+        print(f"{'seen  ' if wrong else 'MISSED'} {patch.stem}: {wrong or patch.read_text().splitlines()[0]}", flush=True)
+    print(f"{len(seen)} of {len(patches)} defects are seen" + (f"; not {', '.join(missed)}" if missed else ""))
+    sys.exit(1 if len(seen) < o.least else 0)
+
+
+if __name__ == "__main__":
+    main()
