@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // Errors of these calls need not end a run: it gives something back, asks whether the GPU can do
 // something, or does without.
@@ -30,6 +31,17 @@ const std::set<std::string> kMayBeIgnored = {"cudaDeviceCanAccessPeer",
                                              "cudaGraphDestroy",
                                              "cudaStreamDestroy"};
 
+// After these the backend asks for the last error. That call also reports errors that an earlier
+// call returned and nobody looked at.
+const std::set<std::string> kAreLaunches = {"cudaLaunchKernel", "cudaMemcpyAsync",
+                                            "cudaMemsetAsync"};
+
+// One thread makes these calls, so nothing more may be put on a stream after one of them fails.
+// Otherwise the error was dropped, and another call reported it by chance.
+const std::set<std::string> kEndAtOnce = {
+    "cudaEventRecord",      "cudaEventRecordWithFlags", "cudaGraphLaunch", "cudaMemcpyAsync",
+    "cudaMemcpyBatchAsync", "cudaMemcpyPeerAsync",      "cudaStreamQuery", "cudaStreamWaitEvent"};
+
 class EmulatedGpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,6 +53,7 @@ class EmulatedGpu : public testing::Test {
     find(set_faults_, runtime, "emulated_cuda_faults");
     find(called_, runtime, "emulated_cuda_called");
     find(alive_, runtime, "emulated_cuda_alive");
+    find(work_after_, runtime, "emulated_cuda_work_after_a_fault");
   }
   void TearDown() override {
     if (set_faults_) set_faults_("");
@@ -91,10 +104,10 @@ class EmulatedGpu : public testing::Test {
     return options;
   }
 
-  // Some of the calls, first and last among them.
-  static std::set<std::uint64_t> some_of(std::uint64_t count) {
+  // Some of the calls, among them the first and the last.
+  static std::set<std::uint64_t> some_of(std::uint64_t count, std::uint64_t most = 8) {
     std::set<std::uint64_t> out;
-    for (std::uint64_t i = 0; i < 8; ++i) out.insert(1 + i * (count - 1) / 7);
+    for (std::uint64_t i = 0; i < most; ++i) out.insert(1 + i * (count - 1) / (most - 1));
     return out;
   }
 
@@ -102,6 +115,7 @@ class EmulatedGpu : public testing::Test {
   void (*set_faults_)(const char*) = nullptr;
   const char* (*called_)() = nullptr;
   std::uint64_t (*alive_)() = nullptr;
+  std::uint64_t (*work_after_)() = nullptr;
   std::map<std::string, std::uint64_t> calls_;
 };
 
@@ -114,14 +128,22 @@ TEST_F(EmulatedGpu, EveryErrorOfACallIsTold) {
     ASSERT_GT(calls.size(), 20u);
     for (const auto& [name, count] : calls) {
       // How often it is asked whether a run is over depends on the host.
-      for (const std::uint64_t n :
-           name == "cudaStreamQuery" ? std::set<std::uint64_t>{1} : some_of(count)) {
+      for (const std::uint64_t n : name == "cudaStreamQuery"
+                                       ? std::set<std::uint64_t>{1}
+                                       : some_of(count, kEndAtOnce.contains(name) ? 40 : 8)) {
         const std::string fault = name + "#" + std::to_string(n) + "=999";
         const std::string why = attempt(plan, options, fault);
         if (kMayBeIgnored.contains(name))
           EXPECT_THAT(why, AnyOf("", HasSubstr("failed: "))) << fault;
         else
           EXPECT_THAT(why, HasSubstr("failed: ")) << fault << (graph ? " in a graph" : "");
+        if (!kAreLaunches.contains(name) && !kMayBeIgnored.contains(name)) {
+          EXPECT_THAT(why, Not(HasSubstr("launching a kernel")))
+              << fault << " was reported by another call";
+        }
+        if (kEndAtOnce.contains(name)) {
+          EXPECT_EQ(work_after_(), 0u) << fault << ": " << why;
+        }
       }
     }
   }

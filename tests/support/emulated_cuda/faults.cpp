@@ -20,6 +20,8 @@ std::vector<Fault> faults;
 cudaError_t next_fails = cudaSuccess;
 std::uint64_t all_calls = 0;
 std::map<std::string, std::uint64_t> calls;
+bool has_failed = false;       // a call, by an injected error
+std::uint64_t work_since = 0;  // what was put on streams after that
 
 void read_faults(const char* text) {
   faults.clear();
@@ -50,12 +52,22 @@ struct AtTheEnd {
   }
 } at_the_end;
 
+// Cleaning up waits and reads back, but puts nothing new on the streams of workers.
+bool puts_work(const std::string& name) {
+  return name == "cudaLaunchKernel" || name == "cudaGraphLaunch" || name == "cudaStreamWaitEvent" ||
+         name.starts_with("cudaEventRecord") || name.ends_with("Async");
+}
+
 cudaError_t injected(const char* name) {
+  if (has_failed && puts_work(name)) ++work_since;
   ++all_calls;
   const std::uint64_t number = ++calls[name];
   for (const Fault& f : faults) {
     if (f.name == "*" ? f.at != all_calls : f.name != name || f.at != number) continue;
-    if (!f.later) return f.code;
+    if (!f.later) {
+      has_failed = true;
+      return f.code;
+    }
     next_fails = f.code;
   }
   return cudaSuccess;
@@ -100,7 +112,8 @@ cudaError_t after_call(const char*, cudaError_t status) {
 extern "C" __attribute__((visibility("default"))) void emulated_cuda_faults(const char* text) {
   const emulated::Lock lock(emulated::state().guard);
   emulated::calls.clear();
-  emulated::all_calls = 0;
+  emulated::all_calls = emulated::work_since = 0;
+  emulated::has_failed = false;
   emulated::next_fails = emulated::this_thread().last = cudaSuccess;
   emulated::read_faults(text);
   emulated::State& all = emulated::state();
@@ -108,6 +121,12 @@ extern "C" __attribute__((visibility("default"))) void emulated_cuda_faults(cons
   for (const auto& c : all.captures)  // of a call that was to end it, and failed
     for (const auto& s : c->branches) s->capture = nullptr;
   all.captures.clear();
+}
+// How often work was put on a stream after a call had failed. More than never: its error was
+// dropped.
+extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_work_after_a_fault() {
+  const emulated::Lock lock(emulated::state().guard);
+  return emulated::work_since;
 }
 // How often each function was called since: its name and the number, a line for each.
 extern "C" __attribute__((visibility("default"))) const char* emulated_cuda_called() {
