@@ -6,6 +6,7 @@ usage: tests/emulated_program_test.py RINGSCHED FOLDER_OF_THE_EMULATED_BACKEND
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -60,9 +61,37 @@ class Emulated(unittest.TestCase):
         self.assertEqual((timeline["source"], timeline["machine"]), ("emulated", "emulated GPU"))
         self.ringsched("calibrate", "--backend", "cuda", "--workers", "2", "--heads", "2", "--kv-heads", "1",
                        "--most-tokens", "256", "--output", "p.toml")
-        self.assertIn("emulated GPU (measures nothing)", (self.folder / "p.toml").read_text())
+        profile = (self.folder / "p.toml").read_text()
+        self.assertIn("emulated GPU (measures nothing)", profile)
+        self.figures_follow_the_emulated_clock(profile)
         self.ringsched("simulate", "--machine", "p.toml", "--workers", "2", "--tokens", "512", "--heads", "2",
                        "--kv-heads", "1", "--no-chart")
+
+    # A kernel or a copy takes 2 us, and 0.1 ns for each byte that it reads or writes.
+    def figures_follow_the_emulated_clock(self, profile):
+        def message(size):
+            return [size, size / (2e-6 + 0.2e-9 * size) / 1e9]
+
+        def same(found, expected):
+            self.assertEqual(len(found), len(expected), profile)
+            for a, b in zip(found, expected):
+                self.assertAlmostEqual(float(a) / b, 1, delta=2e-3, msg=profile)
+
+        sizes = [4**n << 16 for n in range(6)]
+        lists = re.findall(r"\[\[\d.*\]\]", profile)
+        self.assertEqual(len(lists), 3, "alone by an engine, alone by a kernel, beside attention")
+        for text in lists:
+            same(sum(json.loads(text), []), sum(map(message, sizes), []))
+        same(re.findall(r"\n(?:us|latency_us) = (\S+)", profile), [2, 2])
+        same(re.findall(r"without them (\S+) us", profile), [2])
+        every_worker = 2 * message(sizes[-1])[1]
+        same(re.findall(r"all at once, not by copy engines: (\S+)", profile), [every_worker])
+        same(re.findall(r'kind = "memory"\ngb_per_s = (\S+)', profile), [every_worker])
+        # What follows from the bytes that the kernels touch, and from what is counted as their work.
+        same(re.findall(r"\ntflops = \[(\S+)\]", profile), [1.585, 0.4125, 1.221, 0.3828])
+        same(re.findall(r"TFLOP/s \[(\S+)\]", profile), [1.6, 0.8033, 2.065, 1.036])
+        same(re.findall(r"\n(?:merge|reduce|prepare)_bytes = (\S+)", profile), [10, 9.065, 7.337])
+        same(re.findall(r"moves (\S+) GB/s on the whole GPU", profile), [9.906])
 
     def test_errors_end_it_with_one_line(self):
         for fault, said in {"cudaMalloc#5=2": "out of memory", "later:cudaLaunchKernel#60=700": "illegal memory access"}.items():

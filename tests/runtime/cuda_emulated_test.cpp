@@ -21,7 +21,12 @@ using testing::Not;
 
 // Errors of these calls need not end a run: it gives something back, asks whether the GPU can do
 // something, or does without.
-const std::set<std::string> kMayBeIgnored = {"cudaDeviceCanAccessPeer",
+const std::set<std::string> kMayBeIgnored = {"cuDevResourceGenerateDesc",
+                                             "cuDevSmResourceSplitByCount",
+                                             "cuDeviceGet",
+                                             "cuDeviceGetDevResource",
+                                             "cuGreenCtxCreate",
+                                             "cudaDeviceCanAccessPeer",
                                              "cudaDeviceEnablePeerAccess",
                                              "cudaDeviceGetAttribute",
                                              "cudaEventDestroy",
@@ -54,6 +59,7 @@ class EmulatedGpu : public testing::Test {
     find(called_, runtime, "emulated_cuda_called");
     find(alive_, runtime, "emulated_cuda_alive");
     find(work_after_, runtime, "emulated_cuda_work_after_a_fault");
+    find(did_, runtime, "emulated_cuda_did");
   }
   void TearDown() override {
     if (set_faults_) set_faults_("");
@@ -116,6 +122,7 @@ class EmulatedGpu : public testing::Test {
   const char* (*called_)() = nullptr;
   std::uint64_t (*alive_)() = nullptr;
   std::uint64_t (*work_after_)() = nullptr;
+  std::uint64_t (*did_)(const char*) = nullptr;
   std::map<std::string, std::uint64_t> calls_;
 };
 
@@ -166,6 +173,11 @@ TEST_F(EmulatedGpu, EveryErrorOfWorkOnAStreamIsTold) {
       }
     }
   }
+}
+
+TEST_F(EmulatedGpu, GpusThatReachEachOtherDoNotCopyByWayOfTheHost) {
+  EXPECT_EQ(attempt(small_plan(Pass::Both), small_options(false), ""), "");
+  EXPECT_EQ(did_("copies by way of the host"), 0u);
 }
 
 TEST_F(EmulatedGpu, ARunGivesBackAllThatItTook) {

@@ -27,6 +27,10 @@ class Gpu : public testing::Test {
     try {
       Control control;
       emulated_ = make(plan, control, {})->where().find("emulated") != std::string::npos;
+      if (emulated_) {
+        spoil_ = function<void (*)()>("emulated_cuda_spoil");
+        pending_ = function<std::uint64_t (*)()>("emulated_cuda_pending");
+      }
     } catch (const RunFailed& e) {
       // A GPU that is there and does not do is no reason to be silent.
       const std::string why = e.what();
@@ -63,8 +67,15 @@ class Gpu : public testing::Test {
         plan, all_workers(plan),
         [&](WorkerId w, std::span<const TaskId>) { return backend->device(w); }, *transport,
         control, fill_from(plan, inputs));
-    for (int i = 0; i < repeats; ++i)
-      e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });
+    const auto hung = [](const std::string& why) { FAIL() << why; };
+    e.rehearse(60s, hung);
+    for (int i = 0; i < repeats; ++i) {
+      if (spoil_) spoil_();  // each run has to do all of its work
+      e.run(Clock::now() + e.lead(), 60s, hung);
+      if (pending_) {
+        EXPECT_EQ(pending_(), 0u) << "the run is said to be over";
+      }
+    }
     e.fetch_results();
     Ran out;
     out.checked = check_results(plan, inputs, e.results(), {0, 3}, {});
@@ -94,6 +105,8 @@ class Gpu : public testing::Test {
 
   void* module_ = nullptr;
   bool emulated_ = false;
+  void (*spoil_)() = nullptr;
+  std::uint64_t (*pending_)() = nullptr;
 };
 
 class EveryScheduleOnAGpu : public Gpu, public testing::WithParamInterface<std::string> {};
@@ -105,7 +118,7 @@ TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheLibrary) {
       const Plan plan = plan_of(problem(w, size(64, 16) * w, number(8, 4), 2,
                                         w % 3 == 0 ? number(64, 24) : number(128, 64), dtype, pass),
                                 GetParam());
-      expect_right(plan, run(plan, {}, 2));
+      expect_right(plan, run(plan, {}, w % 3 == 0 ? 2 : 1));
     }
 }
 
@@ -234,6 +247,28 @@ TEST_F(Gpu, ANumberThatIsNoneEndsTheRunAndIsNamed) {
     EXPECT_THAT(e.what(), HasSubstr("worker 3"));
     EXPECT_THAT(e.what(), HasSubstr("not finite"));
   }
+}
+
+// More rows than the threads of a grid take at once.
+TEST_F(Gpu, KernelsTakeAsManyRowsAsThereAre) {
+  const Plan plan = plan_of(
+      problem(8, size(4096, 8 * 36), number(32, 16), number(32, 16), 8, Dtype::Bf16, Pass::Both),
+      "balanced");
+  CudaOptions options;
+  options.gpu = 0;  // of which each worker has a small part
+  expect_right(plan, run(plan, options));
+}
+
+// On a GPU they may have to share what others compute with.
+TEST_F(Gpu, WorkersOfAnEmulatedGpuComputeAtTheSameTime) {
+  if (!emulated_) return;
+  const Plan plan = plan_of(problem(4, 64, 2, 1, 64, Dtype::Bf16, Pass::Forward), "balanced");
+  const Timeline t = run(plan).timeline;
+  Picoseconds busy{0};
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].lane == Lane::Compute)
+      busy.value += t.tasks[id].end_ps - t.tasks[id].start_ps;
+  EXPECT_GT(busy.value, 2 * t.makespan().value);
 }
 
 TEST_F(Gpu, LargeAndEqualScoresStayRight) {

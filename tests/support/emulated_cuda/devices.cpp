@@ -36,12 +36,20 @@ int attribute(cudaDeviceAttr a) {
 // The first multiprocessor of a resource, where its maker may keep what it likes.
 unsigned& first_of(CUdevResource& r) { return *reinterpret_cast<unsigned*>(r._internal_padding); }
 
+// A function of the driver fails like those of the runtime.
+CUresult driver_fault(const char* name) {
+  const Lock lock(state().guard);
+  return static_cast<CUresult>(before_call(name, kWorksWhenBroken));
+}
+
 CUresult device_get(CUdevice* out, int index) {
+  if (const CUresult e = driver_fault("cuDeviceGet"); e != CUDA_SUCCESS) return e;
   *out = index;
   return there(index) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult resource(CUdevice device, CUdevResource* out, CUdevResourceType type) {
+  if (const CUresult e = driver_fault("cuDeviceGetDevResource"); e != CUDA_SUCCESS) return e;
   if (!there(device) || type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_VALUE;
   *out = {};
   out->type = type;
@@ -53,6 +61,7 @@ CUresult resource(CUdevice device, CUdevResource* out, CUdevResourceType type) {
 
 CUresult split(CUdevResource* out, unsigned* count, const CUdevResource* in, CUdevResource* rest,
                unsigned, unsigned least) {
+  if (const CUresult e = driver_fault("cuDevSmResourceSplitByCount"); e != CUDA_SUCCESS) return e;
   const unsigned each =
       std::max(kLeastOfPart, (least + kStepOfPart - 1) / kStepOfPart * kStepOfPart);
   const unsigned most = in->sm.smCount / each;
@@ -79,6 +88,7 @@ CUresult split(CUdevResource* out, unsigned* count, const CUdevResource* in, CUd
 
 // A description is never given back; there are few.
 CUresult describe(CUdevResourceDesc* out, CUdevResource* resources, unsigned count) {
+  if (const CUresult e = driver_fault("cuDevResourceGenerateDesc"); e != CUDA_SUCCESS) return e;
   if (count != 1) return CUDA_ERROR_INVALID_VALUE;
   static std::deque<CUdevResource> all;
   all.push_back(*resources);
@@ -88,6 +98,7 @@ CUresult describe(CUdevResourceDesc* out, CUdevResource* resources, unsigned cou
 
 CUresult create(CUgreenCtx* out, CUdevResourceDesc description, CUdevice device, unsigned flags) {
   const Lock lock(state().guard);
+  if (const CUresult e = driver_fault("cuGreenCtxCreate"); e != CUDA_SUCCESS) return e;
   if (flags != CU_GREEN_CTX_DEFAULT_STREAM || !there(device)) return CUDA_ERROR_INVALID_VALUE;
   auto& from = *reinterpret_cast<CUdevResource*>(description);
   *out = reinterpret_cast<CUgreenCtx>(next_handle());
@@ -108,6 +119,7 @@ CUresult destroy(CUgreenCtx context) {
 
 CUresult stream_of_part(CUstream* out, CUgreenCtx context, unsigned flags, int) {
   const Lock lock(state().guard);
+  if (const CUresult e = driver_fault("cuGreenCtxStreamCreate"); e != CUDA_SUCCESS) return e;
   if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   const auto found = state().part_handles.find(context);
   if (found == state().part_handles.end()) finding("a green context is used that is not there");
@@ -118,6 +130,7 @@ CUresult stream_of_part(CUstream* out, CUgreenCtx context, unsigned flags, int) 
 // The host opens it by writing to its own memory.
 CUresult wait_for_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags) {
   const Lock lock(state().guard);
+  if (const CUresult e = driver_fault("cuStreamWaitValue32"); e != CUDA_SUCCESS) return e;
   if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
   if (owner(reinterpret_cast<void*>(at), 4) == -2) return CUDA_ERROR_INVALID_VALUE;
   Op op;

@@ -128,6 +128,27 @@ extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_wo
   const emulated::Lock lock(emulated::state().guard);
   return emulated::work_since;
 }
+// How often work of this name was done.
+extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_did(
+    const char* name) {
+  const emulated::Lock lock(emulated::state().guard);
+  const auto found = emulated::state().counts.find(std::string("did ") + name);
+  return found == emulated::state().counts.end() ? 0 : found->second;
+}
+// How much work streams still have.
+extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_pending() {
+  const emulated::Lock lock(emulated::state().guard);
+  std::uint64_t all = 0;
+  for (const auto& s : emulated::state().streams) all += s->queue.size();
+  return all;
+}
+// Overwrites what was made on GPUs, once all of it is done.
+extern "C" __attribute__((visibility("default"))) void emulated_cuda_spoil() {
+  const emulated::Lock lock(emulated::state().guard);
+  while (emulated::step()) {
+  }
+  emulated::spoil();
+}
 // How often each function was called since: its name and the number, a line for each.
 extern "C" __attribute__((visibility("default"))) const char* emulated_cuda_called() {
   const emulated::Lock lock(emulated::state().guard);

@@ -45,12 +45,14 @@ Op moving(const char* name, void* to, const void* from, std::size_t bytes) {
   return op;
 }
 
-// Copies between GPUs need no peer access.
+// Copies between GPUs need no peer access, but they are slow without it.
 Op between_gpus(const char* name, void* to, const void* from, std::size_t bytes) {
   Op op;
   op.work.name = name;
   const int reads = owner(from, 1), writes = owner(to, 1);
   op.work.run = [=] {
+    if (!state().devices[static_cast<std::size_t>(reads)].peers.contains(writes))
+      ++state().counts["did copies by way of the host"];
     running()->device = reads;
     touch(from, bytes, Access::Read, "copies from");
     running()->device = writes;
@@ -107,11 +109,12 @@ cudaError_t copy_and_wait(Lock& lock, void* to, const void* from, std::size_t by
   return pending_error(s->device);
 }
 
-cudaError_t fill(void* to, int value, std::size_t bytes, const std::shared_ptr<Stream>& s) {
+cudaError_t fill(const char* name, void* to, int value, std::size_t bytes,
+                 const std::shared_ptr<Stream>& s) {
   if (bytes == 0) return cudaSuccess;
   if (owner(to, bytes) == -2) return cudaErrorInvalidValue;
   Op op;
-  op.work.name = "memset";
+  op.work.name = name;
   op.work.run = [=] {
     touch(to, bytes, Access::Write, "fills");
     std::memset(to, value, bytes);
@@ -224,9 +227,9 @@ EMULATED cudaMemcpyBatchAsync(void* const* to, const void* const* from, const st
 
 EMULATED cudaMemset(void* to, int value, std::size_t bytes) {
   return call("cudaMemset", kNotInCapture,
-              [&](Lock&) { return fill(to, value, bytes, stream_of(nullptr)); });
+              [&](Lock&) { return fill("cudaMemset", to, value, bytes, stream_of(nullptr)); });
 }
 EMULATED cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   return call("cudaMemsetAsync", kAnyTime,
-              [&](Lock&) { return fill(to, value, bytes, stream_of(stream)); });
+              [&](Lock&) { return fill("cudaMemsetAsync", to, value, bytes, stream_of(stream)); });
 }

@@ -12,7 +12,7 @@ namespace emulated {
 namespace {
 
 constexpr double kNsOfOp = 2000, kNsOfByte = 0.1;  // of the emulated clock
-constexpr int kPatience = 30;                      // seconds without any progress
+constexpr int kPatience = 10;                      // seconds without any progress
 
 // Now and then one stream is far ahead of all others, or far behind.
 struct Mood {
@@ -172,6 +172,8 @@ void perform(Op& op, Stream& s, std::uint32_t chain, Past& past) {
   if (op.timed) past.ns += kNsOfOp;
   if (op.records) {
     op.records->past = past;
+    op.records->chain = chain;
+    op.records->position = position;
     op.records->done = true;
   }
   ++all.counts["did " + op.work.name];

@@ -45,5 +45,8 @@ bool release(void* at, const char* what);
 int owner(const void* at, std::size_t bytes);
 std::size_t size_of_allocation(const void* at);  // 0: it does not begin there
 std::size_t allocations();
+// Overwrites what kernels and copies between GPUs have made, so that work which is left out the
+// next time cannot use what it made this time. What the host has written stays, and so do inputs.
+void spoil();
 
 }  // namespace emulated

@@ -37,6 +37,7 @@ struct Past {
 // What an event holds of one time that it was recorded.
 struct Record {
   bool done = false, in_graph = false;
+  std::uint32_t chain = 0, position = 0;  // where that was; position 0: an error came before it
   Past past;
 };
 

@@ -128,6 +128,9 @@ cudaError_t elapsed(float* ms, const Event& a, const Event& b) {
   if (!a.latest || !b.latest) return cudaErrorInvalidResourceHandle;
   if (!a.latest->done || !b.latest->done) return cudaErrorNotReady;
   if (a.latest->in_graph != b.latest->in_graph) return cudaErrorInvalidValue;
+  if (a.latest->position > 0 && b.latest->position > 0 &&
+      !b.latest->past.has(a.latest->chain, a.latest->position))
+    finding("a time is taken from an event to another that nothing orders after it");
   host_knows(a.latest->past);
   host_knows(b.latest->past);
   *ms = static_cast<float>((b.latest->past.ns - a.latest->past.ns) / 1e6);
