@@ -31,6 +31,11 @@ struct Table {
   std::vector<LinkPoint> points;
 };
 
+struct Tables {
+  std::string gpu;  // where messages are between GPUs
+  std::vector<Table> by_kind;
+};
+
 std::string transport_name(const BenchLinksCommand& c, const World& world) {
   return c.join.transport == "nccl" ? "nccl" : world.name();
 }
@@ -49,12 +54,15 @@ LinkBenchOptions options_of(const BenchLinksCommand& c) {
 
 // As nccl-tests prints it: what a message takes, and how fast that is. Of messages between two, the
 // rate of the algorithm and that of the link are one.
-std::string text_of(const std::string& transport, const World& world,
-                    const std::vector<Table>& tables) {
+std::string text_of(const std::string& transport, const World& world, const Tables& tables) {
   std::string out;
-  for (const Table& t : tables) {
-    out += fmt::format("{}# {}, {} {}: {}\n", out.empty() ? "" : "\n", transport, world.size(),
-                       world.size() == 1 ? "process, workers as threads" : "processes", t.what);
+  const std::string gpu = tables.gpu.empty() ? "" : ", " + tables.gpu;
+  for (const Table& t : tables.by_kind) {
+    out += fmt::format("{}# {}, {} {}{}: {}\n", out.empty() ? "" : "\n", transport, world.size(),
+                       gpu.empty() && world.size() == 1 ? "process, workers as threads"
+                       : world.size() == 1              ? "process"
+                                                        : "processes",
+                       gpu, t.what);
     out += fmt::format("#{:>12}{:>12}{:>10}{:>10}{:>10}\n", "size", "time", "algbw", "busbw",
                        "#wrong");
     out += fmt::format("#{:>12}{:>12}{:>10}{:>10}{:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
@@ -63,7 +71,7 @@ std::string text_of(const std::string& transport, const World& world,
                          t.bus_factor * p.gb_per_s(), p.wrong);
   }
   std::size_t unsettled = 0, all = 0;
-  for (const Table& t : tables)
+  for (const Table& t : tables.by_kind)
     for (const LinkPoint& p : t.points) {
       unsettled += p.settled ? 0 : 1;
       ++all;
@@ -75,13 +83,14 @@ std::string text_of(const std::string& transport, const World& world,
 }
 
 std::string json_of(const std::string& transport, const World& world, const Launch& launch,
-                    const LinkBenchOptions& o, const std::vector<Table>& tables) {
+                    const LinkBenchOptions& o, const Tables& tables) {
   std::string out = fmt::format(
       "{{\n  \"transport\": \"{}\",\n  \"processes\": {},\n  \"launcher\": \"{}\",\n  "
       "\"launched_by\": \"{}\",\n  \"iters\": {},\n  \"warmup_iters\": {}",
       transport, world.size(), escaped(launch.launcher), escaped(launch.found), o.rounds,
       o.warm_up);
-  for (const Table& t : tables) {
+  if (!tables.gpu.empty()) out += fmt::format(",\n  \"gpu\": \"{}\"", escaped(tables.gpu));
+  for (const Table& t : tables.by_kind) {
     out += fmt::format(",\n  \"{}\": [", t.name);
     const char* before = "";
     for (const LinkPoint& p : t.points) {
@@ -108,8 +117,8 @@ Facts facts_of(const BenchLinksCommand& c, const LinkBenchOptions& o, const Worl
   return facts;
 }
 
-std::vector<Table> measured(const BenchLinksCommand& c, Meeting& m, const LinkBenchOptions& options,
-                            std::chrono::nanoseconds deadline) {
+Tables measured(const BenchLinksCommand& c, Meeting& m, const LinkBenchOptions& options,
+                std::chrono::nanoseconds deadline) {
   const char* const next = "each sends to the next and receives from the one before, at once";
   const auto begins = [&m](std::int64_t bytes) {
     m.watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
@@ -118,23 +127,24 @@ std::vector<Table> measured(const BenchLinksCommand& c, Meeting& m, const LinkBe
     return measure_links(m.world, m.control, pattern, options, begins);
   };
   if (c.join.transport != "nccl")
-    return {{"sendrecv", next, 1, links(LinkPattern::Next)},
-            {"alone", "the first and the last send to each other in turn; time of one message", 1,
-             links(LinkPattern::Alone)}};
-  std::vector<NcclTable> by_kind;
+    return {"",
+            {{"sendrecv", next, 1, links(LinkPattern::Next)},
+             {"alone", "the first and the last send to each other in turn; time of one message", 1,
+              links(LinkPattern::Alone)}}};
+  NcclTables nccl;
   const std::uint32_t place = place_here(m.world, m.launch.local_rank);
   reinterpret_cast<BenchNccl>(nccl_function("ringsched_bench_nccl"))(
-      m.world, m.control, nccl_options(c.join, place, deadline), options, begins, by_kind);
-  std::vector<Table> out;
-  for (NcclTable& t : by_kind)
-    out.push_back(
+      m.world, m.control, nccl_options(c.join, place, deadline), options, begins, nccl);
+  Tables out{nccl.gpu, {}};
+  for (NcclTable& t : nccl.by_kind)
+    out.by_kind.push_back(
         {t.name, t.name == "sendrecv" ? next : t.name, t.bus_factor, std::move(t.points)});
   return out;
 }
 
 // Whether all messages arrived as they were sent.
-bool arrived_whole(const std::vector<Table>& tables) {
-  return std::all_of(tables.begin(), tables.end(), [](const Table& t) {
+bool arrived_whole(const Tables& tables) {
+  return std::all_of(tables.by_kind.begin(), tables.by_kind.end(), [](const Table& t) {
     return std::all_of(t.points.begin(), t.points.end(),
                        [](const LinkPoint& p) { return p.wrong == 0; });
   });
@@ -147,7 +157,7 @@ ExitCode run(const BenchLinksCommand& c) {
   return meet(c.join, deadline, [&](Meeting& m) {
     const std::string differs = disagreement(m.world, facts_of(c, options, m.world));
     if (!differs.empty()) return m.refuse(differs);
-    const std::vector<Table> tables = measured(c, m, options, deadline);
+    const Tables tables = measured(c, m, options, deadline);
     if (m.first()) {
       const std::string transport = transport_name(c, m.world);
       fmt::print("{}", c.format == Format::Json

@@ -23,13 +23,16 @@ void require(cudaError_t status, const char* what) {
     throw RunFailed(fmt::format("{}: {}", what, cudaGetErrorString(status)));
 }
 
-void take_gpu(const NcclOptions& options) {
+std::string take_gpu(const NcclOptions& options) {
   int driver = 0, count = 0;
   cudaDriverGetVersion(&driver);
   if (driver == 0) throw RunFailed("no GPU: there is no NVIDIA driver");
   require(cudaGetDeviceCount(&count), "no GPU");
-  require(cudaSetDevice(static_cast<int>(options.place % static_cast<std::uint32_t>(count))),
-          "choosing a GPU");
+  const int gpu = static_cast<int>(options.place % static_cast<std::uint32_t>(count));
+  require(cudaSetDevice(gpu), "choosing a GPU");
+  cudaDeviceProp about{};
+  require(cudaGetDeviceProperties(&about, gpu), "asking what GPU there is");
+  return about.name;
 }
 
 std::string require_version() {
@@ -123,7 +126,7 @@ void Communicator::require_success(ncclResult_t result, const char* what) {
 }
 
 void Communicator::group(const std::function<void()>& calls) {
-  if (ncclGroupStart() != ncclSuccess) throw RunFailed("cannot start an NCCL group");
+  require_success(ncclGroupStart(), "starting an NCCL group");
   try {
     calls();
   } catch (...) {

@@ -16,8 +16,9 @@ namespace ringsched::nccl {
 
 void require(cudaError_t, const char* what);
 
-// The GPU of this process is the current one from then on. Throws RunFailed where there is none.
-void take_gpu(const NcclOptions&);
+// The GPU of this process is the current one from then on; returns its name. Throws RunFailed where
+// there is none.
+std::string take_gpu(const NcclOptions&);
 
 // Throws RunFailed where the library is older than what this was built against.
 std::string require_version();

@@ -136,8 +136,8 @@ LinkPoint measure(const Kind& kind, const Bench& b, World& world, std::size_t by
 
 void bench(World& world, Control& control, const NcclOptions& options,
            const LinkBenchOptions& asked, const std::function<void(std::int64_t)>& begins,
-           std::vector<NcclTable>& tables) {
-  nccl::take_gpu(options);
+           NcclTables& tables) {
+  tables.gpu = nccl::take_gpu(options);
   const auto n = static_cast<std::size_t>(world.size());
   const std::size_t most = (static_cast<std::size_t>(asked.most) / n + 1) * n;
   const DeviceBytes from(most), to(most);
@@ -153,7 +153,7 @@ void bench(World& world, Control& control, const NcclOptions& options,
   Communicator comm(world, control, options, Communicator::Calls::Wait);
   const Bench b{comm, rank, static_cast<int>(n), from.get(), to.get(), stream};
   for (const Kind& kind : kKinds) {
-    NcclTable& table = tables.emplace_back();
+    NcclTable& table = tables.by_kind.emplace_back();
     table.name = kind.name;
     table.bus_factor = kind.bus_factor(static_cast<double>(n));
     std::size_t before = 0;
@@ -176,6 +176,6 @@ extern "C" void ringsched_bench_nccl(ringsched::World& world, ringsched::Control
                                      const ringsched::NcclOptions& options,
                                      const ringsched::LinkBenchOptions& asked,
                                      const std::function<void(std::int64_t)>& begins,
-                                     std::vector<ringsched::NcclTable>& tables) {
+                                     ringsched::NcclTables& tables) {
   ringsched::bench(world, control, options, asked, begins, tables);
 }

@@ -26,10 +26,13 @@ struct NcclTable {
   double bus_factor = 1;  // what the busiest link carries for each byte of the size
   std::vector<LinkPoint> points;
 };
+struct NcclTables {
+  std::string gpu;  // of this process, as its driver calls it
+  std::vector<NcclTable> by_kind;
+};
 // Under the name "ringsched_bench_nccl".
 using BenchNccl = void (*)(World&, Control&, const NcclOptions&, const LinkBenchOptions&,
-                           const std::function<void(std::int64_t)>& begins,
-                           std::vector<NcclTable>&);
+                           const std::function<void(std::int64_t)>& begins, NcclTables&);
 // Under the name "ringsched_nccl_version": "2.28.9".
 using NcclVersion = void (*)(std::string&);
 
