@@ -86,12 +86,15 @@ class TheProgramItself(InAFolder):
     def test_runs_on_the_emulated_gpu(self):
         whole = os.environ.get("RINGSCHED_WHOLE") == "1"
         path = f"{EMULATED}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        nccl = (pathlib.Path(EMULATED) / "libringsched_nccl.so").is_file()
+        gpus = {"RINGSCHED_EMULATED_GPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1"} if nccl else {}
         done = run(SCRIPT, "--build", BUILD, "--output", self.out, "--tokens", 64, "--heads", 8, "--minutes", 30, "--only",
-                   "" if whole else "machine|one worker|8 workers|balanced 8", timeout=1900,
-                   env={**os.environ, "LD_LIBRARY_PATH": path})
+                   "" if whole else "machine|one worker|8 workers|balanced 8|nccl, balanced", timeout=1900,
+                   env={**os.environ, "LD_LIBRARY_PATH": path, **gpus})
         text, stages = self.out.read_text(), self.stages()
         self.assertIn("emulated", text.splitlines()[0], done.stderr)
         self.assertEqual([s for s, result in stages.items() if result.startswith("FAILED")], [], text)
+        self.assertEqual("nccl, balanced on 2 GPUs" in stages, nccl)
         self.assertIn("calibrate 1" if whole else "balanced 8 as a graph, checked", stages)
         self.assertEqual("| balanced 8 both | " in text, whole)  # measured beside predicted
 

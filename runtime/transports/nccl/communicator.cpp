@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched::nccl {
@@ -71,18 +69,18 @@ Communicator::Communicator(World& world, const Control& control, const NcclOptio
 }
 
 Communicator::~Communicator() {
-  if (!comm_ || aborted_) return;
-  if (std::uncaught_exceptions() > 0) {  // a leave is taken together, and waits for the GPU
-    ncclCommAbort(comm_);
-    return;
-  }
+  if (comm_ && !over_) ncclCommAbort(comm_);
+}
+
+void Communicator::leave() {
+  if (over_) return;
   leaving_ = true;
   try {
     if (memory_) ncclCommDeregister(comm_, memory_);
     require_success(ncclCommFinalize(comm_), "taking leave of NCCL");
-    ncclCommDestroy(comm_);
+    if (!over_.exchange(true)) ncclCommDestroy(comm_);
   } catch (const RunFailed&) {
-    ncclCommAbort(comm_);
+    if (!over_.exchange(true)) ncclCommAbort(comm_);
   }
 }
 
@@ -90,7 +88,7 @@ template <class Done>
 void Communicator::until(Done done, const char* what) {
   const auto begun = std::chrono::steady_clock::now();
   while (!done()) {
-    if (aborted_) throw RunFailed(fmt::format("{} was given up", what));
+    if (over_) throw RunFailed(fmt::format("{} was given up", what));
     if (control_.stopped() && !leaving_) throw RunFailed(control_.why());
     if (control_.abandoned()) throw RunFailed(control_.abandoned_why());
     const auto waited = std::chrono::steady_clock::now() - begun;
@@ -108,7 +106,8 @@ void Communicator::settle(const char* what) {
   ncclResult_t state = ncclInProgress;
   until(
       [&] {
-        if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess)
+        const std::lock_guard lock(calling_);
+        if (!over_ && ncclCommGetAsyncError(comm_, &state) != ncclSuccess)
           throw RunFailed(fmt::format("{}: NCCL does not answer", what));
         return state != ncclInProgress;
       },
@@ -126,15 +125,21 @@ void Communicator::require_success(ncclResult_t result, const char* what) {
 }
 
 void Communicator::group(const std::function<void()>& calls) {
-  require_success(ncclGroupStart(), "starting an NCCL group");
-  try {
-    calls();
-  } catch (...) {
-    ncclGroupEnd();
-    throw;
+  ncclResult_t result = ncclSuccess;
+  {
+    const std::lock_guard lock(calling_);
+    if (over_) throw RunFailed("exchanging messages by NCCL was given up");
+    require_success(ncclGroupStart(), "starting an NCCL group");
+    try {
+      calls();
+    } catch (...) {
+      ncclGroupEnd();
+      throw;
+    }
+    result = ncclGroupEnd();
   }
   // The stream may be used only once NCCL has put there what it has to.
-  require_success(ncclGroupEnd(), "exchanging messages by NCCL");
+  require_success(result, "exchanging messages by NCCL");
 }
 
 // Within a group there is nothing to wait for yet.
@@ -166,7 +171,9 @@ void Communicator::wait_for(cudaStream_t stream) {
 
 void Communicator::look() const {
   ncclResult_t state = ncclSuccess;
-  if (aborted_ || ncclCommGetAsyncError(comm_, &state) != ncclSuccess) return;
+  const std::lock_guard lock(calling_);
+  if (over_) return;
+  if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) throw RunFailed("NCCL does not answer");
   if (state != ncclSuccess && state != ncclInProgress)
     throw RunFailed(
         fmt::format("NCCL: {}: {}", ncclGetErrorString(state), ncclGetLastError(comm_)));
@@ -176,8 +183,10 @@ void Communicator::look() const {
 // here on nobody else asks NCCL about them. If it hangs, the process ends without it: whoever gives
 // a run up has a deadline.
 void Communicator::abort_all(std::vector<std::shared_ptr<Communicator>> all) {
-  std::erase_if(all, [](const auto& c) { return c->aborted_.exchange(true); });
+  std::erase_if(all, [](const auto& c) { return c->over_.exchange(true); });
   std::thread([all = std::move(all)] {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (const auto& c : all) locks.emplace_back(c->calling_);
     ncclGroupStart();
     for (const auto& c : all) ncclCommAbort(c->comm_);
     ncclGroupEnd();

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ class Communicator {
   enum class Calls { Return, Wait };
   // Together with all processes of the world, on the GPU that is current.
   Communicator(World&, const Control&, const NcclOptions&, Calls = Calls::Return);
+  // Aborts it, if nobody has left it before.
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
@@ -46,6 +48,9 @@ class Communicator {
   void wait_for(cudaStream_t);
   // Of what happened since. Throws RunFailed.
   void look() const;
+  // All processes leave a communicator together, and several in one order: NCCL waits for the
+  // others. Returns when the GPU has done what it has to.
+  void leave();
   // Ends what the GPU does for them, on a thread of its own, since that may hang. Returns soon.
   static void abort_all(std::vector<std::shared_ptr<Communicator>>);
 
@@ -59,7 +64,9 @@ class Communicator {
   ncclComm_t comm_ = nullptr;
   void* memory_ = nullptr;
   bool leaving_ = false;
-  std::atomic<bool> aborted_{false};
+  std::atomic<bool> over_{false};  // left or aborted
+  // One thread submits, another looks for errors and aborts, after which there is no communicator.
+  mutable std::mutex calling_;
 };
 
 }  // namespace ringsched::nccl

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <set>
 
 #include "ringsched/scheduler/error.hpp"
@@ -48,7 +49,9 @@ class NcclTransport final : public Transport {
     }
   }
   ~NcclTransport() override {
-    for (auto& c : lanes_) c.reset();
+    if (std::uncaught_exceptions() > 0) give_up();
+    for (const auto& c : lanes_)
+      if (c) c->leave();
   }
 
   void begin_run() override {

@@ -165,6 +165,7 @@ void bench(World& world, Control& control, const NcclOptions& options,
       table.points.push_back(measure(kind, b, world, whole, asked));
     }
   }
+  comm.leave();
   cudaStreamDestroy(stream);
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "support/emulated_cuda/faults.hpp"
 #include "support/emulated_cuda/shadow.hpp"
@@ -67,13 +68,22 @@ void order_with_default_stream(const std::shared_ptr<Stream>& s) {
     if (other->blocking && other->device == s->device && other != s) after(other);
 }
 
+// As many as there are, and not more than CUDA_VISIBLE_DEVICES names.
+int visible_gpus() {
+  const int all = environment("RINGSCHED_EMULATED_GPUS", 1);
+  const char* const named = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!named) return all;
+  const std::string_view names = named;
+  return std::min(all, 1 + static_cast<int>(std::count(names.begin(), names.end(), ',')));
+}
+
 }  // namespace
 
 State& state() {
   static State& all = *[] {
     auto* const s = new State;
     s->dice.seed(seed());
-    s->devices.resize(static_cast<std::size_t>(environment("RINGSCHED_EMULATED_GPUS", 1)));
+    s->devices.resize(static_cast<std::size_t>(visible_gpus()));
     s->host = std::make_shared<Past>();
     for (std::size_t d = 0; d < s->devices.size(); ++d)
       s->devices[d].whole =
