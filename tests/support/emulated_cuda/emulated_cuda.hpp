@@ -7,10 +7,10 @@
 // when memory is used that is not allocated, or when a rule is broken that hardware would not
 // report. Errors that CUDA does report are returned like there.
 //
-// Environment: RINGSCHED_EMULATED_GPUS (1; CUDA_VISIBLE_DEVICES counts, too), RINGSCHED_EMULATED_SEED (1),
-// RINGSCHED_EMULATED_PEERS=0 (no GPU reaches another), RINGSCHED_EMULATED_FAULTS (faults.hpp),
-// RINGSCHED_EMULATED_LIBRARY=absent|some (what the stand-in for cuDNN refuses),
-// RINGSCHED_EMULATED_REPORT=1 (counts at the end).
+// Environment: RINGSCHED_EMULATED_GPUS (1; not more than CUDA_VISIBLE_DEVICES names),
+// RINGSCHED_EMULATED_SEED (1), RINGSCHED_EMULATED_PEERS=0 (no GPU reaches another),
+// RINGSCHED_EMULATED_FAULTS (faults.hpp), RINGSCHED_EMULATED_LIBRARY=absent|some (what the stand-in
+// for cuDNN refuses), RINGSCHED_EMULATED_REPORT=1 (counts at the end).
 #pragma once
 
 #include <cuda_runtime.h>
