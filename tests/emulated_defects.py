@@ -37,29 +37,37 @@ def build(work):
                           stderr=subprocess.STDOUT, text=True)
 
 
+def what_fails_on(gpus, work, folder):
+    environment = {**os.environ, "RINGSCHED_EMULATED_GPUS": str(gpus), "RINGSCHED_EMULATED_SEED": str(gpus),
+                   "LD_LIBRARY_PATH": str(folder)}
+    try:
+        done = subprocess.run([work / "build/tests/cuda_tests", "--gtest_brief=1", "--gtest_fail_fast",
+                               f"--gtest_filter={'*' if gpus == 1 else TESTS}"], env=environment, text=True, timeout=200,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired:
+        return f"{gpus} GPU: it does not end"
+    if done.returncode == 0 and (gpus == 1 or "SKIPPED" not in done.stdout):
+        return ""
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    said = [line for line in lines if line.startswith("emulated CUDA") or "Failure" in line]
+    at = lines.index(said[0]) if said else len(lines) - 1
+    return f"{gpus} GPU: " + " ".join(lines[at:at + 3])[:200] + f" (exit code {done.returncode})"
+
+
+def what_fails_in_the_program(work, folder):
+    done = subprocess.run([sys.executable, work / "source/tests/emulated_program_test.py", "-f",
+                           work / "build/cli/ringsched", folder], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = [line for line in done.stdout.splitlines() if "Error: " in line or "emulated CUDA" in line]
+    return "" if done.returncode == 0 else f"the program: {' '.join(said)[:200]} (exit code {done.returncode})"
+
+
 def what_fails(work):
     """The first thing that the tests say; empty: they pass.
 
-    All tests of the backend run on one GPU, those that want a GPU also on several, then the program."""
+    All tests of the backend run on one GPU, then the program, then the tests that want a GPU on several."""
     folder = work / "build/tests/support/emulated_cuda"
-    for gpus in (1, 2, 4):
-        environment = {**os.environ, "RINGSCHED_EMULATED_GPUS": str(gpus),
-                       "RINGSCHED_EMULATED_SEED": str(gpus),
-                       "LD_LIBRARY_PATH": str(folder)}
-        try:
-            done = subprocess.run([work / "build/tests/cuda_tests", "--gtest_brief=1", "--gtest_fail_fast",
-                                   f"--gtest_filter={'*' if gpus == 1 else TESTS}"], env=environment, text=True, timeout=200,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        except subprocess.TimeoutExpired:
-            return f"{gpus} GPU: it does not end"
-        if done.returncode != 0 or (gpus > 1 and "SKIPPED" in done.stdout):
-            lines = [line for line in done.stdout.splitlines() if line.strip()]
-            said = [line for line in lines if line.startswith("emulated CUDA") or "Failure" in line]
-            at = lines.index(said[0]) if said else len(lines) - 1
-            return f"{gpus} GPU: " + " ".join(lines[at:at + 3])[:200] + f" (exit code {done.returncode})"
-    done = subprocess.run([sys.executable, work / "source/tests/emulated_program_test.py", "-f",
-                           work / "build/cli/ringsched", folder], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return "" if done.returncode == 0 else f"the program: {done.stdout.strip().splitlines()[-5:]}"
+    return (what_fails_on(1, work, folder) or what_fails_in_the_program(work, folder)
+            or what_fails_on(2, work, folder) or what_fails_on(4, work, folder))
 
 
 def main():

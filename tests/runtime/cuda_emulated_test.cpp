@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "ringsched/runtime/cuda_backend.hpp"
+#include "ringsched/runtime/cuda_calibrate.hpp"
 #include "runtime/plans_to_run.hpp"
 
 namespace ringsched {
@@ -55,14 +57,19 @@ class EmulatedGpu : public testing::Test {
     void* const module = ::dlopen("libringsched_cuda.so", RTLD_NOW);
     ASSERT_TRUE(module) << ::dlerror();
     find(make_, module, "ringsched_make_cuda_backend");
+    find(measure_, module, "ringsched_measure_cuda");
+    find(probe_, module, "ringsched_probe_cuda");
     find(set_faults_, runtime, "emulated_cuda_faults");
     find(called_, runtime, "emulated_cuda_called");
     find(alive_, runtime, "emulated_cuda_alive");
     find(work_after_, runtime, "emulated_cuda_work_after_a_fault");
     find(did_, runtime, "emulated_cuda_did");
+    find(pending_, runtime, "emulated_cuda_pending");
+    find(starve_, runtime, "emulated_cuda_starve");
   }
   void TearDown() override {
     if (set_faults_) set_faults_("");
+    if (starve_) starve_(kNone);
   }
 
   template <class Function>
@@ -71,9 +78,19 @@ class EmulatedGpu : public testing::Test {
     ASSERT_TRUE(out) << name;
   }
 
-  // Runs the plan twice. Why it failed; empty: it did not, and its numbers are right. How often
-  // each function was called by then is in calls_.
-  std::string attempt(const Plan& plan, const CudaOptions& options, const std::string& faults) {
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  static void run(Execution& e) {
+    e.run(Clock::now() + e.lead(), 20s, [](const std::string& why) { throw RunFailed(why); });
+  }
+  static void run_twice(Execution& e) {
+    run(e);
+    run(e);
+  }
+
+  // Runs the plan, as `runs` says. Why it failed; empty: it did not, and its numbers are right. How
+  // often each function was called by then is in calls_.
+  std::string attempt(const Plan& plan, const CudaOptions& options, const std::string& faults,
+                      const std::function<void(Execution&)>& runs = run_twice) {
     set_faults_(faults.c_str());
     calls_.clear();
     try {
@@ -85,18 +102,23 @@ class EmulatedGpu : public testing::Test {
           plan, all_workers(plan),
           [&](WorkerId w, std::span<const TaskId>) { return backend->device(w); }, *transport,
           control, fill_from(plan, inputs));
-      for (int i = 0; i < 2; ++i)
-        e.run(Clock::now() + e.lead(), 20s, [](const std::string& why) { throw RunFailed(why); });
+      runs(e);
       e.fetch_results();
-      std::istringstream calls(called_());
-      std::string name;
-      for (std::uint64_t count = 0; calls >> name >> count;) calls_[name] = count;
+      calls_ = calls_made();
       for (const CheckedResults& c : check_results(plan, inputs, e.results(), {0, 3}, {}))
         if (!c.holds()) return "wrong numbers";
     } catch (const RunFailed& e) {
       return std::string("failed: ") + e.what();
     }
     return "";
+  }
+
+  std::map<std::string, std::uint64_t> calls_made() const {
+    std::istringstream calls(called_());
+    std::map<std::string, std::uint64_t> out;
+    std::string name;
+    for (std::uint64_t count = 0; calls >> name >> count;) out[name] = count;
+    return out;
   }
 
   static Plan small_plan(Pass pass) {
@@ -118,11 +140,15 @@ class EmulatedGpu : public testing::Test {
   }
 
   MakeCudaBackend make_ = nullptr;
+  MeasureCuda measure_ = nullptr;
+  ProbeCuda probe_ = nullptr;
   void (*set_faults_)(const char*) = nullptr;
   const char* (*called_)() = nullptr;
   std::uint64_t (*alive_)() = nullptr;
   std::uint64_t (*work_after_)() = nullptr;
   std::uint64_t (*did_)(const char*) = nullptr;
+  std::uint64_t (*pending_)() = nullptr;
+  std::size_t (*starve_)(std::size_t) = nullptr;
   std::map<std::string, std::uint64_t> calls_;
 };
 
@@ -175,9 +201,66 @@ TEST_F(EmulatedGpu, EveryErrorOfWorkOnAStreamIsTold) {
   }
 }
 
-TEST_F(EmulatedGpu, GpusThatReachEachOtherDoNotCopyByWayOfTheHost) {
+// As above, of what else the module does. A calibration is long: those of its first calls.
+TEST_F(EmulatedGpu, EveryErrorOfAProbeAndOfACalibrationIsTold) {
+  const auto expect_told = [&](const std::string& name, std::uint64_t n, const auto& work) {
+    const std::string fault = name + "#" + std::to_string(n) + "=999";
+    set_faults_(fault.c_str());
+    std::string why;
+    try {
+      work();
+    } catch (const RunFailed& e) {
+      why = e.what();
+    }
+    if (!kMayBeIgnored.contains(name) || name == "cudaEventElapsedTime") {
+      EXPECT_NE(why, "") << fault;
+    }
+    if (!kAreLaunches.contains(name) && !kMayBeIgnored.contains(name)) {
+      EXPECT_THAT(why, Not(HasSubstr("launching a kernel"))) << fault;
+    }
+    if (kEndAtOnce.contains(name)) {
+      EXPECT_EQ(work_after_(), 0u) << fault;
+    }
+  };
+  std::vector<std::vector<std::uint32_t>> seen;
+  const auto probe = [&] { probe_(2, seen); };
+  set_faults_("");
+  probe();
+  for (const auto& [name, count] : calls_made())
+    for (std::uint64_t n = 1; n <= count; ++n) expect_told(name, n, probe);
+  if (const char* gpus = std::getenv("RINGSCHED_EMULATED_GPUS"); gpus && *gpus != '1') return;
+  CudaCalibration options;
+  options.workers = 2;
+  const auto calibrate = [&] {
+    CudaFigures figures;
+    measure_(
+        options, [](const std::string&, double) {}, figures);
+  };
+  for (const char* name : {"cudaDeviceSynchronize", "cudaEventRecord"})
+    for (const std::uint64_t n : {2u, 3u}) expect_told(name, n, calibrate);
+  for (const char* name : {"cudaStreamSynchronize", "cudaStreamWaitEvent", "cudaEventElapsedTime"})
+    expect_told(name, 1, calibrate);
+}
+
+TEST_F(EmulatedGpu, ARunIsOverWhenAllOfItsStreamsAre) {
+  const Plan plan = plan_of(problem(4, 24, 2, 1, 8, Dtype::Bf16, Pass::Forward), "balanced-split");
+  const std::size_t others = starve_(kNone);
+  const auto runs = [&](Execution& e) {
+    run(e);
+    const std::size_t streams = starve_(kNone);
+    for (std::size_t s = others; s < streams; ++s) {
+      starve_(s);
+      run(e);
+      EXPECT_EQ(pending_(), 0u) << "on stream " << s;
+    }
+  };
+  EXPECT_EQ(attempt(plan, small_options(false), "", runs), "");
+}
+
+TEST_F(EmulatedGpu, MemoryIsUsedWhereItIs) {
   EXPECT_EQ(attempt(small_plan(Pass::Both), small_options(false), ""), "");
   EXPECT_EQ(did_("copies by way of the host"), 0u);
+  EXPECT_EQ(did_("reach into another GPU"), 0u);
 }
 
 TEST_F(EmulatedGpu, ARunGivesBackAllThatItTook) {

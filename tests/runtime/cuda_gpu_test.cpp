@@ -30,6 +30,7 @@ class Gpu : public testing::Test {
       if (emulated_) {
         spoil_ = function<void (*)()>("emulated_cuda_spoil");
         pending_ = function<std::uint64_t (*)()>("emulated_cuda_pending");
+        ASSERT_TRUE(spoil_ && pending_);
       }
     } catch (const RunFailed& e) {
       // A GPU that is there and does not do is no reason to be silent.

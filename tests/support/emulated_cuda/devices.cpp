@@ -135,6 +135,7 @@ CUresult wait_for_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsig
   if (owner(reinterpret_cast<void*>(at), 4) == -2) return CUDA_ERROR_INVALID_VALUE;
   Op op;
   op.work.name = "wait for a value";
+  op.watches = reinterpret_cast<const void*>(at);
   op.timed = false;
   op.work.ready = [at, value] {
     auto& word = *reinterpret_cast<std::uint32_t*>(at);

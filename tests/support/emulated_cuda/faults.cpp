@@ -142,6 +142,13 @@ extern "C" __attribute__((visibility("default"))) std::uint64_t emulated_cuda_pe
   for (const auto& s : emulated::state().streams) all += s->queue.size();
   return all;
 }
+// From now on this one of all streams does nothing while any other can. How many there are.
+extern "C" __attribute__((visibility("default"))) std::size_t emulated_cuda_starve(
+    std::size_t stream) {
+  const emulated::Lock lock(emulated::state().guard);
+  emulated::state().starved = stream;
+  return emulated::state().streams.size();
+}
 // Overwrites what was made on GPUs, once all of it is done.
 extern "C" __attribute__((visibility("default"))) void emulated_cuda_spoil() {
   const emulated::Lock lock(emulated::state().guard);

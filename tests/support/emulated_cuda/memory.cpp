@@ -163,6 +163,9 @@ EMULATED cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
 EMULATED cudaFreeHost(void* at) {
   return call("cudaFreeHost", kNotInCapture, [&](Lock&) {
     if (at && owner(at, 1) != -1) return cudaErrorInvalidValue;
+    for (const auto& s : state().streams)
+      for (const Op& op : s->queue)
+        if (at && op.watches == at) finding("cudaFreeHost of memory that a stream waits for");
     return !at || release(at, "cudaFreeHost") ? cudaSuccess : cudaErrorInvalidValue;
   });
 }

@@ -15,12 +15,13 @@ namespace {
 constexpr double kNsOfOp = 2000, kNsOfByte = 0.1;  // of the emulated clock
 constexpr int kPatience = 10;                      // seconds without any progress
 
-// Now and then one stream is far ahead of all others, or far behind.
+// Now and then one stream is far ahead of all others, or does nothing while any other can.
 struct Mood {
   std::uint64_t turns = 0, favourite = 0, kind = 0;
 };
 
-std::shared_ptr<Stream> choose(const std::vector<std::shared_ptr<Stream>>& ready) {
+// Null: what is left at the end of a stream is not to be done yet, unless somebody waits.
+std::shared_ptr<Stream> choose(std::vector<std::shared_ptr<Stream>>& ready, bool somebody_waits) {
   static Mood mood;
   const auto& all = state().streams;
   if (mood.turns++ % 64 == 0) {
@@ -28,12 +29,20 @@ std::shared_ptr<Stream> choose(const std::vector<std::shared_ptr<Stream>>& ready
     mood.kind = draw(3);
   }
   std::shared_ptr<Stream> next = ready[draw(ready.size())];
-  if (mood.kind == 0 || draw(4) == 0) return next;
+  const bool starves = state().starved < all.size();
+  if (starves) mood = {1, state().starved, 2};
   const auto& favourite = all[mood.favourite % all.size()];
+  if (mood.kind == 2 && next == favourite) {
+    std::erase(ready, favourite);
+    if (!ready.empty()) return ready[draw(ready.size())];
+    if (!somebody_waits && favourite->queue.size() < 4 && draw(starves ? 24 : 16) != 0)
+      return nullptr;
+    mood.turns = 0;
+    return favourite;
+  }
+  if (mood.kind != 1 || draw(4) == 0) return next;
   const bool can = std::find(ready.begin(), ready.end(), favourite) != ready.end();
-  if (mood.kind == 1 && can) return favourite;
-  if (mood.kind == 2 && next == favourite) return ready[draw(ready.size())];
-  return next;
+  return can ? favourite : next;
 }
 
 bool may_go_on(const Stream& s) {
@@ -202,12 +211,13 @@ void drop_work(int device) {
   }
 }
 
-bool step() {
+bool step(bool somebody_waits) {
   std::vector<std::shared_ptr<Stream>> ready;
   for (const auto& s : state().streams)
     if (may_go_on(*s)) ready.push_back(s);
   if (ready.empty()) return false;
-  const std::shared_ptr<Stream> s = choose(ready);
+  const std::shared_ptr<Stream> s = choose(ready, somebody_waits);
+  if (!s) return false;
   Op op = std::move(s->queue.front());
   s->queue.pop_front();
   perform(op, *s, s->chain, s->past);
@@ -222,7 +232,7 @@ bool step() {
 // Half of the time nothing moves unless somebody waits.
 void some_steps(std::uint64_t most) {
   if (this_thread().in_work || draw(2) == 0) return;
-  for (std::uint64_t n = draw(most + 1); n > 0 && step(); --n) {
+  for (std::uint64_t n = draw(most + 1); n > 0 && step(false); --n) {
   }
 }
 

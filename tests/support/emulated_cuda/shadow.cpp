@@ -211,6 +211,7 @@ void touch(const void* p, std::size_t bytes, Access access, const char* what) {
     if (!a || at + bytes > number(a->at) + a->bytes) wrong_address(at, bytes, what);
     if (!may_reach(*a))
       finding(named(now->id) + " uses " + place(*a, at) + ", which its GPU cannot reach");
+    if (a->device >= 0 && a->device != now->device) ++state().counts["did reach into another GPU"];
     remember(a);
   }
   now->bytes += static_cast<double>(bytes);

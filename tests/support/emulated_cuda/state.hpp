@@ -47,6 +47,7 @@ struct Op {
   std::shared_ptr<const Past> host;  // what the host knew when it submitted this
   cudaError_t fails = cudaSuccess;   // an injected error of its execution
   bool timed = true;                 // takes time by the emulated clock
+  const void* watches = nullptr;     // memory that it waits for
 };
 
 struct Event;
@@ -128,6 +129,7 @@ struct State {
   std::unordered_map<cudaGraphExec_t, std::shared_ptr<Graph>> exec_handles;
   std::unordered_map<CUgreenCtx, std::shared_ptr<Part>> part_handles;
   std::vector<std::shared_ptr<Capture>> captures;
+  std::size_t starved = ~std::size_t{0};  // the stream that does nothing while any other can
   std::uintptr_t next_handle = 0x1000;
   std::shared_ptr<const Past> host;             // never null
   std::vector<std::uint32_t> positions;         // by chain: of its last op
@@ -155,8 +157,8 @@ void retire_chain(std::uint32_t);
 
 // Puts an op on a stream, or into its capture.
 cudaError_t put(const std::shared_ptr<Stream>&, Op);
-// Does one op of some stream; false: none can go on.
-bool step();
+// Does one op of some stream; false: none can go on, or none wants to while nobody waits.
+bool step(bool somebody_waits = true);
 void some_steps(std::uint64_t most);
 bool idle(int device);
 void host_knows_all_of(int device);

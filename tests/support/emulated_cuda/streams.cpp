@@ -165,7 +165,7 @@ EMULATED cudaStreamDestroy(cudaStream_t handle) {
 }
 
 EMULATED cudaStreamQuery(cudaStream_t handle) {
-  return call("cudaStreamQuery", kWorksWhenBroken, [&](Lock&) {
+  return call("cudaStreamQuery", kWorksWhenBroken | kNotInCapture, [&](Lock&) {
     const std::shared_ptr<Stream> s = stream_of(handle);
     if (captured(*s)) return cudaErrorStreamCaptureUnsupported;
     some_steps(600);
@@ -177,7 +177,7 @@ EMULATED cudaStreamQuery(cudaStream_t handle) {
 }
 
 EMULATED cudaStreamSynchronize(cudaStream_t handle) {
-  return call("cudaStreamSynchronize", kWorksWhenBroken, [&](Lock& lock) {
+  return call("cudaStreamSynchronize", kWorksWhenBroken | kNotInCapture, [&](Lock& lock) {
     const std::shared_ptr<Stream> s = stream_of(handle);
     if (captured(*s)) return cudaErrorStreamCaptureUnsupported;
     wait_until(
@@ -226,7 +226,7 @@ EMULATED cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 }
 
 EMULATED cudaEventQuery(cudaEvent_t handle) {
-  return call("cudaEventQuery", kWorksWhenBroken, [&](Lock&) {
+  return call("cudaEventQuery", kWorksWhenBroken | kNotInCapture, [&](Lock&) {
     const std::shared_ptr<Event> e = event_of(handle);
     if (e->capture) return cudaErrorCapturedEvent;
     some_steps(8);
@@ -239,7 +239,7 @@ EMULATED cudaEventQuery(cudaEvent_t handle) {
 }
 
 EMULATED cudaEventSynchronize(cudaEvent_t handle) {
-  return call("cudaEventSynchronize", kWorksWhenBroken, [&](Lock& lock) {
+  return call("cudaEventSynchronize", kWorksWhenBroken | kNotInCapture, [&](Lock& lock) {
     const std::shared_ptr<Event> e = event_of(handle);
     if (e->capture) return cudaErrorCapturedEvent;
     const std::shared_ptr<Record> r = e->latest;
