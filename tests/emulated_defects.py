@@ -1,4 +1,4 @@
-"""Plants defects in the cuda backend, one after the other, and says how many the tests on emulated GPUs see.
+"""Plants defects in the cuda backend and in the nccl module, one after the other, and says how many the tests on emulated GPUs see.
 
 Each file of tests/support/emulated_cuda/defects/ is a patch with a line before it that says what is wrong. A
 copy of the sources is patched, built and tested; it is kept for the next time. Not a part of CI: it takes
@@ -16,7 +16,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFECTS = ROOT / "tests/support/emulated_cuda/defects"
 TESTS = "Gpu.*:*OnAGpu.*:EmulatedGpu.*"
-TARGETS = ["emulated_backend", "cuda_tests", "ringsched_cli"]
+TARGETS = ["emulated_backend", "emulated_nccl_module", "cuda_tests", "ringsched_cli"]
+OF_NCCL = "runtime/transports/nccl/"  # what is wrong there, the test emulated_nccl has to see
 
 
 def copy_sources(to):
@@ -61,11 +62,24 @@ def what_fails_in_the_program(work, folder):
     return "" if done.returncode == 0 else f"the program: {' '.join(said)[:200]} (exit code {done.returncode})"
 
 
-def what_fails(work):
+def what_fails_with_nccl(work, folder):
+    try:
+        done = subprocess.run([sys.executable, work / "source/tests/emulated_nccl_test.py", work / "build/cli/ringsched", folder,
+                               "-f"], text=True, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired:
+        return "nccl: it does not end"
+    said = [line for line in done.stdout.splitlines() if line.startswith(("FAIL: ", "ERROR: ", "AssertionError: "))]
+    return "" if done.returncode == 0 else f"nccl: {' '.join(said)[:250]} (exit code {done.returncode})"
+
+
+def what_fails(work, patch):
     """The first thing that the tests say; empty: they pass.
 
-    All tests of the backend run on one GPU, then the program, then the tests that want a GPU on several."""
+    All tests of the backend run on one GPU, then the program, then the tests that want a GPU on several. What is
+    wrong in the nccl module is for the test of that."""
     folder = work / "build/tests/support/emulated_cuda"
+    if OF_NCCL in patch.read_text():
+        return what_fails_with_nccl(work, folder)
     return (what_fails_on(1, work, folder) or what_fails_in_the_program(work, folder)
             or what_fails_on(2, work, folder) or what_fails_on(4, work, folder))
 
@@ -83,14 +97,15 @@ def main():
     done = build(work)
     if done.returncode != 0:
         sys.exit(done.stdout)
-    if wrong := what_fails(work):
-        sys.exit(f"without any defect: {wrong}")
-    seen, missed = [], []
     patches = [p for p in sorted(DEFECTS.glob("*.patch")) if not o.names or p.stem in o.names]
+    for one_of_each_kind in {OF_NCCL in p.read_text(): p for p in patches}.values():
+        if wrong := what_fails(work, one_of_each_kind):
+            sys.exit(f"without any defect: {wrong}")
+    seen, missed = [], []
     for patch in patches:
         subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=work / "source", check=True)
         done = build(work)
-        wrong = what_fails(work) if done.returncode == 0 else None
+        wrong = what_fails(work, patch) if done.returncode == 0 else None
         subprocess.run(["patch", "-p1", "-s", "-R", "-i", patch], cwd=work / "source", check=True)
         if wrong is None:
             sys.exit(f"{patch.stem} does not compile:\n{done.stdout}")

@@ -133,6 +133,7 @@ ncclResult_t end_group(Lock& lock) {
   for (auto& [c, op] : g.operations) {
     if (c->end) return fail(ncclInvalidArgument, "the call before this is under way");
     if (c->failed != ncclSuccess) return fail(c->failed, c->error);
+    op->fails = static_cast<ncclResult_t>(take_injected_failure());
     const ncclResult_t one = start(
         lock, c, [] { return true; }, [c = c, op = op] { return launch(c, op); });
     if (result == ncclSuccess || result == ncclInProgress)

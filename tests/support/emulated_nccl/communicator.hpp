@@ -17,7 +17,8 @@
 //   behind: several that wait for each other have to be aborted as a group.
 //
 // RINGSCHED_EMULATED_FAULTS has errors of these calls, too, with the codes of ncclResult_t;
-// "later:ncclGroupEnd#2=6" is an asynchronous error.
+// "later:ncclGroupEnd#2=6" is an asynchronous error, when the stream comes to what the call put
+// there.
 #pragma once
 
 #include <nccl.h>
@@ -52,6 +53,7 @@ struct Operation {
   std::vector<Transfer> transfers;
   cudaStream_t stream = nullptr;
   bool begun = false, waits_until_taken = true;
+  ncclResult_t fails = ncclSuccess;  // when it begins
 };
 
 enum class Frame : std::uint32_t { Hello = 1, Message, Taken, Leaves };

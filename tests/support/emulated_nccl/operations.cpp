@@ -16,6 +16,11 @@ void remove(ncclComm& c, const Launched& op) { std::erase(c.operations, op); }
 
 void begin(ncclComm& c, Operation& op) {
   op.begun = true;
+  if (op.fails != ncclSuccess) {
+    c.failed = op.fails;
+    c.error = "injected";
+  }
+  if (c.failed != ncclSuccess) return;
   for (Transfer& t : op.transfers) {
     if (!t.from) continue;
     reads(t.from, t.bytes);
@@ -38,7 +43,7 @@ void take(ncclComm& c, const Operation& op, Transfer& t) {
 }
 
 bool is_done(ncclComm& c, Operation& op) {
-  if (!op.begun) return false;
+  if (!op.begun || c.failed != ncclSuccess) return false;
   move_frames(c);
   bool done = true;
   for (Transfer& t : op.transfers) {
@@ -76,10 +81,6 @@ void end(ncclComm& c, const Launched& op) {
 }  // namespace
 
 ncclResult_t launch(const Comm& c, const Launched& op) {
-  if (const cudaError_t later = take_injected_failure(); later != cudaSuccess) {
-    c->failed = static_cast<ncclResult_t>(later);
-    c->error = "injected";
-  }
   op->waits_until_taken = draw(4) != 0;
   const auto drop = [c, op] { remove(*c, op); };
   const Work begins = {"NCCL begins",

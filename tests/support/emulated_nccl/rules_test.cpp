@@ -262,8 +262,8 @@ TEST_F(EmulatedNccl, ErrorsAreThoseThatATestAskedFor) {
             ncclInternalError);
   ncclGroupEnd();
   receive(1);
-  while (state(ranks_[1]) == ncclInProgress) {
-  }
+  settle();
+  everything_is_done();
   EXPECT_EQ(state(ranks_[1]), ncclRemoteError);
 }
 
