@@ -4,7 +4,7 @@ Each file of tests/support/emulated_cuda/defects/ is a patch with a line before 
 copy of the sources is patched, built and tested; it is kept for the next time. Not a part of CI: it takes
 about a minute for each defect.
 
-usage: tests/emulated_defects.py [--work FOLDER] [--least N] [NAME...]
+usage: tests/emulated_defects.py [--work FOLDER] [--least N] [--skip-clean] [NAME...]
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFECTS = ROOT / "tests/support/emulated_cuda/defects"
 TESTS = "Gpu.*:*OnAGpu.*:EmulatedGpu.*"
+QUICK = "Gpu.*:EmulatedGpu.*:*OnAGpu.*/balanced"
 TARGETS = ["emulated_backend", "emulated_nccl_module", "cuda_tests", "ringsched_cli"]
 OF_NCCL = "runtime/transports/nccl/"  # what is wrong there, the test emulated_nccl has to see
 
@@ -38,16 +39,16 @@ def build(work):
                           stderr=subprocess.STDOUT, text=True)
 
 
-def what_fails_on(gpus, work, folder):
+def what_fails_on(gpus, tests, work, folder):
     environment = {**os.environ, "RINGSCHED_EMULATED_GPUS": str(gpus), "RINGSCHED_EMULATED_SEED": str(gpus),
                    "LD_LIBRARY_PATH": str(folder)}
     try:
         done = subprocess.run([work / "build/tests/cuda_tests", "--gtest_brief=1", "--gtest_fail_fast",
-                               f"--gtest_filter={'*' if gpus == 1 else TESTS}"], env=environment, text=True, timeout=200,
+                               f"--gtest_filter={tests}"], env=environment, text=True, timeout=200,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except subprocess.TimeoutExpired:
         return f"{gpus} GPU: it does not end"
-    if done.returncode == 0 and (gpus == 1 or "SKIPPED" not in done.stdout):
+    if done.returncode == 0 and (tests == "*" or "SKIPPED" not in done.stdout):
         return ""
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     said = [line for line in lines if line.startswith("emulated CUDA") or "Failure" in line]
@@ -55,8 +56,8 @@ def what_fails_on(gpus, work, folder):
     return f"{gpus} GPU: " + " ".join(lines[at:at + 3])[:200] + f" (exit code {done.returncode})"
 
 
-def what_fails_in_the_program(work, folder):
-    done = subprocess.run([sys.executable, work / "source/tests/emulated_program_test.py", "-f",
+def what_fails_in_the_program(tests, work, folder):
+    done = subprocess.run([sys.executable, work / "source/tests/emulated_program_test.py", "-f", *tests,
                            work / "build/cli/ringsched", folder], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = [line for line in done.stdout.splitlines() if "Error: " in line or "emulated CUDA" in line]
     return "" if done.returncode == 0 else f"the program: {' '.join(said)[:200]} (exit code {done.returncode})"
@@ -75,19 +76,22 @@ def what_fails_with_nccl(work, folder):
 def what_fails(work, patch):
     """The first thing that the tests say; empty: they pass.
 
-    All tests of the backend run on one GPU, then the program, then the tests that want a GPU on several. What is
-    wrong in the nccl module is for the test of that."""
-    folder = work / "build/tests/support/emulated_cuda"
+    Some tests of the backend see most defects, so all of them come later. What is wrong in the nccl module is for
+    the test of that."""
+    where = (work, work / "build/tests/support/emulated_cuda")
     if OF_NCCL in patch.read_text():
-        return what_fails_with_nccl(work, folder)
-    return (what_fails_on(1, work, folder) or what_fails_in_the_program(work, folder)
-            or what_fails_on(2, work, folder) or what_fails_on(4, work, folder))
+        return what_fails_with_nccl(*where)
+    return (what_fails_on(2, QUICK, *where)
+            or what_fails_in_the_program(["Emulated.test_files_say_that_nothing_was_measured"], *where)
+            or what_fails_on(1, "*", *where) or what_fails_in_the_program([], *where)
+            or what_fails_on(2, TESTS, *where) or what_fails_on(4, TESTS, *where))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/defects")
     parser.add_argument("--least", type=int, default=0, help="exit with 1 where fewer are seen")
+    parser.add_argument("--skip-clean", action="store_true", help="do not run the tests without any defect first")
     parser.add_argument("names", nargs="*", help="only these")
     o = parser.parse_args()
     work = o.work.resolve()
@@ -99,7 +103,7 @@ def main():
         sys.exit(done.stdout)
     patches = [p for p in sorted(DEFECTS.glob("*.patch")) if not o.names or p.stem in o.names]
     for one_of_each_kind in {OF_NCCL in p.read_text(): p for p in patches}.values():
-        if wrong := what_fails(work, one_of_each_kind):
+        if wrong := not o.skip_clean and what_fails(work, one_of_each_kind):
             sys.exit(f"without any defect: {wrong}")
     seen, missed = [], []
     for patch in patches:

@@ -257,6 +257,12 @@ TEST_F(EmulatedGpu, ARunIsOverWhenAllOfItsStreamsAre) {
   EXPECT_EQ(attempt(plan, small_options(false), "", runs), "");
 }
 
+TEST_F(EmulatedGpu, EveryRunIsHeldUntilItIsSubmitted) {
+  for (const bool graph : {false, true})
+    EXPECT_EQ(attempt(small_plan(Pass::Forward), small_options(graph), ""), "");
+  EXPECT_EQ(did_("wait for a value that was there"), 0u);
+}
+
 TEST_F(EmulatedGpu, MemoryIsUsedWhereItIs) {
   EXPECT_EQ(attempt(small_plan(Pass::Both), small_options(false), ""), "");
   EXPECT_EQ(did_("copies by way of the host"), 0u);

@@ -142,6 +142,7 @@ CUresult wait_for_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsig
     const std::uint32_t now = std::atomic_ref(word).load(std::memory_order_acquire);
     return static_cast<std::int32_t>(now - value) >= 0;
   };
+  if (op.work.ready()) ++state().counts["did wait for a value that was there"];
   return put(stream_of(stream), std::move(op)) == cudaSuccess
              ? CUDA_SUCCESS
              : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
