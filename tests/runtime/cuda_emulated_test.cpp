@@ -66,6 +66,7 @@ class EmulatedGpu : public testing::Test {
     find(did_, runtime, "emulated_cuda_did");
     find(pending_, runtime, "emulated_cuda_pending");
     find(starve_, runtime, "emulated_cuda_starve");
+    find(spoil_, runtime, "emulated_cuda_spoil");
   }
   void TearDown() override {
     if (set_faults_) set_faults_("");
@@ -149,6 +150,7 @@ class EmulatedGpu : public testing::Test {
   std::uint64_t (*did_)(const char*) = nullptr;
   std::uint64_t (*pending_)() = nullptr;
   std::size_t (*starve_)(std::size_t) = nullptr;
+  void (*spoil_)(bool) = nullptr;
   std::map<std::string, std::uint64_t> calls_;
 };
 
@@ -261,6 +263,17 @@ TEST_F(EmulatedGpu, EveryRunIsHeldUntilItIsSubmitted) {
   for (const bool graph : {false, true})
     EXPECT_EQ(attempt(small_plan(Pass::Forward), small_options(graph), ""), "");
   EXPECT_EQ(did_("wait for a value that was there"), 0u);
+}
+
+TEST_F(EmulatedGpu, NumbersThatAreNotFiniteAreLookedForAfterEveryRun) {
+  const auto spoilt_later = [this](Execution& e) {
+    run(e);
+    spoil_(true);
+    run(e);
+  };
+  for (const bool graph : {false, true})
+    EXPECT_THAT(attempt(small_plan(Pass::Forward), small_options(graph), "", spoilt_later),
+                HasSubstr("not finite"));
 }
 
 TEST_F(EmulatedGpu, MemoryIsUsedWhereItIs) {

@@ -28,7 +28,7 @@ class Gpu : public testing::Test {
       Control control;
       emulated_ = make(plan, control, {})->where().find("emulated") != std::string::npos;
       if (emulated_) {
-        spoil_ = function<void (*)()>("emulated_cuda_spoil");
+        spoil_ = function<void (*)(bool)>("emulated_cuda_spoil");
         pending_ = function<std::uint64_t (*)()>("emulated_cuda_pending");
         ASSERT_TRUE(spoil_ && pending_);
       }
@@ -71,7 +71,7 @@ class Gpu : public testing::Test {
     const auto hung = [](const std::string& why) { FAIL() << why; };
     e.rehearse(60s, hung);
     for (int i = 0; i < repeats; ++i) {
-      if (spoil_) spoil_();  // each run has to do all of its work
+      if (spoil_) spoil_(false);  // each run has to do all of its work
       e.run(Clock::now() + e.lead(), 60s, hung);
       if (pending_) {
         EXPECT_EQ(pending_(), 0u) << "the run is said to be over";
@@ -106,7 +106,7 @@ class Gpu : public testing::Test {
 
   void* module_ = nullptr;
   bool emulated_ = false;
-  void (*spoil_)() = nullptr;
+  void (*spoil_)(bool) = nullptr;
   std::uint64_t (*pending_)() = nullptr;
 };
 

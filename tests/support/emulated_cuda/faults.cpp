@@ -149,12 +149,12 @@ extern "C" __attribute__((visibility("default"))) std::size_t emulated_cuda_star
   emulated::state().starved = stream;
   return emulated::state().streams.size();
 }
-// Overwrites what was made on GPUs, once all of it is done.
-extern "C" __attribute__((visibility("default"))) void emulated_cuda_spoil() {
+// Overwrites what was made on GPUs, or the inputs that were made there, once all work is done.
+extern "C" __attribute__((visibility("default"))) void emulated_cuda_spoil(bool inputs) {
   const emulated::Lock lock(emulated::state().guard);
   while (emulated::step()) {
   }
-  emulated::spoil();
+  emulated::spoil(inputs);
 }
 // How often each function was called since: its name and the number, a line for each.
 extern "C" __attribute__((visibility("default"))) const char* emulated_cuda_called() {

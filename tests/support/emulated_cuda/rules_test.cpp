@@ -14,7 +14,7 @@ void launch_swap(float* x, unsigned mask);
 void launch_some_wait(float* x);
 void launch_as_words(void* x);
 extern "C" void emulated_cuda_faults(const char*);
-extern "C" void emulated_cuda_spoil();
+extern "C" void emulated_cuda_spoil(bool inputs);
 
 namespace {
 
@@ -115,7 +115,7 @@ TEST_F(EmulatedCuda, TimesAreTakenBetweenEventsThatAreOrdered) {
 TEST_F(EmulatedCuda, WhatKernelsMadeIsSpoiltAndWhatTheHostWroteIsNot) {
   float* const y = make();
   launch_add_one(x_, kCount, streams_[0]);
-  emulated_cuda_spoil();
+  emulated_cuda_spoil(false);
   EXPECT_TRUE(std::isnan(read(x_)[kCount - 1]));
   EXPECT_EQ(read(y)[kCount - 1], 0);
 }

@@ -279,10 +279,11 @@ std::size_t size_of_allocation(const void* at) {
 
 std::size_t allocations() { return live.size(); }
 
-void spoil() {
-  const auto is_made = [](std::uint32_t op) {
+void spoil(bool inputs) {
+  const auto is_to_go = [inputs](std::uint32_t op) {
     const std::string& by = *ops[op].name;
-    return by != "cudaMemcpy" && by != "cudaMemset" && by.find("FillInputs") == by.npos;
+    if (by.find("FillInputs") != by.npos) return inputs;
+    return !inputs && by != "cudaMemcpy" && by != "cudaMemset";
   };
   for (const auto& [at, a] : live) {
     if (a->device < 0) continue;
@@ -292,7 +293,7 @@ void spoil() {
       for (std::size_t c = 0; c < cells; ++c) {
         const std::uint32_t writer = (page.each ? page.each[c] : page.all).writer;
         const std::size_t from = p * kPage + c * bytes;
-        if (writer != 0 && from < a->bytes && is_made(writer))
+        if (writer != 0 && from < a->bytes && is_to_go(writer))
           std::memset(a->at + from, kNew, std::min(bytes, a->bytes - from));
       }
     }

@@ -47,6 +47,7 @@ std::size_t size_of_allocation(const void* at);  // 0: it does not begin there
 std::size_t allocations();
 // Overwrites what kernels and copies between GPUs have made, so that work which is left out the
 // next time cannot use what it made this time. What the host has written stays, and so do inputs.
-void spoil();
+// Or overwrites the inputs alone.
+void spoil(bool inputs);
 
 }  // namespace emulated
