@@ -77,7 +77,7 @@ class EmulatedNccl(Case):
 
     def test_links(self):
         for ranks in (1, 3):
-            out = json.loads(self.good(self.begin(ranks, "bench-links", "--transport", "nccl", "-b", "4K", "-e", "64K", "-f", "8",
+            out = json.loads(self.good(self.begin(ranks, "bench-links", "--transport", "nccl", "-b", "4K", "-e", "1M", "-f", "256",
                                                   "-n", "2", "-w", "1", "--format", "json")))
             self.assertEqual(out["gpu"], "emulated GPU (measures nothing)")
             for kind in ("sendrecv", "all_gather", "alltoall", "reduce_scatter"):

@@ -66,7 +66,8 @@ struct Message {
 // To another rank of a communicator, or to itself.
 struct Link {
   int fd = -1;
-  std::string in, out;  // bytes that came and that have to go
+  std::string in, out;   // bytes that came and that have to go
+  std::size_t gone = 0;  // of these
   std::deque<Message> arrived;
   std::uint64_t sent = 0, taken = 0;  // messages, by the peer
   std::string gpu;                    // of the peer, with its host

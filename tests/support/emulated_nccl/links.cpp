@@ -78,10 +78,14 @@ void take_frames(Link& l) {
 }
 
 void move_bytes(Link& l) {
-  while (!l.out.empty()) {
-    const ssize_t n = ::send(l.fd, l.out.data(), l.out.size(), MSG_NOSIGNAL);
+  while (l.gone < l.out.size()) {
+    const ssize_t n = ::send(l.fd, l.out.data() + l.gone, l.out.size() - l.gone, MSG_NOSIGNAL);
     if (n <= 0) break;
-    l.out.erase(0, static_cast<std::size_t>(n));
+    l.gone += static_cast<std::size_t>(n);
+  }
+  if (l.gone == l.out.size()) {
+    l.out.clear();
+    l.gone = 0;
   }
   char some[65536];
   while (true) {
