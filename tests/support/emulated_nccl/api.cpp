@@ -168,7 +168,7 @@ ncclResult_t add(const char* name, ncclComm_t handle, cudaStream_t stream, Kind 
 
 std::size_t size_of(ncclDataType_t type) {
   if (type != ncclInt8 && type != ncclUint8)
-    finding("NCCL: numbers that are no bytes: not emulated");
+    finding("NCCL: only bytes are emulated, no other numbers");
   return 1;
 }
 
