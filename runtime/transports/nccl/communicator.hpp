@@ -65,7 +65,7 @@ class Communicator {
   void* memory_ = nullptr;
   bool leaving_ = false;
   std::atomic<bool> over_{false};  // left or aborted
-  // One thread submits, another looks for errors and aborts, after which there is no communicator.
+  // One thread submits; another looks for errors, and aborts, which frees the communicator.
   mutable std::mutex calling_;
 };
 

@@ -1,5 +1,5 @@
 // A NCCL without a network and without GPUs, for tests: communicators over sockets between
-// processes of one machine, whose messages are work on the streams of the emulated CUDA runtime
+// processes of one machine. Their messages are work on the streams of the emulated CUDA runtime
 // (emulated_cuda.hpp). It has the rules of NCCL's documentation, and is as unhelpful as these
 // allow:
 //
