@@ -180,10 +180,11 @@ void Communicator::look() const {
 }
 
 // As a group: the stream of one may wait for what another is at, which has to end first. From
-// here on nobody else asks NCCL about them. If it hangs, the process ends without it: whoever gives
-// a run up has a deadline.
+// here on nobody else asks NCCL about them. If it hangs, the process ends without it, at
+// the deadline of a run that is given up.
 void Communicator::abort_all(std::vector<std::shared_ptr<Communicator>> all) {
   std::erase_if(all, [](const auto& c) { return c->over_.exchange(true); });
+  if (all.empty()) return;
   std::thread([all = std::move(all)] {
     std::vector<std::unique_lock<std::mutex>> locks;
     for (const auto& c : all) locks.emplace_back(c->calling_);

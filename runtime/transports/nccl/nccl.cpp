@@ -33,8 +33,8 @@ class NcclTransport final : public Transport {
   NcclTransport(const Plan& plan, Control& control, World& world, const NcclOptions& options)
       : world_(world), options_(options) {
     if (plan.problem.workers != world.size())
-      fail("{} workers in {} processes: NCCL needs one worker and one GPU per process",
-           plan.problem.workers, world.size());
+      fail("{} workers in {} process{}: NCCL needs one worker and one GPU per process",
+           plan.problem.workers, world.size(), world.size() == 1 ? "" : "es");
     if (const std::string conflict = order_conflict(plan); !conflict.empty())
       fail("NCCL matches messages by order alone, and in this plan {}", conflict);
     nccl::take_gpu(options);
