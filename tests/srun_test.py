@@ -36,6 +36,17 @@ def tearDownModule():
 
 
 class Srun(Case):
+    maxDiff = None
+
+    def run_on_nodes_of_one_address(self, *arguments, **env):
+        """The two nodes have one address. Open MPI 4.1.4 then often crashes in MPI_Finalize, after the run, when it frees
+        a connection twice; it does not when mpirun starts the same processes. Such a run is tried again."""
+        for _ in range(8):
+            done = self.run_by(*arguments, **env)
+            if "mca_btl_tcp_finalize" not in done.stderr:
+                break
+        return done
+
     def run_by(self, *arguments, **env):
         """Task 0 is on the first node, which has the name of this machine, so only the port is to be said."""
         return slurm.srun(*arguments, MASTER_PORT=str(free_port()), **env)
@@ -69,7 +80,8 @@ class Srun(Case):
         self.needs("pmix")
         for nodes, links in ((1, "self,vader"), (2, "self,tcp")):  # memory that two nodes share is news to vader
             with self.subTest(nodes=nodes):
-                self.right(self.run_by("--mpi=pmix", "-N", nodes, "-n", 3, PROGRAM, *CHECKED, OMPI_MCA_btl=links), "mpi",
+                run = self.run_by if nodes == 1 else self.run_on_nodes_of_one_address
+                self.right(run("--mpi=pmix", "-N", nodes, "-n", 3, PROGRAM, *CHECKED, OMPI_MCA_btl=links), "mpi",
                            "SLURM_PROCID and SLURM_STEP_NUM_TASKS")
 
     def test_open_mpi_does_not_speak_pmi2(self):
