@@ -76,7 +76,7 @@ void print_text(const Timeline (&t)[2], const Comparison& c) {
   for (const ComparedTask& w : c.worst) {
     const TimelineTask& x = t[0].tasks[w.task];
     const std::string what = is_transfer(x.kind) ? fmt::format("{} {} from {}", to_text(x.kind),
-                                                               to_text(x.makes), x.other)
+                                                               t[0].value(x).name, x.other)
                                                  : std::string(to_text(x.kind));
     fmt::print("  task {:<6} worker {:<3} step {:<3} {:<24}  {} and {}\n", w.task, x.worker, x.step,
                what, duration(w.took[0], t[0].unit), duration(w.took[1], t[0].unit));

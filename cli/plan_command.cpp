@@ -34,7 +34,7 @@ void print_text(const Plan& plan, const PlanSummary& s, Bytes peak, const PlanCo
     }
   }
   fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
-             tasks_line(s), moves_line(s), human(peak));
+             tasks_line(s), moves_line(plan, s), human(peak));
   fmt::print("proof   verified: structure, communication, coverage, deadlock, memory\n");
   if (!command.output.empty()) fmt::print("file    {}\n", command.output);
 }
@@ -47,13 +47,11 @@ void print_json(const Plan& plan, const PlanSummary& s, Bytes peak) {
   for (std::size_t k = 0; k < kTaskKinds; ++k)
     fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TaskKind>(k)), s.tasks[k]);
   fmt::print("}},\n  \"messages\": {{");
-  for (std::size_t k = 0; k < kTensorKinds; ++k)
-    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TensorKind>(k)),
-               s.messages[k]);
+  for (std::size_t k = 0; k < s.messages.size(); ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, s.messages[k]);
   fmt::print("}},\n  \"moved_bytes\": {{");
-  for (std::size_t k = 0; k < kTensorKinds; ++k)
-    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", to_text(static_cast<TensorKind>(k)),
-               s.moved[k].value);
+  for (std::size_t k = 0; k < s.messages.size(); ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, s.moved[k].value);
   fmt::print("}},\n  \"peak_bytes\": {},\n  \"plan_bytes\": {}\n}}\n", peak.value,
              s.plan_memory.value);
 }

@@ -11,14 +11,16 @@ namespace ringsched {
 
 PlanSummary summarise(const Plan& plan) {
   PlanSummary s;
+  s.messages.resize(plan.program.size());
+  s.moved.resize(plan.program.size());
   for (const Task& task : plan.tasks) {
     const Work& work = plan.works[task.work.value];
     ++s.tasks[static_cast<std::size_t>(task.kind)];
     s.steps = std::max<std::int64_t>(s.steps, std::int64_t{task.step} + 1);
     if (is_attend(task.kind)) s.pairs += work.pairs;
     if (task.kind == TaskKind::Receive) {
-      ++s.messages[static_cast<std::size_t>(task.makes)];
-      Bytes& moved = s.moved[static_cast<std::size_t>(task.makes)];
+      ++s.messages[plan.value(task).value];
+      Bytes& moved = s.moved[plan.value(task).value];
       moved = capped_sum(moved, work.bytes);
     }
   }
@@ -26,7 +28,8 @@ PlanSummary summarise(const Plan& plan) {
     return static_cast<std::int64_t>(v.size() * sizeof(v[0]));
   };
   s.plan_memory = {size_of_all(plan.tasks) + size_of_all(plan.controls) + size_of_all(plan.slots) +
-                   size_of_all(plan.works) + size_of_all(plan.regions) + size_of_all(plan.initial)};
+                   size_of_all(plan.works) + size_of_all(plan.regions) + size_of_all(plan.initial) +
+                   size_of_all(plan.pieces)};
   return s;
 }
 
@@ -45,12 +48,12 @@ std::string tasks_line(const PlanSummary& s) {
   return line;
 }
 
-std::string moves_line(const PlanSummary& s) {
+std::string moves_line(const Plan& plan, const PlanSummary& s) {
   std::string line;
-  for (std::size_t k = 0; k < kTensorKinds; ++k)
+  for (std::size_t k = 0; k < s.messages.size(); ++k)
     if (s.messages[k] > 0)
       line += fmt::format("{}{} {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
-                          to_text(static_cast<TensorKind>(k)), human(s.moved[k]));
+                          plan.program.values[k].name, human(s.moved[k]));
   return line.empty() ? "nothing" : line;
 }
 

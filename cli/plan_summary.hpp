@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
 
@@ -11,8 +12,8 @@ namespace ringsched {
 
 struct PlanSummary {
   std::array<std::int64_t, kTaskKinds> tasks{};
-  std::array<std::int64_t, kTensorKinds> messages{};
-  std::array<Bytes, kTensorKinds> moved{};  // at most 2^63 - 1
+  std::vector<std::int64_t> messages;  // by value
+  std::vector<Bytes> moved;            // likewise; at most 2^63 - 1
   std::int64_t steps = 0;
   Pairs pairs;  // of all attends, forward and backward
   Bytes plan_memory;
@@ -24,7 +25,7 @@ PlanSummary summarise(const Plan&);
 std::string headline(const Plan&);
 // "36 attends, 28 merges, ...": only the kinds that occur.
 std::string tasks_line(const PlanSummary&);
-std::string moves_line(const PlanSummary&);
+std::string moves_line(const Plan&, const PlanSummary&);
 
 // What each worker attends in each step, and what moves before each step.
 std::string step_table(const Plan&);

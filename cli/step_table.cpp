@@ -31,7 +31,7 @@ std::string label(const Plan& plan, RegionId id) {
 }
 
 bool is_help(const Plan& plan, const Task& attend) {
-  return plan.layout.owner(plan.regions[attend.region.value].first) != attend.worker();
+  return plan.layout.owner(plan.regions[plan.rows(attend).value].first) != attend.worker();
 }
 
 std::string attends_table(const Plan& plan, TaskKind kind, Step first, Step last, bool& helped) {
@@ -47,7 +47,7 @@ std::string attends_table(const Plan& plan, TaskKind kind, Step first, Step last
     std::string& cell = rows[task.worker_index + 1u][task.step - first + 1];
     const bool help = is_help(plan, task);
     helped = helped || help;
-    cell += fmt::format("{}q{} k{}{}", cell.empty() ? "" : ", ", label(plan, task.region),
+    cell += fmt::format("{}q{} k{}{}", cell.empty() ? "" : ", ", label(plan, plan.rows(task)),
                         label(plan, task.keys), help ? " *" : "");
   }
   for (auto& row : rows)
@@ -70,34 +70,27 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& words
   return out + "\n";
 }
 
-constexpr std::string_view kShortName[kTensorKinds] = {"q", "kv", "o", "do", "do", "dq", "dkv"};
-
-// The meaning of the short names in this plan's moves, except keys and values.
+// The meaning of the symbols in this plan's moves, except keys and values.
 std::string legend(const Plan& plan) {
-  static constexpr std::string_view long_name[kTensorKinds] = {"queries",
-                                                               "",
-                                                               "partial results",
-                                                               "",
-                                                               "output gradients",
-                                                               "query gradients",
-                                                               "key and value gradients"};
-  std::array<bool, kTensorKinds> moved{};
+  std::vector<bool> moved(plan.program.size());
   for (const Task& task : plan.tasks)
-    if (task.kind == TaskKind::Receive) moved[static_cast<std::size_t>(task.makes)] = true;
+    if (task.kind == TaskKind::Receive) moved[plan.value(task).value] = true;
   std::string out;
-  for (std::size_t k = 0; k < kTensorKinds; ++k)
-    if (moved[k] && !long_name[k].empty())
-      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", kShortName[k], long_name[k]);
+  for (std::size_t k = 0; k < moved.size(); ++k) {
+    const Value& value = plan.program.values[k];
+    if (moved[k] && !value.words.empty())
+      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", value.symbol, value.words);
+  }
   return out;
 }
 
 std::string moves_list(const Plan& plan, Step first, Step last) {
   std::string out;
-  std::map<Step, std::map<TensorKind, std::vector<std::string>>> moves;
+  std::map<Step, std::map<ValueId, std::vector<std::string>>> moves;
   for (const Task& task : plan.tasks)
     if (task.kind == TaskKind::Receive && task.step >= first && task.step <= last)
-      moves[task.step][task.makes].push_back(fmt::format(
-          "{}{}:{}>{}", kShortName[static_cast<std::size_t>(task.makes)], label(plan, task.region),
+      moves[task.step][plan.value(task)].push_back(fmt::format(
+          "{}{}:{}>{}", plan.program[plan.value(task)].symbol, label(plan, plan.rows(task)),
           plan.tasks[task.peer.value].worker_index, task.worker_index));
   for (const auto& [step, kinds] : moves) {
     std::vector<std::string> words;
@@ -113,7 +106,7 @@ std::pair<Step, Step> steps_of_pass(const Plan& plan, TaskKind attends) {
   if (plan.problem.pass != Pass::Both) return {0, ~0u};
   Step last = 0;
   for (const Task& task : plan.tasks)
-    if (task.kind == TaskKind::Output && task.makes == TensorKind::Partial)
+    if (task.kind == TaskKind::Output && plan.value(task) == attention::kPartial)
       last = std::max(last, task.step);
   if (attends == TaskKind::Attend) return {0, last};
   return {last + 1, ~0u};

@@ -38,7 +38,7 @@ void print_text(const Plan& plan, const Verification& v, std::int64_t most) {
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
     fmt::print("holds: {}\n", tasks_line(s));
-    fmt::print("  communication  {} as sent: {}\n", arrivals(s), moves_line(s));
+    fmt::print("  communication  {} as sent: {}\n", arrivals(s), moves_line(plan, s));
     fmt::print("  coverage       each visible pair is computed once and reaches its owner\n");
     fmt::print("  deadlock       none, even if every send waits for its receive\n");
     fmt::print("  memory         at most {} per worker\n",

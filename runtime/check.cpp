@@ -27,24 +27,24 @@ struct Place {
 };
 
 const float* matrix(const Plan& plan, const Result& r, std::size_t m, std::int64_t row) {
-  const TensorForm form = tensor_form(plan.problem, r.kind, plan.layout.rows(r.region));
+  const TensorForm form = tensor_form(plan.program, r.value, plan.layout.rows(r.region));
   return reinterpret_cast<const float*>(r.data + form.at(m, row));
 }
 
 // Rows of a kind, each head's for itself.
-std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, TensorKind kind,
+std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, ValueId value,
                         std::uint32_t heads) {
   std::int64_t rows = 0;
   for (const Result& r : results)
-    if (r.kind == kind) rows += plan.layout.rows(r.region).value;
+    if (r.value == value) rows += plan.layout.rows(r.region).value;
   return rows * heads;
 }
 
 // All of them, or so many at random.
-std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, TensorKind kind,
+std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, ValueId value,
                           std::uint32_t heads, std::int64_t most, std::uint64_t seed) {
   std::vector<Place> all;
-  const std::int64_t there = count_rows(plan, results, kind, heads);
+  const std::int64_t there = count_rows(plan, results, value, heads);
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> chosen;
   if (most >= there) {
@@ -57,7 +57,7 @@ std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, 
   auto next = chosen.begin();
   std::int64_t before = 0;
   for (const Result& r : results) {
-    if (r.kind != kind) continue;
+    if (r.value != value) continue;
     std::int64_t row = 0;
     for (const TokenRange& range : plan.layout.ranges(r.region)) {
       while (next != chosen.end() && *next / heads - before < row + range.count) {
@@ -131,7 +131,7 @@ ForwardRows forward_rows(const Plan& plan, const Inputs& inputs,
   out.delta.assign(count, 0);
   out.size.assign(count, 0);
   std::vector<float> gradient(p.head_dim);
-  for (const Place& at : places(plan, results, TensorKind::Partial, p.heads,
+  for (const Place& at : places(plan, results, attention::kPartial, p.heads,
                                 std::numeric_limits<std::int64_t>::max(), 0)) {
     const auto i = static_cast<std::size_t>(at.head * p.tokens.value + at.token);
     out.lse[i] = static_cast<double>(matrix(plan, *at.result, 1, at.row)[at.head]);
@@ -157,10 +157,10 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
   Reference reference(p, inputs);
   std::vector<CheckedResults> out;
   if (p.pass != Pass::Backward) {
-    const std::int64_t there = count_rows(plan, results, TensorKind::Partial, p.heads);
+    const std::int64_t there = count_rows(plan, results, attention::kPartial, p.heads);
     Tally outputs("output", there), lses("log-sum-exp", there);
     for (const Place& at :
-         places(plan, results, TensorKind::Partial, p.heads, most, options.seed)) {
+         places(plan, results, attention::kPartial, p.heads, most, options.seed)) {
       const ReferenceRow row = reference.output(at.token, at.head);
       const float* found = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
       for (std::size_t d = 0; d < row.value.size(); ++d)
@@ -174,11 +174,11 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
     out.push_back(lses.take());
   }
   if (p.pass == Pass::Forward) return out;
-  const std::int64_t there = count_rows(plan, results, TensorKind::KeyValueGradient, p.kv_heads);
-  Tally queries("query gradient", count_rows(plan, results, TensorKind::QueryGradient, p.heads)),
+  const std::int64_t there = count_rows(plan, results, attention::kKeyValueGradient, p.kv_heads);
+  Tally queries("query gradient", count_rows(plan, results, attention::kQueryGradient, p.heads)),
       keys("key gradient", there), values("value gradient", there);
   for (const Place& at :
-       places(plan, results, TensorKind::QueryGradient, p.heads, most, options.seed + 1)) {
+       places(plan, results, attention::kQueryGradient, p.heads, most, options.seed + 1)) {
     const ReferenceRow row = reference.query_gradient(at.token, at.head);
     const float* found = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
     for (std::size_t d = 0; d < row.value.size(); ++d)
@@ -187,7 +187,7 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
     between();
   }
   for (const Place& at :
-       places(plan, results, TensorKind::KeyValueGradient, p.kv_heads, most, options.seed + 2)) {
+       places(plan, results, attention::kKeyValueGradient, p.kv_heads, most, options.seed + 2)) {
     ReferenceRow key, value;
     reference.key_value_gradients(at.token, at.head, forward, key, value);
     for (std::size_t m = 0; m < 2; ++m) {

@@ -45,9 +45,9 @@ Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDev
   for (std::uint32_t t = 0; t < plan.initial.size(); ++t) {
     const InitialTensor& tensor = plan.initial[t];
     if (!devices_[tensor.worker.value]) continue;
-    if (tensor.kind == TensorKind::Partial)  // a plan of the backward pass alone begins with it
-      results_.push_back(
-          {tensor.kind, tensor.worker, plan.regions[tensor.region.value], place({t})});
+    const Piece& piece = plan.piece(tensor);
+    if (piece.value == attention::kPartial)  // a plan of the backward pass alone begins with it
+      results_.push_back({piece.value, tensor.worker, plan.regions[piece.rows.value], place({t})});
   }
   for (const WorkerId w : mine_) enqueue(w, tasks[w.value]);
 }
@@ -70,7 +70,7 @@ void Execution::fill_all(const FillTensor& fill) {
         Device* const device = devices_[tensor.worker.value].get();
         if (!device) continue;
         if (device->fill(place({t}), tensor)) continue;
-        host.resize(static_cast<std::size_t>(plan_.bytes(tensor.kind, tensor.region).value));
+        host.resize(static_cast<std::size_t>(plan_.bytes(plan_.piece(tensor)).value));
         fill(tensor, host);
         device->upload(place({t}), host);
       }
@@ -111,10 +111,10 @@ MessageEnd Execution::message(TaskId id) const {
   m.sends = task.kind == TaskKind::Send;
   m.task = m.sends ? id : task.peer;
   m.peer = plan_.tasks[task.peer.value].worker();
-  const Region region = plan_.regions[task.region.value];
+  const Region region = plan_.regions[plan_.rows(task).value];
   const TensorId tensor = m.sends ? task.inputs[0] : plan_.output(id);
-  const Region whole = plan_.regions[plan_.tensor(tensor).region.value];
-  const TensorForm form = tensor_form(plan_.problem, task.makes, plan_.layout.rows(whole));
+  const Region whole = plan_.regions[plan_.tensor(tensor).rows.value];
+  const TensorForm form = tensor_form(plan_.program, plan_.value(task), plan_.layout.rows(whole));
   const std::int64_t first = rows_before(plan_.layout, region, whole);
   const std::int64_t rows = plan_.layout.rows(region).value;
   for (std::size_t i = 0; i < m.piece.size(); ++i) {
@@ -139,7 +139,8 @@ class Execution::Queue {
     }
     wait_for_needs({id}, task.lane);
     device_.begin(task.lane, {&id, 1});
-    if (task.kind != TaskKind::Output) device_.compute(id, run_.operands(id));
+    if (operation(task.kind).does != Operation::Does::Deliver)
+      device_.compute(id, run_.operands(id));
     device_.end(task.lane, {&id, 1});
   }
   void close_all() {
@@ -199,8 +200,7 @@ void Execution::enqueue(WorkerId worker, const std::vector<TaskId>& tasks) {
     const Task& task = plan_.tasks[id.value];
     if (task.kind != TaskKind::Output) continue;
     const Tensor made = plan_.tensor(task.inputs[0]);
-    results_.push_back(
-        {made.kind, worker, plan_.regions[made.region.value], place(task.inputs[0])});
+    results_.push_back({made.value, worker, plan_.regions[made.rows.value], place(task.inputs[0])});
   }
   queue.close_all();
 }
@@ -328,7 +328,7 @@ void Execution::fetch_results() {
     Device& device = *devices_[r.worker.value];
     if (device.is_host_memory()) continue;
     if (fetched_[i].empty()) {
-      const TensorForm form = tensor_form(plan_.problem, r.kind, plan_.layout.rows(r.region));
+      const TensorForm form = tensor_form(plan_.program, r.value, plan_.layout.rows(r.region));
       fetched_[i].resize(static_cast<std::size_t>(form.at(2) / 4));  // a result has two at the most
       result_places_[i] = std::exchange(r.data, reinterpret_cast<std::byte*>(fetched_[i].data()));
     }

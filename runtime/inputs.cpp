@@ -60,20 +60,25 @@ void Inputs::fill_matrix(Matrix matrix, const Layout& layout, Region region, std
       }
 }
 
-void Inputs::fill(TensorKind kind, const Layout& layout, Region region,
+std::vector<Matrix> matrices_of(ValueId value) {
+  if (value == attention::kQuery) return {Matrix::Query};
+  if (value == attention::kKeyValue) return {Matrix::Key, Matrix::Value};
+  if (value == attention::kOutputGradient) return {Matrix::OutputGradient};
+  return {};
+}
+
+void Inputs::fill(const Plan& plan, const InitialTensor& tensor, std::span<std::byte> out) const {
+  const Piece& piece = plan.piece(tensor);
+  fill(plan.program, piece.value, plan.layout, plan.regions[piece.rows.value], out);
+}
+
+void Inputs::fill(const Program& program, ValueId value, const Layout& layout, Region region,
                   std::span<std::byte> out) const {
-  const TensorForm form = tensor_form(problem_, kind, layout.rows(region));
-  switch (kind) {
-    case TensorKind::Query:
-      return fill_matrix(Matrix::Query, layout, region, problem_.heads, out.data());
-    case TensorKind::OutputGradient:
-      return fill_matrix(Matrix::OutputGradient, layout, region, problem_.heads, out.data());
-    case TensorKind::KeyValue:
-      fill_matrix(Matrix::Key, layout, region, problem_.kv_heads, out.data());
-      return fill_matrix(Matrix::Value, layout, region, problem_.kv_heads, out.data() + form.at(1));
-    default:
-      fail("no input numbers for a {}", to_text(kind));
-  }
+  const std::vector<Matrix> matrices = matrices_of(value);
+  if (matrices.empty()) fail("no input numbers for a {}", program[value].name);
+  const TensorForm form = tensor_form(program, value, layout.rows(region));
+  for (std::size_t m = 0; m < matrices.size(); ++m)
+    fill_matrix(matrices[m], layout, region, program[value].columns.count, out.data() + form.at(m));
 }
 
 InputKind parse_input_kind(std::string_view text) {

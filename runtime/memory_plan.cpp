@@ -207,7 +207,8 @@ MemoryPlan plan_memory(const Plan& plan) {
   const auto add = [&](TensorId t, const Tensor& tensor, Lifetime lives) {
     auto& own = blocks[tensor.worker.value];
     block_of[t.value] = static_cast<std::uint32_t>(own.size());
-    own.push_back({aligned(plan.bytes(tensor.kind, tensor.region).value), lives, 0});
+    own.push_back(
+        {aligned(plan.bytes(Piece{tensor.value, tensor.rows, tensor.columns}).value), lives, 0});
   };
   for (std::uint32_t t = 0; t < plan.initial.size(); ++t) add({t}, plan.tensor({t}), life[t]);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -216,9 +217,9 @@ MemoryPlan plan_memory(const Plan& plan) {
       const TensorId made = plan.output({id}, n);
       const Tensor tensor = plan.tensor(made);
       Lifetime lives = life[made.value];
-      if (task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) {
+      if (is_combine(task.kind)) {
         const TensorId into = task.inputs[0];
-        const bool same = plan.tensor(into).region == task.region;
+        const bool same = plan.tensor(into).rows == plan.rows(task);
         if (same && plan.producer(into).valid() && life[into.value].until <= lives.from) {
           const std::uint32_t block = block_of[into.value];
           block_of[made.value] = block;

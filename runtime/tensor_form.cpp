@@ -2,27 +2,16 @@
 
 namespace ringsched {
 
-TensorForm tensor_form(const Problem& p, TensorKind kind, Tokens rows) {
-  constexpr std::int64_t fp32 = 4;
-  const std::int64_t query = std::int64_t{p.heads} * p.head_dim;
-  const std::int64_t key = std::int64_t{p.kv_heads} * p.head_dim;
-  const std::int64_t element = size_of(p.dtype), per_head = p.heads * fp32;
-  switch (kind) {
-    case TensorKind::Query:
-    case TensorKind::OutputGradient:
-      return {{query * element, 0, 0}, rows.value};
-    case TensorKind::KeyValue:
-      return {{key * element, key * element, 0}, rows.value};
-    case TensorKind::Partial:
-      return {{query * fp32, per_head, 0}, rows.value};
-    case TensorKind::PreparedGradient:
-      return {{per_head, per_head, query * element}, rows.value};
-    case TensorKind::QueryGradient:
-      return {{query * fp32, 0, 0}, rows.value};
-    case TensorKind::KeyValueGradient:
-      return {{key * fp32, key * fp32, 0}, rows.value};
-  }
-  return {};
+TensorForm tensor_form(const Program& program, ValueId v, Tokens rows) {
+  const Value& value = program[v];
+  TensorForm form;
+  form.rows = rows.value;
+  std::size_t matrix = 0;
+  for (const Part& part : type_of(value.type).parts)
+    form.row_bytes[matrix++] = std::int64_t{value.columns.count} *
+                               (part.scalar ? 1 : std::int64_t{value.columns.width}) *
+                               element_bytes(part.element, program.dtype);
+  return form;
 }
 
 std::int64_t rows_before(const Layout& layout, Region part, Region whole) {

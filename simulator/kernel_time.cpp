@@ -25,8 +25,8 @@ TileShape shape_of(const Work& w) {
 
 }  // namespace
 
-double attention_flops(const Problem& p, Pairs pairs, bool backward) {
-  return (backward ? 10.0 : 4.0) * static_cast<double>(pairs.value) * p.head_dim * p.heads;
+double attention_flops(const Problem& p, Pairs pairs, std::uint32_t heads, bool backward) {
+  return (backward ? 10.0 : 4.0) * static_cast<double>(pairs.value) * p.head_dim * heads;
 }
 
 const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
@@ -67,7 +67,7 @@ void KernelTimes::missing(bool backward, const std::set<std::string>& has) const
 // Blocks of a kernel's grid: forward it is cut along the queries, backward along the keys.
 double KernelTimes::blocks(const Work& w, bool backward) const {
   const auto length = static_cast<double>(backward ? w.keys : w.rows);
-  return std::ceil(length / machine_.block_rows) * problem_.heads;
+  return std::ceil(length / machine_.block_rows) * w.columns;
 }
 
 double KernelTimes::ps(const Work& w, bool backward) const {
@@ -96,7 +96,8 @@ double KernelTimes::ps(const Work& w, bool backward) const {
     tflops = base(above - 1) + at * (base(above) - base(above - 1));
   }
   tflops *= wave_efficiency(blocks(w, backward), machine_.sms);
-  return machine_.launch_us * 1e6 + attention_flops(problem_, w.pairs, backward) / tflops;
+  return machine_.launch_us * 1e6 +
+         attention_flops(problem_, w.pairs, w.columns, backward) / tflops;
 }
 
 double KernelTimes::slowed(const Work& w, bool backward, std::uint32_t transfers) const {

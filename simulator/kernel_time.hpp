@@ -32,6 +32,6 @@ class KernelTimes {
 
 // Floating-point operations of a tile as the field counts them: two matrix products of 2 d per
 // visible pair and head, and backward two and a half times as many.
-double attention_flops(const Problem&, Pairs, bool backward);
+double attention_flops(const Problem&, Pairs, std::uint32_t heads, bool backward);
 
 }  // namespace ringsched

@@ -48,8 +48,9 @@ void price_blocks(Workload& out, double diagonal) {
   std::vector<double> visible;
   for (const Work& w : plan.works) visible.push_back(visible_share(w, diagonal));
   const auto price_of = [&](const Task& t) {
-    return rounded(visible[t.work.value] * shares[t.region.value] * shares[t.keys.value] *
-                   kBlockPs);
+    const double heads = static_cast<double>(plan.works[t.work.value].columns) / plan.problem.heads;
+    return rounded(visible[t.work.value] * shares[plan.rows(t).value] * shares[t.keys.value] *
+                   heads * kBlockPs);
   };
 
   std::vector<bool> known(out.compute.size());
@@ -77,7 +78,7 @@ double compute_ps(const Plan& plan, const Machine& m, const KernelTimes& kernels
                   const Work& w) {
   const Problem& p = plan.problem;
   const double rows = static_cast<double>(w.rows);
-  const double query_elements = rows * p.heads * p.head_dim;
+  const double query_elements = rows * w.columns * p.head_dim;
   const double gradient_elements = static_cast<double>(w.bytes.value) / 4;
   switch (kind) {
     case TaskKind::Attend:
@@ -93,7 +94,7 @@ double compute_ps(const Plan& plan, const Machine& m, const KernelTimes& kernels
       // A partial's log-sum-exp is no part of the result.
       return m.software.output_bytes > 0
                  ? pass_ps(m,
-                           w.bytes == tensor_bytes(p, TensorKind::Partial, {w.rows})
+                           w.bytes == plan.program.bytes(attention::kPartial, {w.rows}, w.columns)
                                ? query_elements
                                : gradient_elements,
                            m.software.output_bytes, 1)
@@ -108,7 +109,7 @@ double compute_ps(const Plan& plan, const Machine& m, const KernelTimes& kernels
 // A library that merges into a slice of its result copies the slice out and in again: where a tile
 // has only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
 bool is_slice(const Plan& plan, const Task& merge) {
-  const Region r = plan.regions[merge.region.value];
+  const Region r = plan.regions[plan.rows(merge).value];
   const TaskId maker = plan.producer(merge.inputs[1]);
   if (r.count < plan.layout.share(plan.layout.owner(r.first)).count) return true;
   return maker.valid() && is_attend(plan.tasks[maker.value].kind) &&
@@ -129,9 +130,9 @@ void price_slices(Workload& out, const Machine& m) {
     }
     out.amounts[id] = out.compute[static_cast<std::size_t>(t.kind) * works + t.work.value];
     if (t.kind == TaskKind::Merge && is_slice(plan, t))
-      out.amounts[id] += rounded(
-          pass_ps(m, static_cast<double>(w.rows) * plan.problem.heads * plan.problem.head_dim,
-                  m.software.slice_bytes, 0));
+      out.amounts[id] +=
+          rounded(pass_ps(m, static_cast<double>(w.rows) * w.columns * plan.problem.head_dim,
+                          m.software.slice_bytes, 0));
   }
 }
 

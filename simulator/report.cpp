@@ -108,7 +108,7 @@ Picoseconds one_device(const Workload& w, const Machine& machine) {
   const Problem& p = plan.problem;
   const TokenRange all = {0, 1, p.tokens.value};
   const Tile tile = p.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
-  const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, {}};
+  const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, p.heads, {}};
   const KernelTimes kernels(machine, p);
   double ps = 0;
   if (p.pass != Pass::Backward) ps += kernels.ps(whole, false);

@@ -54,8 +54,8 @@ Machine without_communication(Machine m) {
 double flops(const Problem& p) {
   const TokenRange all = {0, 1, p.tokens.value};
   const Pairs pairs = p.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1})).pairs;
-  return (p.pass != Pass::Backward ? attention_flops(p, pairs, false) : 0) +
-         (p.pass != Pass::Forward ? attention_flops(p, pairs, true) : 0);
+  return (p.pass != Pass::Backward ? attention_flops(p, pairs, p.heads, false) : 0) +
+         (p.pass != Pass::Forward ? attention_flops(p, pairs, p.heads, true) : 0);
 }
 
 // The makespan that a published overhead amounts to.

@@ -10,8 +10,8 @@ namespace ringsched {
 
 namespace {
 
-std::string class_of(const TimelineTask& t) {
-  return is_transfer(t.kind) ? fmt::format("{} {}", to_text(t.kind), to_text(t.makes))
+std::string class_of(const Timeline& run, const TimelineTask& t) {
+  return is_transfer(t.kind) ? fmt::format("{} {}", to_text(t.kind), run.value(t).name)
                              : std::string(to_text(t.kind));
 }
 
@@ -25,7 +25,7 @@ bool are_one_task(const TimelineTask& a, const TimelineTask& b) {
 void count(const Timeline& t, std::size_t side, std::map<std::string, ComparedPart>& classes,
            std::vector<ComparedPart>& workers) {
   for (const TimelineTask& x : t.tasks) {
-    ComparedPart& c = classes[class_of(x)];
+    ComparedPart& c = classes[class_of(t, x)];
     ++c.tasks[side];
     c.time[side] = capped_sum(c.time[side], took(x));
     if (is_transfer(x.kind)) continue;

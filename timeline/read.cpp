@@ -22,19 +22,28 @@ constexpr std::uint64_t kMostBytes = 0xffffffff - 64;
 constexpr std::int64_t kMostPs = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
 
 // A list of names in the file: what its numbers stand for here.
-template <class Enum>
-std::vector<Enum> meanings(const Where& where, const char* field, dom::object o,
-                           std::uint32_t count) {
+template <class NameOf>
+std::vector<std::uint32_t> meanings(const Where& where, const char* field, dom::object o,
+                                    std::size_t count, NameOf name_of) {
   dom::element list;
   if (o[field].get(list) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
-  std::vector<Enum> out;
+  std::vector<std::uint32_t> out;
   for (const dom::element e : array(where, field, list)) {
     const std::string_view name = string(where, field, e);
     std::uint32_t i = 0;
-    while (i < count && to_text(static_cast<Enum>(i)) != name) ++i;
+    while (i < count && name_of(i) != name) ++i;
     if (i == count) where.fail("\"{}\": unknown name '{}'", field, printable(name));
-    out.push_back(static_cast<Enum>(i));
+    out.push_back(i);
   }
+  return out;
+}
+template <class Enum>
+std::vector<Enum> meanings(const Where& where, const char* field, dom::object o,
+                           std::uint32_t count) {
+  std::vector<Enum> out;
+  for (const std::uint32_t i : meanings(
+           where, field, o, count, [](std::uint32_t n) { return to_text(static_cast<Enum>(n)); }))
+    out.push_back(static_cast<Enum>(i));
   return out;
 }
 
@@ -80,7 +89,7 @@ Problem problem_of(const Where& where, dom::object o) {
 // What the numbers of a row stand for, and how large they may be.
 struct Meanings {
   std::vector<TaskKind> kinds;
-  std::vector<TensorKind> tensors;
+  std::vector<std::uint32_t> tensors;
   std::vector<Lane> lanes;
   std::vector<StartedBy> causes;
   std::int64_t workers = 0, tasks = 0;
@@ -138,7 +147,7 @@ void read_row(const Where& where, dom::element row, const Meanings& m, Timeline&
   }
   TimelineTask x;
   x.kind = m.kinds[static_cast<std::size_t>(n[0])];
-  x.makes = m.tensors[static_cast<std::size_t>(n[1])];
+  x.makes = {m.tensors[static_cast<std::size_t>(n[1])]};
   x.worker = static_cast<std::uint16_t>(n[2]);
   x.lane = m.lanes[static_cast<std::size_t>(n[3])];
   x.step = static_cast<Step>(n[4]);
@@ -243,7 +252,9 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   t.problem = problem_of(where, object(where, "problem", part));
   Meanings m;
   m.kinds = meanings<TaskKind>(where, "kinds", o, kTaskKinds);
-  m.tensors = meanings<TensorKind>(where, "tensors", o, kTensorKinds);
+  t.values = program_of(t.problem).values;
+  m.tensors = meanings(where, "tensors", o, t.values.size(),
+                       [&](std::uint32_t n) -> std::string_view { return t.values[n].name; });
   m.lanes = meanings<Lane>(where, "lanes", o, kLanes);
   if (o["columns"].get(part) != simdjson::SUCCESS) where.fail("\"columns\" is missing");
   m.detailed = columns_of(where, part);

@@ -48,18 +48,25 @@ std::string plan_hash(const Plan& plan) {
     const Region r = plan.regions[id.value];
     return std::uint64_t{r.first.value} << 32 | r.count;
   };
+  const auto add_piece = [&](const Piece& x) {
+    if (x.columns == plan.program[x.value].all_columns()) return;
+    h.add(std::uint64_t{x.columns.first} << 32 | x.columns.count);
+  };
   h.add(plan.initial.size());
   for (const InitialTensor& t : plan.initial) {
-    h.add(static_cast<std::uint64_t>(t.kind) << 32 | t.worker.value);
-    h.add(region(t.region));
+    add_piece(plan.piece(t));
+    h.add(std::uint64_t{plan.piece(t).value.value} << 32 | t.worker.value);
+    h.add(region(plan.piece(t).rows));
   }
   h.add(plan.tasks.size());
   for (const Task& t : plan.tasks) {
-    h.add(static_cast<std::uint64_t>(t.kind) | static_cast<std::uint64_t>(t.makes) << 4 |
+    const Piece& piece = plan.piece(t);
+    add_piece(piece);
+    h.add(static_cast<std::uint64_t>(t.kind) | std::uint64_t{piece.value.value} << 4 |
           static_cast<std::uint64_t>(t.lane) << 8 |
           static_cast<std::uint64_t>(t.with_previous) << 10 | std::uint64_t{t.worker_index} << 11 |
           std::uint64_t{t.step} << 32);
-    h.add(region(t.region));
+    h.add(region(piece.rows));
     h.add(is_attend(t.kind) ? region(t.keys) : is_transfer(t.kind) ? t.peer.value : 0);
     for (const TensorId input : t.inputs) h.add(input.value);
   }
@@ -78,24 +85,23 @@ Picoseconds Timeline::makespan() const {
 
 namespace {
 
-// Of what each task makes; few pairs of kind and region are distinct.
+// Of what each task makes; few pieces are distinct.
 class MadeBytes {
  public:
-  explicit MadeBytes(const Plan& plan)
-      : plan_(plan), known_(plan.regions.size() * kTensorKinds, Bytes{-1}) {}
+  explicit MadeBytes(const Plan& plan) : plan_(plan), known_(plan.pieces.size(), Bytes{-1}) {}
   Bytes of(TaskId id) {
     const Task& t = plan_.tasks[id.value];
-    if (t.kind == TaskKind::Send) return of(t.makes, t.region);
-    Bytes sum;
-    for (std::uint32_t o = 0; o < outputs_of(t.kind); ++o) {
+    if (outputs_of(t.kind) == 0 && !is_transfer(t.kind)) return {};
+    Bytes sum = of(t.piece);
+    for (std::uint32_t o = 1; o < outputs_of(t.kind); ++o) {
       const Tensor made = plan_.tensor(plan_.output(id, o));
-      sum = capped_sum(sum, of(made.kind, made.region));
+      sum = capped_sum(sum, plan_.bytes(Piece{made.value, made.rows, made.columns}));
     }
     return sum;
   }
-  Bytes of(TensorKind kind, RegionId region) {
-    Bytes& known = known_[region.value * kTensorKinds + static_cast<std::size_t>(kind)];
-    if (known.value < 0) known = plan_.bytes(kind, region);
+  Bytes of(PieceId piece) {
+    Bytes& known = known_[piece.value];
+    if (known.value < 0) known = plan_.bytes(plan_.pieces[piece.value]);
     return known;
   }
 
@@ -111,7 +117,7 @@ void add_details(const Plan& plan, Timeline& out) {
     const Task& t = plan.tasks[i];
     TaskDetail& d = out.details[i];
     if (is_attend(t.kind)) d.pairs = plan.works[t.work.value].pairs;
-    d.bytes = bytes.of({i});
+    d.bytes = bytes.of(TaskId{i});
     if (t.kind == TaskKind::Receive) {
       d.needs[0] = t.peer;
       continue;
@@ -123,7 +129,7 @@ void add_details(const Plan& plan, Timeline& out) {
   out.initial.resize(plan.problem.workers);
   for (const InitialTensor& t : plan.initial) {
     Bytes& sum = out.initial[t.worker.value];
-    sum = capped_sum(sum, bytes.of(t.kind, t.region));
+    sum = capped_sum(sum, bytes.of(t.piece));
   }
 }
 
@@ -137,6 +143,7 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
   out.schedule = plan.schedule;
   out.plan_hash = plan_hash(plan);
   out.problem = plan.problem;
+  out.values = plan.program.values;
   out.tasks.resize(plan.tasks.size());
   const auto home = [&](RegionId id) {
     return static_cast<std::uint16_t>(plan.layout.owner(plan.regions[id.value].first).value);
@@ -147,11 +154,11 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     const Task& t = plan.tasks[i];
     TimelineTask& row = out.tasks[i];
     row.kind = t.kind;
-    row.makes = t.makes;
+    row.makes = plan.value(t);
     row.lane = t.lane;
     row.worker = t.worker_index;
     row.step = t.step;
-    row.queries = homes[t.region.value];
+    row.queries = homes[plan.rows(t).value];
     row.other = is_attend(t.kind)                       ? homes[t.keys.value]
                 : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
                                                         : row.queries;

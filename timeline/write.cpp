@@ -35,6 +35,12 @@ std::string names(std::uint32_t count) {
   return "[" + out + "]";
 }
 
+std::string names(const std::vector<Value>& values) {
+  std::string out;
+  for (const Value& v : values) out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", v.name);
+  return "[" + out + "]";
+}
+
 void write_detail(const TaskDetail& d, std::string& text) {
   fmt::format_to(std::back_inserter(text), ",{},{},{},{},[", d.pairs.value, d.bytes.value,
                  static_cast<int>(d.cause),
@@ -81,9 +87,8 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
       "\"head_dim\": {}, \"dtype\": \"{}\", \"mask\": \"{}\", \"pass\": \"{}\"}},\n",
       p.workers, p.tokens.value, p.heads, p.kv_heads, p.head_dim, to_text(p.dtype), to_text(p.mask),
       to_text(p.pass));
-  text +=
-      fmt::format("\"kinds\": {},\n\"tensors\": {},\n\"lanes\": {},\n", names<TaskKind>(kTaskKinds),
-                  names<TensorKind>(kTensorKinds), names<Lane>(kLanes));
+  text += fmt::format("\"kinds\": {},\n\"tensors\": {},\n\"lanes\": {},\n",
+                      names<TaskKind>(kTaskKinds), names(t.values), names<Lane>(kLanes));
   const bool detailed = !t.details.empty();
   if (detailed) text += fmt::format("\"causes\": {},\n", names<StartedBy>(kStartedBy));
   write_list(text, "initial_bytes", t.initial, [](Bytes b) { return fmt::format("{}", b.value); });
@@ -99,9 +104,8 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
     const TimelineTask& x = t.tasks[i];
     fmt::format_to(std::back_inserter(text), "{}[{},{},{},{},{},{},{},{},{}", before,
-                   static_cast<int>(x.kind), static_cast<int>(x.makes), x.worker,
-                   static_cast<int>(x.lane), x.step, x.queries, x.other, x.start_ps,
-                   x.end_ps - x.start_ps);
+                   static_cast<int>(x.kind), x.makes.value, x.worker, static_cast<int>(x.lane),
+                   x.step, x.queries, x.other, x.start_ps, x.end_ps - x.start_ps);
     if (detailed) write_detail(t.details[i], text);
     text += ']';
     before = ",\n";

@@ -59,7 +59,7 @@ class Map {
  private:
   // A block of the attend, one chunk by one chunk.
   void draw_attend(const Task& t) {
-    const Region queries = plan_.regions[t.region.value], keys = plan_.regions[t.keys.value];
+    const Region queries = plan_.regions[plan_.rows(t).value], keys = plan_.regions[t.keys.value];
     for (std::uint32_t q = queries.first.value; q < queries.end(); ++q)
       for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) draw_block(t, q, k);
   }

@@ -84,15 +84,15 @@ void add_run(const Timeline& t, std::string& out) {
   json.column("colours", t.problem.workers, [&](std::size_t w) {
     return quoted(hex(worker_colour(static_cast<std::uint32_t>(w), t.problem.workers)));
   });
-  json.column("cargo", kTensorKinds,
-              [](std::size_t k) { return quoted(hex(cargo_colour(static_cast<TensorKind>(k)))); });
+  json.column("cargo", t.values.size(),
+              [&](std::size_t v) { return quoted(hex(cargo_colour(t.values[v]))); });
   json.column("kinds", kTaskKinds,
               [](std::size_t k) { return quoted(to_text(static_cast<TaskKind>(k))); });
   json.column("causes", kStartedBy,
               [](std::size_t c) { return quoted(to_text(static_cast<StartedBy>(c))); });
   const auto& x = t.tasks;
   json.column("kind", x.size(), [&](std::size_t i) { return static_cast<int>(x[i].kind); });
-  json.column("makes", x.size(), [&](std::size_t i) { return static_cast<int>(x[i].makes); });
+  json.column("makes", x.size(), [&](std::size_t i) { return x[i].makes.value; });
   json.column("worker", x.size(), [&](std::size_t i) { return x[i].worker; });
   json.column("step", x.size(), [&](std::size_t i) { return x[i].step; });
   json.column("queries", x.size(), [&](std::size_t i) { return x[i].queries; });

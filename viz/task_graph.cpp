@@ -208,13 +208,13 @@ class Drawing {
 
   void draw_task(std::uint32_t id) {
     const TimelineTask& t = timeline_.tasks[id];
-    const std::string name = short_name(t);
+    const std::string name = short_name(timeline_, t);
     if (is_attend(t.kind)) {
       const Colour fill = worker_colour(t.queries, plan_.problem.workers);
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" height=0.4{}]\n", id, name,
           hex(fill), hex(text_on(fill)), t.queries != t.worker ? " peripheries=2" : "");
     } else if (is_transfer(t.kind)) {
-      const Colour fill = cargo_colour(t.makes);
+      const Colour fill = cargo_colour(timeline_.value(t));
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" style=\"filled,rounded\" "
           "fontsize=9 height=0.2]\n",
           id, name, hex(fill), hex(text_on(fill)));
@@ -244,7 +244,7 @@ class Drawing {
     switch (reason) {
       case Reason::Message:
         add("t{} -> t{} [penwidth=2 color=\"{}\"]\n", e.first, e.second,
-            hex(mixed(cargo_colour(task(e.second).makes), ink::black, 0.15)));
+            hex(mixed(cargo_colour(plan_.program[plan_.value(task(e.second))]), ink::black, 0.15)));
         break;
       case Reason::Data:
         add("t{} -> t{} [color=\"{}\"]\n", e.first, e.second, hex(ink::black));

@@ -82,10 +82,10 @@ void Session::begin(const Plan& plan) {
       [&](WorkerId w, std::span<const TaskId> tasks) { return job.backend->device(w, tasks); },
       *job.transport, meeting_.control,
       [&](const InitialTensor& t, std::span<std::byte> out) {
-        if (t.kind == TensorKind::Partial)
+        if (plan.piece(t).value == attention::kPartial)
           fill_forward_result(plan, job.inputs, t, out);
         else
-          job.inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
+          job.inputs.fill(plan, t, out);
       });
   job.execution->name_processes(
       [&world, workers](WorkerId w) { return world.rank_of(w, workers); });

@@ -2,64 +2,69 @@
 // take the way of the partials. A gradient of keys is collected where their copy is: it travels on
 // with the copy (the ring's way) or, where the copy goes no further, straight home to their owner.
 #include "mistake.hpp"
-#include "ringsched/scheduler/builder.hpp"
+#include "writer.hpp"
 
 namespace ringsched {
 
-void PlanBuilder::prepare_gradients() {
+void PlanWriter::prepare_gradients() {
   const std::uint32_t workers = plan_.problem.workers;
   prepared_.assign(workers, {});
   for (std::uint32_t w = 0; w < workers; ++w) {
-    const TensorId given{3 * workers +
-                         w};  // the forward result, when there is no forward pass here
-    const TensorId result = final_result_.empty() ? given : final_result_[w].tensor;
+    const TensorId result = final_result_.empty() ? parts_.given(attention::kPartial, WorkerId{w})
+                                                  : final_result_[w].tensor;
     if (!result.valid()) continue;  // no query of this worker sees any key
-    Task& task = add(TaskKind::Prepare, TensorKind::PreparedGradient, WorkerId{w}, RegionId{w},
-                     work_of_rows(TensorKind::OutputGradient, RegionId{w}));
-    task.inputs = {result, TensorId{2 * workers + w}, {}};
+    const RegionId rows = parts_.share({w});
+    Task& task = add(TaskKind::Prepare, attention::kPreparedGradient, WorkerId{w}, rows,
+                     parts_.work(attention::kOutputGradient, rows));
+    task.inputs = {result, parts_.given(attention::kOutputGradient, WorkerId{w}), {}};
+    task.completes = 1;
     prepared_[w] = last_output();
   }
 }
 
-void PlanBuilder::add_key_gradient(const Keys& keys, TensorId gradient, RegionId region) {
+void PlanWriter::add_key_gradient(Place keys, TensorId gradient, RegionId rows) {
   Accumulator& sum =
-      keys.at_home() ? home_key_gradient_[keys.owner.value] : copy_key_gradient_[keys.copy];
-  accumulate(TaskKind::Reduce, TensorKind::KeyValueGradient, keys.worker, sum, gradient, region);
+      keys.at_home() ? home_key_gradient_[keys.owner().value] : copy_key_gradient_[keys.copy()];
+  accumulate(TaskKind::Reduce, attention::kKeyValueGradient, worker(keys), sum, gradient, rows);
   if (keys.at_home()) return;
-  const CopyPath& use = paths_[keys.copy];
-  if (use.onward != ~0u && next_attend_ >= use.attends_when_moved_on)
+  const Survey::Path& path = survey_.paths[keys.copy()];
+  if (path.onward != Survey::kNone && attends_ >= path.attends_when_moved_on)
     mistake_at(
         step_ - first_step_,
         "worker {} attends the keys of worker {} after it moved them on, when their gradient "
         "has left with them; attend first, then move (or plan --pass forward)",
-        keys.worker.value, keys.owner.value);
-  if (use.onward == ~0u && use.last_attend == next_attend_) finished_keys_.push_back(keys);
+        worker(keys).value, owner(keys).value);
+  if (path.onward == Survey::kNone && path.last_attend == attends_)
+    finished_copies_.push_back(keys.copy());
 }
 
-void PlanBuilder::hand_on_gradient(const Keys& from, const Keys& to) {
-  if (from.at_home() || paths_[from.copy].onward != to.copy) return;
-  const Accumulator& sum = copy_key_gradient_[from.copy];
+void PlanWriter::hand_on_gradient(Place from, std::uint32_t to) {
+  if (from.at_home() || survey_.paths[from.copy()].onward != to) return;
+  const Accumulator& sum = copy_key_gradient_[from.copy()];
   if (!sum.tensor.valid()) return;
-  copy_key_gradient_[to.copy] = {transfer(sum.tensor, TensorKind::KeyValueGradient, sum.region,
-                                          from.worker, to.worker, Lane::Return),
-                                 sum.region};
+  copy_key_gradient_[to] = {
+      transfer(sum.tensor, attention::kKeyValueGradient, sum.rows, worker(from),
+               WorkerId{tape_.copies()[to].worker}, Lane::Return),
+      sum.rows};
 }
 
-void PlanBuilder::send_gradients_home() {
-  for (const Keys& keys : finished_keys_) {
-    const Accumulator& sum = copy_key_gradient_[keys.copy];
-    arrived_.push_back({keys.owner,
-                        transfer(sum.tensor, TensorKind::KeyValueGradient, sum.region, keys.worker,
-                                 keys.owner, Lane::Return),
-                        sum.region});
+void PlanWriter::send_gradients_home() {
+  for (const std::uint32_t copy : finished_copies_) {
+    const Accumulator& sum = copy_key_gradient_[copy];
+    const Copy& keys = tape_.copies()[copy];
+    const WorkerId home{keys.owner};
+    arrived_.push_back({home,
+                        transfer(sum.tensor, attention::kKeyValueGradient, sum.rows,
+                                 WorkerId{keys.worker}, home, Lane::Return),
+                        sum.rows});
   }
-  finished_keys_.clear();
+  finished_copies_.clear();
 }
 
-void PlanBuilder::add_arrived_gradients() {
+void PlanWriter::add_arrived_gradients() {
   for (const Arrival& a : arrived_)
-    accumulate(TaskKind::Reduce, TensorKind::KeyValueGradient, a.owner,
-               home_key_gradient_[a.owner.value], a.tensor, a.region);
+    accumulate(TaskKind::Reduce, attention::kKeyValueGradient, a.owner,
+               home_key_gradient_[a.owner.value], a.tensor, a.rows);
   arrived_.clear();
 }
 

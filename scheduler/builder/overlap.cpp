@@ -100,7 +100,8 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
         last_reader[maker.value][static_cast<std::size_t>(plan.tasks[id].lane)] = {id};
 
   std::vector<TaskId> leader(std::size_t{plan.problem.workers} * kLanes);  // of the open group
-  std::vector<std::vector<TaskId>> received(std::size_t{plan.problem.workers} * kTensorKinds);
+  std::vector<std::vector<TaskId>> received(std::size_t{plan.problem.workers} *
+                                            plan.program.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     if (!is_transfer(task.kind)) continue;
@@ -109,8 +110,8 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
     if (!task.with_previous) group = {id};
     if (task.kind != TaskKind::Receive) continue;
 
-    auto& earlier = received[task.worker_index * std::size_t{kTensorKinds} +
-                             static_cast<std::size_t>(task.makes)];
+    auto& earlier =
+        received[task.worker_index * std::size_t{plan.program.size()} + plan.value(task).value];
     if (earlier.size() >= buffers) {
       for (const TaskId reader : last_reader[earlier[earlier.size() - buffers].value]) {
         if (!reader.valid()) continue;
@@ -119,8 +120,9 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
               "{} needs more than {} {} buffer{} per worker: at step {} worker {} would receive "
               "into "
               "one that its task {} ({}) still reads",
-              printable(plan.schedule), buffers, to_text(task.makes), buffers == 1 ? "" : "s",
-              task.step, task.worker_index, reader.value, to_text(plan.tasks[reader.value].kind));
+              printable(plan.schedule), buffers, plan.name(plan.value(task)),
+              buffers == 1 ? "" : "s", task.step, task.worker_index, reader.value,
+              to_text(plan.tasks[reader.value].kind));
         plan.controls.push_back({reader, {id}});
       }
     }

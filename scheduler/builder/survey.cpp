@@ -1,56 +1,73 @@
-// The first run of a schedule: which chunks of which copy are read by anyone, and when for the last
-// time.
-#include <algorithm>
+#include "survey.hpp"
 
-#include "ringsched/scheduler/builder.hpp"
-#include "ringsched/scheduler/error.hpp"
+#include <algorithm>
 
 namespace ringsched {
 
-void PlanBuilder::survey_move(const Operand& from) {
-  // The mask may leave most of them out, but to know that takes memory for all.
-  if (copies_.size() >= most_tasks_ / 2)
-    fail("this schedule needs more than {} moves; use fewer workers", most_tasks_ / 2);
-  copies_.push_back({.parent = from.copy});
-  if (has_backward()) paths_.push_back({.attends_when_moved = next_attend_});
-}
+namespace {
 
-Partial PlanBuilder::survey_attend(const Operand& q, const Operand& k) {
-  const Tile t = tile(q, k);
-  tiles_.push_back(t.form == TileForm::Empty ? WorkId{}
-                                             : works_.find_or_add(plan_.works, work_of(t)));
-  if (t.form == TileForm::Empty) return {};
-  mark_used(q.copy, q.view, surveyed_query_moves_);
-  mark_used(k.copy, k.view, surveyed_key_moves_);
-  if (has_backward() && !k.at_home()) paths_[k.copy].last_attend = next_attend_;
-  ++next_attend_;
-  ++surveyed_attends_;
-  return {q.owner, q.worker, {}, {}};
-}
-
-// What is read of a copy was also read of the copy it came from, if only to be sent.
-void PlanBuilder::mark_used(std::uint32_t copy, Region view, std::uint64_t& moves) {
-  while (copy != ~0u) {
-    Copy& c = copies_[copy];
-    if (!c.used()) {
-      c.first = view.first.value;
-      c.end = view.end();
-      ++moves;
-      if (has_backward() && c.parent != ~0u) {
-        CopyPath& parent = paths_[c.parent];
-        if (parent.onward == ~0u || parent.onward < copy) {
-          parent.onward = copy;
-          parent.attends_when_moved_on = paths_[copy].attends_when_moved;
-        }
-      }
-    } else if (c.first <= view.first.value && view.end() <= c.end) {
-      return;
-    } else {
-      c.first = std::min(c.first, view.first.value);
-      c.end = std::max(c.end, view.end());
-    }
-    copy = c.parent;
+class SurveyPass {
+ public:
+  SurveyPass(const Tape& tape, const Plan& plan, bool backward, Survey& out)
+      : tape_(tape), plan_(plan), backward_(backward), out_(out) {
+    out_.copies.resize(tape.copies().size());
+    if (backward) out_.paths.resize(tape.copies().size());
   }
+
+  void step(Step) {}
+  void move(std::uint32_t copy, bool) {
+    if (backward_) out_.paths[copy].attends_when_moved = count();
+  }
+  void move_result(std::uint32_t, std::uint32_t, WorkerId) { ++out_.returns; }
+  void attend(const Tape::Attend& a) {
+    mark_used(a.queries, plan_.regions[a.rows.value], out_.query_moves);
+    mark_used(a.keys, plan_.regions[a.key_rows.value], out_.key_moves);
+    if (backward_ && !a.keys.at_home()) out_.paths[a.keys.copy()].last_attend = count();
+    ++out_.attends;
+  }
+  void merge(std::uint32_t) {}
+
+ private:
+  std::uint32_t count() const { return static_cast<std::uint32_t>(out_.attends); }
+
+  // What is read of a copy was also read of the copy it came from, if only to be sent.
+  void mark_used(Place at, Region rows, std::uint64_t& moves) {
+    while (!at.at_home()) {
+      Survey::Use& use = out_.copies[at.copy()];
+      const Place from = tape_.copies()[at.copy()].from;
+      if (!use.any()) {
+        use = {rows.first.value, rows.end()};
+        ++moves;
+        if (backward_ && !from.at_home()) lead_on(from.copy(), at.copy());
+      } else if (use.first <= rows.first.value && rows.end() <= use.end) {
+        return;
+      } else {
+        use = {std::min(use.first, rows.first.value), std::max(use.end, rows.end())};
+      }
+      at = from;
+    }
+  }
+
+  void lead_on(std::uint32_t from, std::uint32_t to) {
+    Survey::Path& path = out_.paths[from];
+    if (path.onward != Survey::kNone && path.onward >= to) return;
+    path.onward = to;
+    path.attends_when_moved_on = out_.paths[to].attends_when_moved;
+  }
+
+  const Tape& tape_;
+  const Plan& plan_;
+  const bool backward_;
+  Survey& out_;
+};
+
+}  // namespace
+
+Survey survey(const Tape& tape, const Plan& plan, bool backward) {
+  Survey out;
+  SurveyPass pass(tape, plan, backward, out);
+  tape.replay(pass);
+  return out;
 }
 
 }  // namespace ringsched

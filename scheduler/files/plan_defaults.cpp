@@ -7,7 +7,7 @@ namespace ringsched::plan_file {
 namespace {
 
 Region region_of(const Plan& plan, TensorId tensor) {
-  return plan.regions[plan.tensor(tensor).region.value];
+  return plan.regions[plan.tensor(tensor).rows.value];
 }
 
 Region hull(Region a, Region b) {
@@ -17,81 +17,36 @@ Region hull(Region a, Region b) {
 
 }  // namespace
 
-std::size_t initial_kinds(Pass pass) {
-  switch (pass) {
-    case Pass::Forward:
-      return 2;
-    case Pass::Both:
-      return 3;
-    case Pass::Backward:
-      return 4;
-  }
-  return 0;
-}
-
-std::size_t inputs_of(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::AttendBackward:
-      return 3;
-    case TaskKind::Attend:
-    case TaskKind::Prepare:
-    case TaskKind::Merge:
-    case TaskKind::Reduce:
-      return 2;
-    case TaskKind::Send:
-    case TaskKind::Output:
-      return 1;
-    case TaskKind::Receive:
-      return 0;
-  }
-  return 0;
-}
-
 Region default_rows(const Plan& plan, const Task& task) {
-  switch (task.kind) {
-    case TaskKind::Merge:
-    case TaskKind::Reduce:
-      return hull(region_of(plan, task.inputs[0]), region_of(plan, task.inputs[1]));
-    case TaskKind::Prepare:  // all that dO has: rows that see no key have no result
-      return region_of(plan, task.inputs[1]);
-    case TaskKind::Receive:
-      return plan.regions[plan.tasks[task.peer.value].region.value];
-    default:
+  using enum Operation::Rows;
+  switch (operation(task.kind).rows) {
+    case First:
       return region_of(plan, task.inputs[0]);
+    case Second:  // all that dO has: rows that see no key have no result
+      return region_of(plan, task.inputs[1]);
+    case Both:
+      return hull(region_of(plan, task.inputs[0]), region_of(plan, task.inputs[1]));
+    case Peer:
+      return plan.regions[plan.rows(plan.tasks[task.peer.value]).value];
   }
+  return {};
 }
 
 Region default_keys(const Plan& plan, const Task& task) {
-  return region_of(plan, task.inputs[key_value_input(task.kind)]);
+  return region_of(plan, task.inputs[operation(task.kind).inner]);
 }
 
-TensorKind default_tensor(const Plan& plan, const Task& task) {
-  switch (task.kind) {
-    case TaskKind::Attend:
-    case TaskKind::Merge:
-      return TensorKind::Partial;
-    case TaskKind::AttendBackward:
-      return TensorKind::QueryGradient;
-    case TaskKind::Prepare:
-      return TensorKind::PreparedGradient;
-    case TaskKind::Receive:
-      return plan.tasks[task.peer.value].makes;
-    default:
-      return plan.tensor(task.inputs[0]).kind;
-  }
+ValueId default_value(const Plan& plan, const Task& task) {
+  if (task.kind == TaskKind::Receive) return plan.value(plan.tasks[task.peer.value]);
+  if (operation(task.kind).does == Operation::Does::Compute)
+    for (const Statement& s : plan.program.statements)
+      if (s.op == task.kind) return s.outputs[0];
+  return plan.tensor(task.inputs[0]).value;
 }
 
-Lane default_lane(const Task& task) {
+Lane default_lane(const Plan& plan, const Task& task) {
   if (!is_transfer(task.kind)) return Lane::Compute;
-  switch (task.makes) {
-    case TensorKind::Query:
-    case TensorKind::KeyValue:
-    case TensorKind::OutputGradient:
-    case TensorKind::PreparedGradient:
-      return Lane::Fetch;
-    default:
-      return Lane::Return;
-  }
+  return plan.program[plan.value(task)].is_sum ? Lane::Return : Lane::Fetch;
 }
 
 }  // namespace ringsched::plan_file

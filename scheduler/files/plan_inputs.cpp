@@ -22,7 +22,7 @@ std::optional<std::uint32_t> decimal(std::string_view digits) {
 }  // namespace
 
 void TaskReader::read_inputs(const Where& where, dom::element found, Task& task) {
-  const std::size_t expected = inputs_of(task.kind);
+  const std::size_t expected = operation(task.kind).inputs;
   std::size_t given = 0;
   for (const dom::element input : array(where, "in", found)) {
     if (given < expected) task.inputs[given] = reference(where, input);
@@ -49,16 +49,17 @@ TensorId TaskReader::named_tensor(const Where& where, std::string_view text) {
     if (const auto task = decimal(text.substr(0, text.size() - 2)))
       return output_of(where, *task, 1);
   const Problem& problem = plan_.problem;
-  for (std::size_t i = 0; i < kInitialNames.size(); ++i) {
-    const std::string_view name = kInitialNames[i].name;
+  for (const auto& [value, name] : kInitialNames) {
     if (!text.starts_with(name)) continue;
     const auto worker = decimal(text.substr(name.size()));
     if (!worker) continue;
-    if (i >= initial_kinds(problem.pass))
+    const auto& given = plan_.program.given;
+    const auto at = std::find(given.begin(), given.end(), value);
+    if (at == given.end())
       where.fail("a plan with pass {1} has no {0}", text, to_text(problem.pass));
     if (*worker >= problem.workers)
       where.fail("{} does not exist; workers are 0 to {}", text, problem.workers - 1);
-    return {static_cast<std::uint32_t>(i) * problem.workers + *worker};
+    return {static_cast<std::uint32_t>(at - given.begin()) * problem.workers + *worker};
   }
   where.fail(
       "unknown tensor \"{}\"; a tensor is Q, KV, dO or O with a worker's number (\"KV3\"), a "
@@ -83,40 +84,28 @@ TensorId TaskReader::output_of(const Where& where, std::int64_t task, std::uint3
 }
 
 void TaskReader::check_input_kinds(const Where& where, const Task& task) {
-  using enum TensorKind;
-  const auto kind_of = [&](std::size_t i) { return plan_.tensor(task.inputs[i]).kind; };
-  const auto expect = [&](std::initializer_list<TensorKind> kinds) {
-    std::size_t i = 0;
-    for (const TensorKind expected : kinds) {
-      if (const TensorKind found = kind_of(i); found != expected)
-        where.fail("input {} of {} must be a {} tensor, not {}", i + 1, to_text(task.kind),
-                   to_text(expected), to_text(found));
-      ++i;
-    }
+  const auto value_of = [&](std::size_t i) { return plan_.tensor(task.inputs[i]).value; };
+  const auto expect = [&](std::size_t i, ValueId expected) {
+    if (const ValueId found = value_of(i); found != expected)
+      where.fail("input {} of {} must be a {} tensor, not {}", i + 1, to_text(task.kind),
+                 plan_.name(expected), plan_.name(found));
   };
-  switch (task.kind) {
-    case TaskKind::Attend:
-      return expect({Query, KeyValue});
-    case TaskKind::AttendBackward:
-      return expect({Query, PreparedGradient, KeyValue});
-    case TaskKind::Prepare:
-      return expect({Partial, OutputGradient});
-    case TaskKind::Merge:
-      return expect({Partial, Partial});
-    case TaskKind::Reduce:
-      if (kind_of(0) != QueryGradient && kind_of(0) != KeyValueGradient)
-        where.fail("reduce adds query_gradient or key_value_gradient tensors, not {}",
-                   to_text(kind_of(0)));
-      return expect({kind_of(0), kind_of(0)});
-    case TaskKind::Output:
-      if (kind_of(0) != Partial && kind_of(0) != QueryGradient && kind_of(0) != KeyValueGradient)
-        where.fail("output takes a partial, query_gradient or key_value_gradient tensor, not {}",
-                   to_text(kind_of(0)));
-      return;
-    case TaskKind::Send:
-    case TaskKind::Receive:
-      return;
+  const Operation& op = operation(task.kind);
+  if (op.does == Operation::Does::Compute) {
+    const Statement& statement = *plan_.program.statement(task.kind, default_value(plan_, task));
+    for (std::size_t i = 0; i < op.inputs; ++i) expect(i, statement.inputs[i]);
+    return;
   }
+  if (is_transfer(task.kind)) return;
+  const Value& first = plan_.program[value_of(0)];
+  const bool softmax = type_of(first.type).algebra == Algebra::Softmax;
+  if (op.does == Operation::Does::Deliver && !first.is_sum)
+    where.fail("output takes a partial, query_gradient or key_value_gradient tensor, not {}",
+               first.name);
+  if (task.kind == TaskKind::Reduce && (!first.is_sum || softmax))
+    where.fail("reduce adds query_gradient or key_value_gradient tensors, not {}", first.name);
+  if (task.kind == TaskKind::Merge) expect(0, attention::kPartial);
+  if (op.does == Operation::Does::Combine) expect(1, value_of(0));
 }
 
 TaskId TaskReader::earlier_task(const Where& where, std::string_view field, dom::element found) {
@@ -155,26 +144,25 @@ void TaskReader::add_outputs() {
     for (std::uint32_t i = 0; i < outputs_of(plan_.tasks[t].kind); ++i) {
       const TensorId id = plan_.output(TaskId{t}, i);
       const ringsched::Tensor tensor = plan_.tensor(id);
-      const bool is_result =
-          tensor.kind == TensorKind::QueryGradient || tensor.kind == TensorKind::KeyValueGradient ||
-          (tensor.kind == TensorKind::Partial && plan_.problem.pass != Pass::Backward);
+      const auto& given = plan_.program.given;
+      const bool is_result = plan_.program[tensor.value].is_sum &&
+                             std::find(given.begin(), given.end(), tensor.value) == given.end();
       const Region home = plan_.layout.share(tensor.worker);
-      if (!is_result || is_read[id.value] || !home.contains(plan_.regions[tensor.region.value]))
+      if (!is_result || is_read[id.value] || !home.contains(plan_.regions[tensor.rows.value]))
         continue;
       Task output;
       output.kind = TaskKind::Output;
-      output.makes = tensor.kind;
       output.worker_index = static_cast<std::uint16_t>(tensor.worker.value);
       output.step = step_;
-      output.region = tensor.region;
-      output.work = work_of_rows(tensor.kind, tensor.region);
+      output.piece = pieces_.find_or_add(plan_, tensor.value, tensor.rows);
+      output.work = work_of_rows(tensor.value, tensor.rows);
       output.inputs = {id, {}, {}};
       outputs.push_back(output);
     }
-  std::stable_sort(outputs.begin(), outputs.end(), [](const Task& a, const Task& b) {
-    return std::pair(a.makes, a.worker_index) < std::pair(b.makes, b.worker_index);
+  std::stable_sort(outputs.begin(), outputs.end(), [&](const Task& a, const Task& b) {
+    return std::pair(plan_.value(a), a.worker_index) < std::pair(plan_.value(b), b.worker_index);
   });
-  plan_.tasks.insert(plan_.tasks.end(), outputs.begin(), outputs.end());
+  for (const Task& output : outputs) append(output);
 }
 
 }  // namespace ringsched::plan_file

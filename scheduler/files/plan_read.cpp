@@ -120,13 +120,13 @@ Layout read_layout(std::string_view file, dom::element found, const Problem& pro
   return read_chunks(file, array(where, "chunks", fields[0]), problem);
 }
 
-void add_initial_tensors(Plan& plan) {
+void add_initial_tensors(Plan& plan, PieceTable& pieces) {
   const std::uint32_t workers = plan.problem.workers;
   for (std::uint32_t w = 0; w < workers; ++w)
     plan.regions.push_back(plan.layout.share(WorkerId{w}));
-  for (std::size_t i = 0; i < initial_kinds(plan.problem.pass); ++i)
+  for (const ValueId value : plan.program.given)
     for (std::uint32_t w = 0; w < workers; ++w)
-      plan.initial.push_back({kInitialNames[i].kind, WorkerId{w}, RegionId{w}});
+      plan.initial.push_back({pieces.find_or_add(plan, value, RegionId{w}), WorkerId{w}});
 }
 
 // A later version may have fields and meanings that are unknown here, so this is looked at first.
@@ -163,9 +163,11 @@ Plan plan_of(std::string_view file, dom::object root) {
                     : Where{file, "layout"}.of([&] {
                         return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
                       });
-  add_initial_tensors(plan);
+  plan.program = program_of(plan.problem);
+  PieceTable pieces;
+  add_initial_tensors(plan, pieces);
 
-  TaskReader reader(file, plan);
+  TaskReader reader(file, plan, pieces);
   reader.read(array(where, "tasks", fields[Tasks]));
   if (!fields.has(AddOutputs) || boolean(where, "add_outputs", fields[AddOutputs]))
     reader.add_outputs();

@@ -21,18 +21,17 @@ constexpr std::uint32_t bits(std::initializer_list<TaskField> fields) {
 // What may be said of a task of this kind.
 std::uint32_t fields_of(TaskKind kind) {
   using enum TaskField;
-  constexpr std::uint32_t all = bits({Do, Worker, Step, Rows, Lane, After});
-  switch (kind) {
-    case TaskKind::Attend:
-    case TaskKind::AttendBackward:
-      return all | bits({In, Keys, Pairs});
-    case TaskKind::Send:
-      return all | bits({In, To, Tensor, WithPrevious, Bytes});
-    case TaskKind::Receive:
-      return all | bits({From, Tensor, WithPrevious, Slot, Bytes});
-    default:
-      return all | bits({In});
-  }
+  std::uint32_t fields = bits({Do, Worker, Step, Rows, Lane, After});
+  fields |= kind == TaskKind::Receive ? bits({From, Slot}) : bits({In});
+  if (kind == TaskKind::Send) fields |= bits({To});
+  if (is_transfer(kind)) fields |= bits({Tensor, WithPrevious, Bytes});
+  if (is_attend(kind)) fields |= bits({Keys, Pairs});
+  return fields;
+}
+
+// A tensor of this value that nothing is said about: only sums come in parts.
+std::uint8_t completed(const Plan& plan, const Task& task) {
+  return plan.program[plan.value(task)].is_sum || outputs_of(task.kind) == 0 ? 0 : 1;
 }
 
 // The value whose to_text() this is.
@@ -49,7 +48,8 @@ Enum named(const Where& where, std::string_view what, std::string_view text, std
 
 }  // namespace
 
-TaskReader::TaskReader(std::string_view file, Plan& plan) : file_(file), plan_(plan) {
+TaskReader::TaskReader(std::string_view file, Plan& plan, PieceTable& pieces)
+    : file_(file), plan_(plan), pieces_(pieces) {
   const Layout& layout = plan_.layout;
   rows_before_.assign(1, 0);
   for (const TokenRange& chunk : layout.chunks)
@@ -105,6 +105,17 @@ void TaskReader::append(const Task& task) {
   const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
   if (task.kind == TaskKind::Receive && task.peer.valid()) plan_.tasks[task.peer.value].peer = id;
   plan_.tasks.push_back(task);
+  plan_.tasks.back().completes = completed(plan_, task) & 1u;
+  if (task.kind == TaskKind::Output) complete(task.inputs[0]);
+}
+
+// What is put out is complete.
+void TaskReader::complete(TensorId t) {
+  const TaskId maker = plan_.producer(t);
+  if (!maker.valid()) return;
+  Task& task = plan_.tasks[maker.value];
+  const bool second = t != plan_.output(maker);
+  task.completes = static_cast<std::uint8_t>(task.completes | 1u << second) & 3u;
 }
 
 void TaskReader::read_worker(const Where& where, const TaskFields& fields, Task& task) {
@@ -138,18 +149,18 @@ void TaskReader::read_what_moves(const Where& where, const TaskFields& fields, T
   using enum TaskField;
   if (task.kind == TaskKind::Send) task.peer = TaskId{};  // until a receive names it
   const bool has_default = task.kind != TaskKind::Receive || task.peer.valid();
+  ValueId value;
   if (fields.has(Tensor)) {
-    task.makes = named<TensorKind>(where, "kind of tensor", string(where, "tensor", fields[Tensor]),
-                                   kTensorKinds);
-    if (task.kind == TaskKind::Send && task.makes != default_tensor(plan_, task))
-      where.fail("\"tensor\" is {}, but the send sends {}", to_text(task.makes),
-                 to_text(default_tensor(plan_, task)));
+    value = named_value(where, string(where, "tensor", fields[Tensor]));
+    if (task.kind == TaskKind::Send && value != default_value(plan_, task))
+      where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
+                 plan_.name(default_value(plan_, task)));
   } else if (has_default) {
-    task.makes = default_tensor(plan_, task);
+    value = default_value(plan_, task);
   } else {
     where.fail("a receive from null needs \"tensor\"");
   }
-  task.region = region(where, Rows, fields, has_default, task);
+  task.piece = pieces_.find_or_add(plan_, value, region(where, Rows, fields, has_default, task));
   if (is_attend(task.kind)) task.keys = region(where, Keys, fields, true, task);
 }
 
@@ -186,7 +197,7 @@ void TaskReader::read_order(const Where& where, const TaskFields& fields, Task& 
   task.step = step_;
   task.lane = fields.has(Lane) ? named<ringsched::Lane>(where, "lane",
                                                         string(where, "lane", fields[Lane]), kLanes)
-                               : default_lane(task);
+                               : default_lane(plan_, task);
   if (fields.has(WithPrevious))
     task.with_previous = boolean(where, "with_previous", fields[WithPrevious]);
   if (fields.has(After)) {
@@ -213,21 +224,17 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
     if (said != derived)
       where.fail("\"{}\" is {}, but it must be {} for this task", name, said, derived);
   };
+  const Piece& piece = plan_.piece(task);
   if (is_attend(task.kind)) {
-    task.work = work_of_tile(task.region, task.keys);
+    task.work = work_of_tile(piece.rows, task.keys);
     return require_equal(Pairs, plan_.works[task.work.value].pairs.value);
   }
-  switch (task.kind) {
-    case TaskKind::Merge:
-    case TaskKind::Reduce:
-      task.work = work_of_rows(task.makes, plan_.tensor(task.inputs[1]).region);
-      break;
-    case TaskKind::Prepare:
-      task.work = work_of_rows(TensorKind::OutputGradient, task.region);
-      break;
-    default:
-      task.work = work_of_rows(task.makes, task.region);
-  }
+  const Operation& op = operation(task.kind);
+  ValueId value = piece.value;
+  RegionId rows = piece.rows;
+  if (op.does == Operation::Does::Compute) value = plan_.tensor(task.inputs[op.sized_by]).value;
+  if (op.does == Operation::Does::Combine) rows = plan_.tensor(task.inputs[op.sized_by]).rows;
+  task.work = work_of_rows(value, rows);
   require_equal(Bytes, plan_.works[task.work.value].bytes.value);
 }
 
@@ -235,7 +242,7 @@ WorkId TaskReader::work_of_tile(RegionId row_region, RegionId key_region) {
   const Region rows = plan_.regions[row_region.value], keys = plan_.regions[key_region.value];
   const auto work = [&] {
     const Tile tile = plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
-    return works_.find_or_add(plan_.works, work_of(tile));
+    return works_.find_or_add(plan_.works, work_of(tile, plan_.problem.heads));
   };
   if (std::uint64_t{rows.count} * keys.count <= 16) return work();
   const std::uint64_t key = (std::uint64_t{row_region.value} << 32) | key_region.value;
@@ -244,10 +251,18 @@ WorkId TaskReader::work_of_tile(RegionId row_region, RegionId key_region) {
   return known;
 }
 
-WorkId TaskReader::work_of_rows(TensorKind kind, RegionId id) {
+ValueId TaskReader::named_value(const Where& where, std::string_view text) const {
+  if (const ValueId value = plan_.program.find(text); value.valid()) return value;
+  std::vector<std::string_view> names;
+  for (const Value& v : plan_.program.values) names.push_back(v.name);
+  where.fail("{}", unknown_name("kind of tensor", text, names));
+}
+
+WorkId TaskReader::work_of_rows(ValueId value, RegionId id) {
   const Region r = plan_.regions[id.value];
   const Tokens rows{rows_before_[r.end()] - rows_before_[r.first.value]};
-  return works_.find_or_add(plan_.works, work_of(plan_.problem, kind, rows));
+  return works_.find_or_add(
+      plan_.works, work_of(plan_.program, value, rows, plan_.program[value].columns.count));
 }
 
 RegionId TaskReader::region_id(Region r) {

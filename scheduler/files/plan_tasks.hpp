@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan_json.hpp"
+#include "ringsched/scheduler/piece_table.hpp"
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/scheduler/work_table.hpp"
 
@@ -36,7 +37,7 @@ enum class TaskField : std::uint8_t {
 
 class TaskReader {
  public:
-  TaskReader(std::string_view file, Plan& plan);
+  TaskReader(std::string_view file, Plan& plan, PieceTable& pieces);
 
   void read(dom::array tasks);
   // For a file without any output task: one for each result that is at home and not read again.
@@ -60,11 +61,14 @@ class TaskReader {
   RegionId region_id(Region);
   void measure(const Where&, const TaskFields&, Task&);
   WorkId work_of_tile(RegionId rows, RegionId keys);
-  WorkId work_of_rows(TensorKind, RegionId);
+  WorkId work_of_rows(ValueId, RegionId);
+  ValueId named_value(const Where&, std::string_view text) const;
   void append(const Task&);
+  void complete(TensorId);
 
   std::string_view file_;
   Plan& plan_;
+  PieceTable& pieces_;
   std::uint64_t count_ = 0;                    // tasks in the file
   Step step_ = 0;                              // of the task before
   std::vector<WorkerId> to_;                   // by task: what a send says

@@ -134,7 +134,7 @@ class Writer {
     write_inputs(task);
     write_transfer(task);
     write_regions(task);
-    if (task.lane != default_lane(task)) {
+    if (task.lane != default_lane(plan_, task)) {
       text_ += ",\"lane\":";
       string(to_text(task.lane));
     }
@@ -146,7 +146,7 @@ class Writer {
   }
 
   void write_inputs(const Task& task) {
-    if (inputs_of(task.kind) == 0) return;
+    if (operation(task.kind).inputs == 0) return;
     text_ += ",\"in\":[";
     for (std::size_t i = 0; i < task.inputs.size() && task.inputs[i].valid(); ++i) {
       if (i > 0) text_ += ',';
@@ -160,7 +160,7 @@ class Writer {
     if (id.value < initial) {
       const InitialTensor& t = plan_.initial[id.value];
       for (const InitialName& n : kInitialNames)
-        if (n.kind == t.kind) {
+        if (n.value == plan_.piece(t).value) {
           text_ += '"';
           text_ += n.name;
           number(t.worker.value);
@@ -190,13 +190,13 @@ class Writer {
   void write_regions(const Task& task) {
     // A plan that lacks an input has no defaults to leave out.
     bool complete = task.kind != TaskKind::Receive || task.peer.valid();
-    for (std::size_t i = 0; i < inputs_of(task.kind); ++i)
+    for (std::size_t i = 0; i < operation(task.kind).inputs; ++i)
       complete = complete && task.inputs[i].valid();
-    if (is_transfer(task.kind) && (!complete || task.makes != default_tensor(plan_, task))) {
+    if (is_transfer(task.kind) && (!complete || plan_.value(task) != default_value(plan_, task))) {
       text_ += ",\"tensor\":";
-      string(to_text(task.makes));
+      string(plan_.name(plan_.value(task)));
     }
-    const Region rows = plan_.regions[task.region.value];
+    const Region rows = plan_.regions[plan_.rows(task).value];
     if (!complete || rows != default_rows(plan_, task)) region(",\"rows\":[", rows);
     if (!is_attend(task.kind)) return;
     const Region keys = plan_.regions[task.keys.value];

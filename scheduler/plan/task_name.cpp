@@ -15,10 +15,12 @@ std::string name_of(const Plan& plan, TaskId id) {
     return r.value < plan.regions.size() ? name_of(plan.regions[r.value]) : "no chunk";
   };
   std::string what(to_text(t.kind));
-  if (is_attend(t.kind)) {
-    what += fmt::format(" of query {} with key {}", region(t.region), region(t.keys));
+  if (t.piece.value >= plan.pieces.size()) {
+    what += " of no piece";
+  } else if (is_attend(t.kind)) {
+    what += fmt::format(" of query {} with key {}", region(plan.rows(t)), region(t.keys));
   } else {
-    what += fmt::format(" of {} {}", to_text(t.makes), region(t.region));
+    what += fmt::format(" of {} {}", plan.name(plan.value(t)), region(plan.rows(t)));
   }
   if (is_transfer(t.kind) && t.peer.value < plan.tasks.size())
     what += fmt::format(" {} worker {}", t.kind == TaskKind::Send ? "to" : "from",

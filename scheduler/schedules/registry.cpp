@@ -45,19 +45,12 @@ const Schedule& find_schedule(std::string_view name) {
 Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t most_tasks) {
   require_valid(problem);
   PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens), most_tasks);
-  const auto run = [&](PlanBuilder::Mode mode) {
-    builder.begin(mode);
-    schedule.build(problem, builder);
-    builder.end();
-  };
   try {
-    run(PlanBuilder::Mode::Survey);
-    if (problem.pass != Pass::Backward) run(PlanBuilder::Mode::Forward);
-    if (problem.pass != Pass::Forward) run(PlanBuilder::Mode::Backward);
+    schedule.build(problem, builder);
+    return std::move(builder).finish(schedule.name);
   } catch (const ScheduleMistake& mistake) {
     fail("schedule {}, {}", schedule.name, mistake.what());
   }
-  return std::move(builder).finish(schedule.name);
 }
 
 }  // namespace ringsched

@@ -9,11 +9,6 @@ namespace ringsched {
 
 namespace {
 
-bool is_result(TensorKind kind) {
-  return kind == TensorKind::Partial || kind == TensorKind::QueryGradient ||
-         kind == TensorKind::KeyValueGradient;
-}
-
 class ChunkSet {
  public:
   explicit ChunkSet(std::uint32_t chunks) : words_(chunks / 64 + 1) {}
@@ -71,26 +66,66 @@ class CoverageCheck {
   CoverageCheck(const Plan& plan, Findings& findings)
       : plan_(plan),
         findings_(findings),
-        chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())) {}
+        chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())),
+        second_of_(plan.program.size()) {
+    for (const Statement& s : plan.program.statements)
+      if (outputs_of(s.op) > 1) second_of_[s.outputs[0].value] = s.outputs[1];
+  }
 
   void run() {
     follow_uses();
     if (!findings_.empty()) return;
     check_prepared();
-    const bool forward = plan_.problem.pass != Pass::Backward;
-    const bool backward = plan_.problem.pass != Pass::Forward;
-    if (forward) {
-      check_outputs(TensorKind::Partial);
-      if (!meets_all_once(attends_, pairs_)) check_rows(TaskKind::Attend);
-    }
-    if (backward) {
-      check_outputs(TensorKind::QueryGradient);
-      check_outputs(TensorKind::KeyValueGradient);
-      if (!meets_all_once(backward_attends_, backward_pairs_)) check_rows(TaskKind::AttendBackward);
-    }
+    for (const ValueId value : plan_.program.asked)
+      for (const ColumnRange band : bands(value, outputs_)) check_outputs(value, band);
+    for (const Statement& s : plan_.program.statements)
+      if (is_attend(s.op) && s.asked)
+        for (const ColumnRange band : bands(s.outputs[0], attends_)) check_terms(s.op, band);
+    if (findings_.empty()) check_claims();
   }
 
  private:
+  // The columns of a value, cut wherever the piece of one of these tasks begins or ends: within a
+  // band, all columns fare alike.
+  std::vector<ColumnRange> bands(ValueId value, const TaskColumn<TaskId>& tasks) const {
+    std::vector<std::uint32_t> cuts = {0, plan_.program[value].columns.count};
+    PieceId last;  // most tasks are alike
+    for (const TaskId id : tasks) {
+      const PieceId at = plan_.tasks[id.value].piece;
+      const Piece& piece = plan_.pieces[at.value];
+      if (piece.value != value || at == last) continue;
+      last = at;
+      if (piece.columns == plan_.program[value].all_columns()) continue;
+      cuts.push_back(piece.columns.first);
+      cuts.push_back(piece.columns.end());
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::vector<ColumnRange> out;
+    for (std::size_t i = 1; i < cuts.size(); ++i)
+      out.push_back({cuts[i - 1], cuts[i] - cuts[i - 1]});
+    return out;
+  }
+
+  // " of columns 2-3", where the band is not all there is.
+  std::string of_band(ValueId value, ColumnRange band) const {
+    if (band == plan_.program[value].all_columns()) return {};
+    return fmt::format(" of columns {}-{}", band.first, band.end() - 1);
+  }
+
+  void check_terms(TaskKind kind, ColumnRange band) {
+    std::uint64_t pairs = 0;  // would only overflow if some overlap
+    TaskColumn<Rectangle> attends;
+    attends.reserve(attends_.size());
+    for (const TaskId id : attends_) {
+      const Task& task = plan_.tasks[id.value];
+      if (task.kind != kind || !plan_.piece(task).columns.contains(band)) continue;
+      attends.push_back({plan_.rows(task), task.keys});
+      pairs += static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
+    }
+    if (!meets_all_once(attends, pairs)) check_rows(kind, band);
+  }
+
   // use_[output slot of a task]: the task that merges, sends or puts it out.
   TaskId& use(TensorId t) {
     const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
@@ -99,16 +134,17 @@ class CoverageCheck {
 
   void follow_uses() {
     use_.assign(plan_.tasks.size(), {});
-    if (plan_.problem.pass != Pass::Forward) second_use_.assign(plan_.tasks.size(), {});
+    if (has_second_outputs()) second_use_.assign(plan_.tasks.size(), {});
     std::size_t made = 0, used_up = 0;
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       for (std::uint32_t out = 0; out < outputs_of(task.kind); ++out)
-        if (is_result(result_of(task, out))) ++made;
-      if (is_attend(task.kind)) add_attend(task);
+        if (is_sum(value_of({id}, out))) ++made;
+      if (is_attend(task.kind)) attends_.push_back({id});
       if (task.kind == TaskKind::Prepare) prepares_.push_back({id});
       if (task.kind == TaskKind::Output) outputs_.push_back({id});
-      if (task.kind == TaskKind::Prepare || is_attend(task.kind) || !is_result(task.makes))
+      if (task.completes != 0 && is_sum(plan_.value(task))) claims_.push_back({id});
+      if (operation(task.kind).does == Operation::Does::Compute || !is_sum(plan_.value(task)))
         continue;
       for (const TensorId input : task.inputs)
         if (input.valid()) used_up += follow({id}, input) ? 1 : 0;
@@ -116,22 +152,20 @@ class CoverageCheck {
     if (used_up == made) return;  // all of them, none twice
     for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id)
       for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id].kind); ++out) {
-        const TensorKind kind = result_of(plan_.tasks[id], out);
-        if (is_result(kind) && !use(plan_.output({id}, out)).valid())
+        const ValueId value = value_of({id}, out);
+        if (is_sum(value) && !use(plan_.output({id}, out)).valid())
           findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its {} is never merged",
-                        name_of(plan_, {id}), to_text(kind));
+                        name_of(plan_, {id}), plan_.name(value));
       }
   }
 
-  void add_attend(const Task& task) {
-    const bool forward = task.kind == TaskKind::Attend;
-    (forward ? attends_ : backward_attends_).push_back({task.region, task.keys});
-    (forward ? pairs_ : backward_pairs_) +=
-        static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
+  bool has_second_outputs() const {
+    return std::any_of(second_of_.begin(), second_of_.end(), [](ValueId v) { return v.valid(); });
   }
-
-  static TensorKind result_of(const Task& task, std::uint32_t output) {
-    return output == 1 ? TensorKind::KeyValueGradient : task.makes;
+  bool is_sum(ValueId v) const { return plan_.program[v].is_sum; }
+  ValueId value_of(TaskId id, std::uint32_t output) const {
+    const ValueId first = plan_.value(plan_.tasks[id.value]);
+    return output == 0 ? first : second_of_[first.value];
   }
 
   // Is this the first use of that result?
@@ -148,23 +182,41 @@ class CoverageCheck {
     if (!first)
       findings_.add(Rule::Coverage, {id, used},
                     "{} uses the {} of {} again, which {} has used: it would count twice",
-                    name_of(plan_, id), to_text(task.makes), name_of(plan_, plan_.producer(input)),
-                    name_of(plan_, used));
+                    name_of(plan_, id), plan_.name(plan_.value(task)),
+                    name_of(plan_, plan_.producer(input)), name_of(plan_, used));
     used = id;
     return first;
+  }
+
+  // What is said to be complete is a result, to which nobody adds; and results are said to be
+  // complete. As each result has all its terms, so do those.
+  void check_claims() {
+    for (const TaskId id : outputs_)
+      if (!plan_.tensor(plan_.tasks[id.value].inputs[0]).complete)
+        findings_.add(Rule::Coverage, {id}, "{}: its input is not said to be complete",
+                      name_of(plan_, id));
+    for (const TaskId id : claims_)
+      for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id.value].kind); ++out) {
+        if (!plan_.tasks[id.value].completes_output(out) || !is_sum(value_of(id, out))) continue;
+        const TaskId user = use(plan_.output(id, out));
+        if (plan_.tasks[user.value].kind == TaskKind::Output) continue;
+        findings_.add(Rule::Coverage, {id, user},
+                      "{} is said to complete its {}, but {} still adds to it", name_of(plan_, id),
+                      plan_.name(value_of(id, out)), name_of(plan_, user));
+      }
   }
 
   void check_prepared() {
     for (const TaskId id : prepares_) {
       const Task& task = plan_.tasks[id.value];
-      const TaskId maker = plan_.producer(task.inputs[0]);
-      if (maker.valid() && plan_.tasks[use(task.inputs[0]).value].kind != TaskKind::Output)
+      if (const TaskId maker = plan_.producer(task.inputs[0]);
+          maker.valid() && !plan_.tensor(task.inputs[0]).complete)
         findings_.add(Rule::Coverage, {id, maker},
                       "{} reads the partial of {}, which is not the final one: {} still adds to it",
                       name_of(plan_, id), name_of(plan_, maker),
                       name_of(plan_, use(task.inputs[0])));
-      const Region needed = plan_.regions[task.region.value];
-      const Region given = plan_.regions[plan_.tensor(task.inputs[0]).region.value];
+      const Region needed = plan_.regions[plan_.rows(task).value];
+      const Region given = plan_.regions[plan_.tensor(task.inputs[0]).rows.value];
       for (std::uint32_t c = needed.first.value; c < needed.end(); ++c)
         if (!given.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0)
           findings_.add(Rule::Coverage, {id}, "{} has no forward result of chunk {}",
@@ -172,17 +224,17 @@ class CoverageCheck {
     }
   }
 
-  void check_outputs(TensorKind kind) {
+  void check_outputs(ValueId value, ColumnRange band) {
     std::vector<TaskId> outputs(chunks_);
     for (const TaskId id : outputs_) {
       const Task& task = plan_.tasks[id.value];
-      if (task.makes != kind) continue;
-      const Region r = plan_.regions[task.region.value];
+      if (plan_.value(task) != value || !plan_.piece(task).columns.contains(band)) continue;
+      const Region r = plan_.regions[plan_.rows(task).value];
       for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
         if (outputs[c].valid())
           findings_.add(Rule::Coverage, {id, outputs[c]},
                         "{} and {} both put out the {} of chunk {}: they should have been merged",
-                        name_of(plan_, outputs[c]), name_of(plan_, id), to_text(kind), c);
+                        name_of(plan_, outputs[c]), name_of(plan_, id), plan_.name(value), c);
         outputs[c] = id;
       }
     }
@@ -221,14 +273,14 @@ class CoverageCheck {
 
   // Compares one row, a query chunk against all keys, at a time. As many pairs as there should be,
   // none of them twice, are all of them; only where some are missing is it asked which.
-  void check_rows(TaskKind kind) {
+  void check_rows(TaskKind kind, ColumnRange band) {
     std::vector<std::uint32_t> first(chunks_ + 1);
     const auto for_each_row = [&](auto&& visit) {
-      for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-        const Task& task = plan_.tasks[id];
-        if (task.kind != kind) continue;
-        const Region r = plan_.regions[task.region.value];
-        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, TaskId{id});
+      for (const TaskId id : attends_) {
+        const Task& task = plan_.tasks[id.value];
+        if (task.kind != kind || !plan_.piece(task).columns.contains(band)) continue;
+        const Region r = plan_.regions[plan_.rows(task).value];
+        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, id);
       }
     };
     for_each_row([&](std::uint32_t q, TaskId) { ++first[q + 1]; });
@@ -241,8 +293,8 @@ class CoverageCheck {
     for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
       std::int64_t found = 0;
       for (std::uint32_t i = first[q]; i < first[q + 1] && !findings_.full(); ++i)
-        found += meet(q, attends[i], met);
-      if (found != visible_pairs(q)) name_missing(q, met, kind);
+        found += meet(q, attends[i], met, band);
+      if (found != visible_pairs(q)) name_missing(q, met, kind, band);
       for (std::uint32_t i = first[q]; i < first[q + 1]; ++i)
         for (std::uint32_t k = keys_of(attends[i]).first.value; k < keys_of(attends[i]).end(); ++k)
           met[k] = {};
@@ -254,7 +306,7 @@ class CoverageCheck {
   }
 
   // Returns how many pairs are met for the first time.
-  std::int64_t meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met) {
+  std::int64_t meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met, ColumnRange band) {
     std::int64_t found = 0;
     for (std::uint32_t k = keys_of(id).first.value; k < keys_of(id).end(); ++k) {
       const std::int64_t pairs = visible_pairs(q, k);
@@ -262,31 +314,34 @@ class CoverageCheck {
         found += pairs;
       } else if (pairs > 0) {
         findings_.add(Rule::Coverage, {id, met[k]},
-                      "query chunk {} meets key chunk {} twice: in {} and in {}", q, k,
-                      name_of(plan_, met[k]), name_of(plan_, id));
+                      "query chunk {}{} meets key chunk {} twice: in {} and in {}", q,
+                      of_band(plan_.value(plan_.tasks[id.value]), band), k, name_of(plan_, met[k]),
+                      name_of(plan_, id));
       }
       met[k] = id;
     }
     return found;
   }
 
-  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind) {
+  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind,
+                    ColumnRange band) {
+    const ValueId made = kind == TaskKind::Attend ? attention::kPartial : attention::kQueryGradient;
     for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
       if (!met[k].valid() && visible_pairs(q, k) > 0)
         findings_.add_missing(
             Rule::Coverage, plan_.layout.owner({q}),
-            "query chunk {} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
-            plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
+            "query chunk {}{} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
+            of_band(made, band), plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
             kind == TaskKind::Attend ? "forward" : "backward");
   }
 
   const Plan& plan_;
   Findings& findings_;
   std::uint32_t chunks_;
+  std::vector<ValueId> second_of_;  // by value of the first output
   TaskColumn<TaskId> use_, second_use_;
-  std::vector<TaskId> prepares_, outputs_;
-  TaskColumn<Rectangle> attends_, backward_attends_;
-  std::uint64_t pairs_ = 0, backward_pairs_ = 0;  // would only overflow if some overlap
+  std::vector<TaskId> prepares_;
+  TaskColumn<TaskId> attends_, outputs_, claims_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace ringsched {
 
-void run_jobs(std::uint32_t threads, std::span<const Job> jobs, Findings& findings) {
+void run_jobs(std::uint32_t threads, std::span<const CheckJob> jobs, Findings& findings) {
   std::vector<Findings> found(jobs.size(), findings.fresh());
   std::vector<std::exception_ptr> failed(jobs.size());
   std::atomic<std::size_t> taken = 0;
@@ -35,12 +35,12 @@ void run_jobs(std::uint32_t threads, std::span<const Job> jobs, Findings& findin
   for (Findings& f : found) findings.append(std::move(f));
 }
 
-std::vector<Job> jobs_over_tasks(
+std::vector<CheckJob> jobs_over_tasks(
     const Plan& plan, std::uint32_t threads,
     const std::function<void(std::uint32_t first, std::uint32_t end, Findings&)>& look_at) {
   // Some for each thread: other programs may hold one of them up.
   const std::uint32_t ranges = threads > 1 ? 4 * threads : 1;
-  std::vector<Job> jobs;
+  std::vector<CheckJob> jobs;
   for (std::uint64_t r = 0; r < ranges; ++r) {
     const auto first = static_cast<std::uint32_t>(r * plan.tasks.size() / ranges);
     const auto end = static_cast<std::uint32_t>((r + 1) * plan.tasks.size() / ranges);

@@ -10,14 +10,14 @@
 
 namespace ringsched {
 
-using Job = std::function<void(Findings&)>;
+using CheckJob = std::function<void(Findings&)>;
 
 // Runs the jobs, on this thread and up to `threads` - 1 more. They are begun from the last one on:
 // put the longest there.
-void run_jobs(std::uint32_t threads, std::span<const Job> jobs, Findings&);
+void run_jobs(std::uint32_t threads, std::span<const CheckJob> jobs, Findings&);
 
 // A job for each of several ranges of the tasks, [first, end).
-std::vector<Job> jobs_over_tasks(
+std::vector<CheckJob> jobs_over_tasks(
     const Plan&, std::uint32_t threads,
     const std::function<void(std::uint32_t first, std::uint32_t end, Findings&)>&);
 

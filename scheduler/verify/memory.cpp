@@ -160,13 +160,13 @@ class MemoryCheck {
   void check_slots() {
     if (plan_.slots.empty()) return;
     // The receive that used a slot last, by (worker, kind, slot).
-    std::map<std::tuple<std::uint32_t, TensorKind, std::uint32_t>, TaskId> occupant;
+    std::map<std::tuple<std::uint32_t, ValueId, std::uint32_t>, TaskId> occupant;
     std::vector<std::vector<TaskId>> readers = readers_of_receives();
     std::vector<std::uint32_t> ordinal = receive_ordinals();
     for (const BufferSlot& s : plan_.slots) {
       if (findings_.full()) return;
       const Task& receive = plan_.tasks[s.receive.value];
-      TaskId& before = occupant[{receive.worker_index, receive.makes, s.slot}];
+      TaskId& before = occupant[{receive.worker_index, plan_.value(receive), s.slot}];
       if (before.valid()) {
         for (const TaskId reader : readers[ordinal[before.value]]) {
           if (findings_.full()) return;
@@ -276,8 +276,8 @@ std::uint32_t MemoryCheck::made_at(TaskId maker) const {
   const Task& task = plan_.tasks[maker.value];
   if (!computes(maker)) return 2 * start_[maker.value];
   // A merge into a tensor of the same extent is done in place.
-  const bool in_place = (task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) &&
-                        plan_.tensor(task.inputs[0]).region == task.region;
+  const bool in_place =
+      is_combine(task.kind) && plan_.tensor(task.inputs[0]).rows == plan_.rows(task);
   return 2 * start_[maker.value] + (in_place ? 2 : 1);
 }
 
@@ -312,7 +312,7 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
   TaskColumn<Sum> change(first.back());
   for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
     const Tensor made = plan_.tensor(plan_.output(id, output));
-    const Sum size = tensor_bytes(plan_.problem, made.kind, rows[made.region]).value;
+    const Sum size = plan_.program.bytes(made.value, rows[made.rows], made.columns.count).value;
     const std::uint32_t w = made.worker.value, from = made_at(id);
     change[first[w] + from] += size;
     change[first[w] + (freed == 0 ? moments(w) : std::max(freed, from))] -= size;
@@ -329,13 +329,12 @@ void MemoryCheck::add_up(std::vector<Bytes>& peak) const {
   peak.assign(plan_.problem.workers, {});
   const RegionRows rows(plan_);
   for (const InitialTensor& t : plan_.initial)
-    peak[t.worker.value] += tensor_bytes(plan_.problem, t.kind, rows[t.region]);
+    peak[t.worker.value] += plan_.program.bytes(plan_.piece(t).value, rows[plan_.piece(t).rows],
+                                                plan_.piece(t).columns.count);
   // No tensor is larger than one of all tokens.
   std::int64_t largest = 1;
-  for (std::uint32_t kind = 0; kind < kTensorKinds; ++kind)
-    largest = std::max(
-        largest,
-        tensor_bytes(plan_.problem, static_cast<TensorKind>(kind), plan_.problem.tokens).value);
+  for (std::uint32_t v = 0; v < plan_.program.size(); ++v)
+    largest = std::max(largest, plan_.program.bytes(ValueId{v}, plan_.problem.tokens).value);
   const std::int64_t limit = std::numeric_limits<std::int64_t>::max() / largest / 2;
   if (static_cast<std::uint64_t>(limit) > plan_.tasks.size())
     add_up_in<std::int64_t>(peak);

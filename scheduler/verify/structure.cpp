@@ -15,17 +15,11 @@ struct Sizes {
   explicit Sizes(const Plan& plan) : rows(plan) {
     for (const Region& r : plan.regions)
       tokens.emplace_back(plan.layout.ranges(r.count <= kSmall ? r : Region{r.first, 1}));
-    for (std::uint32_t kind = 0; kind < kTensorKinds; ++kind)
-      row_bytes[kind] = tensor_bytes(plan.problem, static_cast<TensorKind>(kind), Tokens{1}).value;
-  }
-  Bytes bytes(TensorKind kind, Tokens of) const {
-    return {of.value * row_bytes[static_cast<std::size_t>(kind)]};
   }
 
   static constexpr std::uint32_t kSmall = 4;  // chunks
   const RegionRows rows;
   std::vector<TokenSet> tokens;  // by region, if it is small
-  std::array<std::int64_t, kTensorKinds> row_bytes;
 };
 
 class StructureCheck {
@@ -73,8 +67,8 @@ class StructureCheck {
     if (tensor.worker != task.worker()) {
       findings_.add(Rule::Communication, {id},
                     "{} reads the {} of {} held by worker {}, which it has not received",
-                    name_of(plan_, id), to_text(tensor.kind),
-                    name_of(plan_.regions[tensor.region.value]), tensor.worker.value);
+                    name_of(plan_, id), plan_.name(tensor.value),
+                    name_of(plan_.regions[tensor.rows.value]), tensor.worker.value);
       return {};
     }
     return tensor;
@@ -88,117 +82,124 @@ class StructureCheck {
            (t.value - plan_.initial.size()) % 2 < outputs_of(plan_.tasks[maker.value].kind);
   }
 
-  bool is_kind(TaskId id, std::size_t index, const Tensor& t, TensorKind wanted) {
-    if (t.kind == wanted) return true;
-    wrong(id, "input {} is a {}, and should be a {}", index, to_text(t.kind), to_text(wanted));
+  bool is_value(TaskId id, std::size_t index, const Tensor& t, ValueId wanted) {
+    if (t.value == wanted) return true;
+    wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(t.value),
+          plan_.name(wanted));
     return false;
   }
 
   bool is_within(TaskId id, RegionId part, const Tensor& t) {
-    const Region p = plan_.regions[part.value], whole = plan_.regions[t.region.value];
+    const Region p = plan_.regions[part.value], whole = plan_.regions[t.rows.value];
     if (whole.contains(p)) return true;
-    wrong(id, "it uses {} of a {} that holds only {}", name_of(p), to_text(t.kind), name_of(whole));
+    wrong(id, "it uses {} of a {} that holds only {}", name_of(p), plan_.name(t.value),
+          name_of(whole));
     return false;
   }
 
-  void makes(TaskId id, TensorKind wanted) {
-    const Task& task = plan_.tasks[id.value];
-    if (task.makes != wanted)
-      wrong(id, "it should make a {}, not a {}", to_text(wanted), to_text(task.makes));
+  bool has_columns(TaskId id, ColumnRange part, const Tensor& t) {
+    if (t.columns.contains(part)) return true;
+    wrong(id, "it uses {} of a {} that holds only {}", name_of(part), plan_.name(t.value),
+          name_of(t.columns));
+    return false;
   }
+
+  static std::string name_of(ColumnRange c) {
+    return c.count == 1 ? fmt::format("column {}", c.first)
+                        : fmt::format("columns {}-{}", c.first, c.end() - 1);
+  }
+  using Name = std::string;
+  static Name name_of(Region r) { return ringsched::name_of(r); }
+  static Name name_of(const Plan& plan, TaskId id) { return ringsched::name_of(plan, id); }
 
   void check_task(TaskId id) {
     const Task& task = plan_.tasks[id.value];
-    switch (task.kind) {
-      case TaskKind::Attend:
-      case TaskKind::AttendBackward:
-        check_attend(id);
+    const Operation& op = operation(task.kind);
+    switch (op.does) {
+      case Operation::Does::Compute:
+        check_compute(id);
         break;
-      case TaskKind::Prepare:
-        check_prepare(id);
+      case Operation::Does::Combine:
+        check_combine(id);
         break;
-      case TaskKind::Merge:
-      case TaskKind::Reduce:
-        check_merge(id);
+      case Operation::Does::Transfer:
+        task.kind == TaskKind::Send ? check_send(id) : check_receive(id);
         break;
-      case TaskKind::Send:
-        check_send(id);
-        break;
-      case TaskKind::Receive:
-        check_receive(id);
-        break;
-      case TaskKind::Output:
+      case Operation::Does::Deliver:
         check_output(id);
         break;
     }
-    constexpr std::array<std::size_t, kTaskKinds> inputs = {2, 3, 2, 2, 2, 1, 0, 1};
-    for (std::size_t i = inputs[static_cast<std::size_t>(task.kind)]; i < task.inputs.size(); ++i)
+    for (std::size_t i = op.inputs; i < task.inputs.size(); ++i)
       if (task.inputs[i].valid()) wrong(id, "it has an input too many");
-    if (!is_transfer(task.kind)) {
+    if (task.completes >> op.outputs != 0)
+      wrong(id, "it completes an output that it does not have");
+    if (op.does != Operation::Does::Transfer) {
       if (task.lane != Lane::Compute) wrong(id, "it computes, but not on the compute lane");
       if (task.with_previous) wrong(id, "only sends and receives are posted in groups");
     }
     check_work(id);
   }
 
-  void check_attend(TaskId id) {
+  // Terms of a statement, from complete operands that hold all that is read of them.
+  void check_compute(TaskId id) {
     const Task& task = plan_.tasks[id.value];
-    const bool backward = task.kind == TaskKind::AttendBackward;
-    makes(id, backward ? TensorKind::QueryGradient : TensorKind::Partial);
-    if (const auto q = input(id, 0)) {
-      is_kind(id, 0, *q, TensorKind::Query);
-      is_within(id, task.region, *q);
+    const Operation& op = operation(task.kind);
+    const Piece& made = plan_.piece(task);
+    const Statement* const statement = plan_.program.statement(task.kind, made.value);
+    if (!statement) {
+      wrong(id, "it should not make a {}", plan_.name(made.value));
+      return;
     }
-    if (backward) {
-      if (const auto g = input(id, 1)) {
-        is_kind(id, 1, *g, TensorKind::PreparedGradient);
-        is_within(id, task.region, *g);
-      }
-    }
-    const std::size_t last = key_value_input(task.kind);
-    if (const auto k = input(id, last)) {
-      is_kind(id, last, *k, TensorKind::KeyValue);
-      is_within(id, task.keys, *k);
-    }
-    if (backward && plan_.problem.pass == Pass::Forward)
-      wrong(id, "the problem has no backward pass");
-    if (!backward && plan_.problem.pass == Pass::Backward)
-      wrong(id, "the problem has no forward pass");
-  }
-
-  void check_prepare(TaskId id) {
-    const Task& task = plan_.tasks[id.value];
-    makes(id, TensorKind::PreparedGradient);
-    if (const auto o = input(id, 0)) is_kind(id, 0, *o, TensorKind::Partial);
-    if (const auto g = input(id, 1)) {
-      is_kind(id, 1, *g, TensorKind::OutputGradient);
-      is_within(id, task.region, *g);
+    if (!statement->asked)
+      wrong(id, "the problem has no {} pass",
+            plan_.problem.pass == Pass::Forward ? "backward" : "forward");
+    for (std::size_t i = 0; i < op.inputs; ++i) {
+      const auto t = input(id, i);
+      if (!t || !is_value(id, i, *t, statement->inputs[i])) continue;
+      // Of sums, the coverage tells which are complete.
+      if (!t->complete && !plan_.program[t->value].is_sum)
+        wrong(id, "input {} is not said to be complete", i);
+      if (i == op.inner) is_within(id, task.keys, *t);
+      // Rows that see nothing have no result, so what is prepared may have more.
+      else if (t->value != attention::kPartial)
+        is_within(id, made.rows, *t);
+      has_columns(id, made.columns.grouped(plan_.program[t->value].columns.group), *t);
     }
   }
 
-  void check_merge(TaskId id) {
+  // Pieces of one value, together.
+  void check_combine(TaskId id) {
     const Task& task = plan_.tasks[id.value];
+    const Piece& made = plan_.piece(task);
     const auto a = input(id, 0), b = input(id, 1);
-    if (task.kind == TaskKind::Merge) makes(id, TensorKind::Partial);
-    if (task.kind == TaskKind::Reduce && task.makes != TensorKind::QueryGradient &&
-        task.makes != TensorKind::KeyValueGradient)
-      wrong(id, "it adds gradients, and cannot make a {}", to_text(task.makes));
+    const bool softmax = plan_.program.type(made.value).algebra == Algebra::Softmax;
+    if (softmax != (task.kind == TaskKind::Merge))
+      wrong(id, "a {} is not put together that way", plan_.name(made.value));
     if (!a || !b) return;
-    if (!is_kind(id, 0, *a, task.makes) || !is_kind(id, 1, *b, task.makes)) return;
-    const Region ra = plan_.regions[a->region.value], rb = plan_.regions[b->region.value];
+    if (!is_value(id, 0, *a, made.value) || !is_value(id, 1, *b, made.value)) return;
+    const Region ra = plan_.regions[a->rows.value], rb = plan_.regions[b->rows.value];
     const std::uint32_t first = std::min(ra.first.value, rb.first.value);
     const Region both{{first}, std::max(ra.end(), rb.end()) - first};
-    if (const Region made = plan_.regions[task.region.value]; made != both)
+    if (const Region rows = plan_.regions[made.rows.value]; rows != both)
       wrong(id, "{} and {} give {}, not {}", name_of(ra), name_of(rb), name_of(both),
-            name_of(made));
+            name_of(rows));
+    if (a->columns != made.columns || b->columns != made.columns)
+      wrong(id, "{} and {} do not give {}", name_of(a->columns), name_of(b->columns),
+            name_of(made.columns));
   }
 
   void check_send(TaskId id) {
     const Task& task = plan_.tasks[id.value];
-    if (const auto t = input(id, 0)) {
-      if (!is_kind(id, 0, *t, task.makes) || !is_within(id, task.region, *t)) return;
-      if (is_result(t->kind) && plan_.regions[task.region.value] != plan_.regions[t->region.value])
-        wrong(id, "a {} is handed over whole, or the rest of it is lost", to_text(t->kind));
+    const Piece& sent = plan_.piece(task);
+    const auto t = input(id, 0);
+    if (t) {
+      if (!is_value(id, 0, *t, sent.value) || !is_within(id, sent.rows, *t) ||
+          !has_columns(id, sent.columns, *t))
+        return;
+      const bool whole = plan_.regions[sent.rows.value] == plan_.regions[t->rows.value] &&
+                         sent.columns == t->columns;
+      if (!t->complete && !whole)
+        wrong(id, "a {} is handed over whole, or the rest of it is lost", plan_.name(t->value));
     }
     const TaskId peer = task.peer;
     if (peer.value >= plan_.tasks.size() || plan_.tasks[peer.value].kind != TaskKind::Receive ||
@@ -211,13 +212,14 @@ class StructureCheck {
       findings_.add(Rule::Communication, {id, peer}, "{} stands before {}, its send",
                     name_of(plan_, peer), name_of(plan_, id));
     if (receive.worker_index == task.worker_index) wrong(id, "it sends to its own worker");
-    if (receive.makes != task.makes || receive.region != task.region)
+    const Piece& expected = plan_.piece(receive);
+    if (expected != sent)
       findings_.add(Rule::Communication, {id, peer},
                     "{} carries {} ({} bytes), but {} expects {} {} ({} bytes)", name_of(plan_, id),
-                    name_of(plan_.regions[task.region.value]),
-                    plan_.bytes(task.makes, task.region).value, name_of(plan_, peer),
-                    to_text(receive.makes), name_of(plan_.regions[receive.region.value]),
-                    plan_.bytes(receive.makes, receive.region).value);
+                    name_of(plan_.regions[sent.rows.value]), plan_.bytes(sent).value,
+                    name_of(plan_, peer), plan_.name(expected.value),
+                    name_of(plan_.regions[expected.rows.value]), plan_.bytes(expected).value);
+    if (t && t->complete && !receive.completes_output()) wrong(peer, "what is complete stays so");
   }
 
   void check_receive(TaskId id) {
@@ -229,15 +231,19 @@ class StructureCheck {
 
   void check_output(TaskId id) {
     const Task& task = plan_.tasks[id.value];
-    if (!is_result(task.makes)) wrong(id, "a {} is not a result", to_text(task.makes));
+    const Piece& piece = plan_.piece(task);
+    const auto& asked = plan_.program.asked;
+    if (std::find(asked.begin(), asked.end(), piece.value) == asked.end())
+      wrong(id, "a {} is not a result", plan_.name(piece.value));
     if (const auto t = input(id, 0)) {
-      if (!is_kind(id, 0, *t, task.makes)) return;
-      if (plan_.regions[t->region.value] != plan_.regions[task.region.value])
-        wrong(id, "its input holds {}", name_of(plan_.regions[t->region.value]));
+      if (!is_value(id, 0, *t, piece.value)) return;
+      if (plan_.regions[t->rows.value] != plan_.regions[piece.rows.value])
+        wrong(id, "its input holds {}", name_of(plan_.regions[t->rows.value]));
+      if (t->columns != piece.columns) wrong(id, "its input holds {}", name_of(t->columns));
     }
-    if (!plan_.layout.share(task.worker()).contains(plan_.regions[task.region.value]))
+    if (!plan_.layout.share(task.worker()).contains(plan_.regions[piece.rows.value]))
       wrong(id, "these chunks live on worker {}",
-            plan_.layout.owner(plan_.regions[task.region.value].first).value);
+            plan_.layout.owner(plan_.regions[piece.rows.value].first).value);
   }
 
   // Tiles of many chunks are remembered: a short file can ask for the same one very often.
@@ -255,34 +261,34 @@ class StructureCheck {
   // The work a task states is what its regions amount to.
   void check_work(TaskId id) {
     const Task& task = plan_.tasks[id.value];
+    const Piece& piece = plan_.piece(task);
     const Work& stated = plan_.works[task.work.value];
     if (is_attend(task.kind)) {
-      const Tile tile = tile_of(task.region, task.keys);
+      const Tile tile = tile_of(piece.rows, task.keys);
+      if (stated.columns != piece.columns.count)
+        wrong(id, "it states {} heads, and has {}", stated.columns, piece.columns.count);
       if (stated.rows != tile.rows || stated.keys != tile.keys || stated.pairs != tile.pairs ||
           stated.form != tile.form)
         wrong(id, "it states {} pairs of {} x {}, and has {} of {} x {}", stated.pairs.value,
               stated.rows, stated.keys, tile.pairs.value, tile.rows, tile.keys);
       return;
     }
-    TensorKind kind = task.makes;
-    RegionId region = task.region;
-    if (task.kind == TaskKind::Merge || task.kind == TaskKind::Reduce) {
-      if (!is_there(id, task.inputs[1])) return;  // said already
-      region = plan_.tensor(task.inputs[1]).region;
-    } else if (task.kind == TaskKind::Prepare) {
-      kind = TensorKind::OutputGradient;
+    const Operation& op = operation(task.kind);
+    ValueId value = piece.value;
+    RegionId region = piece.rows;
+    if (op.does == Operation::Does::Combine) {
+      if (!is_there(id, task.inputs[op.sized_by])) return;  // said already
+      region = plan_.tensor(task.inputs[op.sized_by]).rows;
+    } else if (op.does == Operation::Does::Compute) {
+      if (!is_there(id, task.inputs[op.sized_by])) return;
+      value = plan_.tensor(task.inputs[op.sized_by]).value;
     }
     const Tokens rows = sizes_.rows[region];
-    const Bytes bytes = sizes_.bytes(kind, rows);
-    if (stated.rows != rows.value || stated.bytes != bytes)
+    const Bytes bytes = plan_.program.bytes(value, rows, piece.columns.count);
+    if (stated.rows != rows.value || stated.columns != piece.columns.count || stated.bytes != bytes)
       findings_.add(Rule::Communication, {id},
                     "{}: it states {} rows and {} bytes, and has {} and {}", name_of(plan_, id),
                     stated.rows, stated.bytes.value, rows.value, bytes.value);
-  }
-
-  static bool is_result(TensorKind kind) {
-    return kind == TensorKind::Partial || kind == TensorKind::QueryGradient ||
-           kind == TensorKind::KeyValueGradient;
   }
 
   const Plan& plan_;
@@ -301,7 +307,7 @@ void verify_structure(const Plan& plan, std::uint32_t threads, Findings& finding
     StructureCheck(plan, sizes, found).run(first, end);
   };
   Findings of_edges = findings.fresh();
-  std::vector<Job> jobs = jobs_over_tasks(plan, threads, check);
+  std::vector<CheckJob> jobs = jobs_over_tasks(plan, threads, check);
   jobs.emplace_back([&](Findings&) { verify_edges(plan, of_edges); });
   run_jobs(threads, jobs, findings);
   if (findings.empty()) findings.append(std::move(of_edges));

@@ -13,13 +13,12 @@ void check_names(const Plan& plan, TaskId id, Findings& findings) {
   const Task& t = plan.tasks[id.value];
   const bool known = t.worker_index < plan.problem.workers &&
                      static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
-                     static_cast<std::uint32_t>(t.makes) < kTensorKinds &&
                      static_cast<std::uint32_t>(t.lane) < kLanes &&
-                     t.region.value < plan.regions.size() && t.work.value < plan.works.size() &&
+                     t.piece.value < plan.pieces.size() && t.work.value < plan.works.size() &&
                      (!is_attend(t.kind) || t.keys.value < plan.regions.size());
   if (!known)
     findings.add(Rule::Structure, {id},
-                 "task {} names a worker, region or work that "
+                 "task {} names a worker, piece or work that "
                  "the plan does not have",
                  id.value);
 }
@@ -40,13 +39,28 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   if (std::any_of(plan.regions.begin(), plan.regions.end(), bad_region))
     findings.add_missing(Rule::Structure, {}, "a region reaches past the last of {} chunks",
                          chunks);
-  for (const InitialTensor& t : plan.initial)
-    if (t.worker.value >= plan.problem.workers || t.region.value >= plan.regions.size())
-      findings.add_missing(Rule::Structure, {}, "an initial {} has no worker or no region",
-                           to_text(t.kind));
-    else if (!plan.layout.share(t.worker).contains(plan.regions[t.region.value]))
+  const auto bad_piece = [&](const Piece& p) {
+    return p.value.value >= plan.program.size() || p.rows.value >= plan.regions.size() ||
+           p.columns.count == 0 || p.columns.first >= plan.program[p.value].columns.count ||
+           p.columns.count > plan.program[p.value].columns.count - p.columns.first;
+  };
+  if (std::any_of(plan.pieces.begin(), plan.pieces.end(), bad_piece))
+    findings.add_missing(Rule::Structure, {},
+                         "a piece has no value, no region or columns past the last");
+  if (!findings.empty()) return;
+  for (const InitialTensor& t : plan.initial) {
+    if (t.worker.value >= plan.problem.workers || t.piece.value >= plan.pieces.size()) {
+      findings.add_missing(Rule::Structure, {}, "an initial tensor has no worker or no piece");
+      continue;
+    }
+    const Piece& piece = plan.piece(t);
+    const auto& given = plan.program.given;
+    if (std::find(given.begin(), given.end(), piece.value) == given.end())
+      findings.add_missing(Rule::Structure, t.worker, "no {} is given", plan.name(piece.value));
+    else if (!plan.layout.share(t.worker).contains(plan.regions[piece.rows.value]))
       findings.add_missing(Rule::Structure, t.worker, "an initial {} is not where its chunks live",
-                           to_text(t.kind));
+                           plan.name(piece.value));
+  }
   if (!findings.empty()) return;
   const auto check = [&](std::uint32_t first, std::uint32_t end, Findings& found) {
     for (std::uint32_t id = first; id < end; ++id) check_names(plan, {id}, found);

@@ -41,13 +41,13 @@ Verification verify(const Plan& plan, VerifyOptions options) {
   verify_structure(plan, threads, findings);
   // The later parts follow ids without looking, so they need a sound structure.
   if (findings.empty()) {
-    const Job coverage = [&](Findings& found) {
+    const CheckJob coverage = [&](Findings& found) {
       count_waste(plan, result);
       verify_coverage(plan, found);
     };
-    const Job deadlock = [&](Findings& found) { verify_deadlock(plan, found); };
-    const Job memory = [&](Findings& found) { verify_memory(plan, found, result.peak); };
-    const Job jobs[] = {coverage, deadlock, memory};
+    const CheckJob deadlock = [&](Findings& found) { verify_deadlock(plan, found); };
+    const CheckJob memory = [&](Findings& found) { verify_memory(plan, found, result.peak); };
+    const CheckJob jobs[] = {coverage, deadlock, memory};
     run_jobs(threads, jobs, findings);
   }
   std::move(findings).hand_over(result);

@@ -81,8 +81,8 @@ class Gpu : public testing::Test {
     Ran out;
     out.checked = check_results(plan, inputs, e.results(), {0, 3}, {});
     for (const Result& r : e.results()) {
-      const auto bytes = static_cast<std::size_t>(
-          tensor_bytes(plan.problem, r.kind, plan.layout.rows(r.region)).value);
+      const auto bytes =
+          static_cast<std::size_t>(plan.program.bytes(r.value, plan.layout.rows(r.region)).value);
       out.results.emplace_back(bytes / 4);
       std::memcpy(out.results.back().data(), r.data, bytes);
     }
@@ -196,9 +196,9 @@ TEST_F(Gpu, MakesTheInputsOfTheCpuBitForBit) {
       for (const InitialTensor& t : plan.initial) {
         if (t.worker != w) continue;
         ASSERT_TRUE(device->fill(block, t));
-        std::vector<std::byte> made(static_cast<std::size_t>(plan.bytes(t.kind, t.region).value));
+        std::vector<std::byte> made(static_cast<std::size_t>(plan.bytes(plan.piece(t)).value));
         std::vector<std::byte> expected(made.size());
-        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], expected);
+        inputs.fill(plan, t, expected);
         device->download(made, block);
         for (std::size_t i = 0; i < made.size(); i += 2) {
           const float a = number_at(made.data(), Dtype::Bf16, static_cast<std::int64_t>(i / 2));

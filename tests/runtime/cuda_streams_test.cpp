@@ -79,11 +79,11 @@ std::vector<Access> accesses(const Plan& plan, const StreamPlan& streams) {
       for (std::size_t n = 0; n < task.inputs.size(); ++n)
         if (task.inputs[n].valid()) {
           const Tensor t = plan.tensor(task.inputs[n]);
-          add(operands.inputs[n], plan.bytes(t.kind, t.region).value, false, {lane, i});
+          add(operands.inputs[n], plan.bytes(t.value, t.rows).value, false, {lane, i});
         }
       for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) {
         const Tensor t = plan.tensor(plan.output(op.task, n));
-        add(operands.outputs[n], plan.bytes(t.kind, t.region).value, true, {lane, i});
+        add(operands.outputs[n], plan.bytes(t.value, t.rows).value, true, {lane, i});
       }
     }
   return out;

@@ -160,7 +160,7 @@ TEST_P(EveryScheduleForReal, KeepsApartInMemoryWhatLivesAtOneTime) {
                                          : r.timeline.tasks[tensor.producer.value].start_ps;
     const std::int64_t low = r.memory.offset[t];
     stays[tensor.worker.value].push_back(
-        {low, low + plan.bytes(tensor.kind, tensor.region).value, from, until[t], t});
+        {low, low + plan.bytes(tensor.value, tensor.rows).value, from, until[t], t});
   }
   for (const auto& [worker, all] : stays)
     for (std::size_t i = 0; i < all.size(); ++i)

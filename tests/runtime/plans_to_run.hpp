@@ -53,10 +53,10 @@ inline std::vector<WorkerId> all_workers(const Plan& plan) {
 // Both are kept by reference.
 inline FillTensor fill_from(const Plan& plan, const Inputs& inputs) {
   return [&](const InitialTensor& t, std::span<std::byte> out) {
-    if (t.kind == TensorKind::Partial)
+    if (plan.piece(t).value == attention::kPartial)
       fill_forward_result(plan, inputs, t, out);
     else
-      inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
+      inputs.fill(plan, t, out);
   };
 }
 

@@ -20,10 +20,10 @@ Plan build(std::uint32_t workers, void (*schedule)(const Problem&, PlanBuilder&)
                     {"test", "", "", contiguous, schedule});
 }
 
-std::map<TensorKind, int> messages(const Plan& plan) {
-  std::map<TensorKind, int> count;
+std::map<ValueId, int> messages(const Plan& plan) {
+  std::map<ValueId, int> count;
   for (const Task& t : plan.tasks)
-    if (t.kind == TaskKind::Receive) ++count[t.makes];
+    if (t.kind == TaskKind::Receive) ++count[plan.value(t)];
   return count;
 }
 
@@ -99,7 +99,7 @@ TEST(Builder, MovesNothingThatIsThereAlreadyOrIsNone) {
     p.merge(p.attend(p.queries(kSecond), p.keys(kSecond)));
   });
   EXPECT_TRUE(verify(plan).holds());
-  EXPECT_EQ(messages(plan)[TensorKind::KeyValue], 1);
+  EXPECT_EQ(messages(plan)[attention::kKeyValue], 1);
 }
 
 TEST(Builder, PlansOnlyTheHopsThatLeadSomewhere) {
@@ -147,21 +147,21 @@ TEST(Builder, GroupsWhatAWorkerPostsInOneStepWithoutComputing) {
 TEST(Gradients, OfKeysTravelOnWithThemInARing) {
   const Plan plan = build_plan(small_problem(8, 64, Pass::Backward), find_schedule("ring"));
   auto count = messages(plan);
-  EXPECT_EQ(count[TensorKind::KeyValue], 28);
+  EXPECT_EQ(count[attention::kKeyValue], 28);
   // As many: one less on the way, and one home.
-  EXPECT_EQ(count[TensorKind::KeyValueGradient], 28);
-  EXPECT_EQ(count[TensorKind::QueryGradient], 0);
+  EXPECT_EQ(count[attention::kKeyValueGradient], 28);
+  EXPECT_EQ(count[attention::kQueryGradient], 0);
 }
 
 TEST(Gradients, GoStraightHomeWhereKeysAreFetchedAndBackFromHelpers) {
   const Plan plan = build_plan(small_problem(8, 64, Pass::Backward), find_schedule("balanced"));
   auto count = messages(plan);
-  EXPECT_EQ(count[TensorKind::KeyValue], 22);
-  EXPECT_EQ(count[TensorKind::KeyValueGradient], 22);
-  EXPECT_EQ(count[TensorKind::Query], 6);
-  EXPECT_EQ(count[TensorKind::PreparedGradient], 6);
-  EXPECT_EQ(count[TensorKind::QueryGradient], 6);
-  EXPECT_EQ(count[TensorKind::Partial], 0);
+  EXPECT_EQ(count[attention::kKeyValue], 22);
+  EXPECT_EQ(count[attention::kKeyValueGradient], 22);
+  EXPECT_EQ(count[attention::kQuery], 6);
+  EXPECT_EQ(count[attention::kPreparedGradient], 6);
+  EXPECT_EQ(count[attention::kQueryGradient], 6);
+  EXPECT_EQ(count[attention::kPartial], 0);
 }
 
 TEST(Gradients, ArePreparedFromTheForwardResultOrFromTheOneGiven) {
@@ -171,7 +171,7 @@ TEST(Gradients, ArePreparedFromTheForwardResultOrFromTheOneGiven) {
     for (const Task& t : plan.tasks)
       if (t.kind == TaskKind::Prepare) {
         ++prepared;
-        EXPECT_EQ(plan.tensor(t.inputs[0]).kind, TensorKind::Partial);
+        EXPECT_EQ(plan.tensor(t.inputs[0]).value, attention::kPartial);
         EXPECT_EQ(plan.producer(t.inputs[0]).valid(), pass == Pass::Both);
       }
     EXPECT_EQ(prepared, 4);
@@ -224,14 +224,14 @@ TEST(Plan, CountsBytesFromHeadsAndDtype) {
   p.kv_heads = 8;
   p.head_dim = 128;
   p.dtype = Dtype::Bf16;
-  const auto bytes = [&](TensorKind kind) { return tensor_bytes(p, kind, {8192}).value; };
-  EXPECT_EQ(bytes(TensorKind::Query), 64 << 20);
-  EXPECT_EQ(bytes(TensorKind::KeyValue), 32 << 20);
-  EXPECT_EQ(bytes(TensorKind::Partial), 129 << 20);  // fp32, and a log-sum-exp per row and head
-  EXPECT_EQ(bytes(TensorKind::OutputGradient), 64 << 20);
-  EXPECT_EQ(bytes(TensorKind::PreparedGradient), 66 << 20);
-  EXPECT_EQ(bytes(TensorKind::QueryGradient), 128 << 20);
-  EXPECT_EQ(bytes(TensorKind::KeyValueGradient), 64 << 20);
+  const auto bytes = [&](ValueId kind) { return program_of(p).bytes(kind, {8192}).value; };
+  EXPECT_EQ(bytes(attention::kQuery), 64 << 20);
+  EXPECT_EQ(bytes(attention::kKeyValue), 32 << 20);
+  EXPECT_EQ(bytes(attention::kPartial), 129 << 20);  // fp32, and a log-sum-exp per row and head
+  EXPECT_EQ(bytes(attention::kOutputGradient), 64 << 20);
+  EXPECT_EQ(bytes(attention::kPreparedGradient), 66 << 20);
+  EXPECT_EQ(bytes(attention::kQueryGradient), 128 << 20);
+  EXPECT_EQ(bytes(attention::kKeyValueGradient), 64 << 20);
 }
 
 }  // namespace

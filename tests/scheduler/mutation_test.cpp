@@ -38,6 +38,7 @@ std::vector<Plan> valid_plans(const Case& c) {
       try {
         const Problem p = small_problem(c.workers, 2 * std::int64_t{c.workers}, pass);
         plans.push_back(limit_communication(build_plan(p, *c.schedule), limits));
+        if (limits.overlap == Overlap::Unbounded) plans.back() = by_half_the_heads(plans.back());
       } catch (const std::runtime_error&) {
       }
   return plans;

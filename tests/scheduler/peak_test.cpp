@@ -22,11 +22,11 @@ TEST(Peak, OfARingIsTwoVisitorsBesidesItsOwn) {
       limit_communication(build_plan(p, find_schedule("ring")), {Overlap::Prefetch, 0});
   const Verification v = verify(plan);
   const Tokens rows{8};
-  const auto bytes = [&](TensorKind k) { return tensor_bytes(p, k, rows).value; };
+  const auto bytes = [&](ValueId k) { return program_of(p).bytes(k, rows).value; };
   // Own Q and KV, the result so far and what is about to be merged, one visitor and the next.
   for (const Bytes peak : v.peak)
-    EXPECT_EQ(peak.value, bytes(TensorKind::Query) + 3 * bytes(TensorKind::KeyValue) +
-                              2 * bytes(TensorKind::Partial));
+    EXPECT_EQ(peak.value, bytes(attention::kQuery) + 3 * bytes(attention::kKeyValue) +
+                              2 * bytes(attention::kPartial));
 }
 
 // Keys that pass through worker 1 before it computes anything, and are gone when it does.
@@ -41,9 +41,9 @@ TEST(Peak, HoldsWhatOnlyPassesThroughUntilItIsSentOn) {
                               "plan");
   const Verification v = verify(plan);
   ASSERT_TRUE(v.holds());
-  const auto bytes = [&](TensorKind k) { return tensor_bytes(plan.problem, k, {4}).value; };
-  const std::int64_t home = bytes(TensorKind::Query) + bytes(TensorKind::KeyValue);
-  const std::int64_t visitor = bytes(TensorKind::KeyValue), result = bytes(TensorKind::Partial);
+  const auto bytes = [&](ValueId k) { return plan.program.bytes(k, {4}).value; };
+  const std::int64_t home = bytes(attention::kQuery) + bytes(attention::kKeyValue);
+  const std::int64_t visitor = bytes(attention::kKeyValue), result = bytes(attention::kPartial);
   ASSERT_GT(visitor, result);
   EXPECT_EQ(v.peak[0].value, home + result);
   EXPECT_EQ(v.peak[1].value, home + visitor);           // the visitor, then the result

@@ -158,7 +158,7 @@ TEST(Striped, GivesEachWorkerAtEachStepACausalOrStrictlyCausalTile) {
     std::map<Step, std::int64_t> slowest;
     for (const Task& t : plan.tasks) {
       if (t.kind != TaskKind::Attend) continue;
-      const std::uint32_t q = plan.regions[t.region.value].first.value;
+      const std::uint32_t q = plan.regions[plan.rows(t).value].first.value;
       const std::uint32_t k = plan.regions[t.keys.value].first.value;
       const Work& work = plan.works[t.work.value];
       EXPECT_EQ(work.form, k <= q ? TileForm::Causal : TileForm::StrictlyCausal);
@@ -172,18 +172,18 @@ TEST(Striped, GivesEachWorkerAtEachStepACausalOrStrictlyCausalTile) {
   }
 }
 
-std::map<TensorKind, int> messages(const Plan& plan) {
-  std::map<TensorKind, int> count;
+std::map<ValueId, int> messages(const Plan& plan) {
+  std::map<ValueId, int> count;
   for (const Task& t : plan.tasks)
-    if (t.kind == TaskKind::Receive) ++count[t.makes];
+    if (t.kind == TaskKind::Receive) ++count[plan.value(t)];
   return count;
 }
 
 TEST(Balanced, MovesAsOftenAsItsPaperSays) {
   EXPECT_THAT(messages(build_plan(small_problem(8, 64), find_schedule("balanced"))),
-              testing::UnorderedElementsAre(testing::Pair(TensorKind::KeyValue, 22),
-                                            testing::Pair(TensorKind::Query, 6),
-                                            testing::Pair(TensorKind::Partial, 6)));
+              testing::UnorderedElementsAre(testing::Pair(attention::kKeyValue, 22),
+                                            testing::Pair(attention::kQuery, 6),
+                                            testing::Pair(attention::kPartial, 6)));
 }
 
 TEST(Balanced, NeverHasMoreThanOneAttendPerWorkerAndStep) {
@@ -201,17 +201,17 @@ TEST(Balanced, NeverHasMoreThanOneAttendPerWorkerAndStep) {
 
 TEST(Ring, DoesNotPassKeysOnToWorkersThatAllSkipThem) {
   const Plan causal = build_plan(small_problem(8, 64), find_schedule("ring"));
-  EXPECT_EQ(messages(causal)[TensorKind::KeyValue], 28);  // chunk k visits k+1 .. 7
+  EXPECT_EQ(messages(causal)[attention::kKeyValue], 28);  // chunk k visits k+1 .. 7
   const Plan full =
       build_plan(small_problem(8, 64, Pass::Forward, Mask::full()), find_schedule("ring"));
-  EXPECT_EQ(messages(full)[TensorKind::KeyValue], 56);
+  EXPECT_EQ(messages(full)[attention::kKeyValue], 56);
 }
 
 TEST(Zigzag, PassesOnOnlyTheHalfOfTheFirstKeysThatIsEverSeen) {
   const Plan plan = build_plan(small_problem(4, 64), find_schedule("zigzag"));
   for (const Task& t : plan.tasks)
     if (t.kind == TaskKind::Receive) {
-      const Region r = plan.regions[t.region.value];
+      const Region r = plan.regions[plan.rows(t).value];
       EXPECT_EQ(r.count, r.first.value == 0 ? 1u : 2u);
     }
 }

@@ -155,7 +155,7 @@ TEST(Verify, FindsASendWithoutAReceiveAndTheReverse) {
 
 TEST(Verify, FindsASizeMismatch) {
   Plan plan = build_plan(small_problem(3, 13), find_schedule("ring"));
-  plan.tasks[find_task(plan, TaskKind::Receive, 1).value].region = {2};
+  set_rows(plan, plan.tasks[find_task(plan, TaskKind::Receive, 1).value], {2});
   EXPECT_THAT(first_violation(plan, Rule::Communication),
               AllOf(HasSubstr("carries chunk 0 (320 bytes)"), HasSubstr("chunk 2 (256 bytes)")));
 }
@@ -215,11 +215,11 @@ Plan relay_through_one_buffer(std::uint32_t times, bool ordered) {
   const auto add = [&](TaskKind kind, std::uint16_t worker, Lane lane) -> Task& {
     Task& t = plan.tasks.emplace_back();
     t.kind = kind;
-    t.makes = TensorKind::KeyValue;
+    set_piece(plan, t, attention::kKeyValue, {0});
+    t.completes = kind == TaskKind::Receive;
     t.lane = lane;
     t.worker_index = worker;
     t.work = work;
-    t.region = {0};
     t.peer = {static_cast<std::uint32_t>(plan.tasks.size()) - (kind == TaskKind::Send ? 0 : 2)};
     return t;
   };
@@ -256,8 +256,7 @@ TEST(Verify, FindsAGivenForwardResultThatIsChangedBeforeUse) {
   Plan changed = plan;
   Task merge;
   merge.kind = TaskKind::Merge;
-  merge.makes = TensorKind::Partial;
-  merge.region = {0};
+  set_piece(changed, merge, attention::kPartial, {0});
   merge.inputs = {TensorId{3}, TensorId{3}, {}};
   changed.tasks.insert(changed.tasks.begin(), merge);
   for (std::size_t i = 1; i < changed.tasks.size(); ++i)
@@ -272,13 +271,34 @@ TEST(Verify, FindsAKeyGradientThatNeverComesHome) {
   Plan plan = plan_of("balanced", 4, Pass::Backward);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (plan.tasks[id].kind == TaskKind::Send &&
-        plan.tasks[id].makes == TensorKind::KeyValueGradient) {
+        plan.value(plan.tasks[id]) == attention::kKeyValueGradient) {
       const TaskId receive = plan.tasks[id].peer;
       erase_task(plan, receive);
       erase_task(plan, {id});
       break;
     }
   EXPECT_FALSE(verify(plan).holds());
+}
+
+TEST(Verify, HoldsOfPlansThatTakeTheHeadsInTwoHalves) {
+  for (const Schedule& s : schedules())
+    for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+      for (const std::uint32_t workers : {1u, 2u, 5u}) {
+        const Plan halves = by_half_the_heads(build_plan(small_problem(workers, 23, pass), s));
+        const Verification v = verify(halves);
+        EXPECT_TRUE(v.holds()) << s.name << ": " << v.violations[0].text;
+        EXPECT_EQ(interpret(halves, 1), "");
+      }
+}
+
+TEST(Verify, NamesTheColumnsThatAreMissingOrComputedTwice) {
+  Plan plan = by_half_the_heads(plan_of("ring", 1));
+  const TaskId attend = find_task(plan, TaskKind::Attend, 0, 1);
+  set_columns(plan, plan.tasks[attend.value], {0, 2});
+  const TaskId output = find_task(plan, TaskKind::Output, 0, 1);
+  set_columns(plan, plan.tasks[output.value], {0, 2});
+  EXPECT_THAT(first_violation(plan, Rule::Coverage), HasSubstr("partial of chunk 0"));
+  EXPECT_NE(interpret(plan, 1), "");
 }
 
 TEST(Verify, FindsTwoResultsOfOneChunkThatShouldHaveBeenMerged) {
@@ -289,6 +309,7 @@ TEST(Verify, FindsTwoResultsOfOneChunkThatShouldHaveBeenMerged) {
     if (t.inputs[0] == plan.output(merge)) t.inputs[0] = task.inputs[0];
   task.kind = TaskKind::Output;
   task.inputs = {task.inputs[1], {}, {}};
+  restate_completion(plan);
   EXPECT_THAT(first_violation(plan, Rule::Coverage),
               AllOf(HasSubstr("both put out the partial of chunk 1"), HasSubstr("been merged")));
 }
@@ -296,12 +317,13 @@ TEST(Verify, FindsTwoResultsOfOneChunkThatShouldHaveBeenMerged) {
 TEST(Verify, FindsAPartialOfWhichOnlyAPartIsHandedOver) {
   Plan plan = plan_of("balanced-split", 5);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == TaskKind::Send && plan.tasks[id].makes == TensorKind::Partial) {
-      const Region whole = plan.regions[plan.tasks[id].region.value];
+    if (plan.tasks[id].kind == TaskKind::Send &&
+        plan.value(plan.tasks[id]) == attention::kPartial) {
+      const Region whole = plan.regions[plan.rows(plan.tasks[id]).value];
       plan.regions.push_back({whole.first, 1});
       const RegionId part{static_cast<std::uint32_t>(plan.regions.size()) - 1};
       for (const TaskId half : {TaskId{id}, plan.tasks[id].peer}) {
-        plan.tasks[half.value].region = part;
+        set_rows(plan, plan.tasks[half.value], part);
         restate_work(plan, half);
       }
       break;
@@ -312,7 +334,7 @@ TEST(Verify, FindsAPartialOfWhichOnlyAPartIsHandedOver) {
 TEST(Verify, FindsAMergeThatClaimsOtherRowsThanItsInputs) {
   Plan plan = plan_of("balanced-split", 4);
   const TaskId merge = find_task(plan, TaskKind::Merge, 3);
-  plan.tasks[merge.value].region = {0};
+  set_rows(plan, plan.tasks[merge.value], {0});
   EXPECT_THAT(first_violation(plan, Rule::Structure), HasSubstr("give chunks 6-7, not chunks 0-1"));
 }
 

@@ -91,10 +91,10 @@ TEST(Collectives, GatherRoundARingForwards) {
   }
 }
 
-double last_arrival(const Plan& plan, const Simulation& run, TensorKind kind) {
+double last_arrival(const Plan& plan, const Simulation& run, ValueId kind) {
   std::int64_t last = 0;
   for (std::size_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == TaskKind::Receive && plan.tasks[id].makes == kind)
+    if (plan.tasks[id].kind == TaskKind::Receive && plan.value(plan.tasks[id]) == kind)
       last = std::max(last, run.end[id]);
   return static_cast<double>(last);
 }
@@ -109,10 +109,10 @@ TEST(Collectives, TakeWhatTheirBytesOverTheirLinksSay) {
     const double wire = keys / 1e8 * 1e12, latency = 2e6;  // 0.1 GB/s
 
     const Plan direct = build_plan(p, kSchedules[0]);
-    EXPECT_NEAR(last_arrival(direct, simulate(price(direct, m)), TensorKind::KeyValue),
+    EXPECT_NEAR(last_arrival(direct, simulate(price(direct, m)), attention::kKeyValue),
                 latency + (w - 1) * wire, 1e-9 * w * wire + 2);
     const Plan hops = build_plan(p, ring);
-    EXPECT_NEAR(last_arrival(hops, simulate(price(hops, m)), TensorKind::KeyValue),
+    EXPECT_NEAR(last_arrival(hops, simulate(price(hops, m)), attention::kKeyValue),
                 (w - 1) * (latency + wire), 1e-9 * w * wire + w);
   }
 }

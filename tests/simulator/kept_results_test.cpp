@@ -1,5 +1,6 @@
-// What plans of all schedules come to, kept: times, memory, accounts and pictures. A change of how
-// plans are built or written must not move any of it by a picosecond or a byte.
+// What plans of five schedules come to, kept: times, memory, accounts and pictures. A change of how
+// plans are built or written must not move any of it by a picosecond or a byte. A change that is
+// meant to is made with RINGSCHED_KEEP=1 in the environment, which writes the file anew.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +62,9 @@ TEST(KeptResults, StayTheSame) {
     machines.push_back({"ideal", find_machine("ideal")});
     const NamedMachine& machine = machines[random() % machines.size()];
     if (machine.name != "ideal") p.dtype = Dtype::Bf16;  // the kernel times that there are
-    const Schedule& schedule = schedules()[random() % schedules().size()];
+    constexpr std::string_view names[] = {"ring", "striped", "zigzag", "balanced",
+                                          "balanced-split"};
+    const Schedule& schedule = find_schedule(names[random() % std::size(names)]);
     const CommunicationLimits limits = {static_cast<Overlap>(random() % 3), 0};
     const Plan plan = limit_communication(build_plan(p, schedule), limits);
     const Verification proof = verify(plan);
@@ -78,7 +81,9 @@ TEST(KeptResults, StayTheSame) {
         to_text(p.mask), to_text(p.pass), to_text(limits.overlap), machine.name, plan.tasks.size(),
         run.makespan().value, peaks, hash_of(anonymous(run)), hash_of(svg(gantt(run))));
   }
-  expect_golden("kept_results.txt", text);
+  const std::filesystem::path path = source_folder() / "tests" / "golden" / "kept_results.txt";
+  if (std::getenv("RINGSCHED_KEEP")) std::ofstream(path, std::ios::binary) << text;
+  EXPECT_EQ(text, read_all(path));
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ std::int64_t price_of(const Workload& w, std::size_t id) {
 }
 
 // ps of the first task of this kind, and of this output where given.
-double price_of(const Plan& plan, const Machine& m, TaskKind kind, TensorKind makes) {
+double price_of(const Plan& plan, const Machine& m, TaskKind kind, ValueId makes) {
   const Workload w = price(plan, m);
   for (std::size_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == kind && plan.tasks[id].makes == makes)
+    if (plan.tasks[id].kind == kind && plan.value(plan.tasks[id]) == makes)
       return static_cast<double>(price_of(w, id));
-  ADD_FAILURE() << "the plan has no " << to_text(kind) << " of " << to_text(makes);
+  ADD_FAILURE() << "the plan has no " << to_text(kind) << " of " << plan.name(makes);
   return 0;
 }
 
@@ -46,7 +46,7 @@ double tile_ps(const Machine& m, std::int64_t rows, std::int64_t keys) {
         plan.merge(plan.attend(plan.queries(WorkerId{1}), plan.move(plan.keys(WorkerId{0}), {1})));
       }};
   const Plan plan = build_plan(small_problem(2, rows + keys), s);
-  return price_of(plan, m, TaskKind::Attend, TensorKind::Partial);
+  return price_of(plan, m, TaskKind::Attend, attention::kPartial);
 }
 
 double flops(double rows, double keys) { return 4 * rows * keys * 8 * 4; }  // of small_problem()
@@ -110,8 +110,8 @@ TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
           const double expected = work / t.tflops[i] + (m.launch_us + m.software.step_us) * 1e6;
           const Plan plan = build_plan(problem, find_schedule("ring"));
           const double ps =
-              t.backward ? price_of(plan, m, TaskKind::AttendBackward, TensorKind::QueryGradient)
-                         : price_of(plan, m, TaskKind::Attend, TensorKind::Partial);
+              t.backward ? price_of(plan, m, TaskKind::AttendBackward, attention::kQueryGradient)
+                         : price_of(plan, m, TaskKind::Attend, attention::kPartial);
           EXPECT_NEAR(ps, expected, 1e-9 * expected + 1)
               << p.name << " " << t.library << " " << n << (t.backward ? " backward" : "");
           ++points;
@@ -164,22 +164,22 @@ TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   const Plan plan =
       build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
   const double queries = 300 * 4 * 8, keys = 300 * 2 * 8 * 2;
-  using enum TensorKind;
-  EXPECT_EQ(price_of(plan, m, TaskKind::Merge, Partial), 4e6 + 3 * queries);
-  EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, QueryGradient), 1e6 + 5 * queries);
-  EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, KeyValueGradient), 1e6 + 5 * keys);
-  EXPECT_EQ(price_of(plan, m, TaskKind::Prepare, PreparedGradient), 1e6 + 7 * queries);
-  EXPECT_EQ(price_of(plan, m, TaskKind::Output, QueryGradient), 1e6 + 11 * queries);
-  EXPECT_EQ(price_of(plan, m, TaskKind::Output, KeyValueGradient), 1e6 + 11 * keys);
-  EXPECT_EQ(price_of(plan, m, TaskKind::Output, Partial), 1e6 + 11 * queries);
+  using namespace attention;
+  EXPECT_EQ(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + 3 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, kQueryGradient), 1e6 + 5 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, kKeyValueGradient), 1e6 + 5 * keys);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Prepare, kPreparedGradient), 1e6 + 7 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, kQueryGradient), 1e6 + 11 * queries);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, kKeyValueGradient), 1e6 + 11 * keys);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, kPartial), 1e6 + 11 * queries);
   m.software.output_bytes = 0;
-  EXPECT_EQ(price_of(plan, m, TaskKind::Output, QueryGradient), 0);
+  EXPECT_EQ(price_of(plan, m, TaskKind::Output, kQueryGradient), 0);
 }
 
 TEST(Price, OfAMergeIntoASliceIsMore) {
   Machine m = test_machine(Fabric::Mesh, 4);
   const Plan striped = build_plan(small_problem(4, 400), find_schedule("striped"));
-  const double whole = price_of(striped, m, TaskKind::Merge, TensorKind::Partial);
+  const double whole = price_of(striped, m, TaskKind::Merge, attention::kPartial);
   m.software.slice_bytes = 9;
   const Workload w = price(striped, m);
   double most = 0;

@@ -13,12 +13,14 @@ namespace ringsched {
 
 namespace {
 
-using Pair = std::pair<std::int64_t, std::int64_t>;
+// A query, a key, and the first of some query heads that no piece of the plan keeps apart.
+using Term = std::tuple<std::int64_t, std::int64_t, std::uint32_t>;
 
 struct Content {
-  TensorKind kind;
+  ValueId kind;
   std::set<std::int64_t> tokens;
-  std::map<Pair, int> pairs;  // of results: how often each pair went in
+  std::set<std::uint32_t> heads;  // those that terms name
+  std::map<Term, int> terms;      // of results: how often each went in
 };
 
 struct Failure {
@@ -36,12 +38,15 @@ class Interpreter {
     done_.resize(plan.tasks.size());
     posted_.resize(plan.tasks.size());
     moved_.resize(plan.tasks.size());
+    find_heads();
     for (std::uint32_t i = 0; i < plan.initial.size(); ++i)
-      tensors_[i] = std::make_shared<Content>(
-          Content{plan.initial[i].kind, tokens_of(plan.initial[i].region), {}});
+      tensors_[i] = std::make_shared<Content>(Content{plan.piece(plan.initial[i]).value,
+                                                      tokens_of(plan.piece(plan.initial[i]).rows),
+                                                      heads_of(plan.piece(plan.initial[i])),
+                                                      {}});
     for (std::uint32_t i = 0; i < plan.initial.size(); ++i)
-      if (plan.initial[i].kind == TensorKind::Partial)
-        tensors_[i]->pairs = expected_of(tensors_[i]->tokens);
+      if (plan.piece(plan.initial[i]).value == attention::kPartial)
+        tensors_[i]->terms = expected_of(tensors_[i]->tokens, tensors_[i]->heads);
   }
 
   std::string run() {
@@ -78,12 +83,32 @@ class Interpreter {
     return tokens;
   }
 
-  std::map<Pair, int> expected_of(const std::set<std::int64_t>& queries) const {
-    std::map<Pair, int> pairs;
+  // The query heads of a piece: those that read its columns.
+  std::pair<std::uint32_t, std::uint32_t> head_range(const Piece& p) const {
+    const std::uint32_t group = plan_.program.values.at(p.value.value).columns.group;
+    return {p.columns.first * group, p.columns.end() * group};
+  }
+  void find_heads() {
+    heads_ = {0};
+    for (const Piece& p : plan_.pieces) {
+      heads_.insert(head_range(p).first);
+      heads_.insert(head_range(p).second);
+    }
+    heads_.erase(heads_.lower_bound(plan_.problem.heads), heads_.end());
+  }
+  std::set<std::uint32_t> heads_of(const Piece& p) const {
+    const auto [first, end] = head_range(p);
+    return {heads_.lower_bound(first), heads_.lower_bound(end)};
+  }
+
+  std::map<Term, int> expected_of(const std::set<std::int64_t>& queries,
+                                  const std::set<std::uint32_t>& heads) const {
+    std::map<Term, int> terms;
     for (const std::int64_t q : queries)
       for (std::int64_t k = 0; k < plan_.problem.tokens.value; ++k)
-        if (plan_.problem.mask.visible(q, k)) pairs[{q, k}] = 1;
-    return pairs;
+        if (plan_.problem.mask.visible(q, k))
+          for (const std::uint32_t h : heads) terms[{q, k, h}] = 1;
+    return terms;
   }
 
   std::size_t group_end(const LaneState& lane) const {
@@ -147,17 +172,23 @@ class Interpreter {
     if (s.kind != TaskKind::Send || r.kind != TaskKind::Receive || s.peer.value != receive ||
         r.peer.value != send)
       return;
-    const std::set<std::int64_t> rows = tokens_of(s.region);
-    if (r.makes != s.makes || tokens_of(r.region) != rows) throw Failure{"sizes differ"};
-    Content carried = read(send, 0, s.makes, rows);
+    const std::set<std::int64_t> rows = tokens_of(plan_.rows(s));
+    const std::set<std::uint32_t> heads = heads_of(plan_.piece(s));
+    if (plan_.value(r) != plan_.value(s) || tokens_of(plan_.rows(r)) != rows ||
+        heads_of(plan_.piece(r)) != heads)
+      throw Failure{"sizes differ"};
+    Content carried = read(send, 0, plan_.value(s), rows, heads);
     std::erase_if(carried.tokens, [&](std::int64_t t) { return !rows.contains(t); });
+    carried.heads = heads;
+    std::erase_if(carried.terms,
+                  [&](const auto& t) { return !heads.contains(std::get<2>(t.first)); });
     put(receive, 0, std::move(carried));
     moved_[send] = moved_[receive] = true;
   }
 
   // What a task finds in its input, which must be on its worker and hold these tokens.
-  Content read(std::uint32_t id, std::size_t index, TensorKind kind,
-               const std::set<std::int64_t>& tokens) {
+  Content read(std::uint32_t id, std::size_t index, ValueId kind,
+               const std::set<std::int64_t>& tokens, const std::set<std::uint32_t>& heads) {
     const TensorId input = plan_.tasks[id].inputs[index];
     const auto found = tensors_.find(input.value);
     if (!input.valid() || found == tensors_.end() || !found->second)
@@ -168,6 +199,8 @@ class Interpreter {
     if (c.kind != kind) throw Failure{fmt::format("task {} reads the wrong kind", id)};
     if (!std::includes(c.tokens.begin(), c.tokens.end(), tokens.begin(), tokens.end()))
       throw Failure{fmt::format("task {} reads tokens that are not there", id)};
+    if (!std::includes(c.heads.begin(), c.heads.end(), heads.begin(), heads.end()))
+      throw Failure{fmt::format("task {} reads heads that are not there", id)};
     return c;
   }
 
@@ -175,7 +208,7 @@ class Interpreter {
     auto stored = std::make_shared<Content>(std::move(content));
     if (const auto slot = slot_.find(id); slot != slot_.end()) {
       const Task& t = plan_.tasks[id];
-      auto& buffer = buffers_[{t.worker_index, static_cast<int>(t.makes), slot->second}];
+      auto& buffer = buffers_[{t.worker_index, plan_.value(t), slot->second}];
       if (buffer) {  // whoever still means to read the old tensor finds the new one
         *buffer = *stored;
         stored = buffer;
@@ -188,34 +221,37 @@ class Interpreter {
 
   void compute(std::uint32_t id) {
     const Task& t = plan_.tasks[id];
-    const std::set<std::int64_t> rows = tokens_of(t.region);
+    const std::set<std::int64_t> rows = tokens_of(plan_.rows(t));
+    const std::set<std::uint32_t> heads = heads_of(plan_.piece(t));
     switch (t.kind) {
       case TaskKind::Attend:
       case TaskKind::AttendBackward:
-        return attend(id, rows);
+        return attend(id, rows, heads);
       case TaskKind::Prepare: {
-        const Content o = read(id, 0, TensorKind::Partial, rows);
-        const Content g = read(id, 1, TensorKind::OutputGradient, rows);
-        for (const auto& [pair, times] : expected_of(rows))
-          if (!o.pairs.contains(pair) || o.pairs.at(pair) != times)
+        const Content o = read(id, 0, attention::kPartial, rows, heads);
+        const Content g = read(id, 1, attention::kOutputGradient, rows, heads);
+        for (const auto& [term, times] : expected_of(rows, heads))
+          if (!o.terms.contains(term) || o.terms.at(term) != times)
             throw Failure{fmt::format("task {} prepares from an unfinished result", id)};
-        return put(id, 0, {TensorKind::PreparedGradient, rows, {}});
+        return put(id, 0, {attention::kPreparedGradient, rows, heads, {}});
       }
       case TaskKind::Merge:
       case TaskKind::Reduce: {
-        Content sum = read(id, 0, t.makes, {});
-        const Content more = read(id, 1, t.makes, {});
+        Content sum = read(id, 0, plan_.value(t), {}, {});
+        const Content more = read(id, 1, plan_.value(t), {}, {});
         sum.tokens.insert(more.tokens.begin(), more.tokens.end());
-        for (const auto& [pair, times] : more.pairs) sum.pairs[pair] += times;
+        sum.heads.insert(more.heads.begin(), more.heads.end());
+        for (const auto& [term, times] : more.terms) sum.terms[term] += times;
         return put(id, 0, std::move(sum));
       }
       case TaskKind::Output: {
-        const Content c = read(id, 0, t.makes, rows);
-        auto& out = outputs_[static_cast<int>(t.makes)];
+        const Content c = read(id, 0, plan_.value(t), rows, heads);
+        auto& out = outputs_[plan_.value(t)];
         for (const std::int64_t token : c.tokens)
-          if (++out.put_out[token] > 1 || owner(token) != t.worker_index)
-            throw Failure{fmt::format("token {} is put out twice or far from home", token)};
-        for (const auto& [pair, times] : c.pairs) out.pairs[pair] += times;
+          for (const std::uint32_t head : c.heads)
+            if (++out.put_out[{token, head}] > 1 || owner(token) != t.worker_index)
+              throw Failure{fmt::format("token {} is put out twice or far from home", token)};
+        for (const auto& [term, times] : c.terms) out.terms[term] += times;
         return;
       }
       default:
@@ -223,19 +259,26 @@ class Interpreter {
     }
   }
 
-  void attend(std::uint32_t id, const std::set<std::int64_t>& rows) {
+  void attend(std::uint32_t id, const std::set<std::int64_t>& rows,
+              const std::set<std::uint32_t>& heads) {
     const Task& t = plan_.tasks[id];
     const bool backward = t.kind == TaskKind::AttendBackward;
     const std::set<std::int64_t> keys = tokens_of(t.keys);
-    read(id, 0, TensorKind::Query, rows);
-    if (backward) read(id, 1, TensorKind::PreparedGradient, rows);
-    read(id, backward ? 2 : 1, TensorKind::KeyValue, keys);
-    std::map<Pair, int> pairs;
+    read(id, 0, attention::kQuery, rows, heads);
+    if (backward) read(id, 1, attention::kPreparedGradient, rows, heads);
+    read(id, backward ? 2 : 1, attention::kKeyValue, keys, heads);
+    std::map<Term, int> terms;
     for (const std::int64_t q : rows)
       for (const std::int64_t k : keys)
-        if (plan_.problem.mask.visible(q, k)) pairs[{q, k}] = 1;
-    put(id, 0, {backward ? TensorKind::QueryGradient : TensorKind::Partial, rows, pairs});
-    if (backward) put(id, 1, {TensorKind::KeyValueGradient, keys, pairs});
+        if (plan_.problem.mask.visible(q, k))
+          for (const std::uint32_t h : heads) terms[{q, k, h}] = 1;
+    put(id, 0, {backward ? attention::kQueryGradient : attention::kPartial, rows, heads, terms});
+    if (!backward) return;
+    // A key gradient has room for all heads that read its columns.
+    const Tensor made = plan_.tensor(plan_.output({id}, 1));
+    put(id, 1,
+        {attention::kKeyValueGradient, keys, heads_of({made.value, made.rows, made.columns}),
+         terms});
   }
 
   std::uint32_t owner(std::int64_t token) const {
@@ -247,33 +290,33 @@ class Interpreter {
   }
 
   std::string compare() {
-    std::vector<TensorKind> wanted;
-    if (plan_.problem.pass != Pass::Backward) wanted.push_back(TensorKind::Partial);
+    std::vector<ValueId> wanted;
+    if (plan_.problem.pass != Pass::Backward) wanted.push_back(attention::kPartial);
     if (plan_.problem.pass != Pass::Forward)
-      wanted.insert(wanted.end(), {TensorKind::QueryGradient, TensorKind::KeyValueGradient});
+      wanted.insert(wanted.end(), {attention::kQueryGradient, attention::kKeyValueGradient});
     std::set<std::int64_t> all;
     for (std::int64_t t = 0; t < plan_.problem.tokens.value; ++t) all.insert(t);
-    const std::map<Pair, int> expected = expected_of(all);
-    for (const TensorKind kind : wanted)
-      if (outputs_[static_cast<int>(kind)].pairs != expected)
-        return fmt::format("the {} is wrong", to_text(kind));
+    const std::map<Term, int> expected = expected_of(all, heads_);
+    for (const ValueId kind : wanted)
+      if (outputs_[kind].terms != expected) return fmt::format("the {} is wrong", plan_.name(kind));
     return "";
   }
 
   struct Outputs {
-    std::map<std::int64_t, int> put_out;
-    std::map<Pair, int> pairs;
+    std::map<std::pair<std::int64_t, std::uint32_t>, int> put_out;
+    std::map<Term, int> terms;
   };
 
   const Plan& plan_;
   std::mt19937_64 random_;
+  std::set<std::uint32_t> heads_;
   std::vector<LaneState> lanes_;
   std::map<std::uint32_t, std::uint32_t> slot_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> controls_;
   std::vector<bool> done_, posted_, moved_;
   std::map<std::uint32_t, std::shared_ptr<Content>> tensors_;
-  std::map<std::tuple<std::uint32_t, int, std::uint32_t>, std::shared_ptr<Content>> buffers_;
-  std::map<int, Outputs> outputs_;
+  std::map<std::tuple<std::uint32_t, ValueId, std::uint32_t>, std::shared_ptr<Content>> buffers_;
+  std::map<ValueId, Outputs> outputs_;
 };
 
 }  // namespace

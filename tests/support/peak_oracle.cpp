@@ -90,7 +90,7 @@ class Oracle {
   std::int64_t most(std::uint32_t worker) const {
     std::int64_t always = 0;
     for (const InitialTensor& t : plan_.initial)
-      if (t.worker.value == worker) always += plan_.bytes(t.kind, t.region).value;
+      if (t.worker.value == worker) always += plan_.bytes(plan_.piece(t)).value;
     std::vector<Held> held = tensors(worker);
     std::vector<std::size_t> choice(held.size(), 0);
     std::int64_t best = 0;
@@ -157,8 +157,8 @@ class Oracle {
         const TensorId made = plan_.output({id}, i);
         const Tensor tensor = plan_.tensor(made);
         const bool in_place = (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) &&
-                              plan_.tensor(t.inputs[0]).region == t.region;
-        Held h{plan_.bytes(tensor.kind, tensor.region).value, in_place ? end(id) : start(id), {}};
+                              plan_.tensor(t.inputs[0]).rows == plan_.rows(t);
+        Held h{plan_.bytes(tensor.value, tensor.rows).value, in_place ? end(id) : start(id), {}};
         bool kept = false;
         for (std::size_t r = 0; r < n_; ++r)
           for (const TensorId input : plan_.tasks[r].inputs)

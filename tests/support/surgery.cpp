@@ -64,20 +64,59 @@ void read_instead(Plan& plan, TensorId old, TensorId instead) {
 
 }  // namespace
 
+void set_piece(Plan& plan, Task& task, Piece piece) {
+  const auto at = std::find(plan.pieces.begin(), plan.pieces.end(), piece);
+  task.piece = {static_cast<std::uint32_t>(at - plan.pieces.begin())};
+  if (at == plan.pieces.end()) plan.pieces.push_back(piece);
+}
+void set_piece(Plan& plan, Task& task, ValueId value, RegionId rows) {
+  set_piece(plan, task, {value, rows, plan.program[value].all_columns()});
+}
+void set_rows(Plan& plan, Task& task, RegionId rows) {
+  const Piece& old = plan.piece(task);
+  set_piece(plan, task, {old.value, rows, old.columns});
+}
+void set_value(Plan& plan, Task& task, ValueId value) {
+  set_piece(plan, task, value, plan.rows(task));
+}
+
+void set_columns(Plan& plan, Task& task, ColumnRange columns) {
+  const Piece& old = plan.piece(task);
+  set_piece(plan, task, {old.value, old.rows, columns});
+}
+
+void restate_completion(Plan& plan) {
+  for (Task& t : plan.tasks)
+    t.completes = outputs_of(t.kind) == 0 || plan.program[plan.value(t)].is_sum ? 0 : 1;
+  for (const Task& t : plan.tasks) {
+    const TensorId read = t.inputs[0];
+    if (t.kind != TaskKind::Output || !read.valid()) continue;
+    const TaskId maker = plan.producer(read);
+    if (!maker.valid() || maker.value >= plan.tasks.size()) continue;
+    Task& made = plan.tasks[maker.value];
+    const unsigned bit = read == plan.output(maker) ? 0 : 1;
+    if (bit < outputs_of(made.kind))
+      made.completes = static_cast<std::uint8_t>(made.completes | 1u << bit) & 3u;
+  }
+}
+
 void restate_work(Plan& plan, TaskId id) {
   Task& t = plan.tasks[id.value];
+  const Piece piece = plan.piece(t);
   Work work;
   if (is_attend(t.kind)) {
-    work = work_of(plan.problem.mask.tile(plan.layout.ranges(plan.regions[t.region.value]),
-                                          plan.layout.ranges(plan.regions[t.keys.value])));
+    work = work_of(plan.problem.mask.tile(plan.layout.ranges(plan.regions[piece.rows.value]),
+                                          plan.layout.ranges(plan.regions[t.keys.value])),
+                   piece.columns.count);
   } else {
-    RegionId region = t.region;
-    if ((t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) && t.inputs[1].valid() &&
+    RegionId region = piece.rows;
+    if ((is_combine(t.kind)) && t.inputs[1].valid() &&
         t.inputs[1].value < plan.initial.size() + 2 * plan.tasks.size())
-      region = plan.tensor(t.inputs[1]).region;
-    const TensorKind kind = t.kind == TaskKind::Prepare ? TensorKind::OutputGradient : t.makes;
+      region = plan.tensor(t.inputs[1]).rows;
+    const ValueId value = t.kind == TaskKind::Prepare ? attention::kOutputGradient : piece.value;
     if (region.value >= plan.regions.size()) return;
-    work = work_of(plan.problem, kind, plan.layout.rows(plan.regions[region.value]));
+    work = work_of(plan.program, value, plan.layout.rows(plan.regions[region.value]),
+                   piece.columns.count);
   }
   t.work = WorkTable().find_or_add(plan.works, work);
 }
@@ -99,6 +138,42 @@ void swap_tasks(Plan& plan, TaskId a, TaskId b) {
   std::swap(order[a.value], order[b.value]);
   relay(plan, order);
 }
+
+Plan by_half_the_heads(const Plan& whole) {
+  Plan plan = whole;
+  plan.tasks.clear();
+  plan.controls.clear();
+  plan.slots.clear();
+  const auto n = static_cast<std::uint32_t>(plan.initial.size());
+  for (std::uint32_t id = 0; id < whole.tasks.size(); ++id)
+    for (const std::uint32_t half : {0u, 1u}) {
+      Task t = whole.tasks[id];
+      for (TensorId& input : t.inputs)
+        if (input.valid() && input.value >= n) {
+          const std::uint32_t maker = (input.value - n) / 2, output = (input.value - n) % 2;
+          input = {n + 2 * (2 * maker + half) + output};
+        }
+      if (is_transfer(t.kind)) {
+        t.peer = {2 * t.peer.value + half};
+        t.with_previous = t.with_previous || half == 1;
+      }
+      const std::uint32_t columns = plan.program[plan.value(t)].columns.count / 2;
+      set_columns(plan, t, {half * columns, columns});
+      plan.tasks.push_back(t);
+      restate_work(plan, {2 * id + half});
+    }
+  return plan;
+}
+
+namespace {
+
+ColumnRange any_columns(const Plan& plan, const Task& t, std::mt19937_64& random) {
+  const std::uint32_t all = plan.program[plan.value(t)].columns.count;
+  const auto first = static_cast<std::uint32_t>(random() % all);
+  return {first, 1 + static_cast<std::uint32_t>(random() % (all - first))};
+}
+
+}  // namespace
 
 std::string mutate(Plan& plan, std::mt19937_64& random) {
   const auto any = [&](std::size_t n) { return static_cast<std::uint32_t>(random() % n); };
@@ -139,9 +214,9 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
         return fmt::format("task {} ({}) goes to worker {}", id.value, kind, t.worker_index);
       },
       [&] {
-        t.region = {any(plan.regions.size())};
+        set_rows(plan, t, {any(plan.regions.size())});
         restate_work(plan, id);
-        return fmt::format("task {} ({}) has region {}", id.value, kind, t.region.value);
+        return fmt::format("task {} ({}) has region {}", id.value, kind, plan.rows(t).value);
       },
       [&] {
         if (is_transfer(t.kind)) {
@@ -169,26 +244,42 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
         if (!plan.slots.empty()) plan.slots[any(plan.slots.size())].slot = any(3);
         return std::string("gave a receive another buffer");
       },
+      // Other heads: of one task, or of a whole line of tasks that hand a tensor on.
+      [&] {
+        set_columns(plan, t, any_columns(plan, t, random));
+        restate_work(plan, id);
+        return fmt::format("task {} ({}) has other heads", id.value, kind);
+      },
+      [&] {
+        const ColumnRange columns = any_columns(plan, t, random);
+        const ValueId value = plan.value(t);
+        for (std::uint32_t i = id.value; i < plan.tasks.size(); ++i)
+          if (plan.value(plan.tasks[i]) == value) {
+            set_columns(plan, plan.tasks[i], columns);
+            restate_work(plan, {i});
+          }
+        return fmt::format("from task {} on, all {} have other heads", id.value, plan.name(value));
+      },
       // Cleaner cuts, which leave nothing dangling.
       [&] {
-        if (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) {
+        if (is_combine(t.kind)) {
           read_instead(plan, plan.output(id), t.inputs[any(2)]);
           erase_task(plan, id);
         }
         return fmt::format("left out task {} if it merges", id.value);
       },
       [&] {
-        if (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) {
+        if (is_combine(t.kind)) {
           read_instead(plan, plan.output(id), t.inputs[0]);
           t.kind = TaskKind::Output;
           t.inputs = {t.inputs[1], {}, {}};
-          t.region = plan.tensor(t.inputs[0]).region;
+          set_rows(plan, t, plan.tensor(t.inputs[0]).rows);
           restate_work(plan, id);
         }
         return fmt::format("task {} puts out, if it merged", id.value);
       },
       [&] {
-        if (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) {
+        if (is_combine(t.kind)) {
           const TensorId added = t.inputs[1];
           repeat_task(plan, id);
           read_instead(plan, plan.output(id), plan.output({id.value + 1}));
@@ -199,11 +290,13 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
       },
       [&] {
         if (is_transfer(t.kind) && t.peer.value < plan.tasks.size()) {
-          t.region = plan.tasks[t.peer.value].region = {any(plan.regions.size())};
+          set_rows(plan, t, {any(plan.regions.size())});
+          set_rows(plan, plan.tasks[t.peer.value], plan.rows(t));
           restate_work(plan, id);
           restate_work(plan, t.peer);
         }
-        return fmt::format("both halves of transfer {} carry region {}", id.value, t.region.value);
+        return fmt::format("both halves of transfer {} carry region {}", id.value,
+                           plan.rows(t).value);
       },
       [&] {
         if (t.kind == TaskKind::Output) erase_task(plan, id);
@@ -228,7 +321,12 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
         return fmt::format("computed task {} again and merged it, if it attends", id.value);
       },
   };
-  return changes[any(std::size(changes))]();
+  const std::string what = changes[any(std::size(changes))]();
+  restate_completion(plan);
+  if (any(20) != 0) return what;
+  Task& one = plan.tasks[any(plan.tasks.size())];
+  one.completes = one.completes ^ 1u;
+  return what + ", and something else is said to be complete";
 }
 
 TaskId find_task(const Plan& plan, TaskKind kind, std::uint32_t worker, int n) {
@@ -242,10 +340,11 @@ void move_for_nothing(Plan& plan) {
   Task send, receive;
   send.kind = TaskKind::Send;
   receive.kind = TaskKind::Receive;
-  send.makes = receive.makes = TensorKind::KeyValue;
+  set_piece(plan, send, attention::kKeyValue, {2});
+  receive.piece = send.piece;
+  receive.completes = 1;
   send.lane = receive.lane = Lane::Fetch;
   send.worker_index = 2;
-  send.region = receive.region = {2};
   send.work = receive.work = plan.tasks[find_task(plan, TaskKind::Receive, 1).value].work;
   send.inputs[0] = {3 + 2};
   send.step = receive.step = 2;

@@ -18,8 +18,21 @@ void repeat_task(Plan&, TaskId);
 // Lets two tasks trade places in the program order, everything they name following them.
 void swap_tasks(Plan&, TaskId, TaskId);
 
-// Makes a task's work agree with its regions again.
+// Gives a task another piece: of all columns, unless told which.
+void set_piece(Plan&, Task&, ValueId, RegionId rows);
+void set_piece(Plan&, Task&, Piece);
+void set_rows(Plan&, Task&, RegionId);
+void set_value(Plan&, Task&, ValueId);
+void set_columns(Plan&, Task&, ColumnRange);
+
+// Makes a task's work agree with its piece again.
 void restate_work(Plan&, TaskId);
+// Says of what outputs read, and of nothing else that adds up, that it is complete.
+void restate_completion(Plan&);
+
+// The same with each task done twice, for the first and for the second half of its columns. All
+// values must have an even number of columns; a plan with buffers or control edges loses them.
+Plan by_half_the_heads(const Plan&);
 
 // One random change: drops, repeats, moves, reorders or points elsewhere. Says what it did.
 std::string mutate(Plan&, std::mt19937_64&);

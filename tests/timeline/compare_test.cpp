@@ -69,7 +69,7 @@ TEST(Compare, AddsUpClassesAndWorkersOfBothSides) {
     EXPECT_EQ(c.makespan[s], sides[s].makespan());
     for (const TimelineTask& t : sides[s].tasks) {
       std::string name(to_text(t.kind));
-      if (is_transfer(t.kind)) name += " " + std::string(to_text(t.makes));
+      if (is_transfer(t.kind)) name += " " + sides[s].value(t).name;
       const auto add = [&](auto& part) {
         ++part.first;
         part.second += t.end_ps - t.start_ps;

@@ -14,6 +14,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
+#include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {
@@ -59,11 +60,11 @@ TEST_P(TimelineOfSchedule, SaysOfEachTaskWhatThePlanSays) {
       return plan.layout.owner(plan.regions[r.value].first).value;
     };
     EXPECT_EQ(t.tasks[i].kind, task.kind);
-    EXPECT_EQ(t.tasks[i].makes, task.makes);
+    EXPECT_EQ(t.tasks[i].makes, plan.value(task));
     EXPECT_EQ(t.tasks[i].lane, task.lane);
     EXPECT_EQ(t.tasks[i].worker, task.worker_index);
     EXPECT_EQ(t.tasks[i].step, task.step);
-    EXPECT_EQ(t.tasks[i].queries, home(task.region));
+    EXPECT_EQ(t.tasks[i].queries, home(plan.rows(task)));
     if (is_attend(task.kind)) {
       EXPECT_EQ(t.tasks[i].other, home(task.keys));
     } else if (is_transfer(task.kind)) {
@@ -109,13 +110,15 @@ TEST(PlanHash, DiffersWhereAnythingDiffers) {
       [](Plan& p) { p.layout.chunks[1].stride += 1; },
       [](Plan& p) { p.layout.first[1] += 1; },
       [&](Plan& p) { p.tasks[merge].kind = TaskKind::Reduce; },
-      [&](Plan& p) { p.tasks[send].makes = TensorKind::QueryGradient; },
+      [&](Plan& p) { set_value(p, p.tasks[send], attention::kQueryGradient); },
       [&](Plan& p) { p.tasks[send].lane = Lane::Compute; },
       [&](Plan& p) { p.tasks[send].with_previous ^= true; },
       [&](Plan& p) { p.tasks[send].worker_index ^= 1; },
       [&](Plan& p) { p.tasks[send].step += 1; },
       [&](Plan& p) { p.tasks[send].peer.value += 1; },
-      [&](Plan& p) { p.tasks[attend].region = {p.tasks[attend].region.value == 0 ? 1u : 0u}; },
+      [&](Plan& p) {
+        set_rows(p, p.tasks[attend], {p.rows(p.tasks[attend]).value == 0 ? 1u : 0u});
+      },
       [&](Plan& p) { p.tasks[attend].keys = {p.tasks[attend].keys.value == 0 ? 1u : 0u}; },
       [&](Plan& p) { p.tasks[attend].inputs[0].value += 1; },
       [&](Plan& p) { std::swap(p.tasks[attend].inputs[0], p.tasks[attend].inputs[1]); },

@@ -73,7 +73,7 @@ TEST_P(BlockMapOf, HasTheBlocksOfThePlanAndNoOthers) {
         std::set<int> who;
         for (const Task& t : plan.tasks)
           if (t.kind == TaskKind::Attend &&
-              plan.regions[t.region.value].contains(
+              plan.regions[plan.rows(t).value].contains(
                   {{static_cast<std::uint32_t>(order[row])}, 1}) &&
               plan.regions[t.keys.value].contains({{static_cast<std::uint32_t>(order[column])}, 1}))
             who.insert(static_cast<int>(t.worker_index));

@@ -37,7 +37,7 @@ std::string line_with(const std::string& text, const std::string& what) {
 
 struct Given {
   TaskKind kind;
-  TensorKind makes;
+  ValueId makes;
   Lane lane;
   std::uint16_t worker, queries, other;
   std::int64_t start_ps, end_ps;
@@ -52,6 +52,7 @@ Timeline timeline(std::uint32_t workers, const std::vector<Given>& tasks, Pass p
   t.schedule = "a schedule";
   t.plan_hash = "0123";
   t.problem = small_problem(workers, 10 * workers, pass);
+  t.values = program_of(t.problem).values;
   t.initial.assign(workers, Bytes{1000});
   for (const Given& g : tasks) {
     TimelineTask x;
@@ -75,15 +76,15 @@ Timeline timeline(std::uint32_t workers, const std::vector<Given>& tasks, Pass p
 
 // Worker 0 sends its keys to worker 1, which posts its receive earlier and then attends.
 Timeline small(std::int64_t bytes = 3000) {
-  constexpr TensorKind kv = TensorKind::KeyValue;
+  constexpr ValueId kv = attention::kKeyValue;
   return timeline(
       2,
       {{TaskKind::Send, kv, Lane::Fetch, 0, 0, 1, 1'234'567, 4 * kUs, bytes, {}},
        {TaskKind::Receive, kv, Lane::Fetch, 1, 0, 0, 7, 4 * kUs, bytes, {0}},
-       {TaskKind::Attend, TensorKind::Partial, Lane::Compute, 1, 1, 0, 4 * kUs, 9 * kUs, 50, {1}},
-       {TaskKind::Attend, TensorKind::Partial, Lane::Compute, 1, 1, 1, 9 * kUs, 10 * kUs, 50, {}},
+       {TaskKind::Attend, attention::kPartial, Lane::Compute, 1, 1, 0, 4 * kUs, 9 * kUs, 50, {1}},
+       {TaskKind::Attend, attention::kPartial, Lane::Compute, 1, 1, 1, 9 * kUs, 10 * kUs, 50, {}},
        {TaskKind::Merge,
-        TensorKind::Partial,
+        attention::kPartial,
         Lane::Compute,
         1,
         1,
@@ -92,7 +93,7 @@ Timeline small(std::int64_t bytes = 3000) {
         11 * kUs,
         50,
         {2, 3}},
-       {TaskKind::Output, TensorKind::Partial, Lane::Compute, 1, 1, 1, 11 * kUs, 11 * kUs, 0, {4}}},
+       {TaskKind::Output, attention::kPartial, Lane::Compute, 1, 1, 1, 11 * kUs, 11 * kUs, 0, {4}}},
       Pass::Forward);
 }
 
@@ -165,7 +166,7 @@ TEST(ChromeTrace, CountsAMergeThatGrowsBesideItsInputs) {
 }
 
 TEST(ChromeTrace, TellsTheTwoGradientsOfABackwardAttendApartWhereTheyAreRead) {
-  constexpr TensorKind q = TensorKind::QueryGradient, kv = TensorKind::KeyValueGradient;
+  constexpr ValueId q = attention::kQueryGradient, kv = attention::kKeyValueGradient;
   const auto attend = [](std::int64_t at) {
     return Given{
         TaskKind::AttendBackward, q, Lane::Compute, 0, 0, 0, at * kUs, (at + 1) * kUs, 30, {}};

@@ -29,8 +29,8 @@ double GanttChart::draw_differences(double y) {
       if (!shows(t.worker)) continue;
       if (lines.size() == kCalledOut) break;
       if (!bands_) call_out(w.task, lines.size() + 1);
-      line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1, short_name(t), t.worker,
-                       t.step),
+      line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1, short_name(timeline(0), t),
+                       t.worker, t.step),
            w.took[0], w.took[1]);
     }
   } else {

@@ -46,7 +46,7 @@ struct Strip {
   double height() const { return compute + (lane > 0 ? 2 * (lane + 1) : 0); }
 };
 
-Colour cargo_colour(TensorKind);
+Colour cargo_colour(const Value&);
 // "makespan 24.2 ms · idle 14.0 % · ..."
 std::string facts(const Timeline&, const RunTimes&);
 // Whether the run was given up before this worker had computed everything.
@@ -61,7 +61,7 @@ std::string named(const Timeline&);
 // Throws Error.
 void refuse_empty(const Timeline&);
 // What a task is, in a few words: "q3 k1", "merge q3".
-std::string short_name(const TimelineTask&);
+std::string short_name(const Timeline&, const TimelineTask&);
 // All about one task, in one line.
 std::string about(const SortedRun&, std::uint32_t task);
 

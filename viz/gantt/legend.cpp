@@ -176,7 +176,7 @@ LegendUse GanttChart::legend() const {
       use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
       use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
       if (is_transfer(t.kind)) {
-        const Colour cargo = cargo_colour(t.makes);
+        const Colour cargo = cargo_colour(run.timeline->value(t));
         use.keys = use.keys || cargo == ink::keys;
         use.queries = use.queries || cargo == ink::queries;
         use.results = use.results || cargo == ink::results;

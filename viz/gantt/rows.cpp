@@ -30,10 +30,11 @@ class Thinner {
   int kind_ = -1;
 };
 
-void label_bar(const Box& bar, const TimelineTask& t, bool numbered, std::vector<Shape>& out) {
+void label_bar(const Box& bar, const Timeline& run, const TimelineTask& t, bool numbered,
+               std::vector<Shape>& out) {
   if (bar.height < kWithWords || !is_attend(t.kind)) return;
   const double size = std::min(11.0, bar.height * 0.62);
-  const std::string text = short_name(t);
+  const std::string text = short_name(run, t);
   const double width = text_width(text, size);
   if (width + 4 > bar.width) return;
   const Colour paper = bar.fill.value_or(ink::white);
@@ -103,7 +104,7 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
       frame.outline_width = s.compute >= kWithWords ? 2 : 1;
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
-    label_bar(bar, task, numbered, words);
+    label_bar(bar, t, task, numbered, words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
   if (until < axis.end_ps && has_more(t, worker)) {  // it waited when the run was given up
@@ -160,9 +161,11 @@ std::vector<Stacked> stacked(const Timeline& t, const std::vector<std::uint32_t>
   return all;
 }
 
-void label_message(const Box& bar, const TimelineTask& t, std::vector<Shape>& out) {
+void label_message(const Box& bar, const Timeline& run, const TimelineTask& t,
+                   std::vector<Shape>& out) {
   const double size = std::min(9.0, bar.height * 0.85);
-  const std::string name = short_name(t), text = name.substr(name.find(' ') + 1);  // "kv3 to 5"
+  const std::string name = short_name(run, t),
+                    text = name.substr(name.find(' ') + 1);  // "kv3 to 5"
   if (bar.height < 7 || text_width(text, size) + 4 > bar.width) return;
   out.emplace_back(Label{bar.x + bar.width / 2, bar.y + bar.height / 2 + size * 0.36, size,
                          text_on(*bar.fill), Anchor::Middle, false, text});
@@ -181,11 +184,11 @@ void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, do
   Thinner thin;
   for (const Stacked& s : stacked(t, tasks)) {
     const TimelineTask& x = t.tasks[s.task];
-    const Colour colour = cargo_colour(x.makes);
+    const Colour colour = cargo_colour(t.value(x));
     const double tall = height / s.rows, top = y + tall * s.row;
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
                  moved = std::max(axis.x(run.moving_until[s.task]), moving), x1 = axis.x(x.end_ps);
-    if (thin.skip(x0, x1, static_cast<int>(x.makes) * 64 + static_cast<int>(s.row))) continue;
+    if (thin.skip(x0, x1, static_cast<int>(x.makes.value) * 64 + static_cast<int>(s.row))) continue;
     // Before the other end is posted, and until the rest of the group is complete: a line, no bar.
     const double middle = top + tall / 2;
     for (const auto& [from, to] : {std::pair{x0, moving}, std::pair{moved, x1}})
@@ -199,7 +202,7 @@ void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, do
     Box bar{moving, top, std::max(moved - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
             1,      {}};
     if (run.messages <= kTold) bar.about = about(run, s.task);
-    label_message(bar, x, words);
+    label_message(bar, t, x, words);
     boxes(colour).push_back(std::move(bar));
   }
   for (auto& [colour, list] : by_colour)

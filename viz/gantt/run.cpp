@@ -11,25 +11,6 @@ namespace ringsched {
 
 namespace {
 
-std::string_view letters(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::Query:
-      return "q";
-    case TensorKind::KeyValue:
-      return "kv";
-    case TensorKind::Partial:
-      return "o";
-    case TensorKind::OutputGradient:
-    case TensorKind::PreparedGradient:
-      return "do";
-    case TensorKind::QueryGradient:
-      return "dq";
-    case TensorKind::KeyValueGradient:
-      return "dkv";
-  }
-  return "";
-}
-
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string interval(std::int64_t start, std::int64_t end, TimeUnit unit) {
@@ -65,17 +46,9 @@ SortedRun::SortedRun(const Timeline& t)
     if (step.end > step.start) critical[step.task.value] = true;
 }
 
-Colour cargo_colour(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::KeyValue:
-      return ink::keys;
-    case TensorKind::Partial:
-    case TensorKind::QueryGradient:
-    case TensorKind::KeyValueGradient:
-      return ink::results;
-    default:
-      return ink::queries;
-  }
+Colour cargo_colour(const Value& value) {
+  if (value.is_sum) return ink::results;
+  return value.type == TypeId::KeysValues ? ink::keys : ink::queries;
 }
 
 std::string facts(const Timeline& t, const RunTimes& r) {
@@ -125,25 +98,27 @@ void refuse_incomplete(const Timeline& t) {
          printable(t.incomplete, 200));
 }
 
-std::string short_name(const TimelineTask& t) {
+std::string short_name(const Timeline& run, const TimelineTask& t) {
+  const std::string& letters = run.value(t).symbol;
   switch (t.kind) {
     case TaskKind::Attend:
       return fmt::format("q{} k{}", t.queries, t.other);
     case TaskKind::AttendBackward:
       return fmt::format("dq{} k{}", t.queries, t.other);
     case TaskKind::Send:
-      return fmt::format("send {}{} to {}", letters(t.makes), t.queries, t.other);
+      return fmt::format("send {}{} to {}", letters, t.queries, t.other);
     case TaskKind::Receive:
-      return fmt::format("receive {}{} from {}", letters(t.makes), t.queries, t.other);
+      return fmt::format("receive {}{} from {}", letters, t.queries, t.other);
     default:
-      return fmt::format("{} {}{}", to_text(t.kind), letters(t.makes), t.queries);
+      return fmt::format("{} {}{}", to_text(t.kind), letters, t.queries);
   }
 }
 
 std::string about(const SortedRun& run, std::uint32_t task) {
   const TimelineTask& t = run.timeline->tasks[task];
-  std::string text = fmt::format("{}, worker {}, step {}: {}", short_name(t), t.worker, t.step,
-                                 interval(t.start_ps, t.end_ps, run.timeline->unit));
+  std::string text =
+      fmt::format("{}, worker {}, step {}: {}", short_name(*run.timeline, t), t.worker, t.step,
+                  interval(t.start_ps, t.end_ps, run.timeline->unit));
   const std::int64_t waited = run.moving_from[task] - t.start_ps;
   if (is_transfer(t.kind) && waited > 0)
     text += fmt::format(", waited {} for worker {} first", duration({waited}, run.timeline->unit),

@@ -94,16 +94,16 @@ class ChromeTrace {
     if (attend) {
       put("q{} kv{}", x.queries, x.other);
     } else if (is_transfer(x.kind)) {
-      put("{} {} {} {}", to_text(x.makes), x.queries, x.kind == TaskKind::Send ? "to" : "from",
+      put("{} {} {} {}", t_.value(x).name, x.queries, x.kind == TaskKind::Send ? "to" : "from",
           x.other);
     } else {
-      put("{} {}", to_text(x.makes), x.queries);
+      put("{} {}", t_.value(x).name, x.queries);
     }
     put("\",\"args\":{{\"task\":{},\"step\":{}", i, x.step);
     if (attend) {
       put(",\"queries\":{},\"keys\":{}", x.queries, x.other);
     } else {
-      put(",\"{}\":{}", to_text(x.makes), x.queries);
+      put(",\"{}\":{}", t_.value(x).name, x.queries);
       if (is_transfer(x.kind)) put(",\"peer\":{}", x.other);
     }
     if (!t_.details.empty()) detail(x.kind, t_.details[i]);

@@ -55,8 +55,8 @@ struct Made {
   std::int64_t until[2] = {};  // the end of the last that reads it
 };
 
-std::size_t half_of(const TimelineTask& maker, TensorKind read) {
-  return maker.kind == TaskKind::AttendBackward && read == TensorKind::KeyValueGradient;
+std::size_t half_of(const TimelineTask& maker, ValueId read) {
+  return outputs_of(maker.kind) > 1 && read != maker.makes;
 }
 
 class Memory {

@@ -83,7 +83,7 @@ class KinetoTrace {
     if (is_attend(x.kind)) {
       put(",\"queries\":{},\"keys\":{}", x.queries, x.other);
     } else {
-      put(",\"{}\":{}", to_text(x.makes), x.queries);
+      put(",\"{}\":{}", t_.value(x).name, x.queries);
     }
     if (transfer) message(i);
     text_ += "}}";

@@ -118,9 +118,9 @@ class Calibration {
   void add_passes() {
     const Plan plan = bench_plan(2, 2 * kPassRows, kPassDim, Dtype::Bf16, false, Pass::Both);
     for (const auto& [what, kind, makes] :
-         {std::tuple{"merging", TaskKind::Merge, TensorKind::Partial},
-          {"summing", TaskKind::Reduce, TensorKind::QueryGradient},
-          {"preparing", TaskKind::Prepare, TensorKind::PreparedGradient}})
+         {std::tuple{"merging", TaskKind::Merge, attention::kPartial},
+          {"summing", TaskKind::Reduce, attention::kQueryGradient},
+          {"preparing", TaskKind::Prepare, attention::kPreparedGradient}})
       add(what, 0.1, [this, plan, task = first_of(plan, kind, makes)](int round) {
         return task_seconds_on_all(plan, task, round, nullptr);
       });
@@ -148,8 +148,8 @@ class Calibration {
         const Plan plan =
             bench_plan(1, n, k.head_dim, k.dtype, causal, k.backward ? Pass::Both : Pass::Forward);
         const TaskId task =
-            k.backward ? first_of(plan, TaskKind::AttendBackward, TensorKind::QueryGradient)
-                       : first_of(plan, TaskKind::Attend, TensorKind::Partial);
+            k.backward ? first_of(plan, TaskKind::AttendBackward, attention::kQueryGradient)
+                       : first_of(plan, TaskKind::Attend, attention::kPartial);
         Samples* alone = nullptr;
         if (cores_ > 1 && n == std::min(kBetween, tokens_.back())) {
           alone_.push_back({points_.size(), Samples(options_.fastest)});

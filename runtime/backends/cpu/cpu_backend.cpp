@@ -32,15 +32,15 @@ std::unique_ptr<Transport> make_local_transport(const Plan& plan, const Control&
 void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTensor& tensor,
                          std::span<std::byte> out) {
   const Problem& p = plan.problem;
-  const Region region = plan.regions[tensor.region.value];
+  const Region region = plan.regions[plan.piece(tensor).rows.value];
   const Tokens rows = plan.layout.rows(region);
-  const auto bytes = [&](TensorKind kind, Tokens of) {
-    const TensorForm form = tensor_form(p, kind, of);
+  const auto bytes = [&](ValueId kind, Tokens of) {
+    const TensorForm form = tensor_form(plan.program, kind, of);
     return static_cast<std::size_t>(form.at(2) + form.rows * form.row_bytes[2]);
   };
-  std::vector<std::byte> query(bytes(TensorKind::Query, rows));
-  inputs.fill(TensorKind::Query, plan.layout, region, query);
-  const TensorForm form = tensor_form(p, TensorKind::Partial, rows);
+  std::vector<std::byte> query(bytes(attention::kQuery, rows));
+  inputs.fill(plan.program, attention::kQuery, plan.layout, region, query);
+  const TensorForm form = tensor_form(plan.program, attention::kPartial, rows);
   auto* output = reinterpret_cast<float*>(out.data());
   auto* lse = reinterpret_cast<float*>(out.data() + form.at(1));
   std::fill_n(output, rows.value * p.heads * p.head_dim, 0.0f);
@@ -51,20 +51,20 @@ void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTe
     for (std::int64_t i = 0; i < range.count; ++i) positions.push_back(range.position(i));
   std::vector<std::int32_t> query_rows(positions.size());
   std::iota(query_rows.begin(), query_rows.end(), 0);
-  std::vector<float> partial(bytes(TensorKind::Partial, rows) / 4);
+  std::vector<float> partial(bytes(attention::kPartial, rows) / 4);
   std::vector<std::byte> key_value;
   cpu::Scratch scratch;
   for (std::uint32_t c = 0; c < plan.layout.chunks.size(); ++c) {
     const TokenRange& chunk = plan.layout.chunks[c];
     if (chunk.count == 0) continue;
-    key_value.resize(bytes(TensorKind::KeyValue, {chunk.count}));
-    inputs.fill(TensorKind::KeyValue, plan.layout, {{c}, 1}, key_value);
+    key_value.resize(bytes(attention::kKeyValue, {chunk.count}));
+    inputs.fill(plan.program, attention::kKeyValue, plan.layout, {{c}, 1}, key_value);
     std::vector<std::int64_t> keys;
     std::vector<std::int32_t> key_rows(static_cast<std::size_t>(chunk.count));
     for (std::int64_t i = 0; i < chunk.count; ++i) keys.push_back(chunk.position(i));
     std::iota(key_rows.begin(), key_rows.end(), 0);
     const auto visible = visible_keys(p.mask, positions, keys);
-    const TensorForm kv = tensor_form(p, TensorKind::KeyValue, {chunk.count});
+    const TensorForm kv = tensor_form(plan.program, attention::kKeyValue, {chunk.count});
     cpu::attend(cpu_shape(p), {query_rows, key_rows, visible}, query.data(), key_value.data(),
                 key_value.data() + kv.at(1), partial.data(), partial.data() + form.at(1) / 4,
                 scratch);

@@ -37,9 +37,9 @@ Plan bench_plan(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, D
   return build_plan(p, find_schedule("ring"));
 }
 
-TaskId first_of(const Plan& plan, TaskKind kind, TensorKind makes) {
+TaskId first_of(const Plan& plan, TaskKind kind, ValueId makes) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == kind && plan.tasks[id].makes == makes) return {id};
+    if (plan.tasks[id].kind == kind && plan.value(plan.tasks[id]) == makes) return {id};
   throw std::logic_error("no task of the kind to be measured");
 }
 
@@ -47,7 +47,7 @@ Busy::Busy(unsigned cores) {
   if (cores == 0) return;
   thread_ = std::thread([this, cores] {
     const Plan plan = bench_plan(1, 128, 64, Dtype::Fp32, true, Pass::Forward);
-    const TaskId task = first_of(plan, TaskKind::Attend, TensorKind::Partial);
+    const TaskId task = first_of(plan, TaskKind::Attend, attention::kPartial);
     TaskTimer timer(cores);
     timer.seconds(plan, task);
     begun_.count_down();

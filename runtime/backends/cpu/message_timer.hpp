@@ -23,7 +23,7 @@ inline double seconds_since(Clock::time_point t) {
 Plan bench_plan(std::uint32_t workers, std::int64_t tokens, std::uint32_t dim, Dtype, bool causal,
                 Pass);
 inline constexpr std::uint32_t kBenchHeads = 8;
-TaskId first_of(const Plan&, TaskKind, TensorKind makes);
+TaskId first_of(const Plan&, TaskKind, ValueId makes);
 
 // This many cores compute attention until it goes out of scope.
 class Busy {

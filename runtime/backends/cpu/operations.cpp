@@ -88,8 +88,8 @@ void CpuOperations::perform(TaskId id, const Operands& operands, cpu::Scratch& s
 }
 
 void CpuOperations::attend(const Task& task, const Operands& operands, cpu::Scratch& scratch) {
-  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).region.value]; };
-  const Region query_part = plan_.regions[task.region.value];
+  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).rows.value]; };
+  const Region query_part = plan_.regions[plan_.rows(task).value];
   const Region held = whole(task.inputs[1]);
   const Keys seen = keys(plan_.regions[task.keys.value], held);
   const std::vector<std::int64_t> at = positions(query_part);
@@ -97,9 +97,8 @@ void CpuOperations::attend(const Task& task, const Operands& operands, cpu::Scra
       rows_from(rows_before(plan_.layout, query_part, whole(task.inputs[0])), at.size());
   const auto visible = visible_keys(plan_.problem.mask, at, seen.positions);
 
-  const Problem& p = plan_.problem;
-  const TensorForm kv = tensor_form(p, TensorKind::KeyValue, plan_.layout.rows(held));
-  const TensorForm out = tensor_form(p, TensorKind::Partial, {rows(task.region)});
+  const TensorForm kv = tensor_form(plan_.program, attention::kKeyValue, plan_.layout.rows(held));
+  const TensorForm out = tensor_form(plan_.program, attention::kPartial, {rows(plan_.rows(task))});
   const std::byte* key_value = operands.inputs[1];
   cpu::attend(shape_, {query_rows, seen.rows, visible}, operands.inputs[0], key_value,
               key_value + kv.at(1), as<float>(operands.outputs[0]),
@@ -108,8 +107,8 @@ void CpuOperations::attend(const Task& task, const Operands& operands, cpu::Scra
 
 void CpuOperations::attend_backward(const Task& task, const Operands& operands,
                                     cpu::Scratch& scratch) {
-  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).region.value]; };
-  const Region query_part = plan_.regions[task.region.value];
+  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).rows.value]; };
+  const Region query_part = plan_.regions[plan_.rows(task).value];
   const Region held = whole(task.inputs[2]);
   const Problem& p = plan_.problem;
   const Keys seen = keys(plan_.regions[task.keys.value], held);
@@ -118,11 +117,13 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
   const std::vector<std::int32_t> query_rows = rows_from(0, at.size());
   const auto visible = visible_keys(p.mask, at, seen.positions);
 
-  const TensorForm q = tensor_form(p, TensorKind::Query, plan_.layout.rows(whole(task.inputs[0])));
-  const TensorForm g =
-      tensor_form(p, TensorKind::PreparedGradient, plan_.layout.rows(whole(task.inputs[1])));
-  const TensorForm kv = tensor_form(p, TensorKind::KeyValue, plan_.layout.rows(held));
-  const TensorForm made = tensor_form(p, TensorKind::KeyValueGradient, {rows(task.keys)});
+  const TensorForm q =
+      tensor_form(plan_.program, attention::kQuery, plan_.layout.rows(whole(task.inputs[0])));
+  const TensorForm g = tensor_form(plan_.program, attention::kPreparedGradient,
+                                   plan_.layout.rows(whole(task.inputs[1])));
+  const TensorForm kv = tensor_form(plan_.program, attention::kKeyValue, plan_.layout.rows(held));
+  const TensorForm made =
+      tensor_form(plan_.program, attention::kKeyValueGradient, {rows(task.keys)});
   const std::int64_t q0 = rows_before(plan_.layout, query_part, whole(task.inputs[0]));
   const std::int64_t g0 = rows_before(plan_.layout, query_part, whole(task.inputs[1]));
   auto* key_gradient = as<float>(operands.outputs[1]);
@@ -151,13 +152,14 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
 
 void CpuOperations::prepare(const Task& task, const Operands& operands) {
   const Problem& p = plan_.problem;
-  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).region.value]; };
-  const Region part = plan_.regions[task.region.value];
+  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).rows.value]; };
+  const Region part = plan_.regions[plan_.rows(task).value];
   const TensorForm o =
-      tensor_form(p, TensorKind::Partial, plan_.layout.rows(whole(task.inputs[0])));
-  const TensorForm g =
-      tensor_form(p, TensorKind::OutputGradient, plan_.layout.rows(whole(task.inputs[1])));
-  const TensorForm made = tensor_form(p, TensorKind::PreparedGradient, {rows(task.region)});
+      tensor_form(plan_.program, attention::kPartial, plan_.layout.rows(whole(task.inputs[0])));
+  const TensorForm g = tensor_form(plan_.program, attention::kOutputGradient,
+                                   plan_.layout.rows(whole(task.inputs[1])));
+  const TensorForm made =
+      tensor_form(plan_.program, attention::kPreparedGradient, {rows(plan_.rows(task))});
   const std::int64_t o0 = rows_before(plan_.layout, part, whole(task.inputs[0]));
   const std::int64_t g0 = rows_before(plan_.layout, part, whole(task.inputs[1]));
   const std::byte* gradient = operands.inputs[1] + g.at(0, g0);
@@ -172,13 +174,13 @@ void CpuOperations::prepare(const Task& task, const Operands& operands) {
 
 void CpuOperations::merge(const Task& task, const Operands& operands) {
   const Problem& p = plan_.problem;
-  const Region all = plan_.regions[task.region.value];
-  const TensorForm out = tensor_form(p, TensorKind::Partial, {rows(task.region)});
+  const Region all = plan_.regions[plan_.rows(task).value];
+  const TensorForm out = tensor_form(plan_.program, attention::kPartial, {rows(plan_.rows(task))});
   const auto region = [&](std::size_t i) {
-    return plan_.regions[plan_.tensor(task.inputs[i]).region.value];
+    return plan_.regions[plan_.tensor(task.inputs[i]).rows.value];
   };
   const auto form = [&](std::size_t i) {
-    return tensor_form(p, TensorKind::Partial, plan_.layout.rows(region(i)));
+    return tensor_form(plan_.program, attention::kPartial, plan_.layout.rows(region(i)));
   };
   const TensorForm a = form(0), b = form(1);
   if (operands.outputs[0] != operands.inputs[0]) {
@@ -199,14 +201,13 @@ void CpuOperations::merge(const Task& task, const Operands& operands) {
 }
 
 void CpuOperations::reduce(const Task& task, const Operands& operands) {
-  const Problem& p = plan_.problem;
-  const Region all = plan_.regions[task.region.value];
-  const TensorForm out = tensor_form(p, task.makes, {rows(task.region)});
+  const Region all = plan_.regions[plan_.rows(task).value];
+  const TensorForm out = tensor_form(plan_.program, plan_.value(task), {rows(plan_.rows(task))});
   const auto region = [&](std::size_t i) {
-    return plan_.regions[plan_.tensor(task.inputs[i]).region.value];
+    return plan_.regions[plan_.tensor(task.inputs[i]).rows.value];
   };
   const auto form = [&](std::size_t i) {
-    return tensor_form(p, task.makes, plan_.layout.rows(region(i)));
+    return tensor_form(plan_.program, plan_.value(task), plan_.layout.rows(region(i)));
   };
   const TensorForm a = form(0), b = form(1);
   for (std::size_t m = 0; m < 2 && out.row_bytes[m] > 0; ++m) {
@@ -227,8 +228,8 @@ void CpuOperations::require_finite(TaskId id, const Operands& operands) const {
   if (task.kind == TaskKind::Prepare) return;  // the next to use it is looked at
   for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) {
     const Tensor made = plan_.tensor(plan_.output(id, n));
-    const TensorForm form = tensor_form(plan_.problem, made.kind, {rows(made.region)});
-    const bool partial = made.kind == TensorKind::Partial;
+    const TensorForm form = tensor_form(plan_.program, made.value, {rows(made.rows)});
+    const bool partial = made.value == attention::kPartial;
     for (std::size_t m = 0; m < 3; ++m) {
       const auto* x = as<float>(operands.outputs[n] + form.at(m));
       const std::int64_t count = form.rows * form.row_bytes[m] / 4;

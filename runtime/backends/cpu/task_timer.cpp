@@ -61,7 +61,7 @@ class Place {
   }
   std::int64_t bytes(TensorId t) const {
     const Tensor tensor = plan_.tensor(t);
-    return plan_.bytes(tensor.kind, tensor.region).value;
+    return plan_.bytes(Piece{tensor.value, tensor.rows, tensor.columns}).value;
   }
 
   const Plan& plan_;

@@ -12,10 +12,10 @@ namespace ringsched::cuda {
 
 Plan bench_plan(const Problem& p) { return build_plan(p, find_schedule("ring")); }
 
-TaskId first_task(const Plan& plan, TaskKind kind, TensorKind makes) {
+TaskId first_task(const Plan& plan, TaskKind kind, ValueId makes) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
-    if (t.kind == kind && t.makes == makes && t.worker_index == 0) return {id};
+    if (t.kind == kind && plan.value(t) == makes && t.worker_index == 0) return {id};
   }
   throw RunFailed("a plan to be measured lacks its task");
 }
@@ -66,9 +66,9 @@ void Bench::perform_library(TaskId id) {
 void Bench::come_to(TaskId task) {
   for (std::uint32_t t = 0; t < plan_.initial.size(); ++t) {
     const InitialTensor& tensor = plan_.initial[t];
-    for (const FillInputs& fill :
-         fills_of(plan_, tensor, 1, InputKind::Normal,
-                  positions(plan_.regions[tensor.region.value]), block_.get() + memory_.offset[t]))
+    for (const FillInputs& fill : fills_of(plan_, tensor, 1, InputKind::Normal,
+                                           positions(plan_.regions[plan_.piece(tensor).rows.value]),
+                                           block_.get() + memory_.offset[t]))
       launch(fill, stream(), gpu_.multiprocessors(place_));
   }
   for (std::uint32_t id = 0; id < task.value; ++id) perform({id});

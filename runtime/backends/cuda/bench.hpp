@@ -14,7 +14,7 @@ namespace ringsched::cuda {
 
 // A ring of as many workers as the problem has.
 Plan bench_plan(const Problem&);
-TaskId first_task(const Plan&, TaskKind, TensorKind makes);
+TaskId first_task(const Plan&, TaskKind, ValueId makes);
 
 // One worker of a GPU with the memory of worker 0 of a plan.
 class Bench {

@@ -144,8 +144,8 @@ class Calibration {
           bench_plan(problem(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward));
       const auto all = benches(plan, !causal);
       const TaskId task =
-          backward ? first_task(plan, TaskKind::AttendBackward, TensorKind::QueryGradient)
-                   : first_task(plan, TaskKind::Attend, TensorKind::Partial);
+          backward ? first_task(plan, TaskKind::AttendBackward, attention::kQueryGradient)
+                   : first_task(plan, TaskKind::Attend, attention::kPartial);
       for (const auto& bench : all) bench->come_to(task);
       const auto pairs = static_cast<double>(causal ? n * (n + 1) / 2 : n * n);
       const double flops = (backward ? 10 : 4) * pairs * dim * options_.heads;
@@ -186,17 +186,17 @@ class Calibration {
     {
       const auto all = benches(plan, false);
       for (const auto& bench : all) bench->fill_all();
-      const auto seconds = [&](TaskKind kind, TensorKind makes) {
+      const auto seconds = [&](TaskKind kind, ValueId makes) {
         const TaskId task = first_task(plan, kind, makes);
         const double s =
             mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
         return std::max(s - 1e-6 * out_.launch_us, 0.2 * s);
       };
       out_.memory_gb_per_s =
-          out_.merge_bytes * elements / seconds(TaskKind::Merge, TensorKind::Partial) / 1e9;
+          out_.merge_bytes * elements / seconds(TaskKind::Merge, attention::kPartial) / 1e9;
       const double per_byte = out_.memory_gb_per_s * 1e9 / elements;
-      out_.reduce_bytes = per_byte * seconds(TaskKind::Reduce, TensorKind::QueryGradient);
-      out_.prepare_bytes = per_byte * seconds(TaskKind::Prepare, TensorKind::PreparedGradient);
+      out_.reduce_bytes = per_byte * seconds(TaskKind::Reduce, attention::kQueryGradient);
+      out_.prepare_bytes = per_byte * seconds(TaskKind::Prepare, attention::kPreparedGradient);
     }
     const std::int64_t words = words_of_caches(8);
     const DeviceMemory from(16 * words), to(16 * words);
@@ -262,7 +262,7 @@ class Calibration {
   void measure_beside_attention(const Move& move) {
     const Plan plan = bench_plan(problem(1, std::min<std::int64_t>(4096, options_.most_tokens), 128,
                                          Dtype::Bf16, false, Pass::Forward));
-    const TaskId task = first_task(plan, TaskKind::Attend, TensorKind::Partial);
+    const TaskId task = first_task(plan, TaskKind::Attend, attention::kPartial);
     const auto all = benches(plan, true);
     for (const auto& bench : all) bench->come_to(task);
     const double undisturbed =

@@ -21,19 +21,13 @@ FillInputs fill_inputs(const Problem& p, std::uint64_t seed, InputKind kind, Mat
           out};
 }
 
-std::vector<Matrix> matrices_of(TensorKind kind) {
-  if (kind == TensorKind::Query) return {Matrix::Query};
-  if (kind == TensorKind::OutputGradient) return {Matrix::OutputGradient};
-  if (kind == TensorKind::KeyValue) return {Matrix::Key, Matrix::Value};
-  return {};
-}
-
 std::vector<FillInputs> fills_of(const Plan& plan, const InitialTensor& tensor, std::uint64_t seed,
                                  InputKind kind, const std::int32_t* positions, std::byte* out) {
-  const Tokens rows = plan.layout.rows(plan.regions[tensor.region.value]);
-  const TensorForm form = tensor_form(plan.problem, tensor.kind, rows);
+  const Piece& piece = plan.piece(tensor);
+  const Tokens rows = plan.layout.rows(plan.regions[piece.rows.value]);
+  const TensorForm form = tensor_form(plan.program, piece.value, rows);
   std::vector<FillInputs> fills;
-  for (const Matrix matrix : matrices_of(tensor.kind))
+  for (const Matrix matrix : matrices_of(piece.value))
     fills.push_back(fill_inputs(plan.problem, seed, kind, matrix, positions, rows.value,
                                 out + form.at(fills.size())));
   return fills;

@@ -12,9 +12,6 @@ namespace ringsched::cuda {
 FillInputs fill_inputs(const Problem&, std::uint64_t seed, InputKind, Matrix,
                        const std::int32_t* positions, std::int64_t rows, std::byte* out);
 
-// The matrices that an initial tensor consists of, in their order; none: it is not made here.
-std::vector<Matrix> matrices_of(TensorKind);
-
 // All of an initial tensor; `positions` are those of its region.
 std::vector<FillInputs> fills_of(const Plan&, const InitialTensor&, std::uint64_t seed, InputKind,
                                  const std::int32_t* positions, std::byte* out);

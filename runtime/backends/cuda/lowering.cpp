@@ -88,22 +88,22 @@ Side Lowering::side(TaskId id, std::size_t input, const std::byte* data) const {
   const TensorId tensor = task.inputs[input];
   const Region region = held(plan_, task, input);
   const Tokens count = plan_.layout.rows(region);
-  const TensorForm form = tensor_form(plan_.problem, task.makes, count);
+  const TensorForm form = tensor_form(plan_.program, plan_.value(task), count);
   const TaskId maker = plan_.producer(tensor);
   const bool is_narrow =
       maker.valid() && narrow_[tensor.value - static_cast<std::uint32_t>(plan_.initial.size())];
   return {data,
-          task.makes == TensorKind::Partial ? as<float>(data + form.at(1)) : nullptr,
+          plan_.value(task) == attention::kPartial ? as<float>(data + form.at(1)) : nullptr,
           is_narrow ? plan_.problem.dtype : Dtype::Fp32,
-          rows_before(plan_.layout, region, plan_.regions[task.region.value]),
+          rows_before(plan_.layout, region, plan_.regions[plan_.rows(task).value]),
           count.value,
           form.at(1)};
 }
 
 Merge Lowering::merge(TaskId id, const Operands& operands) const {
   const Problem& p = plan_.problem;
-  const std::int64_t count = rows(plan_.tasks[id.value].region);
-  const TensorForm out = tensor_form(p, TensorKind::Partial, {count});
+  const std::int64_t count = rows(plan_.rows(plan_.tasks[id.value]));
+  const TensorForm out = tensor_form(plan_.program, attention::kPartial, {count});
   return {side(id, 0, operands.inputs[0]),
           side(id, 1, operands.inputs[1]),
           count,
@@ -116,9 +116,9 @@ Merge Lowering::merge(TaskId id, const Operands& operands) const {
 Add Lowering::reduce(TaskId id, const Operands& operands) const {
   const Problem& p = plan_.problem;
   const Task& task = plan_.tasks[id.value];
-  const std::int64_t count = rows(task.region);
-  const TensorForm out = tensor_form(p, task.makes, {count});
-  const bool of_keys = task.makes == TensorKind::KeyValueGradient;
+  const std::int64_t count = rows(plan_.rows(task));
+  const TensorForm out = tensor_form(plan_.program, plan_.value(task), {count});
+  const bool of_keys = plan_.value(task) == attention::kKeyValueGradient;
   return {side(id, 0, operands.inputs[0]),
           side(id, 1, operands.inputs[1]),
           count,
@@ -131,12 +131,13 @@ Add Lowering::reduce(TaskId id, const Operands& operands) const {
 
 Prepare Lowering::prepare(const Task& task, const Operands& operands) const {
   const Problem& p = plan_.problem;
-  const Region part = plan_.regions[task.region.value];
+  const Region part = plan_.regions[plan_.rows(task).value];
   const Region results = held(plan_, task, 0), gradients = held(plan_, task, 1);
-  const std::int64_t count = rows(task.region);
-  const TensorForm o = tensor_form(p, TensorKind::Partial, plan_.layout.rows(results));
-  const TensorForm g = tensor_form(p, TensorKind::OutputGradient, plan_.layout.rows(gradients));
-  const TensorForm made = tensor_form(p, TensorKind::PreparedGradient, {count});
+  const std::int64_t count = rows(plan_.rows(task));
+  const TensorForm o = tensor_form(plan_.program, attention::kPartial, plan_.layout.rows(results));
+  const TensorForm g =
+      tensor_form(plan_.program, attention::kOutputGradient, plan_.layout.rows(gradients));
+  const TensorForm made = tensor_form(plan_.program, attention::kPreparedGradient, {count});
   const std::int64_t row = rows_before(plan_.layout, part, results);
   return {count,
           p.heads,
@@ -156,9 +157,9 @@ void Lowering::add_checks(std::vector<DeviceCall>& out, TaskId id, const Operand
   if (task.kind == TaskKind::Prepare || is_transfer(task.kind)) return;
   for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) {
     const Tensor made = plan_.tensor(plan_.output(id, n));
-    const TensorForm form = tensor_form(plan_.problem, made.kind, {rows(made.region)});
+    const TensorForm form = tensor_form(plan_.program, made.value, {rows(made.rows)});
     for (std::size_t m = 0; m < 2 && form.row_bytes[m] > 0; ++m) {
-      const bool is_lse = made.kind == TensorKind::Partial && m == 1;
+      const bool is_lse = made.value == attention::kPartial && m == 1;
       out.emplace_back(CheckFinite{operands.outputs[n] + form.at(m),
                                    narrow(id, n) && !is_lse ? plan_.problem.dtype : Dtype::Fp32,
                                    form.rows * form.row_bytes[m] / 4, is_lse, id.value, flag});

@@ -62,7 +62,7 @@ struct Reads {
 
 Reads reads_of(const Task& task, const AttendTile& a, const Operands& operands,
                std::int64_t dropped) {
-  const std::byte* const key_value = operands.inputs[key_value_input(task.kind)];
+  const std::byte* const key_value = operands.inputs[operation(task.kind).inner];
   return {operands.inputs[0] + a.query.at(0, a.query_row + dropped),
           key_value + a.key_value.at(0, a.key_row), key_value + a.key_value.at(1, a.key_row)};
 }
@@ -71,7 +71,7 @@ AnyTile any_tile(const Plan& plan, const Task& task, const AttendTile& a, const 
                  const Surroundings& around) {
   const Problem& p = plan.problem;
   return {around.mask,
-          around.positions(plan.regions[task.region.value]),
+          around.positions(plan.regions[plan.rows(task).value]),
           around.positions(plan.regions[task.keys.value]),
           a.rows,
           a.keys,
@@ -106,7 +106,7 @@ void Lowering::add_forward(std::vector<DeviceCall>& out, TaskId id, const Operan
   const Problem& p = plan_.problem;
   const Task& task = plan_.tasks[id.value];
   const AttendTile a = attend_tile(plan_, task);
-  const TensorForm made = tensor_form(p, TensorKind::Partial, {a.rows});
+  const TensorForm made = tensor_form(plan_.program, attention::kPartial, {a.rows});
   std::byte* const output = operands.outputs[0];
   auto* const lse = as<float>(output + made.at(1));
   const bool library = library_[id.value];
@@ -133,7 +133,7 @@ void Lowering::add_backward(std::vector<DeviceCall>& out, TaskId id, const Opera
   const Problem& p = plan_.problem;
   const Task& task = plan_.tasks[id.value];
   const AttendTile a = attend_tile(plan_, task);
-  const TensorForm made = tensor_form(p, TensorKind::KeyValueGradient, {a.keys});
+  const TensorForm made = tensor_form(plan_.program, attention::kKeyValueGradient, {a.keys});
   const bool library = library_[id.value];
   const std::int64_t dropped = library ? a.library->dropped_rows : 0;
   const std::int64_t first = a.gradient_row + dropped;

@@ -179,8 +179,8 @@ const std::int32_t* GpuRun::positions(const Gpu& gpu, Region region) {
 }
 
 bool GpuRun::fill(WorkerId worker, const InitialTensor& tensor, std::byte* to) {
-  const Region region = plan_.regions[tensor.region.value];
-  if (matrices_of(tensor.kind).empty()) return false;
+  const Region region = plan_.regions[plan_.piece(tensor).rows.value];
+  if (matrices_of(plan_.piece(tensor).value).empty()) return false;
   if (plan_.layout.rows(region).value == 0) return true;
   const Worker& own = workers_[worker.value];
   own.gpu->make_current();

@@ -107,9 +107,7 @@ std::string exchange_in(const Plan& plan, const Inputs& inputs, WorldOfThreads& 
           return make_cpu_device(plan, w, tasks, control, {});
         },
         *transport, control,
-        [&](const InitialTensor& t, std::span<std::byte> out) {
-          inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-        });
+        [&](const InitialTensor& t, std::span<std::byte> out) { inputs.fill(plan, t, out); });
     e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });
     for (const CheckedResults& c : check_results(plan, inputs, e.results(), {20, 3}, {}))
       if (!c.holds()) return "wrong numbers in " + c.name;

@@ -98,16 +98,15 @@ class CheckLies : public testing::Test {
   End end_{control_, launch_};
   Watchdog watchdog_{control_, end_, 600s};
   const std::unique_ptr<Transport> transport_ = make_local_transport(plan_, control_);
-  Execution execution_{plan_,
-                       {{0}},
-                       [this](WorkerId w, std::span<const TaskId> tasks) {
-                         return make_cpu_device(plan_, w, tasks, control_, {});
-                       },
-                       *transport_,
-                       control_,
-                       [this](const InitialTensor& t, std::span<std::byte> out) {
-                         inputs_.fill(t.kind, plan_.layout, plan_.regions[t.region.value], out);
-                       }};
+  Execution execution_{
+      plan_,
+      {{0}},
+      [this](WorkerId w, std::span<const TaskId> tasks) {
+        return make_cpu_device(plan_, w, tasks, control_, {});
+      },
+      *transport_,
+      control_,
+      [this](const InitialTensor& t, std::span<std::byte> out) { inputs_.fill(plan_, t, out); }};
 };
 
 TEST_F(CheckLies, SumsAndResults) {

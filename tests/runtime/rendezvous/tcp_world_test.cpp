@@ -41,9 +41,7 @@ std::vector<CheckedResults> take_part(const Plan& plan, std::uint32_t rank, std:
         return make_cpu_device(plan, w, tasks, control, {});
       },
       *transport, control,
-      [&](const InitialTensor& t, std::span<std::byte> out) {
-        inputs.fill(t.kind, plan.layout, plan.regions[t.region.value], out);
-      });
+      [&](const InitialTensor& t, std::span<std::byte> out) { inputs.fill(plan, t, out); });
   for (int repeat = 0; repeat < 2; ++repeat) {
     world->gather("ready");
     e.run(Clock::now() + e.lead(), 60s, [](const std::string& why) { FAIL() << why; });

@@ -19,7 +19,7 @@ namespace ringsched {
 
 // A tensor that the computation as a whole results in, on a worker of this process.
 struct Result {
-  TensorKind kind = TensorKind::Partial;
+  ValueId value;
   WorkerId worker;
   Region region;
   const std::byte* data = nullptr;  // in memory of the worker's device, until it is fetched

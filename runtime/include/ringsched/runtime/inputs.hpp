@@ -20,6 +20,8 @@ enum class InputKind : std::uint8_t {
 };
 
 enum class Matrix : std::uint8_t { Query, Key, Value, OutputGradient };
+// Those that a value is filled with, in order; empty: it is computed.
+std::vector<Matrix> matrices_of(ValueId);
 
 class Inputs {
  public:
@@ -30,7 +32,8 @@ class Inputs {
   // A row of a head: head_dim numbers.
   void row(Matrix, std::int64_t token, std::uint32_t head, std::span<float> out) const;
   // The tokens of a region, as tensor_form() has it. Not for partials, which are computed.
-  void fill(TensorKind, const Layout&, Region, std::span<std::byte> out) const;
+  void fill(const Plan&, const InitialTensor&, std::span<std::byte> out) const;
+  void fill(const Program&, ValueId, const Layout&, Region, std::span<std::byte> out) const;
 
  private:
   void fill_matrix(Matrix, const Layout&, Region, std::uint32_t heads, std::byte* out) const;

@@ -1,11 +1,7 @@
 // How tensors lie in memory: as up to three matrices, one behind the other, a row for each token.
 //
-//   Query, OutputGradient, QueryGradient   [rows][heads][head_dim]
-//   KeyValue, KeyValueGradient             keys, then values: [rows][kv_heads][head_dim] each
-//   Partial                                output, fp32; then its log-sum-exp: [rows][heads], fp32
-//   PreparedGradient                       log-sum-exp; delta: [rows][heads], fp32; output gradient
-//
-// What is fp32 stands first, so that it is aligned whatever the dtype of the rest.
+// Which matrices, the value's type says, in this order: [rows][columns][elements of a column] each,
+// or [rows][columns] where there is one number for each (a log-sum-exp).
 //
 // A part of a tensor is some rows of each matrix.
 #pragma once
@@ -29,7 +25,7 @@ struct TensorForm {
   }
 };
 
-TensorForm tensor_form(const Problem&, TensorKind, Tokens rows);
+TensorForm tensor_form(const Program&, ValueId, Tokens rows);  // with all columns
 
 // How many rows of `whole` stand before `part`, which it contains.
 std::int64_t rows_before(const Layout&, Region part, Region whole);

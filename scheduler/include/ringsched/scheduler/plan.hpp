@@ -17,34 +17,11 @@
 #include <vector>
 
 #include "ringsched/scheduler/layout.hpp"
-#include "ringsched/scheduler/problem.hpp"
+#include "ringsched/scheduler/program.hpp"
 #include "ringsched/scheduler/storage.hpp"
 #include "ringsched/scheduler/units.hpp"
 
 namespace ringsched {
-
-enum class TensorKind : std::uint8_t {
-  Query,             // Q rows
-  KeyValue,          // K and V rows
-  Partial,           // O normalised over the keys met so far, with its log-sum-exp; fp32
-  OutputGradient,    // dO rows
-  PreparedGradient,  // dO rows with the final log-sum-exp and delta = rowsum(dO * O)
-  QueryGradient,     // dQ rows, fp32
-  KeyValueGradient,  // dK and dV rows, fp32
-};
-inline constexpr std::uint32_t kTensorKinds = 7;
-
-enum class TaskKind : std::uint8_t {
-  Attend,          // Query, KeyValue -> Partial
-  AttendBackward,  // Query, PreparedGradient, KeyValue -> QueryGradient and KeyValueGradient
-  Prepare,         // Partial (final), OutputGradient -> PreparedGradient
-  Merge,           // Partial, Partial -> Partial: combined through their log-sum-exp
-  Reduce,          // gradient, gradient -> their sum
-  Send,            // a tensor, to the worker of `peer`
-  Receive,         // the tensor sent by `peer`, on this worker
-  Output,          // a final Partial or gradient becomes a result of the whole computation
-};
-inline constexpr std::uint32_t kTaskKinds = 8;
 
 // Each worker has three lanes. Tasks of one lane run one after the other; lanes overlap.
 enum class Lane : std::uint8_t {
@@ -54,42 +31,46 @@ enum class Lane : std::uint8_t {
 };
 inline constexpr std::uint32_t kLanes = 3;
 
+// A part of a value: what a tensor holds.
+struct Piece {
+  ValueId value;
+  RegionId rows;
+  ColumnRange columns;
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
 // 32 bytes; two to a cache line.
 struct Task {
   TaskKind kind : 4 = TaskKind::Attend;
-  TensorKind makes : 4 = TensorKind::Query;  // kind of the (first) output; of what a Send carries
-  Lane lane : 2 = Lane::Compute;
+  Lane lane : 3 = Lane::Compute;
   // Send and Receive: posted together with the task before it in its lane, as one group whose
   // members progress together and are complete together (an NCCL group, a batch of isend/irecv).
   bool with_previous : 1 = false;
+  // A bit for each output: it holds all terms that its cells have, not a part of them.
+  std::uint8_t completes : 2 = 0;
   std::uint16_t worker_index = 0;
   Step step = 0;
-  WorkId work;      // how much there is to do: an index into Plan::works
-  RegionId region;  // queries of an attend; otherwise the tokens that are moved, merged or output
+  WorkId work;    // how much there is to do: an index into Plan::works
+  PieceId piece;  // what it makes (first), sends or puts out: an index into Plan::pieces
   union {
-    RegionId keys;  // attends: the keys met, a part of what inputs[kKeyValue] holds
+    RegionId keys;  // attends: the keys met, a part of what the input of the inner axis holds
     TaskId peer;    // Send, Receive: the other half; none in a broken plan
   };
   std::array<TensorId, 3> inputs{};  // in the order given at TaskKind; the rest are none
 
   constexpr Task() : keys() {}
   WorkerId worker() const { return {worker_index}; }
+  bool completes_output(std::uint32_t index = 0) const { return completes >> index & 1; }
 };
 static_assert(sizeof(Task) == 32);
-
-// An attend reads its queries first and its keys last.
-constexpr std::size_t key_value_input(TaskKind kind) { return kind == TaskKind::Attend ? 1 : 2; }
-constexpr bool is_attend(TaskKind k) {
-  return k == TaskKind::Attend || k == TaskKind::AttendBackward;
-}
-constexpr bool is_transfer(TaskKind k) { return k == TaskKind::Send || k == TaskKind::Receive; }
 
 // The exact size of a task. Few are distinct, so whoever prices tasks prices these, once each.
 struct Work {
   std::int64_t rows = 0;  // query rows of an attend; rows moved or merged otherwise
   std::int64_t keys = 0;  // attends only, like the next two
-  Pairs pairs;
+  Pairs pairs;            // of one head
   TileForm form = TileForm::Empty;
+  std::uint32_t columns = 0;  // query heads of an attend; columns moved or merged otherwise
   Bytes bytes;  // what a transfer carries; what a merge, reduce, prepare or output reads of
                 // inputs[1 or 0]
 
@@ -98,9 +79,8 @@ struct Work {
 
 // A tensor that is there before anything runs, at home on its owner.
 struct InitialTensor {
-  TensorKind kind = TensorKind::Query;
+  PieceId piece;
   WorkerId worker;
-  RegionId region;
 };
 
 // `after` may not start before `before`, of the same worker, has ended.
@@ -110,7 +90,7 @@ struct ControlEdge {
   friend bool operator==(const ControlEdge&, const ControlEdge&) = default;
 };
 
-// What `receive` brings in is put into receive buffer `slot` of its worker and tensor kind.
+// What `receive` brings in is put into receive buffer `slot` of its worker and value.
 struct BufferSlot {
   TaskId receive;
   std::uint32_t slot = 0;
@@ -118,10 +98,12 @@ struct BufferSlot {
 };
 
 struct Tensor {
-  TensorKind kind = TensorKind::Query;
+  ValueId value;
   WorkerId worker;
-  RegionId region;
+  RegionId rows;
+  ColumnRange columns;
   TaskId producer;  // none: an initial tensor
+  bool complete = false;
 };
 
 // The most tasks of any plan; they fill 8 GiB. The builder and the reader of plan files refuse more
@@ -130,14 +112,22 @@ inline constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 28;
 
 struct Plan {
   Problem problem;
+  Program program;
   Layout layout;
   std::string schedule;  // the name of what built it, for people
   std::vector<Region> regions;
+  std::vector<Piece> pieces;
   std::vector<Work> works;
   std::vector<InitialTensor> initial;
   TaskArray tasks;
   std::vector<ControlEdge> controls;  // sorted by (after, before)
   std::vector<BufferSlot> slots;      // sorted by receive; empty: as many buffers as it takes
+
+  const Piece& piece(const Task& t) const { return pieces[t.piece.value]; }
+  const Piece& piece(const InitialTensor& t) const { return pieces[t.piece.value]; }
+  ValueId value(const Task& t) const { return piece(t).value; }
+  RegionId rows(const Task& t) const { return piece(t).rows; }
+  std::string_view name(ValueId v) const { return program[v].name; }
 
   // Tensor ids are implicit: initial tensors first, then two for each task.
   TensorId output(TaskId task, std::uint32_t index = 0) const {
@@ -151,24 +141,24 @@ struct Plan {
     const TaskId maker = producer(id);
     if (!maker.valid()) {
       const InitialTensor& t = initial[id.value];
-      return {t.kind, t.worker, t.region, maker};
+      const Piece& p = piece(t);
+      return {p.value, t.worker, p.rows, p.columns, maker, true};
     }
     const Task& task = tasks[maker.value];
-    if (id == output(maker)) return {task.makes, task.worker(), task.region, maker};
-    return {TensorKind::KeyValueGradient, task.worker(), task.keys, maker};
+    if (id != output(maker)) return second_output(task, maker);
+    const Piece& p = piece(task);
+    return {p.value, task.worker(), p.rows, p.columns, maker, task.completes_output()};
   }
-  Bytes bytes(TensorKind, RegionId) const;
+  Bytes bytes(ValueId v, RegionId rows) const {
+    return program.bytes(v, layout.rows(regions[rows.value]));
+  }
+  Bytes bytes(const Piece& p) const {
+    return program.bytes(p.value, layout.rows(regions[p.rows.value]), p.columns.count);
+  }
+
+  Tensor second_output(const Task&, TaskId) const;
 };
 
-// The number of tensors a task makes: none (Send, Output), two (AttendBackward) or one.
-constexpr std::uint32_t outputs_of(TaskKind kind) {
-  if (kind == TaskKind::AttendBackward) return 2;
-  return kind == TaskKind::Send || kind == TaskKind::Output ? 0 : 1;
-}
-Bytes tensor_bytes(const Problem&, TensorKind, Tokens rows);
-
-std::string_view to_text(TensorKind);
-std::string_view to_text(TaskKind);
 std::string_view to_text(Lane);
 
 }  // namespace ringsched

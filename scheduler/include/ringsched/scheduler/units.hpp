@@ -41,6 +41,8 @@ constexpr Quantity<Tag> capped_sum(Quantity<Tag> a, Quantity<Tag> b) {
 using WorkerId = Id<struct WorkerTag>;
 using ChunkId = Id<struct ChunkTag>;
 using RegionId = Id<struct RegionTag>;
+using ValueId = Id<struct ValueTag>;
+using PieceId = Id<struct PieceTag>;
 using WorkId = Id<struct WorkTag>;
 using TensorId = Id<struct TensorTag>;
 using TaskId = Id<struct TaskTag>;

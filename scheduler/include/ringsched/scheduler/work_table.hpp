@@ -10,8 +10,8 @@
 
 namespace ringsched {
 
-Work work_of(const Tile&);
-Work work_of(const Problem&, TensorKind, Tokens rows);
+Work work_of(const Tile&, std::uint32_t heads);
+Work work_of(const Program&, ValueId, Tokens rows, std::uint32_t columns);
 
 class WorkTable {
  public:

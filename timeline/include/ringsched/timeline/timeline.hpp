@@ -25,11 +25,11 @@ enum class TimelineSource : std::uint8_t { Predicted, Measured, Emulated };
 // complete.
 struct TimelineTask {
   TaskKind kind = TaskKind::Attend;
-  TensorKind makes = TensorKind::Query;
   Lane lane = Lane::Compute;
   std::uint16_t worker = 0;
   std::uint16_t queries = 0;  // at home on this worker; otherwise the home of what is worked on
   std::uint16_t other = 0;    // attends: the home of the keys; transfers: the other end
+  ValueId makes;
   Step step = 0;
   std::int64_t start_ps = 0;
   std::int64_t end_ps = 0;
@@ -76,6 +76,7 @@ struct Timeline {
   std::string schedule;
   std::string plan_hash;
   Problem problem;
+  std::vector<Value> values;                                     // what `makes` names
   std::vector<TimelineTask, PageAllocator<TimelineTask>> tasks;  // by TaskId
   std::vector<TaskDetail, PageAllocator<TaskDetail>> details;    // likewise; empty: not known
   std::vector<CriticalStep> critical_path;                       // in time's order; may be empty
@@ -85,6 +86,7 @@ struct Timeline {
   std::string incomplete;
   std::vector<TaskId> unfinished;
 
+  const Value& value(const TimelineTask& t) const { return values[t.makes.value]; }
   Picoseconds makespan() const;
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };

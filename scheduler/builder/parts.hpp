@@ -1,0 +1,45 @@
+// The tables of a plan that is being made: finds what is there already, or adds it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "ringsched/scheduler/piece_table.hpp"
+#include "ringsched/scheduler/work_table.hpp"
+
+namespace ringsched {
+
+class PlanParts {
+ public:
+  PlanParts(const Problem&, Layout);  // with what is given, at home on its owners
+
+  Plan plan;
+
+  RegionId region(Region);
+  PieceId piece(ValueId value, RegionId rows) { return pieces_.find_or_add(plan, value, rows); }
+  RegionId share(WorkerId w) const { return {w.value}; }
+  RegionId chunk(std::uint32_t c) const { return single_[c]; }
+  TensorId given(ValueId value, WorkerId w) const { return given_[value.value][w.value]; }
+
+  Tile tile(RegionId queries, RegionId keys) const {
+    return plan.problem.mask.tile(token_sets_[queries.value], token_sets_[keys.value]);
+  }
+  WorkId work(const Tile& t) {
+    return works_.find_or_add(plan.works, work_of(t, plan.problem.heads));
+  }
+  WorkId work(ValueId, RegionId rows);
+
+ private:
+  RegionId add_region(Region);
+
+  std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
+  std::unordered_map<std::uint64_t, RegionId> other_regions_;
+  std::vector<TokenSet> token_sets_;  // by region
+  WorkTable works_;
+  PieceTable pieces_;
+  std::vector<std::vector<WorkId>> row_works_;  // by value and region; none: not asked for yet
+  std::vector<std::vector<TensorId>> given_;    // by value and worker
+};
+
+}  // namespace ringsched

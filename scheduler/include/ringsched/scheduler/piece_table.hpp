@@ -1,0 +1,33 @@
+// Finds the id of a Piece among those a plan already has, or adds it. Used by whatever makes plans.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+class PieceTable {
+ public:
+  // Of all columns of a value.
+  PieceId find_or_add(Plan& plan, ValueId value, RegionId rows) {
+    if (whole_.size() <= value.value) whole_.resize(plan.program.size());
+    std::vector<PieceId>& known = whole_[value.value];
+    if (known.size() <= rows.value) known.resize(plan.regions.size());
+    PieceId& id = known[rows.value];
+    if (!id.valid()) id = add(plan, {value, rows, plan.program[value].all_columns()});
+    return id;
+  }
+
+ private:
+  static PieceId add(Plan& plan, const Piece& piece) {
+    plan.pieces.push_back(piece);
+    return {static_cast<std::uint32_t>(plan.pieces.size()) - 1};
+  }
+
+  std::vector<std::vector<PieceId>> whole_;  // by value and region
+};
+
+}  // namespace ringsched
