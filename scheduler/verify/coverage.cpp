@@ -69,19 +69,23 @@ class CoverageCheck {
         chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())),
         second_of_(plan.program.size()) {
     for (const Statement& s : plan.program.statements)
-      if (outputs_of(s.op) > 1) second_of_[s.outputs[0].value] = s.outputs[1];
+      if (s.asked && outputs_of(s.op) > 1) second_of_[s.outputs[0].value] = s.outputs[1];
   }
 
   void run() {
     follow_uses();
     if (!findings_.empty()) return;
     check_prepared();
+    Findings claims = findings_.fresh();
+    check_claims(claims);
+    use_ = {};  // large plans need the room
+    second_use_ = {};
     for (const ValueId value : plan_.program.asked)
       for (const ColumnRange band : bands(value, outputs_)) check_outputs(value, band);
     for (const Statement& s : plan_.program.statements)
       if (is_attend(s.op) && s.asked)
         for (const ColumnRange band : bands(s.outputs[0], attends_)) check_terms(s.op, band);
-    if (findings_.empty()) check_claims();
+    if (findings_.empty()) findings_.append(std::move(claims));
   }
 
  private:
@@ -190,19 +194,19 @@ class CoverageCheck {
 
   // What is said to be complete is a result, to which nobody adds; and results are said to be
   // complete. As each result has all its terms, so do those.
-  void check_claims() {
+  void check_claims(Findings& findings) {
     for (const TaskId id : outputs_)
       if (!plan_.tensor(plan_.tasks[id.value].inputs[0]).complete)
-        findings_.add(Rule::Coverage, {id}, "{}: its input is not said to be complete",
-                      name_of(plan_, id));
+        findings.add(Rule::Coverage, {id}, "{}: its input is not said to be complete",
+                     name_of(plan_, id));
     for (const TaskId id : claims_)
       for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id.value].kind); ++out) {
         if (!plan_.tasks[id.value].completes_output(out) || !is_sum(value_of(id, out))) continue;
         const TaskId user = use(plan_.output(id, out));
         if (plan_.tasks[user.value].kind == TaskKind::Output) continue;
-        findings_.add(Rule::Coverage, {id, user},
-                      "{} is said to complete its {}, but {} still adds to it", name_of(plan_, id),
-                      plan_.name(value_of(id, out)), name_of(plan_, user));
+        findings.add(Rule::Coverage, {id, user},
+                     "{} is said to complete its {}, but {} still adds to it", name_of(plan_, id),
+                     plan_.name(value_of(id, out)), name_of(plan_, user));
       }
   }
 
