@@ -35,7 +35,7 @@ struct Copy {
 
 class Tape {
  public:
-  // An attend of which any pair is visible. Its result is numbered, as is that of each move of one.
+  // An attend with a visible pair. Results of attends, and of moves of results, are numbered.
   struct Attend {
     WorkId work;
     Place queries, keys;

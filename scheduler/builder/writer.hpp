@@ -11,7 +11,7 @@
 
 namespace ringsched {
 
-// A table by number of which few entries are ever used: the others take no memory.
+// A table by number. Few of its entries are ever used; the others take no memory.
 template <class T>
 class SparseTable {
  public:
@@ -110,7 +110,7 @@ class PlanWriter {
   std::vector<TensorId> prepared_;              // per worker
   std::vector<Accumulator> home_key_gradient_;  // per worker
   std::vector<Accumulator> copy_key_gradient_;  // per copy
-  std::vector<std::uint32_t> finished_copies_;  // whose gradient goes home next step
+  std::vector<std::uint32_t> finished_copies_;  // their gradients go home next step
   std::vector<Arrival> arrived_;
 };
 

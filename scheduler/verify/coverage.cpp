@@ -38,19 +38,27 @@ class ChunkSet {
 };
 
 struct Rectangle {
-  RegionId rows, keys;
+  PieceId made;
+  RegionId keys;
 };
 
-// The keys of all attends, by a row of theirs.
+// The keys of attends, by a row of theirs. No row: the attend is left out.
 class KeysByRow {
  public:
-  template <class RowOf>
-  KeysByRow(std::uint32_t rows, const TaskColumn<Rectangle>& attends, RowOf row_of)
-      : first_(rows + 2), keys_(attends.size()) {
-    for (const Rectangle& a : attends) ++first_[row_of(a.rows) + 1];
+  static constexpr std::uint32_t kNoRow = ~0u;
+
+  KeysByRow(std::uint32_t rows, const TaskColumn<Rectangle>& attends,
+            const std::vector<std::uint32_t>& row_of_piece)
+      : first_(rows + 2) {
+    const auto for_each = [&](auto&& visit) {
+      for (const Rectangle& a : attends)
+        if (const std::uint32_t row = row_of_piece[a.made.value]; row != kNoRow) visit(row, a.keys);
+    };
+    for_each([&](std::uint32_t row, RegionId) { ++first_[row + 1]; });
     for (std::size_t row = 1; row < first_.size(); ++row) first_[row] += first_[row - 1];
+    keys_.resize(first_.back());
     std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
-    for (const Rectangle& a : attends) keys_[next[row_of(a.rows)]++] = a.keys;
+    for_each([&](std::uint32_t row, RegionId keys) { keys_[next[row]++] = keys; });
   }
   std::span<const RegionId> at(std::uint32_t row) const {
     return std::span(keys_).subspan(first_[row], first_[row + 1] - first_[row]);
@@ -67,7 +75,9 @@ class CoverageCheck {
       : plan_(plan),
         findings_(findings),
         chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())),
-        second_of_(plan.program.size()) {
+        second_of_(plan.program.size()),
+        attended_(plan.pieces.size()),
+        pairs_(plan.pieces.size()) {
     for (const Statement& s : plan.program.statements)
       if (s.asked && outputs_of(s.op) > 1) second_of_[s.outputs[0].value] = s.outputs[1];
   }
@@ -81,24 +91,22 @@ class CoverageCheck {
     use_ = {};  // large plans need the room
     second_use_ = {};
     for (const ValueId value : plan_.program.asked)
-      for (const ColumnRange band : bands(value, outputs_)) check_outputs(value, band);
+      for (const ColumnRange band : bands(value, made_by(outputs_))) check_outputs(value, band);
     for (const Statement& s : plan_.program.statements)
       if (is_attend(s.op) && s.asked)
-        for (const ColumnRange band : bands(s.outputs[0], attends_)) check_terms(s.op, band);
+        for (const ColumnRange band : bands(s.outputs[0], attended_))
+          check_terms(s.op, s.outputs[0], band);
     if (findings_.empty()) findings_.append(std::move(claims));
   }
 
  private:
-  // The columns of a value, cut wherever the piece of one of these tasks begins or ends: within a
-  // band, all columns fare alike.
-  std::vector<ColumnRange> bands(ValueId value, const TaskColumn<TaskId>& tasks) const {
+  // The columns of a value, cut wherever one of these pieces begins or ends: within a band, all
+  // columns fare alike.
+  std::vector<ColumnRange> bands(ValueId value, const std::vector<bool>& of_pieces) const {
     std::vector<std::uint32_t> cuts = {0, plan_.program[value].columns.count};
-    PieceId last;  // most tasks are alike
-    for (const TaskId id : tasks) {
-      const PieceId at = plan_.tasks[id.value].piece;
-      const Piece& piece = plan_.pieces[at.value];
-      if (piece.value != value || at == last) continue;
-      last = at;
+    for (std::uint32_t p = 0; p < plan_.pieces.size(); ++p) {
+      const Piece& piece = plan_.pieces[p];
+      if (!of_pieces[p] || piece.value != value) continue;
       if (piece.columns == plan_.program[value].all_columns()) continue;
       cuts.push_back(piece.columns.first);
       cuts.push_back(piece.columns.end());
@@ -111,23 +119,36 @@ class CoverageCheck {
     return out;
   }
 
+  std::vector<bool> made_by(const TaskColumn<TaskId>& tasks) const {
+    std::vector<bool> out(plan_.pieces.size());
+    for (const TaskId id : tasks) out[plan_.tasks[id.value].piece.value] = true;
+    return out;
+  }
+
   // " of columns 2-3", where the band is not all there is.
   std::string of_band(ValueId value, ColumnRange band) const {
     if (band == plan_.program[value].all_columns()) return {};
     return fmt::format(" of columns {}-{}", band.first, band.end() - 1);
   }
 
-  void check_terms(TaskKind kind, ColumnRange band) {
-    std::uint64_t pairs = 0;  // would only overflow if some overlap
-    TaskColumn<Rectangle> attends;
-    attends.reserve(attends_.size());
-    for (const TaskId id : attends_) {
-      const Task& task = plan_.tasks[id.value];
-      if (task.kind != kind || !plan_.piece(task).columns.contains(band)) continue;
-      attends.push_back({plan_.rows(task), task.keys});
-      pairs += static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
+  void add_attend(const Task& task) {
+    attends_.push_back({task.piece, task.keys});
+    attended_[task.piece.value] = true;
+    pairs_[task.piece.value] +=
+        static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
+  }
+
+  void check_terms(TaskKind kind, ValueId value, ColumnRange band) {
+    std::vector<std::uint32_t> first(plan_.pieces.size(), KeysByRow::kNoRow), end = first;
+    std::uint64_t pairs = 0;
+    for (std::uint32_t p = 0; p < plan_.pieces.size(); ++p) {
+      const Piece& piece = plan_.pieces[p];
+      if (!attended_[p] || piece.value != value || !piece.columns.contains(band)) continue;
+      first[p] = plan_.regions[piece.rows.value].first.value;
+      end[p] = plan_.regions[piece.rows.value].end();
+      pairs += pairs_[p];
     }
-    if (!meets_all_once(attends, pairs)) check_rows(kind, band);
+    if (!meets_all_once(first, end, pairs)) check_rows(kind, band);
   }
 
   // use_[output slot of a task]: the task that merges, sends or puts it out.
@@ -144,7 +165,7 @@ class CoverageCheck {
       const Task& task = plan_.tasks[id];
       for (std::uint32_t out = 0; out < outputs_of(task.kind); ++out)
         if (is_sum(value_of({id}, out))) ++made;
-      if (is_attend(task.kind)) attends_.push_back({id});
+      if (is_attend(task.kind)) add_attend(task);
       if (task.kind == TaskKind::Prepare) prepares_.push_back({id});
       if (task.kind == TaskKind::Output) outputs_.push_back({id});
       if (task.completes != 0 && is_sum(plan_.value(task))) claims_.push_back({id});
@@ -258,14 +279,14 @@ class CoverageCheck {
   // An attend is a rectangle in the table of query chunks and key chunks. If no two of them
   // overlap, and they have as many pairs as the mask shows, then they have each of them once. Goes
   // through the rows and keeps the set of key chunks that the attends of the row meet.
-  bool meets_all_once(const TaskColumn<Rectangle>& attends, std::uint64_t pairs) const {
+  bool meets_all_once(const std::vector<std::uint32_t>& first_row,
+                      const std::vector<std::uint32_t>& end_row, std::uint64_t pairs) const {
     const TokenRange all{0, 1, plan_.problem.tokens.value};
     const Tile whole = plan_.problem.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
     if (pairs != static_cast<std::uint64_t>(whole.pairs.value)) return false;
 
     const auto region = [&](RegionId r) { return plan_.regions[r.value]; };
-    const KeysByRow begins(chunks_, attends, [&](RegionId r) { return region(r).first.value; });
-    const KeysByRow ends(chunks_, attends, [&](RegionId r) { return region(r).end(); });
+    const KeysByRow begins(chunks_, attends_, first_row), ends(chunks_, attends_, end_row);
     ChunkSet met(chunks_);
     for (std::uint32_t q = 0; q < chunks_; ++q) {
       for (const RegionId keys : ends.at(q)) met.remove(region(keys));
@@ -280,11 +301,11 @@ class CoverageCheck {
   void check_rows(TaskKind kind, ColumnRange band) {
     std::vector<std::uint32_t> first(chunks_ + 1);
     const auto for_each_row = [&](auto&& visit) {
-      for (const TaskId id : attends_) {
-        const Task& task = plan_.tasks[id.value];
+      for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+        const Task& task = plan_.tasks[id];
         if (task.kind != kind || !plan_.piece(task).columns.contains(band)) continue;
         const Region r = plan_.regions[plan_.rows(task).value];
-        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, id);
+        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, TaskId{id});
       }
     };
     for_each_row([&](std::uint32_t q, TaskId) { ++first[q + 1]; });
@@ -345,7 +366,10 @@ class CoverageCheck {
   std::vector<ValueId> second_of_;  // by value of the first output
   TaskColumn<TaskId> use_, second_use_;
   std::vector<TaskId> prepares_;
-  TaskColumn<TaskId> attends_, outputs_, claims_;
+  TaskColumn<TaskId> outputs_, claims_;
+  TaskColumn<Rectangle> attends_;
+  std::vector<bool> attended_;        // by piece: made by an attend
+  std::vector<std::uint64_t> pairs_;  // likewise, of those; would only overflow if some overlap
 };
 
 }  // namespace

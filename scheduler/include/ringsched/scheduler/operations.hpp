@@ -27,16 +27,16 @@ struct Operation {
     Transfer,  // moves a piece
     Deliver,
   };
-  // Which input says what rows the task works on, unless it is told.
+  // Which input gives the rows of the task, where a plan file leaves them out.
   enum class Rows : std::uint8_t { First, Second, Both /* together */, Peer };
 
   std::string_view name;
   Does does = Does::Compute;
   std::uint8_t inputs = 0;
   std::uint8_t outputs = 0;
-  std::uint8_t inner = kNoInner;  // the input whose rows are the inner axis
+  std::uint8_t inner = kNoInner;  // this input has the inner axis as its rows
   Rows rows = Rows::First;
-  std::uint8_t sized_by = 0;  // the input whose bytes are the task's work
+  std::uint8_t sized_by = 0;  // the bytes of this input are the task's work
 
   static constexpr std::uint8_t kNoInner = 3;
 };

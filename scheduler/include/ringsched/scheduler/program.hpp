@@ -66,7 +66,7 @@ struct ColumnRange {
 
   std::uint32_t end() const { return first + count; }
   bool contains(ColumnRange c) const { return first <= c.first && c.end() <= end(); }
-  // The columns of an axis whose columns are each read by `group` of these.
+  // The columns that these read of an axis with one column for each `group` of these.
   ColumnRange grouped(std::uint32_t group) const {
     return {first / group, (end() - 1) / group - first / group + 1};
   }
@@ -106,10 +106,10 @@ struct Program {
   const Value& operator[](ValueId id) const { return values[id.value]; }
   const Type& type(ValueId id) const { return type_of(values[id.value].type); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(values.size()); }
-  ValueId find(std::string_view name) const;  // none: there is no such value
-  // The statement with this op that makes this value; none: there is none.
+  ValueId find(std::string_view name) const;  // none if no value has it
+  // The statement with this op that makes this value, or null.
   const Statement* statement(TaskKind op, ValueId made) const;
-  // Of a tensor with so many rows and columns.
+  // Of a tensor with this many rows and columns.
   Bytes bytes(ValueId v, Tokens rows, std::uint32_t columns) const {
     return {rows.value * columns * values[v.value].column_bytes};
   }
