@@ -26,25 +26,29 @@ struct Place {
   std::uint32_t head = 0;
 };
 
-const float* matrix(const Plan& plan, const Result& r, std::size_t m, std::int64_t row) {
-  const TensorForm form = tensor_form(plan.program, r.value, plan.layout.rows(r.region));
-  return reinterpret_cast<const float*>(r.data + form.at(m, row));
+// The numbers of this head in a row of a result.
+const float* numbers(const Plan& plan, const Place& p, std::size_t m) {
+  const Result& r = *p.result;
+  const TensorForm form =
+      tensor_form(plan.program, r.value, plan.layout.rows(r.region), r.columns.count);
+  return reinterpret_cast<const float*>(r.data + form.at(m, p.row) +
+                                        form.row_bytes[m] / r.columns.count *
+                                            (p.head - r.columns.first));
 }
 
-// Rows of a kind, each head's for itself.
-std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, ValueId value,
-                        std::uint32_t heads) {
+// Rows of a value, each head's for itself.
+std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, ValueId value) {
   std::int64_t rows = 0;
   for (const Result& r : results)
-    if (r.value == value) rows += plan.layout.rows(r.region).value;
-  return rows * heads;
+    if (r.value == value) rows += plan.layout.rows(r.region).value * r.columns.count;
+  return rows;
 }
 
 // All of them, or so many at random.
 std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, ValueId value,
-                          std::uint32_t heads, std::int64_t most, std::uint64_t seed) {
+                          std::int64_t most, std::uint64_t seed) {
   std::vector<Place> all;
-  const std::int64_t there = count_rows(plan, results, value, heads);
+  const std::int64_t there = count_rows(plan, results, value);
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> chosen;
   if (most >= there) {
@@ -55,20 +59,21 @@ std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, 
     std::sort(chosen.begin(), chosen.end());
   }
   auto next = chosen.begin();
-  std::int64_t before = 0;
+  std::int64_t before = 0;  // of all results, those that have been looked through
   for (const Result& r : results) {
     if (r.value != value) continue;
+    const std::int64_t heads = r.columns.count;
     std::int64_t row = 0;
     for (const TokenRange& range : plan.layout.ranges(r.region)) {
-      while (next != chosen.end() && *next / heads - before < row + range.count) {
-        const std::int64_t at = *next / heads - before;
-        all.push_back(
-            {&r, at, range.position(at - row), static_cast<std::uint32_t>(*next % heads)});
+      while (next != chosen.end() && (*next - before) / heads < row + range.count) {
+        const std::int64_t at = (*next - before) / heads;
+        const auto head = static_cast<std::uint32_t>((*next - before) % heads) + r.columns.first;
+        all.push_back({&r, at, range.position(at - row), head});
         ++next;
       }
       row += range.count;
     }
-    before += row;
+    before += row * heads;
   }
   return all;
 }
@@ -131,12 +136,12 @@ ForwardRows forward_rows(const Plan& plan, const Inputs& inputs,
   out.delta.assign(count, 0);
   out.size.assign(count, 0);
   std::vector<float> gradient(p.head_dim);
-  for (const Place& at : places(plan, results, attention::kPartial, p.heads,
-                                std::numeric_limits<std::int64_t>::max(), 0)) {
+  for (const Place& at :
+       places(plan, results, attention::kPartial, std::numeric_limits<std::int64_t>::max(), 0)) {
     const auto i = static_cast<std::size_t>(at.head * p.tokens.value + at.token);
-    out.lse[i] = static_cast<double>(matrix(plan, *at.result, 1, at.row)[at.head]);
+    out.lse[i] = static_cast<double>(*numbers(plan, at, 1));
     inputs.row(Matrix::OutputGradient, at.token, at.head, gradient);
-    const float* output = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
+    const float* output = numbers(plan, at, 0);
     for (std::uint32_t d = 0; d < p.head_dim; ++d) {
       const double term = static_cast<double>(gradient[d]) * static_cast<double>(output[d]);
       out.delta[i] += term;
@@ -157,15 +162,14 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
   Reference reference(p, inputs);
   std::vector<CheckedResults> out;
   if (p.pass != Pass::Backward) {
-    const std::int64_t there = count_rows(plan, results, attention::kPartial, p.heads);
+    const std::int64_t there = count_rows(plan, results, attention::kPartial);
     Tally outputs("output", there), lses("log-sum-exp", there);
-    for (const Place& at :
-         places(plan, results, attention::kPartial, p.heads, most, options.seed)) {
+    for (const Place& at : places(plan, results, attention::kPartial, most, options.seed)) {
       const ReferenceRow row = reference.output(at.token, at.head);
-      const float* found = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
+      const float* found = numbers(plan, at, 0);
       for (std::size_t d = 0; d < row.value.size(); ++d)
         outputs.look(at, found[d], row.value[d], row.bound[d]);
-      lses.look(at, matrix(plan, *at.result, 1, at.row)[at.head], row.lse, row.lse_bound);
+      lses.look(at, *numbers(plan, at, 1), row.lse, row.lse_bound);
       outputs.count();
       lses.count();
       between();
@@ -174,25 +178,24 @@ std::vector<CheckedResults> check_results(const Plan& plan, const Inputs& inputs
     out.push_back(lses.take());
   }
   if (p.pass == Pass::Forward) return out;
-  const std::int64_t there = count_rows(plan, results, attention::kKeyValueGradient, p.kv_heads);
-  Tally queries("query gradient", count_rows(plan, results, attention::kQueryGradient, p.heads)),
+  const std::int64_t there = count_rows(plan, results, attention::kKeyValueGradient);
+  Tally queries("query gradient", count_rows(plan, results, attention::kQueryGradient)),
       keys("key gradient", there), values("value gradient", there);
-  for (const Place& at :
-       places(plan, results, attention::kQueryGradient, p.heads, most, options.seed + 1)) {
+  for (const Place& at : places(plan, results, attention::kQueryGradient, most, options.seed + 1)) {
     const ReferenceRow row = reference.query_gradient(at.token, at.head);
-    const float* found = matrix(plan, *at.result, 0, at.row) + at.head * p.head_dim;
+    const float* found = numbers(plan, at, 0);
     for (std::size_t d = 0; d < row.value.size(); ++d)
       queries.look(at, found[d], row.value[d], row.bound[d]);
     queries.count();
     between();
   }
   for (const Place& at :
-       places(plan, results, attention::kKeyValueGradient, p.kv_heads, most, options.seed + 2)) {
+       places(plan, results, attention::kKeyValueGradient, most, options.seed + 2)) {
     ReferenceRow key, value;
     reference.key_value_gradients(at.token, at.head, forward, key, value);
     for (std::size_t m = 0; m < 2; ++m) {
       const ReferenceRow& row = m == 0 ? key : value;
-      const float* found = matrix(plan, *at.result, m, at.row) + at.head * p.head_dim;
+      const float* found = numbers(plan, at, m);
       for (std::size_t d = 0; d < row.value.size(); ++d)
         (m == 0 ? keys : values).look(at, found[d], row.value[d], row.bound[d]);
     }

@@ -47,7 +47,8 @@ Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDev
     if (!devices_[tensor.worker.value]) continue;
     const Piece& piece = plan.piece(tensor);
     if (piece.value == attention::kPartial)  // a plan of the backward pass alone begins with it
-      results_.push_back({piece.value, tensor.worker, plan.regions[piece.rows.value], place({t})});
+      results_.push_back(
+          {piece.value, tensor.worker, plan.regions[piece.rows.value], piece.columns, place({t})});
   }
   for (const WorkerId w : mine_) enqueue(w, tasks[w.value]);
 }
@@ -113,8 +114,14 @@ MessageEnd Execution::message(TaskId id) const {
   m.peer = plan_.tasks[task.peer.value].worker();
   const Region region = plan_.regions[plan_.rows(task).value];
   const TensorId tensor = m.sends ? task.inputs[0] : plan_.output(id);
-  const Region whole = plan_.regions[plan_.tensor(tensor).rows.value];
-  const TensorForm form = tensor_form(plan_.program, plan_.value(task), plan_.layout.rows(whole));
+  const Tensor held = plan_.tensor(tensor);
+  const Region whole = plan_.regions[held.rows.value];
+  if (held.columns != plan_.piece(task).columns)
+    throw RunFailed(
+        fmt::format("{} sends a part of the heads that its tensor has, which runs cannot do",
+                    name_of(plan_, id)));
+  const TensorForm form =
+      tensor_form(plan_.program, held.value, plan_.layout.rows(whole), held.columns.count);
   const std::int64_t first = rows_before(plan_.layout, region, whole);
   const std::int64_t rows = plan_.layout.rows(region).value;
   for (std::size_t i = 0; i < m.piece.size(); ++i) {
@@ -200,7 +207,8 @@ void Execution::enqueue(WorkerId worker, const std::vector<TaskId>& tasks) {
     const Task& task = plan_.tasks[id.value];
     if (task.kind != TaskKind::Output) continue;
     const Tensor made = plan_.tensor(task.inputs[0]);
-    results_.push_back({made.value, worker, plan_.regions[made.rows.value], place(task.inputs[0])});
+    results_.push_back(
+        {made.value, worker, plan_.regions[made.rows.value], made.columns, place(task.inputs[0])});
   }
   queue.close_all();
 }
@@ -328,7 +336,8 @@ void Execution::fetch_results() {
     Device& device = *devices_[r.worker.value];
     if (device.is_host_memory()) continue;
     if (fetched_[i].empty()) {
-      const TensorForm form = tensor_form(plan_.program, r.value, plan_.layout.rows(r.region));
+      const TensorForm form =
+          tensor_form(plan_.program, r.value, plan_.layout.rows(r.region), r.columns.count);
       fetched_[i].resize(static_cast<std::size_t>(form.at(2) / 4));  // a result has two at the most
       result_places_[i] = std::exchange(r.data, reinterpret_cast<std::byte*>(fetched_[i].data()));
     }

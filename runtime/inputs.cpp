@@ -48,13 +48,13 @@ float Inputs::value(Matrix matrix, std::int64_t token, std::uint32_t head,
   return all[place];
 }
 
-void Inputs::fill_matrix(Matrix matrix, const Layout& layout, Region region, std::uint32_t heads,
+void Inputs::fill_matrix(Matrix matrix, const Layout& layout, Region region, ColumnRange heads,
                          std::byte* out) const {
   std::vector<float> numbers(problem_.head_dim);
   std::int64_t at = 0;
   for (const TokenRange& range : layout.ranges(region))
     for (std::int64_t i = 0; i < range.count; ++i)
-      for (std::uint32_t h = 0; h < heads; ++h) {
+      for (std::uint32_t h = heads.first; h < heads.end(); ++h) {
         row(matrix, range.position(i), h, numbers);
         for (const float x : numbers) put_number(out, problem_.dtype, at++, x);
       }
@@ -69,16 +69,16 @@ std::vector<Matrix> matrices_of(ValueId value) {
 
 void Inputs::fill(const Plan& plan, const InitialTensor& tensor, std::span<std::byte> out) const {
   const Piece& piece = plan.piece(tensor);
-  fill(plan.program, piece.value, plan.layout, plan.regions[piece.rows.value], out);
+  fill(plan.program, piece.value, piece.columns, plan.layout, plan.regions[piece.rows.value], out);
 }
 
-void Inputs::fill(const Program& program, ValueId value, const Layout& layout, Region region,
-                  std::span<std::byte> out) const {
+void Inputs::fill(const Program& program, ValueId value, ColumnRange columns, const Layout& layout,
+                  Region region, std::span<std::byte> out) const {
   const std::vector<Matrix> matrices = matrices_of(value);
   if (matrices.empty()) fail("no input numbers for a {}", program[value].name);
-  const TensorForm form = tensor_form(program, value, layout.rows(region));
+  const TensorForm form = tensor_form(program, value, layout.rows(region), columns.count);
   for (std::size_t m = 0; m < matrices.size(); ++m)
-    fill_matrix(matrices[m], layout, region, program[value].columns.count, out.data() + form.at(m));
+    fill_matrix(matrices[m], layout, region, columns, out.data() + form.at(m));
 }
 
 InputKind parse_input_kind(std::string_view text) {

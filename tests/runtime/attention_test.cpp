@@ -46,6 +46,84 @@ TEST(Attention, AgreesWithTheDefinitionForGroupsOfHeads) {
       expect_right(make(random, element, 50, 70, heads, kv_heads, 32, Mask::Random));
 }
 
+// Calls for a range of heads, on matrices of all of them: each must write what the call for all
+// wrote there, and nothing else.
+struct SomeHeads {
+  std::uint32_t first, count, kv_first, kv_count;
+};
+
+Outputs with_some_heads(Isa isa, const Case& c, const Result& expected, SomeHeads some,
+                        float unwritten, Scratch& scratch) {
+  const std::size_t rows = c.query_rows.size(), keys = c.key_rows.size(), dim = c.shape.head_dim;
+  const std::uint32_t heads = c.shape.heads, kv_heads = c.shape.kv_heads;
+  const std::size_t element = c.shape.element == Element::Fp32 ? 4 : 2;
+  Shape shape = c.shape;
+  shape.heads = some.count;
+  shape.kv_heads = some.kv_count;
+  shape.in_row = {heads, kv_heads, heads, heads, kv_heads};
+  Outputs o;
+  for (auto* v : {&o.output, &o.query_gradient}) v->assign(rows * heads * dim, unwritten);
+  for (auto* v : {&o.key_gradient, &o.value_gradient}) v->assign(keys * kv_heads * dim, unwritten);
+  o.lse.assign(rows * heads, unwritten);
+  const std::vector<float> lse(expected.lse.begin(), expected.lse.end());
+  const std::vector<float> delta(expected.delta.begin(), expected.delta.end());
+  const Tile tile{c.query_rows, c.key_rows, c.visible};
+  const auto at = [&](const oracle::Matrix& m, std::uint32_t head) {
+    return m.stored.data() + head * dim * element;
+  };
+  attend_with(isa, shape, tile, at(c.query, some.first), at(c.key, some.kv_first),
+              at(c.value, some.kv_first), o.output.data() + some.first * dim,
+              o.lse.data() + some.first, scratch);
+  attend_backward_with(isa, shape, tile, at(c.query, some.first), at(c.key, some.kv_first),
+                       at(c.value, some.kv_first), at(c.output_gradient, some.first),
+                       lse.data() + some.first, delta.data() + some.first,
+                       o.query_gradient.data() + some.first * dim,
+                       o.key_gradient.data() + some.kv_first * dim,
+                       o.value_gradient.data() + some.kv_first * dim, scratch);
+  return o;
+}
+
+void expect_part(const char* what, const std::vector<float>& some, const std::vector<float>& all,
+                 std::size_t in_row, std::size_t first, std::size_t count, float unwritten) {
+  ASSERT_EQ(some.size(), all.size());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t column = i % in_row;
+    const bool written = first <= column && column < first + count;
+    if (some[i] != (written ? all[i] : unwritten)) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0u) << what;
+}
+
+TEST(Attention, SomeHeadsOfLargerMatricesAreThatPartOfAllHeads) {
+  constexpr float unwritten = 12345;
+  constexpr std::uint32_t heads = 6, kv_heads = 3, dim = 40;
+  Random random;
+  Scratch scratch;
+  for (const Element element : kElements) {
+    const Case c = make(random, element, 150, 260, heads, kv_heads, dim, Mask::Random);
+    const Result expected = oracle::attend(c);
+    for (const Isa isa : isas_here()) {
+      if (for_bf16(isa) && element != Element::Bf16) continue;
+      SCOPED_TRACE(std::string(name(isa)) + ": " + describe(c));
+      const Outputs all = run(isa, c, expected, scratch);
+      for (const SomeHeads s :
+           {SomeHeads{0, 2, 0, 1}, SomeHeads{2, 4, 1, 2}, SomeHeads{4, 2, 2, 1}}) {
+        const Outputs some = with_some_heads(isa, c, expected, s, unwritten, scratch);
+        const auto part = [&](const char* what, auto member, std::size_t in_row, std::size_t first,
+                              std::size_t count) {
+          expect_part(what, some.*member, all.*member, in_row, first, count, unwritten);
+        };
+        part("output", &Outputs::output, heads * dim, s.first * dim, s.count * dim);
+        part("lse", &Outputs::lse, heads, s.first, s.count);
+        part("query gradient", &Outputs::query_gradient, heads * dim, s.first * dim, s.count * dim);
+        for (const auto member : {&Outputs::key_gradient, &Outputs::value_gradient})
+          part("key or value gradient", member, kv_heads * dim, s.kv_first * dim, s.kv_count * dim);
+      }
+    }
+  }
+}
+
 TEST(Attention, AgreesWithTheDefinitionUnderCausalAndRandomMasks) {
   Random random;
   for (const Element element : kElements)

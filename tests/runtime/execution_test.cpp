@@ -12,6 +12,7 @@
 #include "runtime/plans_to_run.hpp"
 #include "support/cases.hpp"
 #include "support/hidden_plan.hpp"
+#include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {
@@ -70,6 +71,45 @@ int most_at_once(const Timeline& t) {
 
 TEST(Execution, AttendsWithoutAVisiblePairChangeNothing) {
   expect_right(run(read_plan(kHiddenPlan, "hidden")), "hidden");
+}
+
+// The heads in two halves: on more workers than one each tensor has only its half, on one worker
+// all tasks read their half of whole tensors.
+TEST(Execution, TakesTheHeadsInHalves) {
+  for (const Schedule& s : schedules())
+    for (const Pass pass : {Pass::Forward, Pass::Both})
+      for (const std::uint32_t workers : {1u, 4u})
+        for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16}) {
+          const Problem p = problem(workers, 130, 12, 4, 24, dtype, pass);
+          const Plan plan = by_half_the_heads(build_plan(p, s), workers > 1);
+          ASSERT_TRUE(verify(plan).holds());
+          expect_right(run(plan), described(plan));
+        }
+}
+
+TEST(Execution, TakesHeadsThatReadAPartOfAGroup) {
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
+    Plan plan = build_plan(problem(1, 90, 6, 2, 40, Dtype::Fp32, pass), find_schedule("ring"));
+    // Heads 0 and 1 read a part of key head 0; 2 to 4 the rest, and a part of key head 1; then 5.
+    const auto split = [&](ColumnRange columns, const Plan& whole) {
+      Plan part = whole;
+      for (std::uint32_t id = 0; id < part.tasks.size(); ++id) {
+        Task& t = part.tasks[id];
+        if (part.value(t) == attention::kKeyValueGradient) continue;
+        set_columns(part, t, columns);
+        restate_work(part, {id});
+      }
+      return part;
+    };
+    for (const ColumnRange columns : {ColumnRange{0, 2}, ColumnRange{2, 3}, ColumnRange{5, 1}}) {
+      const Plan part = split(columns, plan);
+      EXPECT_FALSE(verify(part).holds());  // as the other heads are missing
+      for (const CheckedResults& c : run(part).checked) {
+        const bool of_keys = c.name == "key gradient" || c.name == "value gradient";
+        EXPECT_TRUE(of_keys || c.holds()) << c.name << ": " << c.worst;
+      }
+    }
+  }
 }
 
 class EveryScheduleForReal : public testing::TestWithParam<std::string> {};

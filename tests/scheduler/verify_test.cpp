@@ -284,10 +284,13 @@ TEST(Verify, HoldsOfPlansThatTakeTheHeadsInTwoHalves) {
   for (const Schedule& s : schedules())
     for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
       for (const std::uint32_t workers : {1u, 2u, 5u}) {
-        const Plan halves = by_half_the_heads(build_plan(small_problem(workers, 23, pass), s));
-        const Verification v = verify(halves);
-        EXPECT_TRUE(v.holds()) << s.name << ": " << v.violations[0].text;
-        EXPECT_EQ(interpret(halves, 1), "");
+        for (const bool given : {false, true}) {
+          const Plan plan = build_plan(small_problem(workers, 23, pass), s);
+          const Plan halves = by_half_the_heads(plan, given);
+          const Verification v = verify(halves);
+          EXPECT_TRUE(v.holds()) << s.name << ": " << v.violations[0].text;
+          EXPECT_EQ(interpret(halves, 1), "");
+        }
       }
 }
 

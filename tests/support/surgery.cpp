@@ -139,19 +139,33 @@ void swap_tasks(Plan& plan, TaskId a, TaskId b) {
   relay(plan, order);
 }
 
-Plan by_half_the_heads(const Plan& whole) {
+Plan by_half_the_heads(const Plan& whole, bool given) {
   Plan plan = whole;
   plan.tasks.clear();
   plan.controls.clear();
   plan.slots.clear();
   const auto n = static_cast<std::uint32_t>(plan.initial.size());
+  if (given) {
+    plan.initial.clear();
+    for (const InitialTensor& t : whole.initial)
+      for (const std::uint32_t half : {0u, 1u}) {
+        const Piece all = whole.piece(t);
+        const std::uint32_t columns = all.columns.count / 2;
+        Task holder;
+        set_piece(plan, holder, {all.value, all.rows, {half * columns, columns}});
+        plan.initial.push_back({holder.piece, t.worker});
+      }
+  }
+  const auto first = static_cast<std::uint32_t>(plan.initial.size());
   for (std::uint32_t id = 0; id < whole.tasks.size(); ++id)
     for (const std::uint32_t half : {0u, 1u}) {
       Task t = whole.tasks[id];
       for (TensorId& input : t.inputs)
         if (input.valid() && input.value >= n) {
           const std::uint32_t maker = (input.value - n) / 2, output = (input.value - n) % 2;
-          input = {n + 2 * (2 * maker + half) + output};
+          input = {first + 2 * (2 * maker + half) + output};
+        } else if (input.valid() && given) {
+          input = {2 * input.value + half};
         }
       if (is_transfer(t.kind)) {
         t.peer = {2 * t.peer.value + half};

@@ -30,9 +30,10 @@ void restate_work(Plan&, TaskId);
 // Says of what outputs read, and of nothing else that adds up, that it is complete.
 void restate_completion(Plan&);
 
-// The same with each task done twice, for the first and for the second half of its columns. All
-// values must have an even number of columns; a plan with buffers or control edges loses them.
-Plan by_half_the_heads(const Plan&);
+// The same with each task done twice, for the first and for the second half of its columns; with
+// `given` the tensors that are there from the beginning are in halves, too. All values must have an
+// even number of columns; a plan with buffers or control edges loses them.
+Plan by_half_the_heads(const Plan&, bool given = false);
 
 // One random change: drops, repeats, moves, reorders or points elsewhere. Says what it did.
 std::string mutate(Plan&, std::mt19937_64&);

@@ -3,7 +3,8 @@
 // attention_isa().
 //
 // Rows are tokens. A matrix of n rows and H heads of D elements lies as [n][H][D], without gaps.
-// Query head h reads key-value head h / (heads / kv_heads).
+// Query head h reads key-value head h / (heads / kv_heads). A matrix may have more heads than a
+// call works on: then it is given from the first head of the call.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +18,22 @@ namespace ringsched::cpu {
 
 enum class Element : std::uint8_t { Fp32, Bf16, Fp16 };
 
+// Heads in a row of each matrix, where there are more than the call works on. 0: just those.
+struct HeadsInRow {
+  std::uint32_t query = 0;            // of `query`
+  std::uint32_t key = 0;              // of `key` and `value`
+  std::uint32_t output = 0;           // of `output`, `query_gradient`, and of the `lse` of attend()
+  std::uint32_t output_gradient = 0;  // and of `lse` and `delta` beside it
+  std::uint32_t key_gradient = 0;     // and of `value_gradient`
+};
+
 struct Shape {
   Element element = Element::Fp32;
   std::uint32_t heads = 1;
   std::uint32_t kv_heads = 1;
   std::uint32_t head_dim = 128;
   float scale = 1;  // of the scores, before their softmax
+  HeadsInRow in_row = {};
 };
 
 // What one query row sees: the keys [begin[i], end[i]) for i = 0, 1, as places in `key_rows`; the

@@ -187,14 +187,14 @@ struct Backward {
     static constexpr VisibleKeys kNone{};
     const Shape& shape = call.shape;
     for (std::int32_t row = 0; row < queries.count; ++row) {
-      lse[row] = call.lse[queries.statistic[row]];
-      delta[row] = call.delta[queries.statistic[row]];
+      lse[row] = call.lse[queries.of_gradient[row]];
+      delta[row] = call.delta[queries.of_gradient[row]];
       // All scores of the row are -infinity, and so all probabilities zero.
       if (lse[row] == -std::numeric_limits<float>::infinity()) queries.visible[row] = &kNone;
     }
     finite = kernels.pack(shape.element, call.query, queries.in_matrix, queries.count, columns,
                           shape.scale, query, block_panel());
-    finite &= kernels.pack(shape.element, call.output_gradient, queries.in_matrix, queries.count,
+    finite &= kernels.pack(shape.element, call.output_gradient, queries.in_gradient, queries.count,
                            columns, 1, output_gradient, block_panel());
     finite &= finite_keys;
     std::fill_n(query_gradient, static_cast<std::size_t>(panels) * block_panel(), 0.0f);
@@ -221,8 +221,7 @@ struct Backward {
     for (std::int32_t first = 0; first < keys; first += kTogether) {
       const std::int32_t count = std::min(kTogether, keys - first);
       for (std::int32_t j = 0; j < count; ++j)
-        offsets[j] = (static_cast<std::size_t>(first + j) * call.shape.kv_heads + head) *
-                     call.shape.head_dim;
+        offsets[j] = key_gradient_at(call.shape, static_cast<std::size_t>(first + j), head);
       kernels.unpack(key_gradient + first * width, key_panel(), ones, call.key_gradient, offsets,
                      count, columns);
       kernels.unpack(value_gradient + first * width, key_panel(), ones, call.value_gradient,

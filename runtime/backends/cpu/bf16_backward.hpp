@@ -76,19 +76,19 @@ struct Backward {
     static constexpr VisibleKeys kNone{};
     const std::int32_t rows = queries.count;
     for (std::int32_t r = 0; r < rows; ++r) {
-      lse[r] = call.lse[queries.statistic[r]];
-      delta[r] = call.delta[queries.statistic[r]];
+      lse[r] = call.lse[queries.of_gradient[r]];
+      delta[r] = call.delta[queries.of_gradient[r]];
       // All scores of the row are -infinity, and so all probabilities zero.
       if (lse[r] == kMinusInfinity) queries.visible[r] = &kNone;
     }
     pack_left(load, call.query, queries.in_matrix, rows, kRows, columns, 0, query);
-    pack_left(load, call.output_gradient, queries.in_matrix, rows, kRows, columns, 0,
+    pack_left(load, call.output_gradient, queries.in_gradient, rows, kRows, columns, 0,
               output_gradient);
     for (std::int32_t r = 0; r < rows; r += kStrip) {
       const std::int32_t count = least(kStrip, rows - r);
       pack_left_transposed(load, call.query, queries.in_matrix + r, count, columns,
                            query_left + right_tile(r));
-      pack_left_transposed(load, call.output_gradient, queries.in_matrix + r, count, columns,
+      pack_left_transposed(load, call.output_gradient, queries.in_gradient + r, count, columns,
                            output_gradient_left + right_tile(r));
     }
   }
@@ -265,7 +265,7 @@ struct Backward {
         for (int i = 0; i < 16; ++i) x[i] = _mm512_load_si512(tile + i * kTile);
         transpose(x);
         for (std::int32_t j = 0; j < least(kTile, keys - k); ++j)
-          _mm512_mask_storeu_ps(to + (wide(k + j) * call.shape.kv_heads + head) * wide(columns) + c,
+          _mm512_mask_storeu_ps(to + key_gradient_at(call.shape, wide(k + j), head) + c,
                                 first_lanes(columns - c),
                                 _mm512_mul_ps(times, _mm512_castsi512_ps(x[j])));
       }

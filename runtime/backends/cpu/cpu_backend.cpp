@@ -32,6 +32,9 @@ std::unique_ptr<Transport> make_local_transport(const Plan& plan, const Control&
 void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTensor& tensor,
                          std::span<std::byte> out) {
   const Problem& p = plan.problem;
+  const auto all_heads = [&](ValueId value) { return plan.program[value].all_columns(); };
+  if (plan.piece(tensor).columns != all_heads(attention::kPartial))
+    fail("a forward result is made for all heads or not at all");
   const Region region = plan.regions[plan.piece(tensor).rows.value];
   const Tokens rows = plan.layout.rows(region);
   const auto bytes = [&](ValueId kind, Tokens of) {
@@ -39,7 +42,8 @@ void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTe
     return static_cast<std::size_t>(form.at(2) + form.rows * form.row_bytes[2]);
   };
   std::vector<std::byte> query(bytes(attention::kQuery, rows));
-  inputs.fill(plan.program, attention::kQuery, plan.layout, region, query);
+  inputs.fill(plan.program, attention::kQuery, all_heads(attention::kQuery), plan.layout, region,
+              query);
   const TensorForm form = tensor_form(plan.program, attention::kPartial, rows);
   auto* output = reinterpret_cast<float*>(out.data());
   auto* lse = reinterpret_cast<float*>(out.data() + form.at(1));
@@ -58,7 +62,8 @@ void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTe
     const TokenRange& chunk = plan.layout.chunks[c];
     if (chunk.count == 0) continue;
     key_value.resize(bytes(attention::kKeyValue, {chunk.count}));
-    inputs.fill(plan.program, attention::kKeyValue, plan.layout, {{c}, 1}, key_value);
+    inputs.fill(plan.program, attention::kKeyValue, all_heads(attention::kKeyValue), plan.layout,
+                {{c}, 1}, key_value);
     std::vector<std::int64_t> keys;
     std::vector<std::int32_t> key_rows(static_cast<std::size_t>(chunk.count));
     for (std::int64_t i = 0; i < chunk.count; ++i) keys.push_back(chunk.position(i));

@@ -87,139 +87,177 @@ void CpuOperations::perform(TaskId id, const Operands& operands, cpu::Scratch& s
   }
 }
 
-void CpuOperations::attend(const Task& task, const Operands& operands, cpu::Scratch& scratch) {
-  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).rows.value]; };
-  const Region query_part = plan_.regions[plan_.rows(task).value];
-  const Region held = whole(task.inputs[1]);
-  const Keys seen = keys(plan_.regions[task.keys.value], held);
-  const std::vector<std::int64_t> at = positions(query_part);
-  const std::vector<std::int32_t> query_rows =
-      rows_from(rows_before(plan_.layout, query_part, whole(task.inputs[0])), at.size());
-  const auto visible = visible_keys(plan_.problem.mask, at, seen.positions);
+TensorForm CpuOperations::form(const Tensor& t) const {
+  return tensor_form(plan_.program, t.value, {rows(t.rows)}, t.columns.count);
+}
 
-  const TensorForm kv = tensor_form(plan_.program, attention::kKeyValue, plan_.layout.rows(held));
-  const TensorForm out = tensor_form(plan_.program, attention::kPartial, {rows(plan_.rows(task))});
-  const std::byte* key_value = operands.inputs[1];
-  cpu::attend(shape_, {query_rows, seen.rows, visible}, operands.inputs[0], key_value,
-              key_value + kv.at(1), as<float>(operands.outputs[0]),
-              as<float>(operands.outputs[0] + out.at(1)), scratch);
+// Where the rows of `part` and this column of a matrix begin in a tensor that holds both.
+std::int64_t CpuOperations::offset(const Tensor& t, std::size_t matrix, Region part,
+                                   std::uint32_t column) const {
+  const TensorForm all = form(t);
+  return all.at(matrix, rows_before(plan_.layout, part, plan_.regions[t.rows.value])) +
+         all.row_bytes[matrix] / t.columns.count * (column - t.columns.first);
+}
+
+// The kernels take whole groups of query heads, or a part of one.
+std::vector<CpuOperations::Heads> CpuOperations::heads_of(ColumnRange columns) const {
+  const std::uint32_t group = plan_.program[attention::kKeyValue].columns.group;
+  std::vector<Heads> out;
+  for (std::uint32_t h = columns.first; h < columns.end();) {
+    const bool whole = h % group == 0 && columns.end() - h >= group;
+    const std::uint32_t end =
+        whole ? columns.end() / group * group : std::min(columns.end(), (h / group + 1) * group);
+    out.push_back({h, end - h, h / group, whole ? (end - h) / group : 1});
+    h = end;
+  }
+  return out;
+}
+
+void CpuOperations::attend(const Task& task, const Operands& operands, cpu::Scratch& scratch) {
+  const Piece& piece = plan_.piece(task);
+  const Tensor q = plan_.tensor(task.inputs[0]), kv = plan_.tensor(task.inputs[1]),
+               out = {piece.value, {}, piece.rows, piece.columns, {}, false};
+  const Region part = plan_.regions[piece.rows.value], held = plan_.regions[kv.rows.value];
+  const Keys seen = keys(plan_.regions[task.keys.value], held);
+  const std::vector<std::int64_t> at = positions(part);
+  const std::vector<std::int32_t> query_rows = rows_from(0, at.size());
+  const auto visible = visible_keys(plan_.problem.mask, at, seen.positions);
+  for (const Heads& h : heads_of(piece.columns)) {
+    cpu::Shape shape = shape_;
+    shape.heads = h.count;
+    shape.kv_heads = h.kv_count;
+    shape.in_row = {q.columns.count, kv.columns.count, piece.columns.count, 0, 0};
+    cpu::attend(shape, {query_rows, seen.rows, visible},
+                operands.inputs[0] + offset(q, 0, part, h.first),
+                operands.inputs[1] + offset(kv, 0, held, h.kv_first),
+                operands.inputs[1] + offset(kv, 1, held, h.kv_first),
+                as<float>(operands.outputs[0] + offset(out, 0, part, h.first)),
+                as<float>(operands.outputs[0] + offset(out, 1, part, h.first)), scratch);
+  }
 }
 
 void CpuOperations::attend_backward(const Task& task, const Operands& operands,
                                     cpu::Scratch& scratch) {
-  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).rows.value]; };
-  const Region query_part = plan_.regions[plan_.rows(task).value];
-  const Region held = whole(task.inputs[2]);
-  const Problem& p = plan_.problem;
-  const Keys seen = keys(plan_.regions[task.keys.value], held);
-  const std::vector<std::int64_t> at = positions(query_part);
+  const Piece& piece = plan_.piece(task);
+  const Tensor q = plan_.tensor(task.inputs[0]), g = plan_.tensor(task.inputs[1]),
+               kv = plan_.tensor(task.inputs[2]),
+               out = {piece.value, {}, piece.rows, piece.columns, {}, false},
+               made = plan_.second_output(task, {});
+  const Region part = plan_.regions[piece.rows.value], held = plan_.regions[kv.rows.value],
+               met = plan_.regions[task.keys.value];
+  const Keys seen = keys(met, held);
+  const std::vector<std::int64_t> at = positions(part);
   // Queries and their gradients may be of different extents: both are given from their first row.
   const std::vector<std::int32_t> query_rows = rows_from(0, at.size());
-  const auto visible = visible_keys(p.mask, at, seen.positions);
+  const auto visible = visible_keys(plan_.problem.mask, at, seen.positions);
 
-  const TensorForm q =
-      tensor_form(plan_.program, attention::kQuery, plan_.layout.rows(whole(task.inputs[0])));
-  const TensorForm g = tensor_form(plan_.program, attention::kPreparedGradient,
-                                   plan_.layout.rows(whole(task.inputs[1])));
-  const TensorForm kv = tensor_form(plan_.program, attention::kKeyValue, plan_.layout.rows(held));
-  const TensorForm made =
-      tensor_form(plan_.program, attention::kKeyValueGradient, {rows(task.keys)});
-  const std::int64_t q0 = rows_before(plan_.layout, query_part, whole(task.inputs[0]));
-  const std::int64_t g0 = rows_before(plan_.layout, query_part, whole(task.inputs[1]));
+  const TensorForm of_keys = form(made);
   auto* key_gradient = as<float>(operands.outputs[1]);
-  auto* value_gradient = as<float>(operands.outputs[1] + made.at(1));
-  const std::size_t floats = static_cast<std::size_t>(made.rows * made.row_bytes[0]) / 4;
+  auto* value_gradient = as<float>(operands.outputs[1] + of_keys.at(1));
+  const std::size_t floats = static_cast<std::size_t>(of_keys.rows * of_keys.row_bytes[0]) / 4;
   if (!seen.in_order) {
     spare_.resize(2 * floats);
     key_gradient = spare_.data();
     value_gradient = spare_.data() + floats;
   }
-  cpu::attend_backward(
-      shape_, {query_rows, seen.rows, visible}, operands.inputs[0] + q.at(0, q0),
-      operands.inputs[2], operands.inputs[2] + kv.at(1), operands.inputs[1] + g.at(2, g0),
-      as<float>(operands.inputs[1] + g.at(0, g0)), as<float>(operands.inputs[1] + g.at(1, g0)),
-      as<float>(operands.outputs[0]), key_gradient, value_gradient, scratch);
+  const std::vector<Heads> heads = heads_of(piece.columns);
+  for (const Heads& h : heads) {
+    cpu::Shape shape = shape_;
+    shape.heads = h.count;
+    shape.kv_heads = h.kv_count;
+    shape.in_row = {q.columns.count, kv.columns.count, piece.columns.count, g.columns.count,
+                    made.columns.count};
+    const std::size_t before = std::size_t{h.kv_first - made.columns.first} * shape_.head_dim;
+    cpu::attend_backward(shape, {query_rows, seen.rows, visible},
+                         operands.inputs[0] + offset(q, 0, part, h.first),
+                         operands.inputs[2] + offset(kv, 0, held, h.kv_first),
+                         operands.inputs[2] + offset(kv, 1, held, h.kv_first),
+                         operands.inputs[1] + offset(g, 2, part, h.first),
+                         as<float>(operands.inputs[1] + offset(g, 0, part, h.first)),
+                         as<float>(operands.inputs[1] + offset(g, 1, part, h.first)),
+                         as<float>(operands.outputs[0] + offset(out, 0, part, h.first)),
+                         key_gradient + before, value_gradient + before, scratch);
+  }
   if (seen.in_order) return;
   // Back to where the keys stand in memory.
   const auto first = *std::min_element(seen.rows.begin(), seen.rows.end());
   for (std::size_t j = 0; j < seen.rows.size(); ++j)
     for (std::size_t m = 0; m < 2; ++m) {
-      const auto row = static_cast<std::size_t>(made.row_bytes[0]);
-      std::memcpy(operands.outputs[1] + made.at(m, seen.rows[j] - first),
+      const auto row = static_cast<std::size_t>(of_keys.row_bytes[0]);
+      std::memcpy(operands.outputs[1] + of_keys.at(m, seen.rows[j] - first),
                   spare_.data() + m * floats + j * row / 4, row);
     }
 }
 
 void CpuOperations::prepare(const Task& task, const Operands& operands) {
-  const Problem& p = plan_.problem;
-  const auto whole = [&](TensorId t) { return plan_.regions[plan_.tensor(t).rows.value]; };
-  const Region part = plan_.regions[plan_.rows(task).value];
-  const TensorForm o =
-      tensor_form(plan_.program, attention::kPartial, plan_.layout.rows(whole(task.inputs[0])));
-  const TensorForm g = tensor_form(plan_.program, attention::kOutputGradient,
-                                   plan_.layout.rows(whole(task.inputs[1])));
-  const TensorForm made =
-      tensor_form(plan_.program, attention::kPreparedGradient, {rows(plan_.rows(task))});
-  const std::int64_t o0 = rows_before(plan_.layout, part, whole(task.inputs[0]));
-  const std::int64_t g0 = rows_before(plan_.layout, part, whole(task.inputs[1]));
-  const std::byte* gradient = operands.inputs[1] + g.at(0, g0);
-  const auto bytes = [&](std::size_t matrix) {
-    return static_cast<std::size_t>(made.rows * made.row_bytes[matrix]);
+  const Piece& piece = plan_.piece(task);
+  const Tensor o = plan_.tensor(task.inputs[0]), g = plan_.tensor(task.inputs[1]),
+               out = {piece.value, {}, piece.rows, piece.columns, {}, true};
+  const Region part = plan_.regions[piece.rows.value];
+  const TensorForm made = form(out), of_o = form(o), of_g = form(g);
+  const std::uint32_t first = piece.columns.first;
+  const std::byte* result = operands.inputs[0] + offset(o, 0, part, first);
+  const std::byte* lse = operands.inputs[0] + offset(o, 1, part, first);
+  const std::byte* gradient = operands.inputs[1] + offset(g, 0, part, first);
+  const auto prepare_rows = [&](std::int64_t row, std::int64_t count) {
+    const auto copy = [&](std::size_t matrix, const std::byte* from) {
+      std::memcpy(operands.outputs[0] + made.at(matrix, row), from,
+                  static_cast<std::size_t>(count * made.row_bytes[matrix]));
+    };
+    copy(0, lse + row * of_o.row_bytes[1]);
+    copy(2, gradient + row * of_g.row_bytes[0]);
+    row_products(as<float>(result + row * of_o.row_bytes[0]), gradient + row * of_g.row_bytes[0],
+                 plan_.problem.dtype, count * piece.columns.count, plan_.problem.head_dim,
+                 as<float>(operands.outputs[0] + made.at(1, row)));
   };
-  std::memcpy(operands.outputs[0], operands.inputs[0] + o.at(1, o0), bytes(0));
-  std::memcpy(operands.outputs[0] + made.at(2), gradient, bytes(2));
-  row_products(as<float>(operands.inputs[0] + o.at(0, o0)), gradient, p.dtype, p.heads * made.rows,
-               p.head_dim, as<float>(operands.outputs[0] + made.at(1)));
+  if (o.columns == piece.columns && g.columns == piece.columns) return prepare_rows(0, made.rows);
+  for (std::int64_t row = 0; row < made.rows; ++row) prepare_rows(row, 1);
 }
 
 void CpuOperations::merge(const Task& task, const Operands& operands) {
-  const Problem& p = plan_.problem;
-  const Region all = plan_.regions[plan_.rows(task).value];
-  const TensorForm out = tensor_form(plan_.program, attention::kPartial, {rows(plan_.rows(task))});
-  const auto region = [&](std::size_t i) {
-    return plan_.regions[plan_.tensor(task.inputs[i]).rows.value];
-  };
-  const auto form = [&](std::size_t i) {
-    return tensor_form(plan_.program, attention::kPartial, plan_.layout.rows(region(i)));
-  };
-  const TensorForm a = form(0), b = form(1);
+  const Piece& piece = plan_.piece(task);
+  const Tensor a = plan_.tensor(task.inputs[0]), b = plan_.tensor(task.inputs[1]);
+  const Region all = plan_.regions[piece.rows.value], rows_a = plan_.regions[a.rows.value],
+               rows_b = plan_.regions[b.rows.value];
+  const TensorForm out = form({piece.value, {}, piece.rows, piece.columns, {}, false}),
+                   of_a = form(a), of_b = form(b);
+  const std::int64_t heads = piece.columns.count;
   if (operands.outputs[0] != operands.inputs[0]) {
-    if (region(0) != all) {  // rows that neither has see nothing yet
+    if (rows_a != all) {  // rows that neither has see nothing yet
       std::memset(operands.outputs[0], 0, static_cast<std::size_t>(out.at(1)));
-      std::fill_n(as<float>(operands.outputs[0] + out.at(1)), out.rows * p.heads,
+      std::fill_n(as<float>(operands.outputs[0] + out.at(1)), out.rows * heads,
                   -std::numeric_limits<float>::infinity());
     }
-    const std::int64_t first = rows_before(plan_.layout, region(0), all);
+    const std::int64_t first = rows_before(plan_.layout, rows_a, all);
     for (std::size_t m = 0; m < 2; ++m)
-      std::memcpy(operands.outputs[0] + out.at(m, first), operands.inputs[0] + a.at(m),
-                  static_cast<std::size_t>(a.rows * a.row_bytes[m]));
+      std::memcpy(operands.outputs[0] + out.at(m, first), operands.inputs[0] + of_a.at(m),
+                  static_cast<std::size_t>(of_a.rows * of_a.row_bytes[m]));
   }
-  const std::int64_t first = rows_before(plan_.layout, region(1), all);
+  const std::int64_t first = rows_before(plan_.layout, rows_b, all);
   merge_partials(as<float>(operands.outputs[0] + out.at(0, first)),
                  as<float>(operands.outputs[0] + out.at(1, first)), as<float>(operands.inputs[1]),
-                 as<float>(operands.inputs[1] + b.at(1)), b.rows * p.heads, p.head_dim);
+                 as<float>(operands.inputs[1] + of_b.at(1)), of_b.rows * heads,
+                 plan_.problem.head_dim);
 }
 
 void CpuOperations::reduce(const Task& task, const Operands& operands) {
-  const Region all = plan_.regions[plan_.rows(task).value];
-  const TensorForm out = tensor_form(plan_.program, plan_.value(task), {rows(plan_.rows(task))});
-  const auto region = [&](std::size_t i) {
-    return plan_.regions[plan_.tensor(task.inputs[i]).rows.value];
-  };
-  const auto form = [&](std::size_t i) {
-    return tensor_form(plan_.program, plan_.value(task), plan_.layout.rows(region(i)));
-  };
-  const TensorForm a = form(0), b = form(1);
+  const Piece& piece = plan_.piece(task);
+  const Tensor a = plan_.tensor(task.inputs[0]), b = plan_.tensor(task.inputs[1]);
+  const Region all = plan_.regions[piece.rows.value], rows_a = plan_.regions[a.rows.value],
+               rows_b = plan_.regions[b.rows.value];
+  const TensorForm out = form({piece.value, {}, piece.rows, piece.columns, {}, false}),
+                   of_a = form(a), of_b = form(b);
   for (std::size_t m = 0; m < 2 && out.row_bytes[m] > 0; ++m) {
     if (operands.outputs[0] != operands.inputs[0]) {
-      if (region(0) != all)
+      if (rows_a != all)
         std::memset(operands.outputs[0] + out.at(m), 0,
                     static_cast<std::size_t>(out.rows * out.row_bytes[m]));
-      std::memcpy(operands.outputs[0] + out.at(m, rows_before(plan_.layout, region(0), all)),
-                  operands.inputs[0] + a.at(m), static_cast<std::size_t>(a.rows * a.row_bytes[m]));
+      std::memcpy(operands.outputs[0] + out.at(m, rows_before(plan_.layout, rows_a, all)),
+                  operands.inputs[0] + of_a.at(m),
+                  static_cast<std::size_t>(of_a.rows * of_a.row_bytes[m]));
     }
-    add_to(as<float>(operands.outputs[0] + out.at(m, rows_before(plan_.layout, region(1), all))),
-           as<float>(operands.inputs[1] + b.at(m)), b.rows * b.row_bytes[m] / 4);
+    add_to(as<float>(operands.outputs[0] + out.at(m, rows_before(plan_.layout, rows_b, all))),
+           as<float>(operands.inputs[1] + of_b.at(m)), of_b.rows * of_b.row_bytes[m] / 4);
   }
 }
 
@@ -228,11 +266,11 @@ void CpuOperations::require_finite(TaskId id, const Operands& operands) const {
   if (task.kind == TaskKind::Prepare) return;  // the next to use it is looked at
   for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) {
     const Tensor made = plan_.tensor(plan_.output(id, n));
-    const TensorForm form = tensor_form(plan_.program, made.value, {rows(made.rows)});
+    const TensorForm lies = form(made);
     const bool partial = made.value == attention::kPartial;
     for (std::size_t m = 0; m < 3; ++m) {
-      const auto* x = as<float>(operands.outputs[n] + form.at(m));
-      const std::int64_t count = form.rows * form.row_bytes[m] / 4;
+      const auto* x = as<float>(operands.outputs[n] + lies.at(m));
+      const std::int64_t count = lies.rows * lies.row_bytes[m] / 4;
       const bool good = std::all_of(x, x + count, [&](float v) {
         return std::isfinite(v) ||
                (partial && m == 1 && v == -std::numeric_limits<float>::infinity());

@@ -6,6 +6,7 @@
 
 #include "attention.hpp"
 #include "ringsched/runtime/device.hpp"
+#include "ringsched/runtime/tensor_form.hpp"
 
 namespace ringsched {
 
@@ -34,6 +35,12 @@ class CpuOperations {
   void merge(const Task&, const Operands&);
   void reduce(const Task&, const Operands&);
   std::int64_t rows(RegionId) const;
+  TensorForm form(const Tensor&) const;
+  std::int64_t offset(const Tensor&, std::size_t matrix, Region part, std::uint32_t column) const;
+  struct Heads {  // of queries, and those of keys that they read
+    std::uint32_t first, count, kv_first, kv_count;
+  };
+  std::vector<Heads> heads_of(ColumnRange) const;
 
   const Plan& plan_;
   const cpu::Shape shape_;

@@ -22,6 +22,7 @@ struct Result {
   ValueId value;
   WorkerId worker;
   Region region;
+  ColumnRange columns;
   const std::byte* data = nullptr;  // in memory of the worker's device, until it is fetched
 };
 

@@ -33,10 +33,11 @@ class Inputs {
   void row(Matrix, std::int64_t token, std::uint32_t head, std::span<float> out) const;
   // The tokens of a region, as tensor_form() has it. Not for partials, which are computed.
   void fill(const Plan&, const InitialTensor&, std::span<std::byte> out) const;
-  void fill(const Program&, ValueId, const Layout&, Region, std::span<std::byte> out) const;
+  void fill(const Program&, ValueId, ColumnRange, const Layout&, Region,
+            std::span<std::byte> out) const;
 
  private:
-  void fill_matrix(Matrix, const Layout&, Region, std::uint32_t heads, std::byte* out) const;
+  void fill_matrix(Matrix, const Layout&, Region, ColumnRange heads, std::byte* out) const;
 
   const Problem problem_;
   const std::uint64_t seed_;

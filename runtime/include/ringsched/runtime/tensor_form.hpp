@@ -25,6 +25,7 @@ struct TensorForm {
   }
 };
 
+TensorForm tensor_form(const Program&, ValueId, Tokens rows, std::uint32_t columns);
 TensorForm tensor_form(const Program&, ValueId, Tokens rows);  // with all columns
 
 // How many rows of `whole` stand before `part`, which it contains.
