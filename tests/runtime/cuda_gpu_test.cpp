@@ -9,6 +9,7 @@
 
 #include "ringsched/runtime/cuda_backend.hpp"
 #include "ringsched/runtime/numbers.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/timeline/timeline.hpp"
 #include "runtime/plans_to_run.hpp"
 
@@ -207,6 +208,19 @@ TEST_F(Gpu, MakesTheInputsOfTheCpuBitForBit) {
         }
       }
     }
+  }
+}
+
+TEST_F(Gpu, RefusesPlansWhereATaskTakesSomeHeads) {
+  Plan plan = plan_of(problem(2, 40, 4, 2, 16, Dtype::Bf16, Pass::Forward), "ring");
+  plan.pieces.push_back({attention::kPartial, RegionId{0}, {1, 2}});
+  Control control;
+  try {
+    make(plan, control, {});
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("has a partial of heads 1 to 2"), std::string::npos)
+        << e.what();
   }
 }
 

@@ -67,6 +67,10 @@ GpuRun::GpuRun(const Plan& plan, std::vector<WorkerId> mine, Control& control,
       workers_(plan.problem.workers),
       streams_(plan),
       front_(plan.tasks.size()) {
+  for (const Piece& piece : plan.pieces)
+    if (piece.columns != plan.program[piece.value].all_columns())
+      fail("GPUs run plans in which each task takes all heads; this one has a {} of heads {} to {}",
+           plan.name(piece.value), piece.columns.first, piece.columns.end() - 1);
   choose_gpus();
   if (options_.graph && gpus_.size() > 1)
     fail(
