@@ -9,6 +9,11 @@ std::string name_of(Region r) {
                       : fmt::format("chunks {}-{}", r.first.value, r.end() - 1);
 }
 
+std::string name_of(const Axis& axis, ColumnRange c) {
+  return c.count == 1 ? fmt::format("{} {}", axis.name, c.first)
+                      : fmt::format("{} {}-{}", axis.name, c.first, c.end() - 1);
+}
+
 std::string name_of(const Plan& plan, TaskId id) {
   const Task& t = plan.tasks[id.value];
   const auto region = [&](RegionId r) {

@@ -125,10 +125,10 @@ class CoverageCheck {
     return out;
   }
 
-  // " of columns 2-3", where the band is not all there is.
+  // " of heads 2-3", where the band is not all there is.
   std::string of_band(ValueId value, ColumnRange band) const {
     if (band == plan_.program[value].all_columns()) return {};
-    return fmt::format(" of columns {}-{}", band.first, band.end() - 1);
+    return " of " + name_of(plan_.program[value].columns, band);
   }
 
   void add_attend(const Task& task) {
@@ -148,7 +148,7 @@ class CoverageCheck {
       end[p] = plan_.regions[piece.rows.value].end();
       pairs += pairs_[p];
     }
-    if (!meets_all_once(first, end, pairs)) check_rows(kind, band);
+    if (!meets_all_once(first, end, pairs)) check_rows(kind, value, band);
   }
 
   // use_[output slot of a task]: the task that merges, sends or puts it out.
@@ -258,8 +258,9 @@ class CoverageCheck {
       for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
         if (outputs[c].valid())
           findings_.add(Rule::Coverage, {id, outputs[c]},
-                        "{} and {} both put out the {} of chunk {}: they should have been merged",
-                        name_of(plan_, outputs[c]), name_of(plan_, id), plan_.name(value), c);
+                        "{} and {} both put out the {} of chunk {}{}: they should have been merged",
+                        name_of(plan_, outputs[c]), name_of(plan_, id), plan_.name(value), c,
+                        of_band(value, band));
         outputs[c] = id;
       }
     }
@@ -298,7 +299,7 @@ class CoverageCheck {
 
   // Compares one row, a query chunk against all keys, at a time. As many pairs as there should be,
   // none of them twice, are all of them; only where some are missing is it asked which.
-  void check_rows(TaskKind kind, ColumnRange band) {
+  void check_rows(TaskKind kind, ValueId value, ColumnRange band) {
     std::vector<std::uint32_t> first(chunks_ + 1);
     const auto for_each_row = [&](auto&& visit) {
       for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
@@ -319,7 +320,7 @@ class CoverageCheck {
       std::int64_t found = 0;
       for (std::uint32_t i = first[q]; i < first[q + 1] && !findings_.full(); ++i)
         found += meet(q, attends[i], met, band);
-      if (found != visible_pairs(q)) name_missing(q, met, kind, band);
+      if (found != visible_pairs(q)) name_missing(q, met, kind, value, band);
       for (std::uint32_t i = first[q]; i < first[q + 1]; ++i)
         for (std::uint32_t k = keys_of(attends[i]).first.value; k < keys_of(attends[i]).end(); ++k)
           met[k] = {};
@@ -348,15 +349,14 @@ class CoverageCheck {
     return found;
   }
 
-  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind,
+  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind, ValueId value,
                     ColumnRange band) {
-    const ValueId made = kind == TaskKind::Attend ? attention::kPartial : attention::kQueryGradient;
     for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
       if (!met[k].valid() && visible_pairs(q, k) > 0)
         findings_.add_missing(
             Rule::Coverage, plan_.layout.owner({q}),
             "query chunk {}{} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
-            of_band(made, band), plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
+            of_band(value, band), plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
             kind == TaskKind::Attend ? "forward" : "backward");
   }
 

@@ -99,18 +99,14 @@ class StructureCheck {
 
   bool has_columns(TaskId id, ColumnRange part, const Tensor& t) {
     if (t.columns.contains(part)) return true;
-    wrong(id, "it uses {} of a {} that holds only {}", name_of(part), plan_.name(t.value),
-          name_of(t.columns));
+    wrong(id, "it uses {} of a {} that holds only {}", heads(t.value, part), plan_.name(t.value),
+          heads(t.value, t.columns));
     return false;
   }
 
-  static std::string name_of(ColumnRange c) {
-    return c.count == 1 ? fmt::format("column {}", c.first)
-                        : fmt::format("columns {}-{}", c.first, c.end() - 1);
+  std::string heads(ValueId value, ColumnRange columns) const {
+    return name_of(plan_.program[value].columns, columns);
   }
-  using Name = std::string;
-  static Name name_of(Region r) { return ringsched::name_of(r); }
-  static Name name_of(const Plan& plan, TaskId id) { return ringsched::name_of(plan, id); }
 
   void check_task(TaskId id) {
     const Task& task = plan_.tasks[id.value];
@@ -184,8 +180,8 @@ class StructureCheck {
       wrong(id, "{} and {} give {}, not {}", name_of(ra), name_of(rb), name_of(both),
             name_of(rows));
     if (a->columns != made.columns || b->columns != made.columns)
-      wrong(id, "{} and {} do not give {}", name_of(a->columns), name_of(b->columns),
-            name_of(made.columns));
+      wrong(id, "{} and {} do not give {}", heads(made.value, a->columns),
+            heads(made.value, b->columns), heads(made.value, made.columns));
   }
 
   void check_send(TaskId id) {
@@ -239,7 +235,7 @@ class StructureCheck {
       if (!is_value(id, 0, *t, piece.value)) return;
       if (plan_.regions[t->rows.value] != plan_.regions[piece.rows.value])
         wrong(id, "its input holds {}", name_of(plan_.regions[t->rows.value]));
-      if (t->columns != piece.columns) wrong(id, "its input holds {}", name_of(t->columns));
+      if (t->columns != piece.columns) wrong(id, "its input holds {}", heads(t->value, t->columns));
     }
     if (!plan_.layout.share(task.worker()).contains(plan_.regions[piece.rows.value]))
       wrong(id, "these chunks live on worker {}",

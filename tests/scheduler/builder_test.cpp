@@ -62,6 +62,38 @@ TEST(Builder, RefusesToMergeFarFromTheOwner) {
         "but it is on worker 0; move it first");
 }
 
+TEST(Builder, RefusesToUseAPartialTwice) {
+  const auto twice = [](const Problem&, PlanBuilder& p) {
+    p.step(4);
+    const Partial partial = p.attend(p.queries(kSecond), p.keys(kSecond));
+    p.merge(partial);
+    p.merge(partial);
+  };
+  const auto moved = [](const Problem&, PlanBuilder& p) {
+    const Partial partial = p.attend(p.queries(kSecond), p.keys(kSecond));
+    p.move(partial, kFirst);
+    p.merge(partial);
+  };
+  EXPECT_EQ(refusal(twice),
+            "schedule test, step 4: a partial of the queries of worker 1 is used again: it was "
+            "merged, or moved from worker 1, before");
+  EXPECT_EQ(refusal(moved),
+            "schedule test, step 0: a partial of the queries of worker 1 is used again: it was "
+            "merged, or moved from worker 1, before");
+}
+
+TEST(Builder, AsksAScheduleOnce) {
+  static int asked = 0;
+  asked = 0;
+  const auto count = [](const Problem& problem, PlanBuilder& p) {
+    ++asked;
+    for (std::uint32_t w = 0; w < problem.workers; ++w)
+      p.merge(p.attend(p.queries({w}), p.keys({w})));
+  };
+  build(3, count, Pass::Both, Mask::documents({{4}, {4}, {4}}));
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(Builder, RefusesAPartThatTheLayoutDoesNotHave) {
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) { p.keys(kSecond).part(1); }),
             "schedule test, part(1) of the share of worker 1: it has 1 chunk, counted from 0; the "

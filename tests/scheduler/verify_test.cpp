@@ -294,14 +294,41 @@ TEST(Verify, HoldsOfPlansThatTakeTheHeadsInTwoHalves) {
       }
 }
 
-TEST(Verify, NamesTheColumnsThatAreMissingOrComputedTwice) {
-  Plan plan = by_half_the_heads(plan_of("ring", 1));
-  const TaskId attend = find_task(plan, TaskKind::Attend, 0, 1);
-  set_columns(plan, plan.tasks[attend.value], {0, 2});
-  const TaskId output = find_task(plan, TaskKind::Output, 0, 1);
-  set_columns(plan, plan.tasks[output.value], {0, 2});
-  EXPECT_THAT(first_violation(plan, Rule::Coverage), HasSubstr("partial of chunk 0"));
+TEST(Verify, NamesTheHeadsThatAreMissingOrComputedTwice) {
+  const Plan halves = by_half_the_heads(plan_of("ring", 1, Pass::Both));
+  const auto shifted = [&](TaskKind kind, ColumnRange columns) {
+    Plan plan = halves;
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+      Task& t = plan.tasks[id];
+      if (id % 2 == 0 || plan.value(t) == attention::kKeyValueGradient) continue;
+      if (t.kind != kind && t.kind != TaskKind::Output) continue;
+      if (t.kind == TaskKind::Output && plan.tasks[plan.producer(t.inputs[0]).value].kind != kind)
+        continue;
+      set_columns(plan, t, columns);
+      restate_work(plan, {id});
+    }
+    return plan;
+  };
+  Plan plan = shifted(TaskKind::AttendBackward, {1, 2});
   EXPECT_NE(interpret(plan, 1), "");
+  EXPECT_THAT(first_violation(plan, Rule::Structure),
+              HasSubstr("it uses heads 1-2 of a prepared_gradient that holds only heads 2-3"));
+
+  Plan forward = by_half_the_heads(plan_of("ring", 1));
+  set_columns(forward, forward.tasks[1], {2, 1});
+  restate_work(forward, {1});
+  set_columns(forward, forward.tasks[3], {2, 1});
+  restate_work(forward, {3});
+  EXPECT_THAT(first_violation(forward, Rule::Coverage),
+              HasSubstr("query chunk 0 of heads 3 (worker 0) never meets key chunk 0"));
+  EXPECT_NE(interpret(forward, 1), "");
+  for (const std::uint32_t id : {1u, 3u}) {
+    set_columns(forward, forward.tasks[id], {1, 3});
+    restate_work(forward, {id});
+  }
+  EXPECT_THAT(first_violation(forward, Rule::Coverage),
+              HasSubstr("both put out the partial of chunk 0 of heads 1: "));
+  EXPECT_NE(interpret(forward, 1), "");
 }
 
 TEST(Verify, FindsTwoResultsOfOneChunkThatShouldHaveBeenMerged) {
