@@ -13,7 +13,7 @@ namespace ringsched {
 struct PlanSummary {
   std::array<std::int64_t, kTaskKinds> tasks{};
   std::vector<std::int64_t> messages;  // by value
-  std::vector<Bytes> moved;            // likewise; at most 2^63 - 1
+  std::vector<Bytes> moved;            // by value; at most 2^63 - 1 each
   std::int64_t steps = 0;
   Pairs pairs;  // of all attends, forward and backward
   Bytes plan_memory;

@@ -191,18 +191,10 @@ void PlanWriter::write_outputs(ValueId value, const std::vector<Accumulator>& re
   for (std::uint32_t w = 0; w < results.size(); ++w) {
     if (!results[w].tensor.valid()) continue;
     const RegionId rows = results[w].rows;
-    complete(results[w].tensor);
+    mark_complete(plan_, results[w].tensor);
     add(TaskKind::Output, value, WorkerId{w}, rows, parts_.work(value, rows)).inputs[0] =
         results[w].tensor;
   }
-}
-
-// Says that a tensor holds all terms of its cells.
-void PlanWriter::complete(TensorId t) {
-  const TaskId maker = plan_.producer(t);
-  Task& task = plan_.tasks[maker.value];
-  const bool second = t != plan_.output(maker);
-  task.completes = static_cast<std::uint8_t>(task.completes | 1u << second) & 3u;
 }
 
 }  // namespace ringsched

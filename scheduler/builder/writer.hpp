@@ -68,7 +68,6 @@ class PlanWriter {
   TensorId transfer(TensorId, ValueId, RegionId rows, WorkerId from, WorkerId to, Lane);
   void accumulate(TaskKind, ValueId, WorkerId, Accumulator&, TensorId, RegionId rows);
   void merge(const Result&);
-  void complete(TensorId);
   void write_outputs(ValueId, const std::vector<Accumulator>&);
 
   WorkerId owner(Place p) const {

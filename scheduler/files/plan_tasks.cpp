@@ -29,7 +29,7 @@ std::uint32_t fields_of(TaskKind kind) {
   return fields;
 }
 
-// A tensor of this value that nothing is said about: only sums come in parts.
+// Files do not say which tensors are complete. Only sums come in parts.
 std::uint8_t completed(const Plan& plan, const Task& task) {
   return plan.program[plan.value(task)].is_sum || outputs_of(task.kind) == 0 ? 0 : 1;
 }
@@ -106,16 +106,8 @@ void TaskReader::append(const Task& task) {
   if (task.kind == TaskKind::Receive && task.peer.valid()) plan_.tasks[task.peer.value].peer = id;
   plan_.tasks.push_back(task);
   plan_.tasks.back().completes = completed(plan_, task) & 1u;
-  if (task.kind == TaskKind::Output) complete(task.inputs[0]);
-}
-
-// What is put out is complete.
-void TaskReader::complete(TensorId t) {
-  const TaskId maker = plan_.producer(t);
-  if (!maker.valid()) return;
-  Task& task = plan_.tasks[maker.value];
-  const bool second = t != plan_.output(maker);
-  task.completes = static_cast<std::uint8_t>(task.completes | 1u << second) & 3u;
+  // What is put out is complete.
+  if (task.kind == TaskKind::Output) mark_complete(plan_, task.inputs[0]);
 }
 
 void TaskReader::read_worker(const Where& where, const TaskFields& fields, Task& task) {

@@ -64,7 +64,6 @@ class TaskReader {
   WorkId work_of_rows(ValueId, RegionId);
   ValueId named_value(const Where&, std::string_view text) const;
   void append(const Task&);
-  void complete(TensorId);
 
   std::string_view file_;
   Plan& plan_;

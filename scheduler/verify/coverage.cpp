@@ -213,12 +213,12 @@ class CoverageCheck {
     return first;
   }
 
-  // What is said to be complete is a result, to which nobody adds; and results are said to be
-  // complete. As each result has all its terms, so do those.
+  // A sum marked complete must be a result, and no task may add to it; each result must be marked.
+  // Every result has all its terms, so the marks are right.
   void check_claims(Findings& findings) {
     for (const TaskId id : outputs_)
       if (!plan_.tensor(plan_.tasks[id.value].inputs[0]).complete)
-        findings.add(Rule::Coverage, {id}, "{}: its input is not said to be complete",
+        findings.add(Rule::Coverage, {id}, "{}: its input is not marked complete",
                      name_of(plan_, id));
     for (const TaskId id : claims_)
       for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id.value].kind); ++out) {
@@ -226,7 +226,7 @@ class CoverageCheck {
         const TaskId user = use(plan_.output(id, out));
         if (plan_.tasks[user.value].kind == TaskKind::Output) continue;
         findings.add(Rule::Coverage, {id, user},
-                     "{} is said to complete its {}, but {} still adds to it", name_of(plan_, id),
+                     "{} marks its {} complete, but {} still adds to it", name_of(plan_, id),
                      plan_.name(value_of(id, out)), name_of(plan_, user));
       }
   }
@@ -369,7 +369,7 @@ class CoverageCheck {
   TaskColumn<TaskId> outputs_, claims_;
   TaskColumn<Rectangle> attends_;
   std::vector<bool> attended_;        // by piece: made by an attend
-  std::vector<std::uint64_t> pairs_;  // likewise, of those; would only overflow if some overlap
+  std::vector<std::uint64_t> pairs_;  // of those, by piece; overflow needs attends that overlap
 };
 
 }  // namespace

@@ -154,7 +154,7 @@ class StructureCheck {
       if (!t || !is_value(id, i, *t, statement->inputs[i])) continue;
       // Of sums, the coverage tells which are complete.
       if (!t->complete && !plan_.program[t->value].is_sum)
-        wrong(id, "input {} is not said to be complete", i);
+        wrong(id, "input {} is not marked complete", i);
       if (i == op.inner) is_within(id, task.keys, *t);
       // Rows that see nothing have no result, so what is prepared may have more.
       else if (t->value != attention::kPartial)

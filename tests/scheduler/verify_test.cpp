@@ -294,6 +294,25 @@ TEST(Verify, HoldsOfPlansThatTakeTheHeadsInTwoHalves) {
       }
 }
 
+TEST(Verify, FindsTensorsThatAreMarkedCompleteTooEarlyOrNotAtAll) {
+  const Plan plan = plan_of("ring", 3, Pass::Both);
+  Plan early = plan;
+  early.tasks[find_task(plan, TaskKind::Attend, 2).value].completes = 1;
+  EXPECT_THAT(first_violation(early, Rule::Coverage),
+              HasSubstr("marks its partial complete, but task"));
+  Plan keys = plan;
+  keys.tasks[find_task(plan, TaskKind::AttendBackward, 0).value].completes = 3;
+  EXPECT_THAT(first_violation(keys, Rule::Coverage),
+              HasSubstr("marks its key_value_gradient complete, but task"));
+  Plan unmarked = plan_of("ring", 3);
+  unmarked.tasks[find_task(unmarked, TaskKind::Merge, 2, 1).value].completes = 0;
+  EXPECT_THAT(first_violation(unmarked, Rule::Coverage),
+              HasSubstr("its input is not marked complete"));
+  Plan operand = plan;
+  operand.tasks[find_task(plan, TaskKind::Receive, 1).value].completes = 0;
+  EXPECT_THAT(first_violation(operand, Rule::Structure), HasSubstr("what is complete stays so"));
+}
+
 TEST(Verify, NamesTheHeadsThatAreMissingOrComputedTwice) {
   const Plan halves = by_half_the_heads(plan_of("ring", 1, Pass::Both));
   const auto shifted = [&](TaskKind kind, ColumnRange columns) {

@@ -10,6 +10,7 @@
 #include "support/cases.hpp"
 #include "support/hidden_plan.hpp"
 #include "support/machines.hpp"
+#include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {
@@ -174,6 +175,30 @@ TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   EXPECT_EQ(price_of(plan, m, TaskKind::Output, kPartial), 1e6 + 11 * queries);
   m.software.output_bytes = 0;
   EXPECT_EQ(price_of(plan, m, TaskKind::Output, kQueryGradient), 0);
+}
+
+TEST(Price, OfHalfTheHeadsIsHalfTheTimeAfterTheLaunch) {
+  Machine m = test_machine(Fabric::Mesh, 2);
+  m.software = {3, 5, 7, 11, 0, 4, 0, ""};
+  const Plan whole =
+      build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
+  const Plan halves = by_half_the_heads(whole);
+  using namespace attention;
+  const std::pair<TaskKind, ValueId> kinds[] = {{TaskKind::Attend, kPartial},
+                                                {TaskKind::AttendBackward, kQueryGradient},
+                                                {TaskKind::Merge, kPartial},
+                                                {TaskKind::Reduce, kKeyValueGradient},
+                                                {TaskKind::Prepare, kPreparedGradient},
+                                                {TaskKind::Output, kPartial}};
+  for (const auto& [kind, made] : kinds) {
+    const double launches = kind == TaskKind::Merge ? 4e6 : 1e6;
+    EXPECT_NEAR(2 * (price_of(halves, m, kind, made) - launches),
+                price_of(whole, m, kind, made) - launches, 2)
+        << to_text(kind);
+  }
+  const Machine ideal = find_machine("ideal");
+  EXPECT_EQ(2 * price_of(halves, ideal, TaskKind::Attend, kPartial),
+            price_of(whole, ideal, TaskKind::Attend, kPartial));
 }
 
 TEST(Price, OfAMergeIntoASliceIsMore) {

@@ -340,7 +340,7 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
   if (any(20) != 0) return what;
   Task& one = plan.tasks[any(plan.tasks.size())];
   one.completes = one.completes ^ 1u;
-  return what + ", and something else is said to be complete";
+  return what + ", and changed a mark of completeness";
 }
 
 TaskId find_task(const Plan& plan, TaskKind kind, std::uint32_t worker, int n) {

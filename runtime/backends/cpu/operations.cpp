@@ -214,50 +214,46 @@ void CpuOperations::prepare(const Task& task, const Operands& operands) {
   for (std::int64_t row = 0; row < made.rows; ++row) prepare_rows(row, 1);
 }
 
-void CpuOperations::merge(const Task& task, const Operands& operands) {
+CpuOperations::Sum CpuOperations::sum_of(const Task& task) const {
   const Piece& piece = plan_.piece(task);
   const Tensor a = plan_.tensor(task.inputs[0]), b = plan_.tensor(task.inputs[1]);
-  const Region all = plan_.regions[piece.rows.value], rows_a = plan_.regions[a.rows.value],
-               rows_b = plan_.regions[b.rows.value];
-  const TensorForm out = form({piece.value, {}, piece.rows, piece.columns, {}, false}),
-                   of_a = form(a), of_b = form(b);
-  const std::int64_t heads = piece.columns.count;
+  const auto before = [&](const Tensor& t) {
+    return rows_before(plan_.layout, plan_.regions[t.rows.value], plan_.regions[piece.rows.value]);
+  };
+  return {form(a), form(b), form({piece.value, {}, piece.rows, piece.columns, {}, false}),
+          before(a), before(b)};
+}
+
+void CpuOperations::merge(const Task& task, const Operands& operands) {
+  const auto [a, b, out, first_a, first_b] = sum_of(task);
+  const std::int64_t heads = plan_.piece(task).columns.count;
   if (operands.outputs[0] != operands.inputs[0]) {
-    if (rows_a != all) {  // rows that neither has see nothing yet
+    if (a.rows != out.rows) {  // rows that neither has see nothing yet
       std::memset(operands.outputs[0], 0, static_cast<std::size_t>(out.at(1)));
       std::fill_n(as<float>(operands.outputs[0] + out.at(1)), out.rows * heads,
                   -std::numeric_limits<float>::infinity());
     }
-    const std::int64_t first = rows_before(plan_.layout, rows_a, all);
     for (std::size_t m = 0; m < 2; ++m)
-      std::memcpy(operands.outputs[0] + out.at(m, first), operands.inputs[0] + of_a.at(m),
-                  static_cast<std::size_t>(of_a.rows * of_a.row_bytes[m]));
+      std::memcpy(operands.outputs[0] + out.at(m, first_a), operands.inputs[0] + a.at(m),
+                  static_cast<std::size_t>(a.rows * a.row_bytes[m]));
   }
-  const std::int64_t first = rows_before(plan_.layout, rows_b, all);
-  merge_partials(as<float>(operands.outputs[0] + out.at(0, first)),
-                 as<float>(operands.outputs[0] + out.at(1, first)), as<float>(operands.inputs[1]),
-                 as<float>(operands.inputs[1] + of_b.at(1)), of_b.rows * heads,
-                 plan_.problem.head_dim);
+  merge_partials(as<float>(operands.outputs[0] + out.at(0, first_b)),
+                 as<float>(operands.outputs[0] + out.at(1, first_b)), as<float>(operands.inputs[1]),
+                 as<float>(operands.inputs[1] + b.at(1)), b.rows * heads, plan_.problem.head_dim);
 }
 
 void CpuOperations::reduce(const Task& task, const Operands& operands) {
-  const Piece& piece = plan_.piece(task);
-  const Tensor a = plan_.tensor(task.inputs[0]), b = plan_.tensor(task.inputs[1]);
-  const Region all = plan_.regions[piece.rows.value], rows_a = plan_.regions[a.rows.value],
-               rows_b = plan_.regions[b.rows.value];
-  const TensorForm out = form({piece.value, {}, piece.rows, piece.columns, {}, false}),
-                   of_a = form(a), of_b = form(b);
+  const auto [a, b, out, first_a, first_b] = sum_of(task);
   for (std::size_t m = 0; m < 2 && out.row_bytes[m] > 0; ++m) {
     if (operands.outputs[0] != operands.inputs[0]) {
-      if (rows_a != all)
+      if (a.rows != out.rows)
         std::memset(operands.outputs[0] + out.at(m), 0,
                     static_cast<std::size_t>(out.rows * out.row_bytes[m]));
-      std::memcpy(operands.outputs[0] + out.at(m, rows_before(plan_.layout, rows_a, all)),
-                  operands.inputs[0] + of_a.at(m),
-                  static_cast<std::size_t>(of_a.rows * of_a.row_bytes[m]));
+      std::memcpy(operands.outputs[0] + out.at(m, first_a), operands.inputs[0] + a.at(m),
+                  static_cast<std::size_t>(a.rows * a.row_bytes[m]));
     }
-    add_to(as<float>(operands.outputs[0] + out.at(m, rows_before(plan_.layout, rows_b, all))),
-           as<float>(operands.inputs[1] + of_b.at(m)), of_b.rows * of_b.row_bytes[m] / 4);
+    add_to(as<float>(operands.outputs[0] + out.at(m, first_b)),
+           as<float>(operands.inputs[1] + b.at(m)), b.rows * b.row_bytes[m] / 4);
   }
 }
 

@@ -41,6 +41,11 @@ class CpuOperations {
     std::uint32_t first, count, kv_first, kv_count;
   };
   std::vector<Heads> heads_of(ColumnRange) const;
+  struct Sum {  // of two tensors, and where their rows begin in it
+    TensorForm a, b, out;
+    std::int64_t first_a, first_b;
+  };
+  Sum sum_of(const Task&) const;
 
   const Plan& plan_;
   const cpu::Shape shape_;

@@ -1,4 +1,5 @@
-// Finds the id of a Piece among those a plan already has, or adds it. Used by whatever makes plans.
+// For whatever makes plans: the id of a Piece, found among those of a plan or added; and the bit of
+// a tensor with all its terms.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,15 @@
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
+
+// Marks a tensor that a task makes: it holds all terms of its cells.
+inline void mark_complete(Plan& plan, TensorId t) {
+  const TaskId maker = plan.producer(t);
+  if (!maker.valid()) return;
+  Task& task = plan.tasks[maker.value];
+  const unsigned bit = t == plan.output(maker) ? 1 : 2;
+  task.completes = static_cast<std::uint8_t>(task.completes | bit) & 3u;
+}
 
 class PieceTable {
  public:
