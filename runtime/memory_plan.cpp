@@ -217,8 +217,8 @@ MemoryPlan plan_memory(const Plan& plan) {
       const TensorId made = plan.output({id}, n);
       const Tensor tensor = plan.tensor(made);
       Lifetime lives = life[made.value];
-      if (is_combine(task.kind)) {
-        const TensorId into = task.inputs[0];
+      if (operation(task.kind).overwrites != Operation::kNone) {
+        const TensorId into = task.inputs[operation(task.kind).overwrites];
         const bool same = plan.tensor(into).rows == plan.rows(task);
         if (same && plan.producer(into).valid() && life[into.value].until <= lives.from) {
           const std::uint32_t block = block_of[into.value];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ringsched/scheduler/error.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -18,18 +20,13 @@ constexpr Part kKeysValuesSum[] = {{"k", Element::Fp32, false}, {"v", Element::F
 
 // By TypeId.
 constexpr Type kTypes[] = {
-    {"rows", kRows, Algebra::Plus},          {"keys_values", kKeysValues, Algebra::Plus},
-    {"softmax", kSoftmax, Algebra::Softmax}, {"prepared", kPrepared, Algebra::Plus},
-    {"rows_sum", kRowsSum, Algebra::Plus},   {"keys_values_sum", kKeysValuesSum, Algebra::Plus},
+    {"rows", kRows, Algebra::Plus, TypeId::RowsSum},
+    {"keys_values", kKeysValues, Algebra::Plus, TypeId::KeysValuesSum},
+    {"softmax", kSoftmax, Algebra::Softmax, TypeId::Prepared},
+    {"prepared", kPrepared, Algebra::Plus, TypeId::RowsSum},
+    {"rows_sum", kRowsSum, Algebra::Plus, TypeId::RowsSum},
+    {"keys_values_sum", kKeysValuesSum, Algebra::Plus, TypeId::KeysValuesSum},
 };
-
-// By TypeId: what the gradient of such a value is. That of a softmax value is prepared where the
-// value was complete, so that nobody needs the value itself again.
-constexpr TypeId gradient_type(TypeId type) {
-  constexpr TypeId of[] = {TypeId::RowsSum, TypeId::KeysValuesSum, TypeId::Prepared,
-                           TypeId::RowsSum, TypeId::RowsSum,       TypeId::KeysValuesSum};
-  return of[static_cast<std::size_t>(type)];
-}
 
 }  // namespace
 
@@ -53,49 +50,136 @@ const Statement* Program::statement(TaskKind op, ValueId made) const {
   return at == statements.end() ? nullptr : &*at;
 }
 
+ValueId add_value(Program& p, Value v) {
+  v.column_bytes = 0;
+  for (const Part& part : type_of(v.type).parts)
+    v.column_bytes +=
+        (part.scalar ? 1 : std::int64_t{v.columns.width}) * element_bytes(part.element, p.dtype);
+  p.values.push_back(std::move(v));
+  return {p.size() - 1};
+}
+
+void mark_sums_and_needs(Program& p) {
+  std::vector<bool> made(p.size()), there(p.size()), needed(p.size());
+  for (Value& v : p.values) v.is_sum = false;
+  for (Statement& s : p.statements) {
+    s.asked = false;
+    for (std::size_t i = 0; i < outputs_of(s.op); ++i) {
+      const std::uint32_t out = s.outputs[i].value;
+      if (is_attend(s.op) || made[out]) p.values[out].is_sum = true;
+      made[out] = true;
+    }
+  }
+  for (const ValueId v : p.given) there[v.value] = true;
+  for (const ValueId v : p.asked) needed[v.value] = true;
+  for (bool more = true; more;) {
+    more = false;
+    for (Statement& s : p.statements) {
+      for (std::size_t i = 0; i < outputs_of(s.op) && !s.asked; ++i)
+        s.asked = needed[s.outputs[i].value] && !there[s.outputs[i].value];
+      for (std::size_t i = 0; i < operation(s.op).inputs && s.asked; ++i) {
+        more = more || !needed[s.inputs[i].value];
+        needed[s.inputs[i].value] = true;
+      }
+    }
+  }
+}
+
+namespace {
+
+class Gradients {
+ public:
+  explicit Gradients(Program forward) : p_(std::move(forward)), of_(p_.size()) {}
+
+  Program add() && {
+    mark_sums_and_needs(p_);
+    const std::vector<Statement> statements = p_.statements;
+    const std::vector<ValueId> given = p_.given, asked = p_.asked;
+    std::vector<ValueId> of_results;
+    for (const ValueId v : asked) of_results.push_back(add_given_gradient(v));
+    // What is made last has its gradient first.
+    for (auto s = statements.rbegin(); s != statements.rend(); ++s)
+      for (std::size_t i = 0; i < outputs_of(s->op) && s->asked; ++i) add_gradient(s->outputs[i]);
+    for (const ValueId v : given) add_gradient(v);
+    for (std::size_t i = asked.size(); i-- > 0;)
+      differentiate(TaskKind::Output, {asked[i], {}, {}}, of_results[i]);
+    for (auto s = statements.rbegin(); s != statements.rend(); ++s)
+      if (s->asked) differentiate(s->op, s->inputs, of_[s->outputs[0].value]);
+    for (const ValueId v : given) p_.asked.push_back(of_[v.value]);
+    mark_sums_and_needs(p_);
+    return std::move(p_);
+  }
+
+ private:
+  // What the gradient of a result is, the program cannot know. That of a softmax value is of its
+  // mean alone, and so one matrix.
+  ValueId add_given_gradient(ValueId of) {
+    const Value v = p_[of];
+    if (type_of(v.type).algebra != Algebra::Softmax)
+      fail("the gradient of {} cannot be given: it is not the result of an attend", v.name);
+    const ValueId id = add_value(
+        p_, {"given_" + v.name + "_gradient", "d" + v.symbol, "", TypeId::Rows, v.columns});
+    p_.given.push_back(id);
+    return id;
+  }
+
+  void add_gradient(ValueId of) {
+    if (of_[of.value].valid()) return;
+    const Value v = p_[of];
+    of_[of.value] = add_value(p_, {v.name + "_gradient", "d" + v.symbol, v.name + " gradients",
+                                   type_of(v.type).gradient, v.columns});
+  }
+
+  void differentiate(TaskKind op, const std::array<ValueId, 3>& inputs, ValueId of_output) {
+    if (operation(op).adjoints.empty()) fail("{} has no gradient", to_text(op));
+    for (const Adjoint& a : operation(op).adjoints) {
+      Statement s;
+      s.op = a.op;
+      for (std::size_t i = 0; i < operation(a.op).inputs; ++i)
+        s.inputs[i] = a.reads[i] == Adjoint::kGradient ? of_output : inputs[a.reads[i]];
+      for (std::size_t i = 0; i < outputs_of(a.op); ++i)
+        s.outputs[i] = of_[inputs[a.gradient_of[i]].value];
+      p_.statements.push_back(s);
+    }
+  }
+
+  Program p_;
+  std::vector<ValueId> of_;  // by value: its gradient
+};
+
+}  // namespace
+
+Program with_gradients(Program forward) { return Gradients(std::move(forward)).add(); }
+
 Program program_of(const Problem& p) {
   using namespace attention;
   const Axis heads{"heads", p.heads, p.head_dim, 1};
   const Axis kv_heads{"kv_heads", p.kv_heads, p.head_dim, p.kv_heads ? p.heads / p.kv_heads : 1};
-  const bool forward = p.pass != Pass::Backward, backward = p.pass != Pass::Forward;
-  Program out;
-  out.dtype = p.dtype;
-  const auto value = [&](const char* name, const char* symbol, const char* words, TypeId type,
-                         const Axis& columns) {
-    std::int64_t bytes = 0;
-    for (const Part& part : type_of(type).parts)
-      bytes +=
-          (part.scalar ? 1 : std::int64_t{columns.width}) * element_bytes(part.element, p.dtype);
-    out.values.push_back({name, symbol, words, type, columns, bytes, false});
+  Program forward;
+  forward.dtype = p.dtype;
+  forward.given = {add_value(forward, {"query", "q", "queries", TypeId::Rows, heads}),
+                   add_value(forward, {"key_value", "kv", "", TypeId::KeysValues, kv_heads})};
+  forward.asked = {add_value(forward, {"partial", "o", "partial results", TypeId::Softmax, heads})};
+  forward.statements = {{TaskKind::Attend, {kQuery, kKeyValue, {}}, {kPartial, {}}}};
+  const std::vector<ValueId> given = forward.given, asked = forward.asked;
+  Program out = with_gradients(std::move(forward));
+  // What files, tables and pictures call them.
+  const auto call = [&](ValueId v, const char* name, const char* words) {
+    out.values[v.value].name = name;
+    out.values[v.value].words = words;
   };
-  const auto gradient = [&](ValueId of, const char* name, const char* symbol, const char* words) {
-    value(name, symbol, words, gradient_type(out[of].type), Axis(out[of].columns));
-  };
-  value("query", "q", "queries", TypeId::Rows, heads);
-  value("key_value", "kv", "", TypeId::KeysValues, kv_heads);
-  value("partial", "o", "partial results", TypeId::Softmax, heads);
-  value("output_gradient", "do", "", TypeId::Rows, heads);
-  gradient(kPartial, "prepared_gradient", "do", "output gradients");
-  gradient(kQuery, "query_gradient", "dq", "query gradients");
-  gradient(kKeyValue, "key_value_gradient", "dkv", "key and value gradients");
-  out.given = {kQuery, kKeyValue};
-  if (backward) out.given.push_back(kOutputGradient);
-  if (forward) {
-    out.asked.push_back(kPartial);
-  } else {
-    out.given.push_back(kPartial);
+  call(kOutputGradient, "output_gradient", "");
+  call(kPreparedGradient, "prepared_gradient", "output gradients");
+  call(kKeyValueGradient, "key_value_gradient", "key and value gradients");
+  if (p.pass == Pass::Forward) {
+    out.given = given;
+    out.asked = asked;
+  } else if (p.pass == Pass::Backward) {  // the results are there already
+    out.given.insert(out.given.end(), asked.begin(), asked.end());
+    out.asked.erase(out.asked.begin(),
+                    out.asked.begin() + static_cast<std::ptrdiff_t>(asked.size()));
   }
-  if (backward) out.asked.insert(out.asked.end(), {kQueryGradient, kKeyValueGradient});
-  out.statements = {
-      {TaskKind::Attend, {kQuery, kKeyValue, {}}, {kPartial, {}}, forward},
-      {TaskKind::Prepare, {kPartial, kOutputGradient, {}}, {kPreparedGradient, {}}, backward},
-      {TaskKind::AttendBackward,
-       {kQuery, kPreparedGradient, kKeyValue},
-       {kQueryGradient, kKeyValueGradient},
-       backward}};
-  for (const Statement& s : out.statements)
-    for (std::size_t i = 0; i < outputs_of(s.op) && is_attend(s.op); ++i)
-      out.values[s.outputs[i].value].is_sum = true;
+  mark_sums_and_needs(out);
   return out;
 }
 

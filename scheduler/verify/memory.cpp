@@ -275,9 +275,9 @@ std::uint32_t MemoryCheck::freed_by(TaskId reader) const {
 std::uint32_t MemoryCheck::made_at(TaskId maker) const {
   const Task& task = plan_.tasks[maker.value];
   if (!computes(maker)) return 2 * start_[maker.value];
-  // A merge into a tensor of the same extent is done in place.
+  const std::uint8_t into = operation(task.kind).overwrites;
   const bool in_place =
-      is_combine(task.kind) && plan_.tensor(task.inputs[0]).rows == plan_.rows(task);
+      into != Operation::kNone && plan_.tensor(task.inputs[into]).rows == plan_.rows(task);
   return 2 * start_[maker.value] + (in_place ? 2 : 1);
 }
 

@@ -11,6 +11,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "support/plan_texts.hpp"
+#include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {

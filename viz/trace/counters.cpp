@@ -131,13 +131,13 @@ class Memory {
     }
   }
 
-  // A merge or sum that is as large as its first input is written over it, and counts from its end.
+  // What is written over an input of its size counts from its end.
   bool in_place(std::size_t i) const {
     const TimelineTask& x = t_.tasks[i];
     const TaskDetail& d = t_.details[i];
-    if ((x.kind != TaskKind::Merge && x.kind != TaskKind::Reduce) || !d.needs[1].valid())
-      return false;
-    const std::size_t first = d.needs[0].value;
+    const std::uint8_t into = operation(x.kind).overwrites;
+    if (into == Operation::kNone || !d.needs[1].valid()) return false;
+    const std::size_t first = d.needs[into].value;
     return made_[first].bytes[half_of(t_.tasks[first], x.makes)] == d.bytes.value;
   }
 

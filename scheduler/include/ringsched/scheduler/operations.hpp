@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace ringsched {
@@ -20,6 +21,16 @@ enum class TaskKind : std::uint8_t {
 };
 inline constexpr std::uint32_t kTaskKinds = 8;
 
+// One statement that the gradients of a program need for each use of an operation: it reads some of
+// what the operation read, and the gradient of what that made, and adds to gradients of inputs.
+struct Adjoint {
+  static constexpr std::uint8_t kGradient = 3;  // of what the operation makes
+
+  TaskKind op;
+  std::array<std::uint8_t, 3> reads;        // inputs of the operation, by number, or kGradient
+  std::array<std::uint8_t, 2> gradient_of;  // for each output of `op`: an input of the operation
+};
+
 struct Operation {
   enum class Does : std::uint8_t {
     Compute,   // terms of a statement, from complete operands
@@ -29,37 +40,45 @@ struct Operation {
   };
   // Which input gives the rows of the task, where a plan file leaves them out.
   enum class Rows : std::uint8_t { First, Second, Both /* together */, Peer };
+  static constexpr std::uint8_t kNone = 3;
 
   std::string_view name;
   Does does = Does::Compute;
   std::uint8_t inputs = 0;
   std::uint8_t outputs = 0;
-  std::uint8_t inner = kNoInner;  // this input has the inner axis as its rows
+  std::uint8_t inner = kNone;  // this input has the inner axis as its rows
   Rows rows = Rows::First;
-  std::uint8_t sized_by = 0;  // the bytes of this input are the task's work
-
-  static constexpr std::uint8_t kNoInner = 3;
+  std::uint8_t sized_by = 0;            // the bytes of this input are the task's work
+  std::uint8_t overwrites = kNone;      // the output takes the place of this input if it fits
+  std::span<const Adjoint> adjoints{};  // Output's are for the results of a program
 };
+
+inline constexpr Adjoint kAdjointsOfAttend[] = {
+    {TaskKind::AttendBackward, {0, Adjoint::kGradient, 1}, {0, 1}}};
+// The gradient of a softmax value is prepared where its result is taken, so that no attend needs
+// the result itself again.
+inline constexpr Adjoint kAdjointsOfOutput[] = {
+    {TaskKind::Prepare, {0, Adjoint::kGradient, 0}, {0, 0}}};
 
 inline constexpr std::array<Operation, kTaskKinds> kOperations = [] {
   using enum Operation::Does;
   using enum Operation::Rows;
-  constexpr std::uint8_t none = Operation::kNoInner;
+  constexpr std::uint8_t none = Operation::kNone;
   return std::array<Operation, kTaskKinds>{{
-      {"attend", Compute, 2, 1, 1, First, 0},
+      {"attend", Compute, 2, 1, 1, First, 0, none, kAdjointsOfAttend},
       {"attend_backward", Compute, 3, 2, 2, First, 0},
       {"prepare", Compute, 2, 1, none, Second, 1},
-      {"merge", Combine, 2, 1, none, Both, 1},
-      {"reduce", Combine, 2, 1, none, Both, 1},
+      {"merge", Combine, 2, 1, none, Both, 1, 0},
+      {"reduce", Combine, 2, 1, none, Both, 1, 0},
       {"send", Transfer, 1, 0, none, First, 0},
       {"receive", Transfer, 0, 1, none, Peer, 0},
-      {"output", Deliver, 1, 0, none, First, 0},
+      {"output", Deliver, 1, 0, none, First, 0, none, kAdjointsOfOutput},
   }};
 }();
 constexpr const Operation& operation(TaskKind k) {
   return kOperations[static_cast<std::size_t>(k)];
 }
-constexpr bool is_attend(TaskKind k) { return operation(k).inner != Operation::kNoInner; }
+constexpr bool is_attend(TaskKind k) { return operation(k).inner != Operation::kNone; }
 constexpr bool is_transfer(TaskKind k) { return operation(k).does == Operation::Does::Transfer; }
 constexpr bool is_combine(TaskKind k) { return operation(k).does == Operation::Does::Combine; }
 // The number of tensors a task makes.

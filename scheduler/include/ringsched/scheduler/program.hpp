@@ -34,13 +34,6 @@ struct Part {
   bool scalar = false;  // one number for each row and column; else as many as a column is wide
 };
 
-// What the tensors of a value are made of. The order of parts is their order in memory.
-struct Type {
-  std::string_view name;
-  std::span<const Part> parts;
-  Algebra algebra = Algebra::Plus;
-};
-
 enum class TypeId : std::uint8_t {
   Rows,           // a matrix
   KeysValues,     // keys, and values beside them
@@ -48,6 +41,14 @@ enum class TypeId : std::uint8_t {
   Prepared,       // an output gradient with the final log-sum-exp and delta = rowsum(dO * O)
   RowsSum,        // a sum of matrices
   KeysValuesSum,  // a sum of key gradients, and one of value gradients
+};
+
+// What the tensors of a value are made of. The order of parts is their order in memory.
+struct Type {
+  std::string_view name;
+  std::span<const Part> parts;
+  Algebra algebra;
+  TypeId gradient;  // what the gradient of such a value is made of
 };
 const Type& type_of(TypeId);
 
@@ -93,7 +94,7 @@ struct Statement {
   TaskKind op = TaskKind::Attend;
   std::array<ValueId, 3> inputs{};   // as many as the op reads
   std::array<ValueId, 2> outputs{};  // as many as it makes
-  bool asked = true;                 // its terms are needed for what is asked of the program
+  bool asked = true;                 // what is asked of the program needs its terms
 };
 
 struct Program {
@@ -115,6 +116,15 @@ struct Program {
   }
   Bytes bytes(ValueId v, Tokens rows) const { return bytes(v, rows, (*this)[v].columns.count); }
 };
+
+// Adds a value; its bytes follow from its type and columns.
+ValueId add_value(Program&, Value);
+// Sets Value::is_sum and Statement::asked, which follow from the rest.
+void mark_sums_and_needs(Program&);
+// The same program with the gradients of all that is given: for each result a gradient that is
+// given in turn, for each value its gradient, and for each reading of a value a statement that adds
+// to that. What a pass is, nothing else needs to know.
+Program with_gradients(Program);
 
 // The attention of a Problem: its values have these places, whatever its pass.
 namespace attention {
