@@ -60,5 +60,5 @@ for step in range(last + 2):
 
 problem = {"workers": W, "tokens": 1024 * W, "heads": 32, "kv_heads": 8, "head_dim": 128,
            "dtype": "bf16", "mask": "causal", "pass": "forward"}
-json.dump({"format": "ringsched-plan", "version": 1, "schedule": "lightseq-odd",
+json.dump({"format": "ringsched-plan", "version": 2, "schedule": "lightseq-odd",
            "problem": problem, "layout": "contiguous", "tasks": tasks}, sys.stdout, indent=1)

@@ -26,5 +26,5 @@ for s in range(1, W):
 
 problem = {"workers": W, "tokens": 1024 * W, "heads": 32, "kv_heads": 8, "head_dim": 128,
            "dtype": "bf16", "mask": "causal", "pass": "forward"}
-json.dump({"format": "ringsched-plan", "version": 1, "schedule": "ring of my own",
+json.dump({"format": "ringsched-plan", "version": 2, "schedule": "ring of my own",
            "problem": problem, "layout": "contiguous", "tasks": tasks}, sys.stdout, indent=1)

@@ -64,9 +64,22 @@ def main():
         for seed in sorted((ROOT / "tests/fuzz/corpus/plan_file").glob("*.json")):
             validator.validate(json.loads(seed.read_text()))
         for broken in ({"do": "attend"}, {"do": "send", "in": ["KV0"], "from": 1},
-                       {"do": "receive", "from": None}, {"do": "merge", "in": [1, "K1"]}):
+                       {"do": "receive", "from": None}, {"do": "merge", "in": [1, "K1"]},
+                       {"do": "send", "in": ["KV0.0"]}, {"do": "send", "in": ["KV0"], "heads": [1, 0]},
+                       {"do": "output", "in": [0], "complete": True},
+                       {"do": "merge", "in": [0, 1], "complete": [True, True]}):
             plan["tasks"] = [broken]
             assert not validator.is_valid(plan), broken
+        new = {"do": "attend", "in": ["Q0.1", "KV0"], "heads": [0, 1], "complete": False}
+        plan.update(tasks=[new], given=[{"tensor": "query", "worker": 0, "heads": [1, 1]}])
+        validator.validate(plan)
+        old = {**plan, "version": 1, "tasks": []}  # which has none of this
+        assert not validator.is_valid(old)
+        del old["given"]
+        assert validator.is_valid(old)
+        for field in ("heads", "complete"):
+            old["tasks"] = [{"do": "attend", "in": ["Q0", "KV0"], field: new[field]}]
+            assert not validator.is_valid(old), field
     print(f"{len(EXAMPLES)} example plans; "
           f"{'checked' if validator else 'not checked (no jsonschema)'} against the schema, "
           f"{'verified' if PROGRAM else 'not verified (no program given)'}")

@@ -10,12 +10,16 @@ INPUTS = {"attend": ["query", "key_value"], "attend_backward": ["query", "prepar
 RESULTS = ("partial", "query_gradient", "key_value_gradient")
 KINDS = ("query", "key_value", "output_gradient", "prepared_gradient") + RESULTS
 GIVEN = {"Q": "query", "KV": "key_value", "dO": "output_gradient", "O": "partial"}
-ALL = {"do", "worker", "step", "rows", "lane", "after"}
-FIELDS = {"attend": ALL | {"in", "keys", "pairs"}, "attend_backward": ALL | {"in", "keys", "pairs"},
+ALL = {"do", "worker", "step", "rows", "heads", "lane", "after"}
+FIELDS = {"attend": ALL | {"in", "keys", "pairs", "complete"},
+          "attend_backward": ALL | {"in", "keys", "pairs", "complete"},
           "send": ALL | {"in", "to", "tensor", "with_previous", "bytes"},
-          "receive": ALL | {"from", "tensor", "with_previous", "slot", "bytes"},
-          "prepare": ALL | {"in"}, "merge": ALL | {"in"}, "reduce": ALL | {"in"}, "output": ALL | {"in"}}
-Tensor = collections.namedtuple("Tensor", "kind worker region maker")
+          "receive": ALL | {"from", "tensor", "with_previous", "slot", "bytes", "complete"},
+          "prepare": ALL | {"in", "complete"}, "merge": ALL | {"in", "complete"},
+          "reduce": ALL | {"in", "complete"}, "output": ALL | {"in"}}
+NEW = {"given", "heads", "complete"}  # since version 2
+# What makes it: a task's number and which of its outputs; None: it is given.
+Tensor = collections.namedtuple("Tensor", "kind worker region heads maker")
 
 
 class Rejected(Exception):
@@ -122,10 +126,11 @@ class Plan:
             root = json.loads(text, object_pairs_hook=no_repeats, parse_constant=lambda x: require(False, x))
         except ValueError as e:
             raise Rejected(str(e)) from e
-        only(root, {"format", "version", "schedule", "problem", "layout", "tasks", "add_outputs"},
-             {"format", "version", "problem", "tasks"})
+        only(root, {"format", "version", "schedule", "problem", "layout", "given", "tasks",
+                    "add_outputs"}, {"format", "version", "problem", "tasks"})
         require(root["format"] == "ringsched-plan", "format")
-        whole(root["version"], 1, 1)
+        self.old = whole(root["version"], 1, 2) == 1
+        require(not self.old or not NEW & set(root), "new in version 2")
         schedule = root.get("schedule", "")
         require(isinstance(schedule, str) and len(schedule.encode()) <= 1000, "schedule")
         require(all(c >= " " and c != "\x7f" for c in schedule), "schedule")
@@ -135,6 +140,7 @@ class Plan:
         first = [sum(map(len, self.shares[:w])) for w in range(self.workers + 1)]
         self.home = [(first[w], first[w + 1] - first[w]) for w in range(self.workers)]
         self.pairs = {}
+        self.read_given(root["given"] if "given" in root else self.usual_given())
         require(isinstance(root["tasks"], list), "tasks")
         self.count = len(root["tasks"])
         self.tasks, self.step = [], 0
@@ -144,6 +150,7 @@ class Plan:
         require(isinstance(add, bool), "add_outputs")
         if add and all(t["do"] != "output" for t in self.tasks):
             self.add_outputs()
+        self.mark_complete()
 
     def read_problem(self, p):
         names = ("workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass")
@@ -157,47 +164,86 @@ class Plan:
         self.turn = one_of(p["pass"], ("forward", "backward", "both"))
         self.sees = mask_of(p["mask"], self.tokens)
 
+    def names(self):
+        return {"forward": ("Q", "KV"), "both": ("Q", "KV", "dO"), "backward": tuple(GIVEN)}[self.turn]
+
+    def usual_given(self):
+        return [{"tensor": GIVEN[name], "worker": w} for name in self.names() for w in range(self.workers)]
+
+    def read_given(self, given):
+        require(isinstance(given, list), "given")
+        self.given = []
+        for g in given:
+            only(g, {"tensor", "worker", "rows", "heads"}, {"tensor", "worker"})
+            kind = one_of(g["tensor"], [GIVEN[name] for name in self.names()])
+            w = whole(g["worker"], 0, self.workers - 1)
+            region = self.region(g["rows"]) if "rows" in g else self.home[w]
+            heads = self.some_heads(g["heads"], kind) if "heads" in g else (0, self.all_heads(kind))
+            self.given.append(Tensor(kind, w, region, heads, None))
+
+    def all_heads(self, kind):
+        return self.kv_heads if kind in ("key_value", "key_value_gradient") else self.heads
+
+    def some_heads(self, given, kind):
+        return some_of(given, self.all_heads(kind))
+
+    def read_by(self, heads):
+        """The key/value heads that these query heads read."""
+        group = self.heads // self.kv_heads
+        first, last = heads[0] // group, (sum(heads) - 1) // group
+        return first, last - first + 1
+
     def visible(self, q, k):  # pairs of two chunks
         if (q, k) not in self.pairs:
             self.pairs[q, k] = sum(self.sees(i, j) for i in self.chunks[q] for j in self.chunks[k])
         return self.pairs[q, k]
 
-    def bytes(self, kind, region):
-        rows = sum(len(self.chunks[c]) for c in span(region))
-        h, k, d, e = self.heads, self.kv_heads, self.head_dim, self.element
-        return {"query": rows * h * d * e, "output_gradient": rows * h * d * e, "key_value": 2 * rows * k * d * e,
-                "partial": 4 * rows * h * (d + 1), "prepared_gradient": rows * h * (d * e + 8),
-                "query_gradient": 4 * rows * h * d, "key_value_gradient": 8 * rows * k * d}[kind]
+    def bytes(self, kind, region, heads):
+        cells = sum(len(self.chunks[c]) for c in span(region)) * heads[1]
+        d, e = self.head_dim, self.element
+        return cells * {"query": d * e, "output_gradient": d * e, "key_value": 2 * d * e, "partial": 4 * (d + 1),
+                        "prepared_gradient": d * e + 8, "query_gradient": 4 * d, "key_value_gradient": 8 * d}[kind]
 
     def tensor(self, ref):
-        if isinstance(ref, str) and ref.endswith(".1") and is_number(ref[:-2]):
-            t = self.earlier(int(ref[:-2]))
-            require(self.tasks[t]["do"] == "attend_backward", "no second output")
-            return Tensor("key_value_gradient", self.tasks[t]["worker"], self.tasks[t]["keys"], (t, 1))
         if isinstance(ref, str):
-            for name, kind in GIVEN.items():
-                if ref.startswith(name) and is_number(ref[len(name):]):
-                    w = whole(int(ref[len(name):]), 0, self.workers - 1)
-                    require(name in {"forward": ("Q", "KV"), "both": ("Q", "KV", "dO"), "backward": GIVEN}[self.turn],
-                            f"{ref} in pass {self.turn}")
-                    return Tensor(kind, w, self.home[w], None)
+            name, dot, index = ref.partition(".")
+            require(not dot or (is_number(index) and index != "0"), f"no tensor {ref}")
+            if is_number(name) and index == "1":
+                t = self.earlier(int(name))
+                require(self.tasks[t]["do"] == "attend_backward", "no second output")
+                return self.outputs(t)[1]
+            for letters, kind in GIVEN.items():
+                if name.startswith(letters) and is_number(name[len(letters):]):
+                    require(letters in self.names(), f"{ref} in pass {self.turn}")
+                    w = whole(int(name[len(letters):]), 0, self.workers - 1)
+                    there = [x for x in self.given if (x.kind, x.worker) == (kind, w)]
+                    require(int(index or 0) < len(there), f"no tensor {ref}")
+                    return there[int(index or 0)]
             raise Rejected(f"no tensor {ref}")
-        t = self.earlier(ref)
-        require(self.tasks[t]["do"] not in ("send", "output"), "makes nothing")
-        return Tensor(self.tasks[t]["makes"], self.tasks[t]["worker"], self.tasks[t]["rows"], (t, 0))
+        made = self.outputs(self.earlier(ref))
+        require(made, "makes nothing")
+        return made[0]
+
+    def outputs(self, n):
+        t = self.tasks[n]
+        if t["do"] in ("send", "output"):
+            return []
+        made = [Tensor(t["makes"], t["worker"], t["rows"], t["heads"], (n, 0))]
+        if t["do"] == "attend_backward":
+            made.append(Tensor("key_value_gradient", t["worker"], t["keys"], self.read_by(t["heads"]), (n, 1)))
+        return made
 
     def earlier(self, n):
         return whole(n, 0, len(self.tasks) - 1)
 
     def region(self, given):
-        require(isinstance(given, list) and len(given) == 2, "no region")
-        first = whole(given[0], 0, len(self.chunks) - 1)
-        return first, whole(given[1], 1, len(self.chunks) - first)
+        return some_of(given, len(self.chunks))
 
     def read_task(self, g):
         require(isinstance(g, dict) and isinstance(g.get("do"), str) and g["do"] in FIELDS, "do")
         do = g["do"]
         only(g, FIELDS[do], {"from"} if do == "receive" else {"in"})
+        require(not self.old or not NEW & set(g), "new in version 2")
         t = {"do": do, "in": [], "with_previous": g.get("with_previous", False), "peer": None}
         require(isinstance(t["with_previous"], bool), "with_previous")
         require(isinstance(g.get("in", []), list), "in")
@@ -225,12 +271,14 @@ class Plan:
             require(do != "send" or kind == t["makes"], "tensor")
             t["makes"] = kind
         t["rows"] = self.region(g["rows"]) if "rows" in g else self.usual_rows(do, t, send)
+        t["heads"] = self.some_heads(g["heads"], t["makes"]) if "heads" in g else self.usual_heads(t, send)
+        t["complete"] = self.read_complete(g, do)
         if do in ("attend", "attend_backward"):
             t["keys"] = self.region(g["keys"]) if "keys" in g else t["in"][-1].region
             pairs = sum(self.visible(q, k) for q in span(t["rows"]) for k in span(t["keys"]))
             require(g.get("pairs", pairs) == pairs and type(g.get("pairs", pairs)) is int, "pairs")
         if do in ("send", "receive"):
-            size = self.bytes(t["makes"], t["rows"])
+            size = self.bytes(t["makes"], t["rows"], t["heads"])
             require(g.get("bytes", size) == size and type(g.get("bytes", size)) is int, "bytes")
         self.step = t["step"] = whole(g.get("step", self.step), 0, MOST)
         moves = do in ("send", "receive")
@@ -259,13 +307,29 @@ class Plan:
             return hull(t["in"][0].region, t["in"][1].region)
         return t["in"][1 if do == "prepare" else 0].region
 
+    def usual_heads(self, t, send):
+        if t["in"]:
+            return t["in"][0].heads
+        return send["heads"] if send and send["makes"] == t["makes"] else (0, self.all_heads(t["makes"]))
+
+    def read_complete(self, g, do):
+        if "complete" not in g:
+            return None
+        said = g["complete"] if do == "attend_backward" else [g["complete"]]
+        require(isinstance(said, list) and len(said) == (2 if do == "attend_backward" else 1), "complete")
+        require(all(isinstance(x, bool) for x in said), "complete")
+        return said
+
+    def mark_complete(self):
+        put_out = {t["in"][0].maker for t in self.tasks if t["do"] == "output"}
+        self.complete = {None}  # what makes complete tensors
+        for x in self.made():
+            said = self.tasks[x.maker[0]]["complete"]
+            if said[x.maker[1]] if said else x.kind not in RESULTS or x.maker in put_out:
+                self.complete.add(x.maker)
+
     def made(self):
-        for n, t in enumerate(self.tasks):
-            if t["do"] in ("send", "output"):
-                continue
-            yield Tensor(t["makes"], t["worker"], t["rows"], (n, 0))
-            if t["do"] == "attend_backward":
-                yield Tensor("key_value_gradient", t["worker"], t["keys"], (n, 1))
+        return [x for n in range(len(self.tasks)) for x in self.outputs(n)]
 
     def add_outputs(self):
         read = {x.maker for t in self.tasks if t["do"] in ("send", "merge", "reduce") for x in t["in"]}
@@ -274,11 +338,19 @@ class Plan:
                if x.kind in wanted and x.maker not in read and inside(x.region, self.home[x.worker])]
         for x in sorted(new, key=lambda x: (RESULTS.index(x.kind), x.worker)):
             self.tasks.append({"do": "output", "in": [x], "with_previous": False, "peer": None, "worker": x.worker,
-                               "makes": x.kind, "rows": x.region, "lane": "compute", "after": [], "slot": None})
+                               "makes": x.kind, "rows": x.region, "heads": x.heads, "lane": "compute", "after": [],
+                               "slot": None})
 
 
 def is_number(text):
     return text.isascii() and text.isdecimal() and (text == "0" or text[0] != "0")
+
+
+def some_of(given, n):
+    """The [first, count] of a file, of n things."""
+    require(isinstance(given, list) and len(given) == 2, "no [first, count]")
+    first = whole(given[0], 0, n - 1)
+    return first, whole(given[1], 1, n - first)
 
 
 def span(region):
@@ -297,6 +369,8 @@ def inside(part, whole_region):
 def broken_rule(p):
     """The number of a rule that the plan breaks, or None."""
     tasks = p.tasks
+    if not all(inside(x.region, p.home[x.worker]) for x in p.given):
+        return 6
     lanes = collections.defaultdict(list)
     for n, t in enumerate(tasks):
         lanes[t["worker"], t["lane"]].append(n)
@@ -307,7 +381,7 @@ def broken_rule(p):
             if t["peer"] is None:
                 return 2
             other = tasks[t["peer"]]
-            if other["worker"] == t["worker"] or (other["makes"], other["rows"]) != (t["makes"], t["rows"]):
+            if other["worker"] == t["worker"] or any(other[x] != t[x] for x in ("makes", "rows", "heads")):
                 return 2
         elif t["lane"] != "compute":
             return 4
@@ -319,64 +393,81 @@ def broken_rule(p):
             lane = lanes[t["worker"], t["lane"]]
             at = lane.index(n)
             if at == 0 or tasks[lane[at - 1]]["do"] not in ("send", "receive"):
-                return 16
-    return broken_use(p) or broken_coverage(p) or broken_order(p, lanes)
+                return 20
+    return broken_use(p) or broken_completeness(p) or broken_coverage(p) or broken_order(p, lanes)
 
 
 def broken_region(p, t):
-    do, rows = t["do"], t["rows"]
+    do, rows, heads = t["do"], t["rows"], t["heads"]
     if do == "output" and not inside(rows, p.home[t["worker"]]):
         return 3
     if do in ("attend", "attend_backward"):
-        if not all(inside(rows, x.region) for x in t["in"][:-1]) or not inside(t["keys"], t["in"][-1].region):
-            return 6
+        *of_queries, keys = t["in"]
+        if not all(inside(rows, x.region) and inside(heads, x.heads) for x in of_queries):
+            return 7
+        if not inside(t["keys"], keys.region) or not inside(p.read_by(heads), keys.heads):
+            return 7
         if p.turn == ("forward" if do == "attend_backward" else "backward"):
-            return 11
+            return 12
     if do == "prepare":
         partial, gradient = t["in"]
         if not inside(rows, gradient.region) or any(p.chunks[c] and c not in span(partial.region) for c in span(rows)):
-            return 7
-    if do in ("merge", "reduce") and rows != hull(t["in"][0].region, t["in"][1].region):
-        return 8
-    if do == "send":
-        whole_one = t["in"][0].region
-        if not inside(rows, whole_one) or (t["makes"] in RESULTS and rows != whole_one):
+            return 8
+        if not inside(heads, partial.heads) or not inside(heads, gradient.heads):
+            return 8
+    if do in ("merge", "reduce"):
+        a, b = t["in"]
+        if rows != hull(a.region, b.region) or not heads == a.heads == b.heads:
             return 9
-    if do == "output" and rows != t["in"][0].region:
-        return 10
+    if do == "send":
+        x = t["in"][0]
+        if not inside(rows, x.region) or not inside(heads, x.heads):
+            return 10
+        if x.maker not in p.complete and (rows, heads) != (x.region, x.heads):
+            return 10
+    if do == "output" and (rows, heads) != (t["in"][0].region, t["in"][0].heads):
+        return 11
     return None
 
 
 def broken_use(p):
     readers = collections.Counter()
     outputs = collections.Counter()
-    put_out = set()
     for t in p.tasks:
         if t["do"] in ("merge", "reduce", "send", "output"):
             for x in t["in"]:
                 if x.maker is None and x.kind == "partial":
-                    return 13
+                    return 14
                 readers[x.maker] += 1
         if t["do"] == "output":
-            put_out.add(t["in"][0].maker)
-            outputs.update((t["makes"], c) for c in span(t["rows"]))
+            outputs.update((t["makes"], c, h) for c in span(t["rows"]) for h in span(t["heads"]))
     if any(x.kind in RESULTS and readers[x.maker] != 1 for x in p.made()):
-        return 12
+        return 13
+    return 15 if any(n > 1 for n in outputs.values()) else None
+
+
+def broken_completeness(p):
+    put_out = {t["in"][0].maker for t in p.tasks if t["do"] == "output"}
     for t in p.tasks:
-        if t["do"] == "prepare" and t["in"][0].maker is not None and t["in"][0].maker not in put_out:
-            return 13
-    return 14 if any(n > 1 for n in outputs.values()) else None
+        if t["do"] in ("attend", "attend_backward", "prepare") and any(x.maker not in p.complete for x in t["in"]):
+            return 16
+        if t["do"] == "send" and t["in"][0].maker in p.complete and (t["peer"], 0) not in p.complete:
+            return 18
+    for x in p.made():
+        if x.kind in RESULTS and (x.maker in p.complete) != (x.maker in put_out):
+            return 17
+    return None
 
 
 def broken_coverage(p):
     for do, turn in (("attend", "backward"), ("attend_backward", "forward")):
         if p.turn == turn:
             continue
-        met = collections.Counter((q, k) for t in p.tasks if t["do"] == do
-                                  for q in span(t["rows"]) for k in span(t["keys"]))
+        met = collections.Counter((q, k, h) for t in p.tasks if t["do"] == do for q in span(t["rows"])
+                                  for k in span(t["keys"]) for h in span(t["heads"]))
         chunks = range(len(p.chunks))
-        if any(met[q, k] != 1 for q in chunks for k in chunks if p.visible(q, k)):
-            return 15
+        if any(met[q, k, h] != 1 for q in chunks for k in chunks if p.visible(q, k) for h in range(p.heads)):
+            return 19
     return None
 
 
@@ -407,7 +498,7 @@ def broken_order(p, lanes):
     while left:
         now = [e for e, w in left.items() if all(x in happened for x in w)]
         if not now:
-            return 17
+            return 21
         for e in now:
             happened[e] = set().union(*({x} | happened[x] for x in left.pop(e)))
     occupant = {}
@@ -419,7 +510,7 @@ def broken_order(p, lanes):
             readers = [r for r, x in enumerate(p.tasks) if (occupant[place], 0) in [y.maker for y in x["in"]]]
             for r in readers or [occupant[place]]:
                 if (group_of[r], "ended") not in happened[group_of[n], "posted"]:
-                    return 18
+                    return 22
         occupant[place] = n
     return None
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "ringsched/scheduler/piece_table.hpp"
+#include "ringsched/scheduler/region_table.hpp"
 #include "ringsched/scheduler/work_table.hpp"
 
 namespace ringsched {
@@ -16,10 +16,14 @@ class PlanParts {
 
   Plan plan;
 
-  RegionId region(Region);
+  RegionId region(Region r) {
+    const RegionId id = regions_.find_or_add(plan, r);
+    if (id.value == token_sets_.size()) token_sets_.emplace_back(plan.layout.ranges(r));
+    return id;
+  }
   PieceId piece(ValueId value, RegionId rows) { return pieces_.find_or_add(plan, value, rows); }
   RegionId share(WorkerId w) const { return {w.value}; }
-  RegionId chunk(std::uint32_t c) const { return single_[c]; }
+  RegionId chunk(std::uint32_t c) const { return regions_.single(c); }
   TensorId given(ValueId value, WorkerId w) const { return given_[value.value][w.value]; }
 
   Tile tile(RegionId queries, RegionId keys) const {
@@ -31,10 +35,7 @@ class PlanParts {
   WorkId work(ValueId, RegionId rows);
 
  private:
-  RegionId add_region(Region);
-
-  std::vector<RegionId> single_, share_from_;  // by chunk: it alone; the share of several it begins
-  std::unordered_map<std::uint64_t, RegionId> other_regions_;
+  RegionTable regions_;
   std::vector<TokenSet> token_sets_;  // by region
   WorkTable works_;
   PieceTable pieces_;

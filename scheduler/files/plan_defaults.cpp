@@ -17,6 +17,19 @@ Region hull(Region a, Region b) {
 
 }  // namespace
 
+GivenTensors::GivenTensors(const Plan& plan)
+    : workers_(plan.problem.workers), ids_(plan.initial.size()) {
+  first_.resize(plan.program.size() * workers_ + 1);
+  const auto place = [&](const InitialTensor& t) {
+    return plan.piece(t).value.value * workers_ + t.worker.value;
+  };
+  for (const InitialTensor& t : plan.initial) ++first_[place(t) + 1];
+  for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
+  std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
+  for (std::uint32_t id = 0; id < plan.initial.size(); ++id)
+    ids_[next[place(plan.initial[id])]++] = {id};
+}
+
 Region default_rows(const Plan& plan, const Task& task) {
   using enum Operation::Rows;
   switch (operation(task.kind).rows) {
@@ -44,9 +57,32 @@ ValueId default_value(const Plan& plan, const Task& task) {
   return plan.tensor(task.inputs[0]).value;
 }
 
+ColumnRange default_heads(const Plan& plan, const Task& task, ValueId value) {
+  if (task.kind == TaskKind::Receive) {
+    if (task.peer.valid() && plan.value(plan.tasks[task.peer.value]) == value)
+      return plan.piece(plan.tasks[task.peer.value]).columns;
+  } else if (task.inputs[0].valid()) {
+    return plan.tensor(task.inputs[0]).columns;
+  }
+  return plan.program[value].all_columns();
+}
+
 Lane default_lane(const Plan& plan, const Task& task) {
   if (!is_transfer(task.kind)) return Lane::Compute;
   return plan.program[plan.value(task)].is_sum ? Lane::Return : Lane::Fetch;
+}
+
+std::vector<std::uint8_t> default_completes(const Plan& plan) {
+  std::vector<std::uint8_t> completes(plan.tasks.size());
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    if (outputs_of(task.kind) > 0 && !plan.program[plan.value(task)].is_sum) completes[id] = 1;
+    if (task.kind != TaskKind::Output || !task.inputs[0].valid()) continue;
+    if (const TaskId maker = plan.producer(task.inputs[0]); maker.valid())
+      completes[maker.value] =
+          (completes[maker.value] | (task.inputs[0] == plan.output(maker) ? 1u : 2u)) & 3u;
+  }
+  return completes;
 }
 
 }  // namespace ringsched::plan_file

@@ -4,7 +4,10 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
 
@@ -24,12 +27,38 @@ inline constexpr std::array<InitialName, 4> kInitialNames = {{{attention::kQuery
                                                               {attention::kOutputGradient, "dO"},
                                                               {attention::kPartial, "O"}}};
 
+constexpr std::string_view initial_name(ValueId value) {
+  for (const InitialName& n : kInitialNames)
+    if (n.value == value) return n.name;
+  return {};
+}
+
+// How files tell those of one value and worker apart: "Q3" is the first that the plan lists, "Q3.1"
+// the next.
+class GivenTensors {
+ public:
+  explicit GivenTensors(const Plan&);
+  std::span<const TensorId> of(ValueId v, WorkerId w) const {
+    const std::size_t at = std::size_t{v.value} * workers_ + w.value;
+    return std::span(ids_).subspan(first_[at], first_[at + 1] - first_[at]);
+  }
+
+ private:
+  std::size_t workers_;
+  std::vector<std::uint32_t> first_;  // by value and worker
+  std::vector<TensorId> ids_;
+};
+
 // These ask for the kind, the inputs and, of a receive, the peer of a task; inputs must be earlier
 // tensors.
 Region default_rows(const Plan&, const Task&);
 Region default_keys(const Plan&, const Task&);
 ValueId default_value(const Plan&, const Task&);
+// Of a piece of this value; a plan may lack the input.
+ColumnRange default_heads(const Plan&, const Task&, ValueId);
 // This one asks for the kind and for what the task makes.
 Lane default_lane(const Plan&, const Task&);
+// By task, as in Task::completes, of all tasks: results are complete that an output reads.
+std::vector<std::uint8_t> default_completes(const Plan&);
 
 }  // namespace ringsched::plan_file

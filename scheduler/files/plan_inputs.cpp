@@ -1,11 +1,11 @@
-// What a task of a plan file reads, and the outputs that a file may leave out.
+// What is given, what tasks read of it and of each other, and the outputs that a file may leave
+// out.
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
 
-#include "plan_defaults.hpp"
-#include "plan_tasks.hpp"
+#include "plan_reader.hpp"
 
 namespace ringsched::plan_file {
 
@@ -21,7 +21,34 @@ std::optional<std::uint32_t> decimal(std::string_view digits) {
 
 }  // namespace
 
-void TaskReader::read_inputs(const Where& where, dom::element found, Task& task) {
+void PlanReader::add_given() {
+  for (const ValueId value : plan_.program.given)
+    for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
+      plan_.initial.push_back({pieces_.find_or_add(plan_, value, RegionId{w}), WorkerId{w}});
+}
+
+void PlanReader::read_given(dom::array list) {
+  constexpr std::array<std::string_view, 4> names = {"tensor", "worker", "rows", "heads"};
+  enum { Tensor, Worker, Rows, Heads };
+  for (const dom::element found : list) {
+    const Where where{file_, "given", static_cast<std::int64_t>(plan_.initial.size())};
+    const auto fields = read_fields(where, names, object(where, "given", found));
+    require(where, fields, names, {Tensor, Worker});
+    const ValueId value = named_value(where, fields[Tensor]);
+    const auto& given = plan_.program.given;
+    if (std::find(given.begin(), given.end(), value) == given.end())
+      where.fail("a plan with pass {} is given no {}", to_text(plan_.problem.pass),
+                 plan_.name(value));
+    const WorkerId worker = worker_number(where, "worker", fields[Worker]);
+    const RegionId rows =
+        fields.has(Rows) ? region(where, "rows", fields[Rows]) : RegionId{worker.value};
+    const ColumnRange columns =
+        fields.has(Heads) ? heads(where, fields[Heads], value) : plan_.program[value].all_columns();
+    plan_.initial.push_back({pieces_.find_or_add(plan_, {value, rows, columns}), worker});
+  }
+}
+
+void PlanReader::read_inputs(const Where& where, dom::element found, Task& task) {
   const std::size_t expected = operation(task.kind).inputs;
   std::size_t given = 0;
   for (const dom::element input : array(where, "in", found)) {
@@ -34,7 +61,7 @@ void TaskReader::read_inputs(const Where& where, dom::element found, Task& task)
   check_input_kinds(where, task);
 }
 
-TensorId TaskReader::reference(const Where& where, dom::element found) {
+TensorId PlanReader::reference(const Where& where, dom::element found) {
   std::string_view text;
   if (found.get(text) == simdjson::SUCCESS) return named_tensor(where, text);
   std::int64_t task = 0;
@@ -44,22 +71,17 @@ TensorId TaskReader::reference(const Where& where, dom::element found) {
   return output_of(where, task, 0);
 }
 
-TensorId TaskReader::named_tensor(const Where& where, std::string_view text) {
-  if (text.ends_with(".1"))
-    if (const auto task = decimal(text.substr(0, text.size() - 2)))
-      return output_of(where, *task, 1);
-  const Problem& problem = plan_.problem;
-  for (const auto& [value, name] : kInitialNames) {
-    if (!text.starts_with(name)) continue;
-    const auto worker = decimal(text.substr(name.size()));
-    if (!worker) continue;
-    const auto& given = plan_.program.given;
-    const auto at = std::find(given.begin(), given.end(), value);
-    if (at == given.end())
-      where.fail("a plan with pass {1} has no {0}", text, to_text(problem.pass));
-    if (*worker >= problem.workers)
-      where.fail("{} does not exist; workers are 0 to {}", text, problem.workers - 1);
-    return {static_cast<std::uint32_t>(at - given.begin()) * problem.workers + *worker};
+TensorId PlanReader::named_tensor(const Where& where, std::string_view text) {
+  const std::size_t dot = std::min(text.find('.'), text.size());
+  const std::string_view name = text.substr(0, dot);
+  // Behind a point: which of several. The first goes without.
+  const auto index = dot == text.size() ? 0 : decimal(text.substr(dot + 1));
+  if (index && (dot == text.size() || *index > 0)) {
+    if (const auto task = decimal(name); task && *index == 1) return output_of(where, *task, 1);
+    for (const auto& [value, letters] : kInitialNames)
+      if (name.starts_with(letters))
+        if (const auto worker = decimal(name.substr(letters.size())))
+          return given_tensor(where, text, value, *worker, *index);
   }
   where.fail(
       "unknown tensor \"{}\"; a tensor is Q, KV, dO or O with a worker's number (\"KV3\"), a "
@@ -67,7 +89,21 @@ TensorId TaskReader::named_tensor(const Where& where, std::string_view text) {
       printable(text));
 }
 
-TensorId TaskReader::output_of(const Where& where, std::int64_t task, std::uint32_t index) {
+TensorId PlanReader::given_tensor(const Where& where, std::string_view text, ValueId value,
+                                  std::uint32_t worker, std::uint32_t index) {
+  const auto& values = plan_.program.given;
+  if (std::find(values.begin(), values.end(), value) == values.end())
+    where.fail("a plan with pass {1} has no {0}", text, to_text(plan_.problem.pass));
+  if (worker >= plan_.problem.workers)
+    where.fail("{} does not exist; workers are 0 to {}", text, plan_.problem.workers - 1);
+  const auto of_worker = given_->of(value, {worker});
+  if (index >= of_worker.size())
+    where.fail("{} does not exist; worker {} is given {} {} tensor{}", text, worker,
+               of_worker.size(), plan_.name(value), of_worker.size() == 1 ? "" : "s");
+  return of_worker[index];
+}
+
+TensorId PlanReader::output_of(const Where& where, std::int64_t task, std::uint32_t index) {
   if (task < 0 || static_cast<std::uint64_t>(task) >= count_)
     where.fail("input {}: no such task; tasks are 0 to {}", task, count_ - 1);
   if (static_cast<std::uint64_t>(task) >= plan_.tasks.size())
@@ -83,7 +119,7 @@ TensorId TaskReader::output_of(const Where& where, std::int64_t task, std::uint3
   return plan_.output(id, index);
 }
 
-void TaskReader::check_input_kinds(const Where& where, const Task& task) {
+void PlanReader::check_input_kinds(const Where& where, const Task& task) {
   const auto value_of = [&](std::size_t i) { return plan_.tensor(task.inputs[i]).value; };
   const auto expect = [&](std::size_t i, ValueId expected) {
     if (const ValueId found = value_of(i); found != expected)
@@ -108,7 +144,7 @@ void TaskReader::check_input_kinds(const Where& where, const Task& task) {
   if (op.does == Operation::Does::Combine) expect(1, value_of(0));
 }
 
-TaskId TaskReader::earlier_task(const Where& where, std::string_view field, dom::element found) {
+TaskId PlanReader::earlier_task(const Where& where, std::string_view field, dom::element found) {
   const std::int64_t n =
       whole_number(where, field, found, 0, static_cast<std::int64_t>(count_) - 1);
   if (static_cast<std::uint64_t>(n) >= plan_.tasks.size())
@@ -116,7 +152,7 @@ TaskId TaskReader::earlier_task(const Where& where, std::string_view field, dom:
   return {static_cast<std::uint32_t>(n)};
 }
 
-void TaskReader::read_sender(const Where& where, dom::element found, Task& task) {
+void PlanReader::read_sender(const Where& where, dom::element found, Task& task) {
   task.peer = TaskId{};
   if (found.is_null()) return;
   const TaskId send = earlier_task(where, "from", found);
@@ -128,7 +164,7 @@ void TaskReader::read_sender(const Where& where, dom::element found, Task& task)
   task.peer = send;
 }
 
-void TaskReader::add_outputs() {
+void PlanReader::add_outputs() {
   const auto is_output = [](const Task& t) { return t.kind == TaskKind::Output; };
   if (std::any_of(plan_.tasks.begin(), plan_.tasks.end(), is_output)) return;
   const auto tasks = static_cast<std::uint32_t>(plan_.tasks.size());
@@ -154,8 +190,9 @@ void TaskReader::add_outputs() {
       output.kind = TaskKind::Output;
       output.worker_index = static_cast<std::uint16_t>(tensor.worker.value);
       output.step = step_;
-      output.piece = pieces_.find_or_add(plan_, tensor.value, tensor.rows);
-      output.work = work_of_rows(tensor.value, tensor.rows);
+      const Piece piece{tensor.value, tensor.rows, tensor.columns};
+      output.piece = pieces_.find_or_add(plan_, piece);
+      output.work = work_of_rows(piece);
       output.inputs = {id, {}, {}};
       outputs.push_back(output);
     }

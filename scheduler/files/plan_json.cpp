@@ -93,4 +93,24 @@ dom::object object(const Where& where, std::string_view field, dom::element foun
   return o;
 }
 
+Range range(const Where& where, std::string_view field, dom::element found, std::string_view things,
+            std::size_t limit) {
+  const std::string_view thing = things.substr(0, things.size() - 1);
+  std::array<std::int64_t, 2> given{};
+  std::size_t n = 0;
+  for (const dom::element e : array(where, field, found)) {
+    if (n < 2 && (e.get(given[n]) != simdjson::SUCCESS || given[n] < 0))
+      where.fail("\"{}\" must be [first {}, number of {}], and {} is neither", field, thing, things,
+                 describe(e));
+    ++n;
+  }
+  if (n != 2) where.fail("\"{}\" must be [first {}, number of {}]", field, thing, things);
+  const auto [first, count] = given;
+  const auto most = static_cast<std::int64_t>(limit);
+  if (count == 0) where.fail("\"{}\" is [{}, 0]: at least one {}", field, first, thing);
+  if (first >= most || count > most - first)
+    where.fail("\"{}\" is [{}, {}], but the {} are 0 to {}", field, first, count, things, most - 1);
+  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count)};
+}
+
 }  // namespace ringsched::plan_file

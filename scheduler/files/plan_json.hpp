@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +57,12 @@ std::string_view string(const Where&, std::string_view field, dom::element);
 std::string_view short_enough(const Where&, std::string_view field, std::string_view text);
 dom::array array(const Where&, std::string_view field, dom::element);
 dom::object object(const Where&, std::string_view field, dom::element);
+// [first, count] of some of `limit` things, which messages call by this plural.
+struct Range {
+  std::uint32_t first, count;
+};
+Range range(const Where&, std::string_view field, dom::element, std::string_view things,
+            std::size_t limit);
 
 // The fields of one object, by their place among the `N` names it may have.
 template <std::size_t N>
@@ -73,20 +80,29 @@ struct Fields {
   }
 };
 
+// Files of version 1 have the first `allowed` of these names only.
 template <std::size_t N>
 Fields<N> read_fields(const Where& where, const std::array<std::string_view, N>& names,
-                      dom::object found) {
+                      dom::object found, std::size_t allowed = N) {
   static_assert(N <= 32);
   Fields<N> fields;
   for (const dom::key_value_pair pair : found) {
     std::size_t i = 0;
     while (i < N && names[i] != pair.key) ++i;
     if (i == N) where.fail("{}", unknown_name("field", pair.key, names));
+    if (i >= allowed) where.fail("\"{}\" needs \"version\":2; this file says 1", names[i]);
     if (fields.has(i)) where.fail("\"{}\" is given twice", names[i]);
     fields.given |= 1u << i;
     fields.at[i] = pair.value;
   }
   return fields;
+}
+
+template <class Index, std::size_t N>
+void require(const Where& where, const Fields<N>& fields,
+             const std::array<std::string_view, N>& names, std::initializer_list<Index> required) {
+  for (const Index i : required)
+    if (!fields.has(i)) where.fail("\"{}\" is missing", names[static_cast<std::size_t>(i)]);
 }
 
 }  // namespace ringsched::plan_file

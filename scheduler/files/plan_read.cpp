@@ -4,7 +4,7 @@
 
 #include "plan_defaults.hpp"
 #include "plan_json.hpp"
-#include "plan_tasks.hpp"
+#include "plan_reader.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 
@@ -13,13 +13,6 @@ namespace ringsched {
 namespace {
 
 using namespace plan_file;
-
-template <class Index, std::size_t N>
-void require(const Where& where, const Fields<N>& fields,
-             const std::array<std::string_view, N>& names, std::initializer_list<Index> required) {
-  for (const Index i : required)
-    if (!fields.has(i)) where.fail("\"{}\" is missing", names[static_cast<std::size_t>(i)]);
-}
 
 // A string to be shown to people later on, or echoed in a message.
 std::string_view plain_string(const Where& where, std::string_view field, dom::element found) {
@@ -120,17 +113,8 @@ Layout read_layout(std::string_view file, dom::element found, const Problem& pro
   return read_chunks(file, array(where, "chunks", fields[0]), problem);
 }
 
-void add_initial_tensors(Plan& plan, PieceTable& pieces) {
-  const std::uint32_t workers = plan.problem.workers;
-  for (std::uint32_t w = 0; w < workers; ++w)
-    plan.regions.push_back(plan.layout.share(WorkerId{w}));
-  for (const ValueId value : plan.program.given)
-    for (std::uint32_t w = 0; w < workers; ++w)
-      plan.initial.push_back({pieces.find_or_add(plan, value, RegionId{w}), WorkerId{w}});
-}
-
 // A later version may have fields and meanings that are unknown here, so this is looked at first.
-void check_version(const Where& where, dom::object root) {
+int version_of(const Where& where, dom::object root) {
   dom::element format, version;
   std::string_view text;
   if (root["format"].get(format) != simdjson::SUCCESS || format.get(text) != simdjson::SUCCESS ||
@@ -140,17 +124,29 @@ void check_version(const Where& where, dom::object root) {
   const std::int64_t n =
       whole_number(where, "version", version, 1, std::numeric_limits<std::int64_t>::max());
   if (n > kPlanFileVersion)
-    where.fail("the file has version {}; this ringsched reads version {}", n, kPlanFileVersion);
+    where.fail("the file has version {}; this ringsched reads versions 1 to {}", n,
+               kPlanFileVersion);
+  return static_cast<int>(n);
 }
 
-constexpr std::array<std::string_view, 7> kRootFields = {
-    "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks"};
-enum RootField { FormatField, Version, ScheduleField, ProblemPart, LayoutPart, AddOutputs, Tasks };
+constexpr std::array<std::string_view, 8> kRootFields = {
+    "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks", "given"};
+enum RootField {
+  FormatField,
+  Version,
+  ScheduleField,
+  ProblemPart,
+  LayoutPart,
+  AddOutputs,
+  Tasks,
+  Given  // from here on: since version 2
+};
 
 Plan plan_of(std::string_view file, dom::object root) {
   const Where where{file};
-  check_version(where, root);
-  const auto fields = read_fields(where, kRootFields, root);
+  const int version = version_of(where, root);
+  const auto fields =
+      read_fields(where, kRootFields, root, version == 1 ? std::size_t{Given} : kRootFields.size());
   require(where, fields, kRootFields, {ProblemPart, Tasks});
 
   Plan plan;
@@ -164,13 +160,17 @@ Plan plan_of(std::string_view file, dom::object root) {
                         return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
                       });
   plan.program = program_of(plan.problem);
-  PieceTable pieces;
-  add_initial_tensors(plan, pieces);
 
-  TaskReader reader(file, plan, pieces);
-  reader.read(array(where, "tasks", fields[Tasks]));
+  PlanReader reader(file, version, plan);
+  if (fields.has(Given)) {
+    reader.read_given(array(where, "given", fields[Given]));
+  } else {
+    reader.add_given();
+  }
+  reader.read_tasks(array(where, "tasks", fields[Tasks]));
   if (!fields.has(AddOutputs) || boolean(where, "add_outputs", fields[AddOutputs]))
     reader.add_outputs();
+  reader.mark_complete();
   return plan;
 }
 

@@ -1,4 +1,4 @@
-#include "plan_tasks.hpp"
+#include "plan_reader.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -21,17 +21,13 @@ constexpr std::uint32_t bits(std::initializer_list<TaskField> fields) {
 // What may be said of a task of this kind.
 std::uint32_t fields_of(TaskKind kind) {
   using enum TaskField;
-  std::uint32_t fields = bits({Do, Worker, Step, Rows, Lane, After});
+  std::uint32_t fields = bits({Do, Worker, Step, Rows, Heads, Lane, After});
   fields |= kind == TaskKind::Receive ? bits({From, Slot}) : bits({In});
   if (kind == TaskKind::Send) fields |= bits({To});
   if (is_transfer(kind)) fields |= bits({Tensor, WithPrevious, Bytes});
   if (is_attend(kind)) fields |= bits({Keys, Pairs});
+  if (outputs_of(kind) > 0) fields |= bits({Complete});
   return fields;
-}
-
-// Files do not say which tensors are complete. Only sums come in parts.
-std::uint8_t completed(const Plan& plan, const Task& task) {
-  return plan.program[plan.value(task)].is_sum || outputs_of(task.kind) == 0 ? 0 : 1;
 }
 
 // The value whose to_text() this is.
@@ -48,21 +44,16 @@ Enum named(const Where& where, std::string_view what, std::string_view text, std
 
 }  // namespace
 
-TaskReader::TaskReader(std::string_view file, Plan& plan, PieceTable& pieces)
-    : file_(file), plan_(plan), pieces_(pieces) {
-  const Layout& layout = plan_.layout;
+PlanReader::PlanReader(std::string_view file, int version, Plan& plan)
+    : file_(file), version_(version), plan_(plan) {
+  regions_.begin(plan_);
   rows_before_.assign(1, 0);
-  for (const TokenRange& chunk : layout.chunks)
+  for (const TokenRange& chunk : plan_.layout.chunks)
     rows_before_.push_back(rows_before_.back() + chunk.count);
-  single_.resize(layout.chunks.size());
-  share_from_.resize(layout.chunks.size());
-  for (std::uint32_t w = 0; w < layout.workers(); ++w) {
-    const Region share = layout.share(WorkerId{w});
-    (share.count == 1 ? single_ : share_from_)[share.first.value] = RegionId{w};
-  }
 }
 
-void TaskReader::read(dom::array tasks) {
+void PlanReader::read_tasks(dom::array tasks) {
+  given_.emplace(plan_);
   for ([[maybe_unused]] const dom::element unused : tasks) ++count_;  // size() stops at 2^24
   if (count_ > kMostTasks)
     Where{file_}.fail("the plan has {} tasks; at most {} are allowed", count_, kMostTasks);
@@ -73,11 +64,13 @@ void TaskReader::read(dom::array tasks) {
     dom::object task;
     if (found.get(task) != simdjson::SUCCESS)
       where.fail("a task must be an object, not {}", describe(found));
-    read_task(where, read_fields(where, kTaskFields, task));
+    constexpr auto of_version_1 = static_cast<std::size_t>(TaskField::Heads);
+    read_task(where, read_fields(where, kTaskFields, task,
+                                 version_ == 1 ? of_version_1 : kTaskFields.size()));
   }
 }
 
-void TaskReader::read_task(const Where& where, const TaskFields& fields) {
+void PlanReader::read_task(const Where& where, const TaskFields& fields) {
   using enum TaskField;
   if (!fields.has(Do)) where.fail("\"do\" is missing");
   Task task;
@@ -97,22 +90,27 @@ void TaskReader::read_task(const Where& where, const TaskFields& fields) {
   read_worker(where, fields, task);
   read_what_moves(where, fields, task);
   read_order(where, fields, task);
+  read_completion(where, fields, task.kind);
   measure(where, fields, task);
   append(task);
 }
 
-void TaskReader::append(const Task& task) {
+void PlanReader::append(const Task& task) {
   const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
   if (task.kind == TaskKind::Receive && task.peer.valid()) plan_.tasks[task.peer.value].peer = id;
   plan_.tasks.push_back(task);
-  plan_.tasks.back().completes = completed(plan_, task) & 1u;
-  // What is put out is complete.
-  if (task.kind == TaskKind::Output) mark_complete(plan_, task.inputs[0]);
 }
 
-void TaskReader::read_worker(const Where& where, const TaskFields& fields, Task& task) {
+void PlanReader::mark_complete() {
+  const std::vector<std::uint8_t> usual = default_completes(plan_);
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+    const auto said = stated_.empty() ? stated_.end() : stated_.find(id);
+    plan_.tasks[id].completes = (said == stated_.end() ? usual[id] : said->second) & 3u;
+  }
+}
+
+void PlanReader::read_worker(const Where& where, const TaskFields& fields, Task& task) {
   using enum TaskField;
-  const std::int64_t last = plan_.problem.workers - 1;
   WorkerId derived;
   if (task.kind != TaskKind::Receive) {
     derived = plan_.tensor(task.inputs[0]).worker;
@@ -121,8 +119,7 @@ void TaskReader::read_worker(const Where& where, const TaskFields& fields, Task&
   }
   WorkerId worker = derived;
   if (fields.has(Worker)) {
-    worker.value =
-        static_cast<std::uint32_t>(whole_number(where, "worker", fields[Worker], 0, last));
+    worker = worker_number(where, "worker", fields[Worker]);
     if (task.kind == TaskKind::Receive && derived.valid() && worker != derived)
       where.fail("\"worker\" is {}, but task {} sends to worker {}", worker.value, task.peer.value,
                  derived.value);
@@ -132,56 +129,58 @@ void TaskReader::read_worker(const Where& where, const TaskFields& fields, Task&
   task.worker_index = static_cast<std::uint16_t>(worker.value);
 
   WorkerId to;
-  if (fields.has(To))
-    to.value = static_cast<std::uint32_t>(whole_number(where, "to", fields[To], 0, last));
+  if (fields.has(To)) to = worker_number(where, "to", fields[To]);
   to_.push_back(to);
 }
 
-void TaskReader::read_what_moves(const Where& where, const TaskFields& fields, Task& task) {
+void PlanReader::read_what_moves(const Where& where, const TaskFields& fields, Task& task) {
   using enum TaskField;
   if (task.kind == TaskKind::Send) task.peer = TaskId{};  // until a receive names it
   const bool has_default = task.kind != TaskKind::Receive || task.peer.valid();
-  ValueId value;
-  if (fields.has(Tensor)) {
-    value = named_value(where, string(where, "tensor", fields[Tensor]));
-    if (task.kind == TaskKind::Send && value != default_value(plan_, task))
-      where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
-                 plan_.name(default_value(plan_, task)));
-  } else if (has_default) {
-    value = default_value(plan_, task);
-  } else {
-    where.fail("a receive from null needs \"tensor\"");
-  }
-  task.piece = pieces_.find_or_add(plan_, value, region(where, Rows, fields, has_default, task));
-  if (is_attend(task.kind)) task.keys = region(where, Keys, fields, true, task);
+  for (const TaskField f : {Tensor, Rows})
+    if (!has_default && !fields.has(f))
+      where.fail("a receive from null needs \"{}\"", kTaskFields[static_cast<std::size_t>(f)]);
+  const ValueId value =
+      fields.has(Tensor) ? named_value(where, fields[Tensor]) : default_value(plan_, task);
+  if (task.kind == TaskKind::Send && value != default_value(plan_, task))
+    where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
+               plan_.name(default_value(plan_, task)));
+  const RegionId rows = fields.has(Rows) ? region(where, "rows", fields[Rows])
+                                         : regions_.find_or_add(plan_, default_rows(plan_, task));
+  task.piece = pieces_.find_or_add(plan_, {value, rows,
+                                           fields.has(Heads) ? heads(where, fields[Heads], value)
+                                                             : default_heads(plan_, task, value)});
+  if (is_attend(task.kind))
+    task.keys = fields.has(Keys) ? region(where, "keys", fields[Keys])
+                                 : regions_.find_or_add(plan_, default_keys(plan_, task));
 }
 
-RegionId TaskReader::region(const Where& where, TaskField field, const TaskFields& fields,
-                            bool has_default, const Task& task) {
-  const std::string_view name = kTaskFields[static_cast<std::size_t>(field)];
-  if (!fields.has(field)) {
-    if (!has_default) where.fail("a receive from null needs \"rows\"");
-    return region_id(field == TaskField::Rows ? default_rows(plan_, task)
-                                              : default_keys(plan_, task));
-  }
-  const auto chunks = static_cast<std::int64_t>(plan_.layout.chunks.size());
-  std::array<std::int64_t, 2> given{};
-  std::size_t n = 0;
-  for (const dom::element e : array(where, name, fields[field])) {
-    if (n < 2 && (e.get(given[n]) != simdjson::SUCCESS || given[n] < 0))
-      where.fail("\"{}\" must be [first chunk, number of chunks], and {} is neither", name,
-                 describe(e));
-    ++n;
-  }
-  if (n != 2) where.fail("\"{}\" must be [first chunk, number of chunks]", name);
-  if (given[1] == 0) where.fail("\"{}\" is [{}, 0]: at least one chunk", name, given[0]);
-  if (given[0] >= chunks || given[1] > chunks - given[0])
-    where.fail("\"{}\" is [{}, {}], but the chunks are 0 to {}", name, given[0], given[1],
-               chunks - 1);
-  return region_id({{static_cast<std::uint32_t>(given[0])}, static_cast<std::uint32_t>(given[1])});
+WorkerId PlanReader::worker_number(const Where& where, std::string_view field,
+                                   dom::element found) const {
+  const std::int64_t last = plan_.problem.workers - 1;
+  return {static_cast<std::uint32_t>(whole_number(where, field, found, 0, last))};
 }
 
-void TaskReader::read_order(const Where& where, const TaskFields& fields, Task& task) {
+ValueId PlanReader::named_value(const Where& where, dom::element found) const {
+  const std::string_view text = string(where, "tensor", found);
+  if (const ValueId value = plan_.program.find(text); value.valid()) return value;
+  std::vector<std::string_view> names;
+  for (const Value& v : plan_.program.values) names.push_back(v.name);
+  where.fail("{}", unknown_name("kind of tensor", text, names));
+}
+
+RegionId PlanReader::region(const Where& where, std::string_view field, dom::element found) {
+  const Range r = range(where, field, found, "chunks", plan_.layout.chunks.size());
+  return regions_.find_or_add(plan_, {{r.first}, r.count});
+}
+
+ColumnRange PlanReader::heads(const Where& where, dom::element found, ValueId value) const {
+  const Axis& axis = plan_.program[value].columns;
+  const Range r = range(where, "heads", found, axis.name, axis.count);
+  return {r.first, r.count};
+}
+
+void PlanReader::read_order(const Where& where, const TaskFields& fields, Task& task) {
   using enum TaskField;
   const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
   if (fields.has(Step))
@@ -206,7 +205,26 @@ void TaskReader::read_order(const Where& where, const TaskFields& fields, Task& 
                                                      static_cast<std::int64_t>(count_) - 1))});
 }
 
-void TaskReader::measure(const Where& where, const TaskFields& fields, Task& task) {
+void PlanReader::read_completion(const Where& where, const TaskFields& fields, TaskKind kind) {
+  using enum TaskField;
+  if (!fields.has(Complete)) return;
+  std::uint8_t& said = stated_[static_cast<std::uint32_t>(plan_.tasks.size())];
+  if (outputs_of(kind) == 1) {
+    said = boolean(where, "complete", fields[Complete]) ? 1 : 0;
+    return;
+  }
+  std::uint32_t n = 0, bits = 0;
+  for (const dom::element e : array(where, "complete", fields[Complete])) {
+    if (boolean(where, "complete", e) && n < outputs_of(kind)) bits |= 1u << n;
+    ++n;
+  }
+  if (n != outputs_of(kind))
+    where.fail("\"complete\" must have {} entries, one for each output, not {}", outputs_of(kind),
+               n);
+  said = bits & 3u;
+}
+
+void PlanReader::measure(const Where& where, const TaskFields& fields, Task& task) {
   using enum TaskField;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const auto require_equal = [&](TaskField field, std::int64_t derived) {
@@ -216,55 +234,38 @@ void TaskReader::measure(const Where& where, const TaskFields& fields, Task& tas
     if (said != derived)
       where.fail("\"{}\" is {}, but it must be {} for this task", name, said, derived);
   };
-  const Piece& piece = plan_.piece(task);
+  Piece piece = plan_.piece(task);
   if (is_attend(task.kind)) {
-    task.work = work_of_tile(piece.rows, task.keys);
+    task.work = work_of_attend(piece, task.keys);
     return require_equal(Pairs, plan_.works[task.work.value].pairs.value);
   }
   const Operation& op = operation(task.kind);
-  ValueId value = piece.value;
-  RegionId rows = piece.rows;
-  if (op.does == Operation::Does::Compute) value = plan_.tensor(task.inputs[op.sized_by]).value;
-  if (op.does == Operation::Does::Combine) rows = plan_.tensor(task.inputs[op.sized_by]).rows;
-  task.work = work_of_rows(value, rows);
+  if (op.does == Operation::Does::Compute)
+    piece.value = plan_.tensor(task.inputs[op.sized_by]).value;
+  if (op.does == Operation::Does::Combine) piece.rows = plan_.tensor(task.inputs[op.sized_by]).rows;
+  task.work = work_of_rows(piece);
   require_equal(Bytes, plan_.works[task.work.value].bytes.value);
 }
 
-WorkId TaskReader::work_of_tile(RegionId row_region, RegionId key_region) {
-  const Region rows = plan_.regions[row_region.value], keys = plan_.regions[key_region.value];
-  const auto work = [&] {
-    const Tile tile = plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
-    return works_.find_or_add(plan_.works, work_of(tile, plan_.problem.heads));
+WorkId PlanReader::work_of_attend(const Piece& made, RegionId key_region) {
+  const Region rows = plan_.regions[made.rows.value], keys = plan_.regions[key_region.value];
+  const auto tile = [&] {
+    return plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
   };
-  if (std::uint64_t{rows.count} * keys.count <= 16) return work();
-  const std::uint64_t key = (std::uint64_t{row_region.value} << 32) | key_region.value;
-  WorkId& known = costly_tiles_[key];
-  if (!known.valid()) known = work();
-  return known;
+  const auto work = [&](const Tile& t) {
+    return works_.find_or_add(plan_.works, work_of(t, made.columns.count));
+  };
+  if (std::uint64_t{rows.count} * keys.count <= 16) return work(tile());
+  const std::uint64_t key = (std::uint64_t{made.rows.value} << 32) | key_region.value;
+  const auto [known, is_new] = costly_tiles_.try_emplace(key);
+  if (is_new) known->second = tile();
+  return work(known->second);
 }
 
-ValueId TaskReader::named_value(const Where& where, std::string_view text) const {
-  if (const ValueId value = plan_.program.find(text); value.valid()) return value;
-  std::vector<std::string_view> names;
-  for (const Value& v : plan_.program.values) names.push_back(v.name);
-  where.fail("{}", unknown_name("kind of tensor", text, names));
-}
-
-WorkId TaskReader::work_of_rows(ValueId value, RegionId id) {
-  const Region r = plan_.regions[id.value];
+WorkId PlanReader::work_of_rows(const Piece& p) {
+  const Region r = plan_.regions[p.rows.value];
   const Tokens rows{rows_before_[r.end()] - rows_before_[r.first.value]};
-  return works_.find_or_add(
-      plan_.works, work_of(plan_.program, value, rows, plan_.program[value].columns.count));
-}
-
-RegionId TaskReader::region_id(Region r) {
-  const RegionId likely = (r.count == 1 ? single_ : share_from_)[r.first.value];
-  if (likely.valid() && plan_.regions[likely.value] == r) return likely;
-  const std::uint64_t key = (std::uint64_t{r.first.value} << 32) | r.count;
-  const auto [at, is_new] =
-      other_regions_.try_emplace(key, static_cast<std::uint32_t>(plan_.regions.size()));
-  if (is_new) plan_.regions.push_back(r);
-  return {at->second};
+  return works_.find_or_add(plan_.works, work_of(plan_.program, p.value, rows, p.columns.count));
 }
 
 }  // namespace ringsched::plan_file

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <concepts>
 #include <functional>
 #include <iterator>
 #include <string>
@@ -21,11 +22,16 @@ class Writer {
  public:
   // `flush` takes the text written so far whenever a good deal has gathered.
   Writer(const Plan& plan, std::string& text, std::function<void(std::string&)> flush)
-      : plan_(plan), text_(text), flush_(std::move(flush)) {}
+      : plan_(plan),
+        text_(text),
+        flush_(std::move(flush)),
+        given_(plan),
+        completes_(default_completes(plan)) {}
 
   void write() {
     write_head();
     write_layout();
+    write_given();
     text_ += " \"tasks\":[";
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       text_ += t == 0 ? "\n" : ",\n";
@@ -41,10 +47,14 @@ class Writer {
     char digits[24];
     text_.append(digits, std::to_chars(digits, digits + sizeof digits, n).ptr);
   }
-  template <class Int>
+  template <std::integral Int>
   void field(std::string_view key_with_comma, Int n) {  // ,"key":n
     text_ += key_with_comma;
     number(n);
+  }
+  void field(std::string_view key_with_comma, std::string_view s) {
+    text_ += key_with_comma;
+    string(s);
   }
   void string(std::string_view s) {
     text_ += '"';
@@ -60,35 +70,32 @@ class Writer {
     }
     text_ += '"';
   }
-  void region(std::string_view key_with_comma, Region r) {
-    field(key_with_comma, r.first.value);
-    field(",", r.count);
+  void range(std::string_view key_with_comma, std::uint32_t first, std::uint32_t count) {
+    field(key_with_comma, first);
+    field(",", count);
     text_ += ']';
   }
+  void region(std::string_view key_with_comma, Region r) {
+    range(key_with_comma, r.first.value, r.count);
+  }
+  void heads(ColumnRange c) { range(",\"heads\":[", c.first, c.count); }
   void flush_if_long() {
     if (flush_ && text_.size() > (std::size_t{1} << 20)) flush_(text_);
   }
 
   void write_head() {
-    text_ += "{\"format\":";
-    string(kFormat);
+    field("{\"format\":", kFormat);
     field(",\"version\":", kPlanFileVersion);
-    if (!plan_.schedule.empty()) {
-      text_ += ",\"schedule\":";
-      string(plan_.schedule);
-    }
+    if (!plan_.schedule.empty()) field(",\"schedule\":", plan_.schedule);
     const Problem& p = plan_.problem;
     field(",\n \"problem\":{\"workers\":", p.workers);
     field(",\"tokens\":", p.tokens.value);
     field(",\"heads\":", p.heads);
     field(",\"kv_heads\":", p.kv_heads);
     field(",\"head_dim\":", p.head_dim);
-    text_ += ",\"dtype\":";
-    string(to_text(p.dtype));
-    text_ += ",\"mask\":";
-    string(to_text(p.mask));
-    text_ += ",\"pass\":";
-    string(to_text(p.pass));
+    field(",\"dtype\":", to_text(p.dtype));
+    field(",\"mask\":", to_text(p.mask));
+    field(",\"pass\":", to_text(p.pass));
     text_ += "},\n";
   }
 
@@ -125,6 +132,41 @@ class Writer {
       text_ += " \"add_outputs\":false,\n";
   }
 
+  bool is_share(const InitialTensor& t) const {
+    return plan_.regions[plan_.piece(t).rows.value] == plan_.layout.share(t.worker);
+  }
+  bool has_all_heads(const InitialTensor& t) const {
+    return plan_.piece(t).columns == plan_.program[plan_.piece(t).value].all_columns();
+  }
+  bool is_usual_given() const {
+    std::uint32_t i = 0;
+    for (const ValueId value : plan_.program.given)
+      for (std::uint32_t w = 0; w < plan_.problem.workers; ++w, ++i) {
+        if (i == plan_.initial.size()) return false;
+        const InitialTensor& t = plan_.initial[i];
+        if (plan_.piece(t).value != value || t.worker.value != w) return false;
+        if (!is_share(t) || !has_all_heads(t)) return false;
+      }
+    return i == plan_.initial.size();
+  }
+
+  void write_given() {
+    if (is_usual_given()) return;
+    text_ += " \"given\":[";
+    bool first = true;
+    for (const InitialTensor& t : plan_.initial) {
+      const Piece& p = plan_.piece(t);
+      field(first ? "\n  {\"tensor\":" : ",\n  {\"tensor\":", plan_.name(p.value));
+      field(",\"worker\":", t.worker.value);
+      if (!is_share(t)) region(",\"rows\":[", plan_.regions[p.rows.value]);
+      if (!has_all_heads(t)) heads(p.columns);
+      text_ += '}';
+      first = false;
+      flush_if_long();
+    }
+    text_ += "\n ],\n";
+  }
+
   void write_task(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     text_ += "  {\"do\":\"";
@@ -134,9 +176,10 @@ class Writer {
     write_inputs(task);
     write_transfer(task);
     write_regions(task);
+    write_heads(task);
+    write_completion(id);
     if (task.lane != default_lane(plan_, task)) {
-      text_ += ",\"lane\":";
-      string(to_text(task.lane));
+      field(",\"lane\":", to_text(task.lane));
     }
     if (task.with_previous) text_ += ",\"with_previous\":true";
     write_controls(id);
@@ -159,13 +202,13 @@ class Writer {
     const auto initial = static_cast<std::uint32_t>(plan_.initial.size());
     if (id.value < initial) {
       const InitialTensor& t = plan_.initial[id.value];
-      for (const InitialName& n : kInitialNames)
-        if (n.value == plan_.piece(t).value) {
-          text_ += '"';
-          text_ += n.name;
-          number(t.worker.value);
-          text_ += '"';
-        }
+      const ValueId value = plan_.piece(t).value;
+      const auto same = given_.of(value, t.worker);
+      text_ += '"';
+      text_ += initial_name(value);
+      number(t.worker.value);
+      if (id != same[0]) field(".", std::lower_bound(same.begin(), same.end(), id) - same.begin());
+      text_ += '"';
     } else if ((id.value - initial) % 2 == 0) {
       number((id.value - initial) / 2);
     } else {
@@ -193,14 +236,29 @@ class Writer {
     for (std::size_t i = 0; i < operation(task.kind).inputs; ++i)
       complete = complete && task.inputs[i].valid();
     if (is_transfer(task.kind) && (!complete || plan_.value(task) != default_value(plan_, task))) {
-      text_ += ",\"tensor\":";
-      string(plan_.name(plan_.value(task)));
+      field(",\"tensor\":", plan_.name(plan_.value(task)));
     }
     const Region rows = plan_.regions[plan_.rows(task).value];
     if (!complete || rows != default_rows(plan_, task)) region(",\"rows\":[", rows);
     if (!is_attend(task.kind)) return;
     const Region keys = plan_.regions[task.keys.value];
     if (!complete || keys != default_keys(plan_, task)) region(",\"keys\":[", keys);
+  }
+
+  void write_heads(const Task& task) {
+    const Piece& piece = plan_.piece(task);
+    if (piece.columns != default_heads(plan_, task, piece.value)) heads(piece.columns);
+  }
+
+  void write_completion(TaskId id) {
+    const Task& task = plan_.tasks[id.value];
+    if (task.completes == completes_[id.value]) return;
+    const std::uint32_t outputs = outputs_of(task.kind);
+    for (std::uint32_t i = 0; i < outputs; ++i) {
+      text_ += i > 0 ? "," : outputs > 1 ? ",\"complete\":[" : ",\"complete\":";
+      text_ += task.completes_output(i) ? "true" : "false";
+    }
+    if (outputs > 1) text_ += ']';
   }
 
   void write_controls(TaskId id) {
@@ -216,6 +274,8 @@ class Writer {
   const Plan& plan_;
   std::string& text_;
   std::function<void(std::string&)> flush_;
+  const GivenTensors given_;
+  const std::vector<std::uint8_t> completes_;  // by task: what is left out
   std::size_t next_control_ = 0;
   std::size_t next_slot_ = 0;
 };

@@ -107,10 +107,82 @@ TEST(PlanFile, AnotherFormatOrANewerVersionIsRejected) {
   EXPECT_EQ(error_of_plan("{}"),
             "plan.json: this is not a plan file: it lacks \"format\":\"ringsched-plan\"");
   EXPECT_EQ(error_of_plan(R"({"format":"ringsched-plan","version":3,"colour":1})"),
-            "plan.json: the file has version 3; this ringsched reads version 1");
+            "plan.json: the file has version 3; this ringsched reads versions 1 to 2");
   EXPECT_THAT(error_of_plan(R"({"format":"ringsched-plan","version":"1"})"),
               HasSubstr("\"version\" must be a whole number"));
   EXPECT_EQ(error_of_plan(R"({"format":"ringsched-plan"})"), "plan.json: \"version\" is missing");
+}
+
+TEST(PlanFile, AFileOfVersionOneHasNoFieldsOfVersionTwo) {
+  const auto old = [](std::string file) {
+    return error_of_plan(file.replace(file.find("\"version\":2"), 11, "\"version\":1"));
+  };
+  EXPECT_EQ(old(file_of(R"({"do":"attend","in":["Q0","KV0"],"heads":[0,4]})")),
+            "plan.json: task 0: \"heads\" needs \"version\":2; this file says 1");
+  EXPECT_THAT(old(file_of(R"({"do":"attend","in":["Q0","KV0"],"complete":false})")),
+              HasSubstr("\"complete\" needs \"version\":2"));
+  EXPECT_EQ(old(fmt::format(R"({}"given":[],"tasks":[]}})", kHead)),
+            "plan.json: \"given\" needs \"version\":2; this file says 1");
+  EXPECT_EQ(old(file_of("")), "it was read");
+}
+
+TEST(PlanFile, HeadsThatTheProblemDoesNotHaveAreRejected) {
+  const auto with = [](std::string_view task) {
+    return error_of_plan(file_of(fmt::format("{{{}}}", task)));
+  };
+  EXPECT_EQ(with(R"("do":"attend","in":["Q0","KV0"],"heads":[3,2])"),
+            "plan.json: task 0: \"heads\" is [3, 2], but the heads are 0 to 3");
+  EXPECT_EQ(with(R"("do":"send","in":["KV0"],"heads":[2,1])"),
+            "plan.json: task 0: \"heads\" is [2, 1], but the kv_heads are 0 to 1");
+  EXPECT_EQ(with(R"("do":"send","in":["KV0"],"heads":[1,0])"),
+            "plan.json: task 0: \"heads\" is [1, 0]: at least one kv_head");
+  EXPECT_THAT(with(R"("do":"send","in":["Q0"],"heads":[1])"),
+              HasSubstr("must be [first head, number of heads]"));
+  EXPECT_THAT(with(R"("do":"send","in":["Q0"],"heads":2)"), HasSubstr("must be a list, not 2"));
+  EXPECT_THAT(with(R"("do":"send","in":["KV0"],"heads":[0,1],"bytes":512)"),
+              HasSubstr("\"bytes\" is 512, but it must be 256 for this task"));
+}
+
+TEST(PlanFile, CompletenessOfWhatATaskDoesNotMakeIsRejected) {
+  const auto with = [](std::string_view task) {
+    const std::string ring = fmt::format("{},{{{}}}", kRing, task);
+    return error_of_plan(file_of(ring));
+  };
+  EXPECT_EQ(with(R"("do":"output","in":[0],"complete":true)"),
+            "plan.json: task 6: \"complete\" has no meaning for output tasks");
+  EXPECT_THAT(with(R"("do":"merge","in":[0,0],"complete":1)"),
+              HasSubstr("must be true or false, not 1"));
+  EXPECT_THAT(with(R"("do":"merge","in":[0,0],"complete":[true])"),
+              HasSubstr("must be true or false"));
+  std::string backward = file_of(R"({"do":"prepare","in":["O0","dO0"]},
+{"do":"attend_backward","in":["Q0",0,"KV0"],"complete":[true]})");
+  EXPECT_EQ(error_of_plan(backward.replace(backward.find("forward"), 7, "backward")),
+            "plan.json: task 1: \"complete\" must have 2 entries, one for each output, not 1");
+}
+
+TEST(PlanFile, AWrongListOfWhatIsGivenIsRejected) {
+  const auto given = [](std::string_view list, std::string_view task = "") {
+    return error_of_plan(fmt::format(R"({}"given":[{}],"tasks":[{}]}})", kHead, list, task));
+  };
+  EXPECT_EQ(given(R"({"tensor":"output_gradient","worker":0})"),
+            "plan.json: given 0: a plan with pass forward is given no output_gradient");
+  EXPECT_EQ(given(R"({"tensor":"query","worker":0},{"tensor":"query"})"),
+            "plan.json: given 1: \"worker\" is missing");
+  EXPECT_THAT(given(R"({"tensor":"querry","worker":0})"), HasSubstr("did you mean query?"));
+  EXPECT_THAT(given(R"({"tensor":"query","worker":2})"), HasSubstr("from 0 to 1, not 2"));
+  EXPECT_THAT(given(R"({"tensor":"query","worker":0,"rows":[2,1]})"),
+              HasSubstr("chunks are 0 to 1"));
+  EXPECT_THAT(given(R"({"tensor":"query","worker":0,"head":[2,1]})"),
+              HasSubstr("did you mean heads?"));
+  EXPECT_THAT(given("7"), HasSubstr("given 0: \"given\" must be an object, not 7"));
+  const char* one = R"({"tensor":"query","worker":0})";
+  EXPECT_EQ(given(one, R"({"do":"send","in":["KV0"]})"),
+            "plan.json: task 0: KV0 does not exist; worker 0 is given 0 key_value tensors");
+  EXPECT_EQ(given(one, R"({"do":"send","in":["Q0.1"]})"),
+            "plan.json: task 0: Q0.1 does not exist; worker 0 is given 1 query tensor");
+  for (const char* name : {"Q0.0", "Q0.01", "Q0.", "Q.1", "0.2", "Q0.1.1"})
+    EXPECT_THAT(given(one, fmt::format(R"({{"do":"send","in":["{}"]}})", name)),
+                HasSubstr("unknown tensor"));
 }
 
 TEST(PlanFile, AnUnknownOrRepeatedFieldIsRejected) {

@@ -5,11 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/scheduler/verify.hpp"
+#include "support/cases.hpp"
 #include "support/plan_texts.hpp"
 #include "support/surgery.hpp"
 
@@ -25,13 +28,23 @@ void expect_same(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.schedule, b.schedule);
   EXPECT_EQ(a.controls, b.controls);
   EXPECT_EQ(a.slots, b.slots);
+  const auto expect_same_piece = [&](const Piece& x, const Piece& y) {
+    EXPECT_EQ(x.value, y.value);
+    EXPECT_EQ(a.regions[x.rows.value], b.regions[y.rows.value]);
+    EXPECT_EQ(x.columns, y.columns);
+  };
   ASSERT_EQ(a.initial.size(), b.initial.size());
+  for (std::uint32_t i = 0; i < a.initial.size(); ++i) {
+    SCOPED_TRACE(fmt::format("given tensor {}", i));
+    EXPECT_EQ(a.initial[i].worker, b.initial[i].worker);
+    expect_same_piece(a.piece(a.initial[i]), b.piece(b.initial[i]));
+  }
   ASSERT_EQ(a.tasks.size(), b.tasks.size());
   for (std::uint32_t i = 0; i < a.tasks.size(); ++i) {
     const Task &s = a.tasks[i], &t = b.tasks[i];
     SCOPED_TRACE(fmt::format("task {}", i));
     EXPECT_EQ(s.kind, t.kind);
-    EXPECT_EQ(a.value(s), b.value(t));
+    expect_same_piece(a.piece(s), b.piece(t));
     EXPECT_EQ(s.lane, t.lane);
     EXPECT_EQ(s.completes, t.completes);
     EXPECT_EQ(s.with_previous, t.with_previous);
@@ -39,7 +52,6 @@ void expect_same(const Plan& a, const Plan& b) {
     EXPECT_EQ(s.step, t.step);
     EXPECT_EQ(s.inputs, t.inputs);
     EXPECT_EQ(a.works[s.work.value], b.works[t.work.value]);
-    EXPECT_EQ(a.regions[a.rows(s).value], b.regions[b.rows(t).value]);
     if (is_attend(s.kind)) {
       EXPECT_EQ(a.regions[s.keys.value], b.regions[t.keys.value]);
     }
@@ -105,6 +117,39 @@ TEST(PlanFile, ControlEdgesAndBufferSlotsReadBack) {
   expect_round_trip(plan);
 }
 
+TEST(PlanFile, HeadsReadBack) {
+  for (const Schedule& schedule : schedules())
+    for (const std::uint32_t workers : {1u, 2u, 3u, 5u})
+      for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+        for (const bool given : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", schedule.name, workers, to_text(pass), given));
+          const Plan whole = build_plan(small_problem(workers, 2 * workers + 1, pass), schedule);
+          expect_round_trip(by_half_the_heads(whole, given));
+        }
+}
+
+// Those whose tasks fit together, though the whole may not compute what it should.
+TEST(PlanFile, PlansChangedAtRandomReadBack) {
+  std::mt19937_64 random(1);
+  int wrong = 0, right = 0;
+  for (const Schedule& schedule : schedules())
+    for (const bool given : {false, true}) {
+      const Plan valid =
+          by_half_the_heads(build_plan(small_problem(3, 7, Pass::Both), schedule), given);
+      for (int i = 0; i < 200; ++i) {
+        Plan plan = valid;
+        SCOPED_TRACE(mutate(plan, random));
+        const Verification v = verify(plan);
+        if (!v.holds() && v.violations[0].rule < Rule::Coverage) continue;
+        ++(v.holds() ? right : wrong);
+        expect_round_trip(plan);
+        if (HasFailure()) return;
+      }
+    }
+  EXPECT_GT(wrong, 100);
+  EXPECT_GT(right, 100);
+}
+
 TEST(PlanFile, WhatFollowsFromTheRestMayBeLeftOut) {
   Problem p = problem(2, 8);
   p.heads = 4;
@@ -126,6 +171,94 @@ TEST(PlanFile, WhatIsLeftOutMayAlsoBeSaid) {
 {"do":"output","worker":0,"in":[0]},
 {"do":"output","worker":1,"in":[5]})";
   expect_same(read_plan(file_of(kRing), "sparse"), read_plan(file_of(full), "full"));
+}
+
+TEST(PlanFile, AFileOfVersionOneMeansWhatItMeant) {
+  std::string old = file_of(kRing);
+  old.replace(old.find("\"version\":2"), 11, "\"version\":1");
+  expect_same(read_plan(old, "old"), read_plan(file_of(kRing), "new"));
+}
+
+TEST(PlanFile, TheSchedulesNeedNothingOfVersionTwo) {
+  for (const Schedule& schedule : schedules())
+    for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
+      const std::string text =
+          write_plan(build_plan(problem(5, 40, Mask::causal(), pass), schedule));
+      const std::string tasks = text.substr(text.find("\"tasks\""));
+      for (const char* field : {"heads", "complete", "given", "lanes"})
+        EXPECT_EQ(tasks.find(field), tasks.npos) << schedule.name << " " << field;
+      EXPECT_EQ(text.find("given"), text.npos);
+    }
+}
+
+ColumnRange heads_of(const Plan& plan, std::uint32_t task) {
+  return plan.piece(plan.tasks[task]).columns;
+}
+
+TEST(PlanFile, TasksHaveTheHeadsOfTheirFirstInputUnlessTheySayOthers) {
+  const std::string tasks = R"({"do":"attend","in":["Q0","KV0"],"heads":[2,1]},
+{"do":"attend","in":["Q0","KV0"]},
+{"do":"merge","in":[0,0]},
+{"do":"send","in":[0],"to":1},
+{"do":"receive","from":3},
+{"do":"send","in":["KV0"],"to":1,"heads":[1,1]},
+{"do":"receive","from":5},
+{"do":"receive","from":null,"worker":1,"tensor":"key_value","rows":[0,1]},
+{"do":"send","in":["Q0"],"to":1,"heads":[3,1]},
+{"do":"receive","from":8,"tensor":"key_value"},
+{"do":"output","in":[2]})";
+  const Plan plan = read_plan(file_of(tasks), "plan");
+  const ColumnRange expected[] = {{2, 1}, {0, 4}, {2, 1}, {2, 1}, {2, 1}, {1, 1},
+                                  {1, 1}, {0, 2}, {3, 1}, {0, 2}, {2, 1}};
+  for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
+    EXPECT_EQ(heads_of(plan, t), expected[t]) << t;
+  EXPECT_EQ(plan.works[plan.tasks[5].work.value].bytes, Bytes{4 * 16 * 2 * 2});
+  EXPECT_EQ(plan.works[plan.tasks[0].work.value].columns, 1u);
+  expect_round_trip(plan);
+}
+
+TEST(PlanFile, TheHeadsOfKeyGradientsFollowFromThoseOfTheQueries) {
+  const std::string tasks = R"({"do":"prepare","in":["O0","dO0"],"heads":[2,2]},
+{"do":"attend_backward","in":["Q0",0,"KV0"],"heads":[2,1]},
+{"do":"send","in":["1.1"],"to":1})";
+  const Plan plan = read_plan(backward(file_of(tasks)), "plan");
+  EXPECT_EQ(heads_of(plan, 1), (ColumnRange{2, 1}));
+  EXPECT_EQ(heads_of(plan, 2), (ColumnRange{1, 1}));
+  ASSERT_EQ(plan.tasks.size(), 4u);  // the query gradient is put out
+  EXPECT_EQ(heads_of(plan, 3), (ColumnRange{2, 1}));
+}
+
+TEST(PlanFile, WhatIsNoResultIsCompleteAndSoIsWhatAnOutputReadsUnlessTheFileSaysOtherwise) {
+  const std::string tasks = R"({"do":"prepare","in":["O0","dO0"]},
+{"do":"attend_backward","in":["Q0",0,"KV0"]},
+{"do":"output","in":["1.1"]},
+{"do":"attend_backward","in":["Q0",0,"KV0"],"complete":[true,false]},
+{"do":"output","in":["3.1"]},
+{"do":"prepare","in":["O0","dO0"],"complete":false},
+{"do":"send","in":["KV0"],"to":1},
+{"do":"receive","from":6,"complete":true},
+{"do":"reduce","in":[1,3],"complete":true})";
+  const Plan plan = read_plan(backward(file_of(tasks)), "plan");
+  const int expected[] = {1, 2, 0, 1, 0, 0, 0, 1, 1};
+  for (std::uint32_t t = 0; t < std::size(expected); ++t)
+    EXPECT_EQ(plan.tasks[t].completes, expected[t]) << t;
+  EXPECT_THAT(write_plan(plan), HasSubstr("\"complete\":[true,false]"));
+  EXPECT_THAT(write_plan(plan), HasSubstr("\"complete\":false"));
+  expect_round_trip(plan);
+}
+
+TEST(PlanFile, WhatIsGivenMayBeListed) {
+  const std::string given = R"("given":[{"tensor":"key_value","worker":1,"heads":[1,1]},
+{"tensor":"query","worker":0},{"tensor":"key_value","worker":0},
+{"tensor":"key_value","worker":1,"heads":[0,1]}],)";
+  std::string file = file_of(R"({"do":"send","in":["KV1"]},{"do":"send","in":["KV1.1"]})");
+  const Plan plan = read_plan(file.insert(file.find("\"tasks\""), given), "plan");
+  ASSERT_EQ(plan.initial.size(), 4u);
+  EXPECT_EQ(plan.tasks[0].inputs[0], TensorId{0});
+  EXPECT_EQ(plan.tasks[1].inputs[0], TensorId{3});
+  EXPECT_EQ(heads_of(plan, 1), (ColumnRange{0, 1}));
+  EXPECT_EQ(plan.regions[plan.piece(plan.initial[0]).rows.value], plan.layout.share({1}));
+  expect_round_trip(plan);
 }
 
 TEST(PlanFile, FieldsMayStandInAnyOrder) {

@@ -21,7 +21,7 @@ inline Problem problem(std::uint32_t workers, std::int64_t tokens,
 }
 
 inline constexpr std::string_view kHead =
-    R"({"format":"ringsched-plan","version":1,"problem":{"workers":2,"tokens":8,"heads":4,)"
+    R"({"format":"ringsched-plan","version":2,"problem":{"workers":2,"tokens":8,"heads":4,)"
     R"("kv_heads":2,"head_dim":16,"dtype":"bf16","mask":"causal","pass":"forward"},)";
 
 inline std::string file_of(std::string_view tasks) {

@@ -2,8 +2,9 @@
 // a tensor with all its terms.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
@@ -23,12 +24,19 @@ class PieceTable {
  public:
   // Of all columns of a value.
   PieceId find_or_add(Plan& plan, ValueId value, RegionId rows) {
-    if (whole_.size() <= value.value) whole_.resize(plan.program.size());
-    std::vector<PieceId>& known = whole_[value.value];
-    if (known.size() <= rows.value) known.resize(plan.regions.size());
-    PieceId& id = known[rows.value];
-    if (!id.valid()) id = add(plan, {value, rows, plan.program[value].all_columns()});
-    return id;
+    return find_or_add(plan, {value, rows, plan.program[value].all_columns()});
+  }
+  PieceId find_or_add(Plan& plan, const Piece& piece) {
+    if (first_.size() <= piece.value.value) first_.resize(plan.program.size());
+    std::vector<PieceId>& known = first_[piece.value.value];
+    if (known.size() <= piece.rows.value) known.resize(plan.regions.size());
+    PieceId& likely = known[piece.rows.value];
+    if (!likely.valid()) return likely = add(plan, piece);
+    if (plan.pieces[likely.value] == piece) return likely;
+    PieceId& other =
+        others_[{piece.value.value, piece.rows.value, piece.columns.first, piece.columns.count}];
+    if (!other.valid()) other = add(plan, piece);
+    return other;
   }
 
  private:
@@ -37,7 +45,8 @@ class PieceTable {
     return {static_cast<std::uint32_t>(plan.pieces.size()) - 1};
   }
 
-  std::vector<std::vector<PieceId>> whole_;  // by value and region
+  std::vector<std::vector<PieceId>> first_;  // by value and region: the first one of them
+  std::map<std::array<std::uint32_t, 4>, PieceId> others_;
 };
 
 }  // namespace ringsched

@@ -9,7 +9,7 @@
 
 namespace ringsched {
 
-inline constexpr int kPlanFileVersion = 1;
+inline constexpr int kPlanFileVersion = 2;  // written; those before it are read, too
 
 // The canonical text: one task per line, nothing that the reader would fill in by itself except
 // each task's worker and step. Equal plans have equal texts.
