@@ -94,7 +94,7 @@ int main(int argc, char** argv) try {
       const double us = t.step <= t.worker_index ? 1000 : 10;
       workload.amounts[id] =
           static_cast<std::int64_t>(us * spread(t.worker_index, t.step, 1, jitter) * 1e6);
-    } else if (t.kind == TaskKind::Send) {  // what step s reads was sent in step s - 1
+    } else if (is_send(t.kind)) {  // what step s reads was sent in step s - 1
       workload.amounts[id] =
           static_cast<std::int64_t>(1e8 * spread(t.worker_index, t.step - 1, 2, jitter));
     }

@@ -18,7 +18,7 @@ PlanSummary summarise(const Plan& plan) {
     ++s.tasks[static_cast<std::size_t>(task.kind)];
     s.steps = std::max<std::int64_t>(s.steps, std::int64_t{task.step} + 1);
     if (is_attend(task.kind)) s.pairs += work.pairs;
-    if (task.kind == TaskKind::Receive) {
+    if (is_receive(task.kind)) {
       ++s.messages[plan.value(task).value];
       Bytes& moved = s.moved[plan.value(task).value];
       moved = capped_sum(moved, work.bytes);

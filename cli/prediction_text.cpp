@@ -143,7 +143,7 @@ std::string path_table(const Prediction& p) {
   for (const PathStep& s : p.study.report.path_steps) {
     const Task& t = p.proved.plan.tasks[s.task.value];
     const bool group = sent && s.cause == Cause::Data && !is_transfer(t.kind);
-    sent = t.kind == TaskKind::Send;
+    sent = is_send(t.kind);
     rows.push_back({fmt::format("{}", s.task.value), std::string(to_text(t.kind)),
                     fmt::format("{}", t.worker_index), fmt::format("{}", t.step),
                     duration(s.start, p.unit()), duration(s.end - s.start, p.unit()),

@@ -34,7 +34,11 @@ bool is_help(const Plan& plan, const Task& attend) {
   return plan.layout.owner(plan.regions[plan.rows(attend).value].first) != attend.worker();
 }
 
-std::string attends_table(const Plan& plan, TaskKind kind, Step first, Step last, bool& helped) {
+bool is_attend_of(const Task& task, bool backward) {
+  return is_attend(task.kind) && is_backward(task.kind) == backward;
+}
+
+std::string attends_table(const Plan& plan, bool backward, Step first, Step last, bool& helped) {
   std::vector<std::vector<std::string>> rows(plan.problem.workers + 1);
   rows[0].push_back("worker");
   for (Step s = first; s <= last; ++s) rows[0].push_back(fmt::format("step {}", s));
@@ -43,7 +47,7 @@ std::string attends_table(const Plan& plan, TaskKind kind, Step first, Step last
     rows[w + 1][0] = fmt::format("{}", w);
   }
   for (const Task& task : plan.tasks) {
-    if (task.kind != kind) continue;
+    if (!is_attend_of(task, backward)) continue;
     std::string& cell = rows[task.worker_index + 1u][task.step - first + 1];
     const bool help = is_help(plan, task);
     helped = helped || help;
@@ -74,7 +78,7 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& words
 std::string legend(const Plan& plan) {
   std::vector<bool> moved(plan.program.size());
   for (const Task& task : plan.tasks)
-    if (task.kind == TaskKind::Receive) moved[plan.value(task).value] = true;
+    if (is_receive(task.kind)) moved[plan.value(task).value] = true;
   std::string out;
   for (std::size_t k = 0; k < moved.size(); ++k) {
     const Value& value = plan.program.values[k];
@@ -88,7 +92,7 @@ std::string moves_list(const Plan& plan, Step first, Step last) {
   std::string out;
   std::map<Step, std::map<ValueId, std::vector<std::string>>> moves;
   for (const Task& task : plan.tasks)
-    if (task.kind == TaskKind::Receive && task.step >= first && task.step <= last)
+    if (is_receive(task.kind) && task.step >= first && task.step <= last)
       moves[task.step][plan.value(task)].push_back(fmt::format(
           "{}{}:{}>{}", plan.program[plan.value(task)].symbol, label(plan, plan.rows(task)),
           plan.tasks[task.peer.value].worker_index, task.worker_index));
@@ -102,14 +106,13 @@ std::string moves_list(const Plan& plan, Step first, Step last) {
 
 // The first and the last step of a pass. The backward pass begins after the step that outputs the
 // results of the forward pass.
-std::pair<Step, Step> steps_of_pass(const Plan& plan, TaskKind attends) {
+std::pair<Step, Step> steps_of_pass(const Plan& plan, bool backward) {
   if (plan.problem.pass != Pass::Both) return {0, ~0u};
   Step last = 0;
   for (const Task& task : plan.tasks)
-    if (task.kind == TaskKind::Output && plan.value(task) == attention::kPartial)
+    if (is_output(task.kind) && plan.value(task) == attention::kPartial)
       last = std::max(last, task.step);
-  if (attends == TaskKind::Attend) return {0, last};
-  return {last + 1, ~0u};
+  return backward ? std::pair{last + 1, ~0u} : std::pair{0u, last};
 }
 
 }  // namespace
@@ -117,19 +120,19 @@ std::pair<Step, Step> steps_of_pass(const Plan& plan, TaskKind attends) {
 std::string step_table(const Plan& plan) {
   std::string out;
   bool helped = false, any_moves = false;
-  for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
+  for (const bool backward : {false, true}) {
     Step first = ~0u, last = 0;
     for (const Task& task : plan.tasks)
-      if (task.kind == kind) {
+      if (is_attend_of(task, backward)) {
         first = std::min(first, task.step);
         last = std::max(last, task.step);
       }
     if (first > last) continue;
-    out += kind == TaskKind::Attend ? "attends\n" : "backward attends\n";
-    out += attends_table(plan, kind, first, last, helped);
+    out += backward ? "backward attends\n" : "attends\n";
+    out += attends_table(plan, backward, first, last, helped);
     // A schedule may move before its first attend (a gather) and after its last (to return
     // results).
-    const auto [begin, end] = steps_of_pass(plan, kind);
+    const auto [begin, end] = steps_of_pass(plan, backward);
     const std::string moves = moves_list(plan, begin, end);
     if (!moves.empty()) out += "\nmoves, before each step\n" + moves;
     any_moves = any_moves || !moves.empty();

@@ -78,7 +78,7 @@ Plan plan_of(std::uint32_t workers, LinkPattern kind) {
 TaskId send_between(const Plan& plan, std::uint32_t from, std::uint32_t to) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
-    if (t.kind == TaskKind::Send && t.worker().value == from &&
+    if (is_send(t.kind) && t.worker().value == from &&
         plan.tasks[t.peer.value].worker().value == to)
       return {id};
   }

@@ -74,37 +74,60 @@ double pass_ps(const Machine& m, double elements, double bytes_per_element,
   return moved + launches * m.launch_us * 1e6;
 }
 
-double compute_ps(const Plan& plan, const Machine& m, const KernelTimes& kernels, TaskKind kind,
-                  const Work& w) {
-  const Problem& p = plan.problem;
-  const double rows = static_cast<double>(w.rows);
-  const double query_elements = rows * w.columns * p.head_dim;
-  const double gradient_elements = static_cast<double>(w.bytes.value) / 4;
-  switch (kind) {
-    case TaskKind::Attend:
-    case TaskKind::AttendBackward:
-      return kernels.ps(w, kind == TaskKind::AttendBackward) + m.software.step_us * 1e6;
-    case TaskKind::Merge:
-      return pass_ps(m, query_elements, m.software.merge_bytes, m.software.merge_launches);
-    case TaskKind::Reduce:
-      return pass_ps(m, gradient_elements, m.software.reduce_bytes, 1);
-    case TaskKind::Prepare:
-      return pass_ps(m, query_elements, m.software.prepare_bytes, 1);
-    case TaskKind::Output:
-      // A partial's log-sum-exp is no part of the result.
-      return m.software.output_bytes > 0
-                 ? pass_ps(m,
-                           w.bytes == plan.program.bytes(attention::kPartial, {w.rows}, w.columns)
-                               ? query_elements
-                               : gradient_elements,
-                           m.software.output_bytes, 1)
-                 : 0;
-    case TaskKind::Send:
-    case TaskKind::Receive:
-      break;
-  }
-  return 0;
+// What prices depend on.
+struct Pricing {
+  const Plan& plan;
+  const Machine& machine;
+  const KernelTimes& kernels;
+};
+
+double query_elements(const Pricing& p, const Work& w) {
+  return static_cast<double>(w.rows) * w.columns * p.plan.problem.head_dim;
 }
+double fp32_elements(const Work& w) { return static_cast<double>(w.bytes.value) / 4; }
+
+template <bool Backward>
+double attend_ps(const Pricing& p, const Work& w) {
+  return p.kernels.ps(w, Backward) + p.machine.software.step_us * 1e6;
+}
+double prepare_ps(const Pricing& p, const Work& w) {
+  return pass_ps(p.machine, query_elements(p, w), p.machine.software.prepare_bytes, 1);
+}
+double merge_ps(const Pricing& p, const Work& w) {
+  const SoftwareFigures& s = p.machine.software;
+  return pass_ps(p.machine, query_elements(p, w), s.merge_bytes, s.merge_launches);
+}
+double reduce_ps(const Pricing& p, const Work& w) {
+  return pass_ps(p.machine, fp32_elements(w), p.machine.software.reduce_bytes, 1);
+}
+double output_ps(const Pricing& p, const Work& w) {
+  const double bytes = p.machine.software.output_bytes;
+  if (!(bytes > 0)) return 0;
+  // A partial's log-sum-exp is no part of the result.
+  const bool partial = w.bytes == p.plan.program.bytes(attention::kPartial, {w.rows}, w.columns);
+  return pass_ps(p.machine, partial ? query_elements(p, w) : fp32_elements(w), bytes, 1);
+}
+
+// How many times longer a kernel takes beside so many transfers that hold SMs.
+template <bool Backward>
+double attend_slowed(const Pricing& p, const Work& w, std::uint32_t groups) {
+  return p.kernels.slowed(w, Backward, groups);
+}
+double pass_slowed(const Pricing& p, const Work&, std::uint32_t) { return p.machine.comm_slowdown; }
+
+// What computes has a row; messages are priced by their links.
+constexpr struct Price {
+  TaskKind op;
+  double (*ps)(const Pricing&, const Work&);
+  double (*slowed)(const Pricing&, const Work&, std::uint32_t groups);
+} kPrices[] = {
+    {TaskKind::Attend, attend_ps<false>, attend_slowed<false>},
+    {TaskKind::AttendBackward, attend_ps<true>, attend_slowed<true>},
+    {TaskKind::Prepare, prepare_ps, pass_slowed},
+    {TaskKind::Merge, merge_ps, pass_slowed},
+    {TaskKind::Reduce, reduce_ps, pass_slowed},
+    {TaskKind::Output, output_ps, pass_slowed},
+};
 
 // A library that merges into a slice of its result copies the slice out and in again: where a tile
 // has only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
@@ -124,7 +147,7 @@ void price_slices(Workload& out, const Machine& m) {
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
     const Work& w = plan.works[t.work.value];
-    if (t.kind == TaskKind::Send) {
+    if (is_send(t.kind)) {
       out.amounts[id] = w.bytes.value;
       continue;
     }
@@ -163,17 +186,14 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   out.copy_cores = machine.comm_cores;
   if (interferes)
     for (auto& slowed : out.slowed) slowed.assign(kTaskKinds * works, 1);
-  for (std::size_t k = 0; k < kTaskKinds; ++k)
+  const Pricing pricing{plan, machine, kernels};
+  for (const Price& price : kPrices)
     for (std::size_t w = 0; w < works; ++w) {
-      if (!occurs[k * works + w]) continue;
-      const auto kind = static_cast<TaskKind>(k);
-      out.compute[k * works + w] = rounded(compute_ps(plan, machine, kernels, kind, plan.works[w]));
-      if (interferes && !is_transfer(kind))
-        for (std::uint32_t groups : {1u, 2u})
-          out.slowed[groups - 1][k * works + w] =
-              is_attend(kind)
-                  ? kernels.slowed(plan.works[w], kind == TaskKind::AttendBackward, groups)
-                  : machine.comm_slowdown;
+      const std::size_t at = static_cast<std::size_t>(price.op) * works + w;
+      if (!occurs[at]) continue;
+      out.compute[at] = rounded(price.ps(pricing, plan.works[w]));
+      for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
+        out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);
     }
   for (std::size_t d = 0; d < kDistances; ++d) {
     out.latency[d] = rounded(out.network.startup_ps(static_cast<Distance>(d), 0));

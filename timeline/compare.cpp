@@ -80,7 +80,7 @@ Comparison compare(const Timeline& first, const Timeline& second, std::size_t wo
 
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < first.tasks.size(); ++i)
-    if (first.tasks[i].kind != TaskKind::Send) order.push_back(i);
+    if (!is_send(first.tasks[i].kind)) order.push_back(i);
   const auto apart = [&](std::uint32_t i) {
     return std::abs((took(first.tasks[i]) - took(second.tasks[i])).value);
   };

@@ -45,8 +45,7 @@ class Map {
     const double side = cell_ * static_cast<double>(place_.size());
     out_.emplace_back(Box{left_ + kAxis, top_, side, side, {}, Hatch::None, ink::rule, 1, {}});
     for (const Task& t : plan_.tasks)
-      if (t.kind == TaskKind::Attend ||
-          (t.kind == TaskKind::AttendBackward && plan_.problem.pass == Pass::Backward))
+      if (is_attend(t.kind) && is_backward(t.kind) == (plan_.problem.pass == Pass::Backward))
         draw_attend(t);
     draw_axes(side);
     return {kAxis + side, side + 30};

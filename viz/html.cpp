@@ -68,6 +68,12 @@ void add_details(const Timeline& t, Json& json) {
   });
 }
 
+// What the viewer has to know of an operation.
+std::string_view role(TaskKind kind) {
+  if (is_attend(kind)) return is_backward(kind) ? "backward" : "attend";
+  return is_send(kind) ? "send" : is_receive(kind) ? "receive" : "other";
+}
+
 void add_run(const Timeline& t, std::string& out) {
   const std::vector<std::int64_t> from = moving_from(t), until = moving_until(t);
   const RunTimes times = run_times(t);
@@ -86,8 +92,14 @@ void add_run(const Timeline& t, std::string& out) {
   });
   json.column("cargo", t.values.size(),
               [&](std::size_t v) { return quoted(hex(cargo_colour(t.values[v]))); });
+  json.column("loads", t.values.size(),
+              [&](std::size_t v) { return quoted(cargo_name(t.values[v])); });
+  json.column("symbols", t.values.size(),
+              [&](std::size_t v) { return quoted(t.values[v].symbol); });
   json.column("kinds", kTaskKinds,
               [](std::size_t k) { return quoted(to_text(static_cast<TaskKind>(k))); });
+  json.column("roles", kTaskKinds,
+              [](std::size_t k) { return quoted(role(static_cast<TaskKind>(k))); });
   json.column("causes", kStartedBy,
               [](std::size_t c) { return quoted(to_text(static_cast<StartedBy>(c))); });
   const auto& x = t.tasks;

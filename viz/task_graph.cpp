@@ -92,7 +92,7 @@ class Drawing {
       for (const TensorId input : t.inputs)
         if (input.valid() && plan_.producer(input).valid())
           offer(plan_.producer(input).value, id, Reason::Data);
-      if (t.kind == TaskKind::Receive && t.peer.valid()) offer(t.peer.value, id, Reason::Message);
+      if (is_receive(t.kind) && t.peer.valid()) offer(t.peer.value, id, Reason::Message);
     }
     for (const ControlEdge& e : plan_.controls)
       offer(e.before.value, e.after.value, Reason::Control);
@@ -218,7 +218,7 @@ class Drawing {
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" style=\"filled,rounded\" "
           "fontsize=9 height=0.2]\n",
           id, name, hex(fill), hex(text_on(fill)));
-    } else if (t.kind == TaskKind::Output) {
+    } else if (is_output(t.kind)) {
       add("t{} [label=\"{}\" fillcolor=white shape=ellipse]\n", id, name);
     } else {
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=white]\n", id, name, hex(ink::overhead));
@@ -232,7 +232,7 @@ class Drawing {
       if (!is_transfer(t.kind) || !t.peer.valid() || inside(t.peer.value)) continue;
       add("s{} [label=\"worker {}\" shape=plaintext style=\"\" fontsize=9 fontcolor=\"{}\"]\n", id,
           task(t.peer.value).worker_index, hex(ink::grey));
-      if (t.kind == TaskKind::Send) {
+      if (is_send(t.kind)) {
         add("t{} -> s{} [color=\"{}\"]\n", id, id, hex(ink::rule));
       } else {
         add("s{} -> t{} [color=\"{}\"]\n", id, id, hex(ink::rule));

@@ -19,7 +19,7 @@ std::string order_conflict(const Plan& plan) {
     const Task& other = plan.tasks[t.peer.value];
     if (t.lane != other.lane)
       return fmt::format("{} is on another lane than its other end", name_of(plan, {id}));
-    if (t.kind == TaskKind::Send)
+    if (is_send(t.kind))
       sent[{t.lane, t.worker_index, other.worker_index}].push_back({id});
     else
       received[{t.lane, other.worker_index, t.worker_index}].push_back(t.peer);

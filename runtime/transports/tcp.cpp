@@ -85,7 +85,7 @@ class TcpTransport final : public Transport {
   std::set<std::uint32_t> ranks() const {
     std::set<std::uint32_t> out;
     for (const Task& t : plan_.tasks) {
-      if (t.kind != TaskKind::Send) continue;
+      if (!is_send(t.kind)) continue;
       const auto [from, to] = ends_of(t);
       if (from != to && from == world_.rank()) out.insert(to);
       if (from != to && to == world_.rank()) out.insert(from);
@@ -249,7 +249,7 @@ class TcpTransport final : public Transport {
   bool begin(TcpPeer& p, const TcpHeader& header) {
     if (header.task.value >= plan_.tasks.size()) return false;
     const Task& send = plan_.tasks[header.task.value];
-    if (send.kind != TaskKind::Send) return false;
+    if (!is_send(send.kind)) return false;
     const auto [from, to] = ends_of(send);
     if (header.kind == TcpHeader::Kind::Ready) {
       if (from != world_.rank() || to != p.rank || header.bytes != 0) return false;

@@ -28,7 +28,7 @@ std::string name_of(const Plan& plan, TaskId id) {
     what += fmt::format(" of {} {}", plan.name(plan.value(t)), region(plan.rows(t)));
   }
   if (is_transfer(t.kind) && t.peer.value < plan.tasks.size())
-    what += fmt::format(" {} worker {}", t.kind == TaskKind::Send ? "to" : "from",
+    what += fmt::format(" {} worker {}", is_send(t.kind) ? "to" : "from",
                         plan.tasks[t.peer.value].worker_index);
   return fmt::format("task {} (worker {}, step {}, {})", id.value, t.worker_index, t.step, what);
 }

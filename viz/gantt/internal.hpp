@@ -47,6 +47,7 @@ struct Strip {
 };
 
 Colour cargo_colour(const Value&);
+std::string_view cargo_name(const Value&);  // "result", "keys" or "query"
 // "makespan 24.2 ms · idle 14.0 % · ..."
 std::string facts(const Timeline&, const RunTimes&);
 // Whether the run was given up before this worker had computed everything.

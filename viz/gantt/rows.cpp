@@ -238,7 +238,7 @@ void draw_path_arrows(const SortedRun& run, const std::vector<Strip>& strips, co
     const TimelineTask& x = t.tasks[id];
     if (!is_transfer(x.kind) || step.end <= step.start) continue;
     // Where the group at its sender's was waited for, the path stays there.
-    const bool arrives = x.kind == TaskKind::Receive;
+    const bool arrives = is_receive(x.kind);
     const std::uint32_t send = arrives ? t.details[id].needs[0].value : id;
     if (send >= t.tasks.size()) continue;
     const Strip &from = strips[t.tasks[send].worker], &to = strips[x.worker];

@@ -32,7 +32,7 @@ SortedRun::SortedRun(const Timeline& t)
   for (std::uint32_t i = 0; i < t.tasks.size(); ++i) {
     const TimelineTask& x = t.tasks[i];
     if (x.end_ps <= x.start_ps) continue;
-    auto& of = x.kind == TaskKind::Receive ? in : x.kind == TaskKind::Send ? out : compute;
+    auto& of = is_receive(x.kind) ? in : is_send(x.kind) ? out : compute;
     of[x.worker].push_back(i);
     if (is_transfer(x.kind)) ++messages;
     if (is_transfer(x.kind) && moving_from[i] < moving_until[i]) moves = true;
@@ -49,6 +49,11 @@ SortedRun::SortedRun(const Timeline& t)
 Colour cargo_colour(const Value& value) {
   if (value.is_sum) return ink::results;
   return value.type == TypeId::KeysValues ? ink::keys : ink::queries;
+}
+
+std::string_view cargo_name(const Value& value) {
+  if (value.is_sum) return "result";
+  return value.type == TypeId::KeysValues ? "keys" : "query";
 }
 
 std::string facts(const Timeline& t, const RunTimes& r) {
@@ -100,18 +105,11 @@ void refuse_incomplete(const Timeline& t) {
 
 std::string short_name(const Timeline& run, const TimelineTask& t) {
   const std::string& letters = run.value(t).symbol;
-  switch (t.kind) {
-    case TaskKind::Attend:
-      return fmt::format("q{} k{}", t.queries, t.other);
-    case TaskKind::AttendBackward:
-      return fmt::format("dq{} k{}", t.queries, t.other);
-    case TaskKind::Send:
-      return fmt::format("send {}{} to {}", letters, t.queries, t.other);
-    case TaskKind::Receive:
-      return fmt::format("receive {}{} from {}", letters, t.queries, t.other);
-    default:
-      return fmt::format("{} {}{}", to_text(t.kind), letters, t.queries);
-  }
+  if (is_attend(t.kind))
+    return fmt::format("{}q{} k{}", is_backward(t.kind) ? "d" : "", t.queries, t.other);
+  const std::string what = fmt::format("{} {}{}", to_text(t.kind), letters, t.queries);
+  if (!is_transfer(t.kind)) return what;
+  return fmt::format("{} {} {}", what, is_send(t.kind) ? "to" : "from", t.other);
 }
 
 std::string about(const SortedRun& run, std::uint32_t task) {

@@ -5,10 +5,11 @@
 const runs = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
 const canvas = $('chart'), ctx = canvas.getContext('2d'), tip = $('tip');
-const ATTEND = 0, BACKWARD = 1, SEND = 5, RECEIVE = 6;
 const LEFT = 92, RIGHT = 16, TOP = 24, BOTTOM = 4;  // margins of the chart, pixels
-const isAttend = k => k === ATTEND || k === BACKWARD;
-const isTransfer = k => k === SEND || k === RECEIVE;
+// What tasks do: 'attend', 'backward', 'send', 'receive' or 'other'.
+const role = (run, i) => run.roles[run.kind[i]];
+const isAttend = i => ['attend', 'backward'].includes(role(run, i));
+const isTransfer = i => ['send', 'receive'].includes(role(run, i));
 
 // --- a run, sorted for drawing --------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ function prepare(run) {
   for (const i of order) {
     if (!run.took[i]) continue;
     const lane = run.lanes[run.worker[i]];
-    (run.kind[i] === SEND ? lane.out : run.kind[i] === RECEIVE ? lane.in : lane.compute).push(i);
+    ({send: lane.out, receive: lane.in}[role(run, i)] || lane.compute).push(i);
   }
   for (const lane of run.lanes) {
     lane.in = stacked(run, lane.in);
@@ -152,7 +153,6 @@ function pattern(size, draw) {
   return ctx.createPattern(c, 'repeat');
 }
 const cargo = makes => run.cargo[makes];
-const letters = ['q', 'kv', 'o', 'do', 'do', 'dq', 'dkv'];
 const lightness = c => parseInt(c.slice(1, 3), 16) * 0.299 + parseInt(c.slice(3, 5), 16) * 0.587 +
                        parseInt(c.slice(5, 7), 16) * 0.114;
 const BLOCK = 1e6;  // ps; times on the machine ideal count blocks
@@ -246,7 +246,7 @@ function drawWorker(worker, r) {
     if (run.start[i] > done) drawWaiting(x(done), x(run.start[i]), y, r.compute);
     done = Math.max(done, run.end[i]);
     if (run.start[i] > to) break;
-    const attends = isAttend(run.kind[i]);
+    const attends = isAttend(i);
     const x0 = x(run.start[i]), x1 = x(run.end[i]);
     const look = attends ? run.queries[i] : -1;
     if (x1 - x0 < 0.6 && x1 < until && (look === kind || look < 0)) continue;  // nothing new to see
@@ -333,8 +333,8 @@ function drawMessages(list, long, y, height) {
 function place(i) {
   const r = rows(), y = top_(r, run.worker[i]);
   const box = {x0: x(run.start[i]), x1: x(run.end[i]), y0: y, y1: y + r.compute};
-  if (isTransfer(run.kind[i]) && r.lane) {
-    const out = run.kind[i] === SEND;
+  if (isTransfer(i) && r.lane) {
+    const out = role(run, i) === 'send';
     const found = run.lanes[run.worker[i]][out ? 'out' : 'in'].find(s => s[0] === i) || [i, 0, 1];
     box.y0 = y + r.compute + 1 + (out ? r.lane + 1 : 0) + r.lane / found[2] * found[1];
     box.y1 = box.y0 + r.lane / found[2] * 0.9;
@@ -359,9 +359,9 @@ function arrow(x0, y0, x1, y1, colour, thick) {
 function drawPath(r) {
   if (!r.lane) return;
   for (const [i, start, end] of run.path) {
-    if (!isTransfer(run.kind[i]) || end <= start || end < from || start > to) continue;
+    if (!isTransfer(i) || end <= start || end < from || start > to) continue;
     // Where the group at its sender's was waited for, the path stays there.
-    const send = run.kind[i] === SEND ? i : (run.needs[i] || [])[0];
+    const send = role(run, i) === 'send' ? i : (run.needs[i] || [])[0];
     if (send === undefined) continue;
     const a = place(send), b = place(i);
     arrow(x(start), (a.y0 + a.y1) / 2, x(end), (b.y0 + b.y1) / 2, colours.line, 1);
@@ -408,15 +408,17 @@ function legend() {
   const has = test => run.kind.some((_, i) => run.took[i] && test(i));
   const stripe = 'repeating-linear-gradient(135deg, transparent 0 4px, var(--stripe) 4px 7px), ';
   const items = [[`background:${run.colours[0]}`, 'attend: own queries']];
-  if (has(i => isAttend(run.kind[i]) && run.queries[i] !== run.worker[i]))
+  if (has(i => isAttend(i) && run.queries[i] !== run.worker[i]))
     items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "help: another worker's queries"]);
-  if (has(i => !isAttend(run.kind[i]) && !isTransfer(run.kind[i])))
+  if (has(i => !isAttend(i) && !isTransfer(i)))
     items.push(['background:var(--overhead)', 'merge and other overhead']);
   if (run.waits) items.push(['background:radial-gradient(var(--dot) 1px, transparent 1px) 0 0/4px 4px, var(--wait)', 'wait']);
   if (run.ends) items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'done']);
-  const moved = new Set(run.kind.map((k, i) => k === RECEIVE && run.took[i] ? cargo(run.makes[i]) : ''));
-  for (const [kind, text] of [[1, 'K/V transfer (top: receive, bottom: send)'], [0, 'query'], [2, 'result']])
-    if (moved.has(cargo(kind))) items.push([`height:6px;vertical-align:2px;background:${cargo(kind)}`, text]);
+  const moved = new Map();  // what comes in, and its colour
+  for (const i of run.kind.keys())
+    if (role(run, i) === 'receive' && run.took[i]) moved.set(run.loads[run.makes[i]], cargo(run.makes[i]));
+  for (const [load, text] of [['keys', 'K/V transfer (top: receive, bottom: send)'], ['query', 'query'], ['result', 'result']])
+    if (moved.has(load)) items.push([`height:6px;vertical-align:2px;background:${moved.get(load)}`, text]);
   if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'waiting for the other side']);
   if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
   $('legend').replaceChildren(...items.map(([css, text]) => {
@@ -430,28 +432,23 @@ function legend() {
 // --- what a task is, in words ---------------------------------------------------------------------
 
 function name(i) {
-  const q = run.queries[i], o = run.other[i], what = letters[run.makes[i]] + q;
-  switch (run.kind[i]) {
-    case ATTEND: return `q${q} k${o}`;
-    case BACKWARD: return `dq${q} k${o}`;
-    case SEND: return `send ${what} to ${o}`;
-    case RECEIVE: return `receive ${what} from ${o}`;
-    default: return `${run.kinds[run.kind[i]]} ${what}`;
-  }
+  const q = run.queries[i], o = run.other[i], what = `${run.kinds[run.kind[i]]} ${run.symbols[run.makes[i]]}${q}`;
+  if (isAttend(i)) return `${role(run, i) === 'backward' ? 'd' : ''}q${q} k${o}`;
+  return isTransfer(i) ? `${what} ${role(run, i) === 'send' ? 'to' : 'from'} ${o}` : what;
 }
 function describe(i) {
-  const kind = run.kind[i], lines = [name(i)];
+  const lines = [name(i)];
   lines.push(`worker ${run.worker[i]}, step ${run.step[i]}, task ${i}`);
-  if (isAttend(kind))
+  if (isAttend(i))
     lines.push(`queries of worker ${run.queries[i]}, keys of worker ${run.other[i]}` +
                (run.queries[i] !== run.worker[i] ? ': helping' : ''));
   if (run.pairs) {
-    if (isAttend(kind)) lines.push(quantity(run.pairs[i], 1000, ['pairs', 'thousand pairs', 'million pairs', 'billion pairs']) + ' of one head');
-    if (run.bytes[i]) lines.push(quantity(run.bytes[i], 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']) + (isTransfer(kind) ? ' carried' : ' made'));
+    if (isAttend(i)) lines.push(quantity(run.pairs[i], 1000, ['pairs', 'thousand pairs', 'million pairs', 'billion pairs']) + ' of one head');
+    if (run.bytes[i]) lines.push(quantity(run.bytes[i], 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']) + (isTransfer(i) ? ' carried' : ' made'));
   }
   lines.push(`${duration(run.start[i])} to ${duration(run.end[i])}: ${duration(run.took[i])}`);
   const waited = run.from[i] - run.start[i];
-  if (isTransfer(kind) && waited > 0)
+  if (isTransfer(i) && waited > 0)
     lines.push(`waited ${duration(waited)} for worker ${run.other[i]}, then moved for ${duration(run.end[i] - run.from[i])}`);
   if (run.cause) lines.push(why(i));
   if (run.onPath.has(i)) lines.push('on the critical path');

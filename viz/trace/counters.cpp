@@ -45,7 +45,7 @@ class Changes {
   std::vector<Change> all_;
 };
 
-bool makes_tensors(TaskKind kind) { return kind != TaskKind::Send && kind != TaskKind::Output; }
+bool makes_tensors(TaskKind kind) { return !is_send(kind) && !is_output(kind); }
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
@@ -67,7 +67,7 @@ class Memory {
     split();
     for (std::size_t i = 0; i < t.tasks.size(); ++i) {
       const TimelineTask& x = t.tasks[i];
-      const std::int64_t until = x.kind == TaskKind::Output ? kNever : x.end_ps;
+      const std::int64_t until = is_output(x.kind) ? kNever : x.end_ps;
       each_read(i,
                 [&](Made& m, std::size_t half) { m.until[half] = std::max(m.until[half], until); });
     }
@@ -75,7 +75,7 @@ class Memory {
       Made& m = made_[i];
       for (std::int64_t& until : m.until)
         if (until == 0) until = kNever;
-      if (t.tasks[i].kind == TaskKind::AttendBackward && m.bytes[1] == 0)
+      if (is_backward(t.tasks[i].kind) && m.bytes[1] == 0)
         m.until[0] = std::max(m.until[0], m.until[1]);
     }
   }
@@ -102,7 +102,7 @@ class Memory {
   // For each tensor that a task of this worker made and task i reads.
   template <class Do>
   void each_read(std::size_t i, Do&& use) {
-    if (t_.tasks[i].kind == TaskKind::Receive) return;  // what it needs is a send
+    if (is_receive(t_.tasks[i].kind)) return;  // what it needs is a send
     for (const TaskId id : t_.details[i].needs)
       if (id.valid()) use(made_[id.value], half_of(t_.tasks[id.value], t_.tasks[i].makes));
   }
@@ -115,11 +115,10 @@ class Memory {
       each_read(i, [&](Made& m, std::size_t half) {
         std::int64_t& least = evidence[static_cast<std::size_t>(&m - made_.data())].bytes[half];
         const std::int64_t bytes = t_.details[i].bytes.value;
-        if (t_.tasks[i].kind != TaskKind::Output)
-          least = least == 0 ? bytes : std::min(least, bytes);
+        if (!is_output(t_.tasks[i].kind)) least = least == 0 ? bytes : std::min(least, bytes);
       });
     for (std::size_t i = 0; i < evidence.size(); ++i) {
-      if (t_.tasks[i].kind != TaskKind::AttendBackward) continue;
+      if (!is_backward(t_.tasks[i].kind)) continue;
       const std::int64_t both = made_[i].bytes[0];
       std::int64_t queries = evidence[i].bytes[0], keys = evidence[i].bytes[1];
       if (queries == 0 && keys < both) queries = both - keys;
@@ -160,7 +159,7 @@ RateCounters rate_counters(const Timeline& t) {
     const TimelineTask& x = t.tasks[i];
     if (!is_transfer(x.kind) || x.end_ps <= from[i]) continue;
     const Wide rate = Wide{t.details[i].bytes.value} * 1'000'000'000'000 / (x.end_ps - from[i]);
-    Changes& changes = x.kind == TaskKind::Receive ? in[x.worker] : out[x.worker];
+    Changes& changes = is_receive(x.kind) ? in[x.worker] : out[x.worker];
     changes.add(from[i], rate);
     changes.add(x.end_ps, -rate);
   }

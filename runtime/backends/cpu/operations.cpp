@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "combine.hpp"
 #include "ringsched/runtime/control.hpp"
@@ -68,23 +69,17 @@ CpuOperations::Keys CpuOperations::keys(Region part, Region whole) const {
 }
 
 void CpuOperations::perform(TaskId id, const Operands& operands, cpu::Scratch& scratch) {
+  // Messages and outputs have none.
+  static constexpr std::pair<TaskKind, Kernel> kernels[] = {
+      {TaskKind::Attend, &CpuOperations::attend},
+      {TaskKind::AttendBackward, &CpuOperations::attend_backward},
+      {TaskKind::Prepare, &CpuOperations::prepare},
+      {TaskKind::Merge, &CpuOperations::merge},
+      {TaskKind::Reduce, &CpuOperations::reduce},
+  };
   const Task& task = plan_.tasks[id.value];
-  switch (task.kind) {
-    case TaskKind::Attend:
-      return attend(task, operands, scratch);
-    case TaskKind::AttendBackward:
-      return attend_backward(task, operands, scratch);
-    case TaskKind::Prepare:
-      return prepare(task, operands);
-    case TaskKind::Merge:
-      return merge(task, operands);
-    case TaskKind::Reduce:
-      return reduce(task, operands);
-    case TaskKind::Send:
-    case TaskKind::Receive:
-    case TaskKind::Output:
-      return;
-  }
+  for (const auto& [op, kernel] : kernels)
+    if (op == task.kind) return (this->*kernel)(task, operands, scratch);
 }
 
 TensorForm CpuOperations::form(const Tensor& t) const {
@@ -189,7 +184,7 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
     }
 }
 
-void CpuOperations::prepare(const Task& task, const Operands& operands) {
+void CpuOperations::prepare(const Task& task, const Operands& operands, cpu::Scratch&) {
   const Piece& piece = plan_.piece(task);
   const Tensor o = plan_.tensor(task.inputs[0]), g = plan_.tensor(task.inputs[1]),
                out = {piece.value, {}, piece.rows, piece.columns, {}, true};
@@ -224,7 +219,7 @@ CpuOperations::Sum CpuOperations::sum_of(const Task& task) const {
           before(a), before(b)};
 }
 
-void CpuOperations::merge(const Task& task, const Operands& operands) {
+void CpuOperations::merge(const Task& task, const Operands& operands, cpu::Scratch&) {
   const auto [a, b, out, first_a, first_b] = sum_of(task);
   const std::int64_t heads = plan_.piece(task).columns.count;
   if (operands.outputs[0] != operands.inputs[0]) {
@@ -242,7 +237,7 @@ void CpuOperations::merge(const Task& task, const Operands& operands) {
                  as<float>(operands.inputs[1] + b.at(1)), b.rows * heads, plan_.problem.head_dim);
 }
 
-void CpuOperations::reduce(const Task& task, const Operands& operands) {
+void CpuOperations::reduce(const Task& task, const Operands& operands, cpu::Scratch&) {
   const auto [a, b, out, first_a, first_b] = sum_of(task);
   for (std::size_t m = 0; m < 2 && out.row_bytes[m] > 0; ++m) {
     if (operands.outputs[0] != operands.inputs[0]) {

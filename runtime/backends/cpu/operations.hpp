@@ -29,11 +29,12 @@ class CpuOperations {
   };
   Keys keys(Region part, Region whole) const;
   std::vector<std::int64_t> positions(Region) const;
+  using Kernel = void (CpuOperations::*)(const Task&, const Operands&, cpu::Scratch&);
   void attend(const Task&, const Operands&, cpu::Scratch&);
   void attend_backward(const Task&, const Operands&, cpu::Scratch&);
-  void prepare(const Task&, const Operands&);
-  void merge(const Task&, const Operands&);
-  void reduce(const Task&, const Operands&);
+  void prepare(const Task&, const Operands&, cpu::Scratch&);
+  void merge(const Task&, const Operands&, cpu::Scratch&);
+  void reduce(const Task&, const Operands&, cpu::Scratch&);
   std::int64_t rows(RegionId) const;
   TensorForm form(const Tensor&) const;
   std::int64_t offset(const Tensor&, std::size_t matrix, Region part, std::uint32_t column) const;

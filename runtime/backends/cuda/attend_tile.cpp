@@ -20,7 +20,7 @@ AttendTile attend_tile(const Plan& plan, const Task& task) {
   const Region held_queries = held(plan, task, 0);
   const Region held_keys = held(plan, task, operation(task.kind).inner);
   AttendTile a{};
-  a.backward = task.kind == TaskKind::AttendBackward;
+  a.backward = is_backward(task.kind);
   a.form = plan.works[task.work.value].form;
   a.rows = layout.rows(queries).value;
   a.keys = layout.rows(keys).value;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "backends/cuda/narrow_outputs.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "typed_memory.hpp"
@@ -55,29 +57,17 @@ std::int64_t Lowering::rows(RegionId r) const {
 
 std::vector<DeviceCall> Lowering::calls(TaskId id, const Operands& operands,
                                         const Surroundings& around) const {
+  // Messages and outputs have none.
+  static constexpr std::pair<TaskKind, AddCalls> kernels[] = {
+      {TaskKind::Attend, &Lowering::add_forward},
+      {TaskKind::AttendBackward, &Lowering::add_backward},
+      {TaskKind::Prepare, &Lowering::add<&Lowering::prepare>},
+      {TaskKind::Merge, &Lowering::add<&Lowering::merge>},
+      {TaskKind::Reduce, &Lowering::add<&Lowering::reduce>},
+  };
   std::vector<DeviceCall> out;
-  const Task& task = plan_.tasks[id.value];
-  switch (task.kind) {
-    case TaskKind::Attend:
-      add_forward(out, id, operands, around);
-      break;
-    case TaskKind::AttendBackward:
-      add_backward(out, id, operands, around);
-      break;
-    case TaskKind::Prepare:
-      out.emplace_back(prepare(task, operands));
-      break;
-    case TaskKind::Merge:
-      out.emplace_back(merge(id, operands));
-      break;
-    case TaskKind::Reduce:
-      out.emplace_back(reduce(id, operands));
-      break;
-    case TaskKind::Send:
-    case TaskKind::Receive:
-    case TaskKind::Output:
-      break;
-  }
+  for (const auto& [op, add_calls] : kernels)
+    if (op == plan_.tasks[id.value].kind) (this->*add_calls)(out, id, operands, around);
   if (around.not_finite) add_checks(out, id, operands, around.not_finite);
   return out;
 }
@@ -129,8 +119,9 @@ Add Lowering::reduce(TaskId id, const Operands& operands) const {
           out.at(1)};
 }
 
-Prepare Lowering::prepare(const Task& task, const Operands& operands) const {
+Prepare Lowering::prepare(TaskId id, const Operands& operands) const {
   const Problem& p = plan_.problem;
+  const Task& task = plan_.tasks[id.value];
   const Region part = plan_.regions[plan_.rows(task).value];
   const Region results = held(plan_, task, 0), gradients = held(plan_, task, 1);
   const std::int64_t count = rows(plan_.rows(task));

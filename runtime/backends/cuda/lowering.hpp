@@ -39,11 +39,18 @@ class Lowering {
   std::string summary() const;  // of that, in a line
 
  private:
+  using AddCalls = void (Lowering::*)(std::vector<DeviceCall>&, TaskId, const Operands&,
+                                      const Surroundings&) const;
+  template <auto Call>  // where it is one that needs no surroundings
+  void add(std::vector<DeviceCall>& out, TaskId id, const Operands& operands,
+           const Surroundings&) const {
+    out.emplace_back((this->*Call)(id, operands));
+  }
   void add_forward(std::vector<DeviceCall>&, TaskId, const Operands&, const Surroundings&) const;
   void add_backward(std::vector<DeviceCall>&, TaskId, const Operands&, const Surroundings&) const;
   Merge merge(TaskId, const Operands&) const;
   Add reduce(TaskId, const Operands&) const;
-  Prepare prepare(const Task&, const Operands&) const;
+  Prepare prepare(TaskId, const Operands&) const;
   void add_checks(std::vector<DeviceCall>&, TaskId, const Operands&, std::uint32_t* flag) const;
   std::int64_t rows(RegionId) const;
   Side side(TaskId, std::size_t input, const std::byte*) const;

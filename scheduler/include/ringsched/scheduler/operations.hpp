@@ -78,9 +78,38 @@ inline constexpr std::array<Operation, kTaskKinds> kOperations = [] {
 constexpr const Operation& operation(TaskKind k) {
   return kOperations[static_cast<std::size_t>(k)];
 }
-constexpr bool is_attend(TaskKind k) { return operation(k).inner != Operation::kNone; }
-constexpr bool is_transfer(TaskKind k) { return operation(k).does == Operation::Does::Transfer; }
-constexpr bool is_combine(TaskKind k) { return operation(k).does == Operation::Does::Combine; }
+
+// Sets of operations, as bits: every task of a plan is asked, many times.
+constexpr std::uint32_t operations_where(bool (*holds)(const Operation&)) {
+  std::uint32_t set = 0;
+  for (std::uint32_t k = 0; k < kTaskKinds; ++k)
+    if (holds(kOperations[k])) set |= 1u << k;
+  return set;
+}
+inline constexpr std::uint32_t kAttends =
+    operations_where([](const Operation& o) { return o.inner != Operation::kNone; });
+inline constexpr std::uint32_t kBackwardAttends = operations_where(
+    [](const Operation& o) { return o.inner != Operation::kNone && o.outputs > 1; });
+inline constexpr std::uint32_t kTransfers =
+    operations_where([](const Operation& o) { return o.does == Operation::Does::Transfer; });
+inline constexpr std::uint32_t kSends = operations_where(
+    [](const Operation& o) { return o.does == Operation::Does::Transfer && o.inputs > 0; });
+inline constexpr std::uint32_t kReceives = kTransfers & ~kSends;
+inline constexpr std::uint32_t kCombines =
+    operations_where([](const Operation& o) { return o.does == Operation::Does::Combine; });
+inline constexpr std::uint32_t kOutputs =
+    operations_where([](const Operation& o) { return o.does == Operation::Does::Deliver; });
+
+constexpr bool is_in(std::uint32_t set, TaskKind k) {
+  return (set >> static_cast<unsigned>(k) & 1u) != 0;
+}
+constexpr bool is_attend(TaskKind k) { return is_in(kAttends, k); }
+constexpr bool is_backward(TaskKind k) { return is_in(kBackwardAttends, k); }
+constexpr bool is_transfer(TaskKind k) { return is_in(kTransfers, k); }
+constexpr bool is_send(TaskKind k) { return is_in(kSends, k); }
+constexpr bool is_receive(TaskKind k) { return is_in(kReceives, k); }
+constexpr bool is_combine(TaskKind k) { return is_in(kCombines, k); }
+constexpr bool is_output(TaskKind k) { return is_in(kOutputs, k); }
 // The number of tensors a task makes.
 constexpr std::uint32_t outputs_of(TaskKind k) { return operation(k).outputs; }
 constexpr std::string_view to_text(TaskKind k) { return operation(k).name; }
