@@ -109,7 +109,7 @@ Operands Execution::operands(TaskId id) const {
 MessageEnd Execution::message(TaskId id) const {
   const Task& task = plan_.tasks[id.value];
   MessageEnd m;
-  m.sends = task.kind == TaskKind::Send;
+  m.sends = is_send(task.kind);
   m.task = m.sends ? id : task.peer;
   m.peer = plan_.tasks[task.peer.value].worker();
   const Region region = plan_.regions[plan_.rows(task).value];
@@ -151,7 +151,7 @@ class Execution::Queue {
     device_.end(task.lane, {&id, 1});
   }
   void close_all() {
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) close(static_cast<Lane>(lane));
+    for (std::uint32_t lane = 0; lane < plan_.lane_count(); ++lane) close(static_cast<Lane>(lane));
   }
 
  private:
@@ -170,7 +170,7 @@ class Execution::Queue {
 
   // Of each other lane the last task that is needed: those before it have ended as well.
   void wait_for_needs(const std::vector<TaskId>& tasks, Lane lane) {
-    std::array<TaskId, kLanes> latest{};
+    std::array<TaskId, kMostLanes> latest{};
     const auto need = [&](TaskId other) {
       const Lane there = plan_.tasks[other.value].lane;
       TaskId& last = latest[static_cast<std::size_t>(there)];
@@ -184,7 +184,7 @@ class Execution::Queue {
           [](const ControlEdge& a, const ControlEdge& b) { return a.after < b.after; });
       for (auto e = first; e != end; ++e) need(e->before);
     }
-    for (std::size_t there = 0; there < kLanes; ++there) {
+    for (std::size_t there = 0; there < kMostLanes; ++there) {
       if (!latest[there].valid()) continue;
       // What is waited for must be on its lane already: a stream knows nothing of the future.
       if (!open_[there].empty() && open_[there].front() <= latest[there])
@@ -197,7 +197,7 @@ class Execution::Queue {
   const Plan& plan_;
   const WorkerId worker_;
   Device& device_;
-  std::array<std::vector<TaskId>, kLanes> open_;  // groups that may still grow
+  std::array<std::vector<TaskId>, kMostLanes> open_;  // groups that may still grow
 };
 
 void Execution::enqueue(WorkerId worker, const std::vector<TaskId>& tasks) {
@@ -205,7 +205,7 @@ void Execution::enqueue(WorkerId worker, const std::vector<TaskId>& tasks) {
   for (const TaskId id : tasks) {
     queue.add(id);
     const Task& task = plan_.tasks[id.value];
-    if (task.kind != TaskKind::Output) continue;
+    if (!is_output(task.kind)) continue;
     const Tensor made = plan_.tensor(task.inputs[0]);
     results_.push_back(
         {made.value, worker, plan_.regions[made.rows.value], made.columns, place(task.inputs[0])});
@@ -218,7 +218,7 @@ std::string Execution::pending(std::chrono::nanoseconds after) const {
   constexpr std::size_t kNamed = 4;
   std::vector<LaneState> states;
   for (const WorkerId w : mine_)
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane)
+    for (std::uint32_t lane = 0; lane < plan_.lane_count(); ++lane)
       if (const LaneState s = devices_[w.value]->state(static_cast<Lane>(lane)); s.task.valid())
         states.push_back(s);
   std::stable_sort(states.begin(), states.end(),
@@ -243,7 +243,7 @@ std::string Execution::name(TaskId id) const {
 }
 
 std::chrono::nanoseconds Execution::lead() const {
-  std::chrono::nanoseconds longest = 2ms + kLanes * mine_.size() * 100us;
+  std::chrono::nanoseconds longest = 2ms + plan_.lane_count() * mine_.size() * 100us;
   for (const WorkerId w : mine_) longest = std::max(longest, devices_[w.value]->lead());
   return longest;
 }

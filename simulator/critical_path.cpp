@@ -49,7 +49,8 @@ class Walk {
 
  private:
   bool same_lane(std::uint32_t a, std::uint32_t b) const {
-    return lane_of(plan_.tasks[a]) == lane_of(plan_.tasks[b]);
+    const Task &x = plan_.tasks[a], &y = plan_.tasks[b];
+    return x.worker_index == y.worker_index && x.lane == y.lane;
   }
   std::uint32_t first_of_group(std::uint32_t id) const {
     std::uint32_t first = id;
@@ -79,8 +80,7 @@ class Walk {
   }
 
   void add_transfer(PathShare& share, std::uint32_t id, std::int64_t took) const {
-    const std::uint32_t send =
-        plan_.tasks[id].kind == TaskKind::Send ? id : plan_.tasks[id].peer.value;
+    const std::uint32_t send = is_send(plan_.tasks[id].kind) ? id : plan_.tasks[id].peer.value;
     const Task& task = plan_.tasks[send];
     const Route route =
         workload_.network.route(task.worker(), plan_.tasks[task.peer.value].worker());

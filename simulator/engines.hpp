@@ -18,10 +18,6 @@ bool in_one_pass(const Workload&, const Costs&, Simulation&);
 // A queue of events; anything may be shared.
 void run_events(const Workload&, const Conditions&, const Costs&, Simulation&);
 
-inline std::uint32_t lane_of(const Task& t) {
-  return std::uint32_t{t.worker_index} * kLanes + static_cast<std::uint32_t>(t.lane);
-}
-
 // No instant is later, and nothing takes longer, so that sums of two still fit: 46 days.
 inline constexpr std::int64_t kLatest = 4'000'000'000'000'000'000;
 

@@ -32,7 +32,8 @@ class OnePass {
         plan_(*w.plan),
         costs_(costs),
         out_(s),
-        lanes_(std::size_t{plan_.problem.workers} * kLanes),
+        numbers_(plan_),
+        lanes_(numbers_.all),
         link_user_(w.network.links(), kNone),
         link_group_(w.network.links(), kNone) {}
 
@@ -46,7 +47,7 @@ class OnePass {
     const ControlEdge* const controls_end = control + plan_.controls.size();
     for (std::uint32_t id = 0; id < count; ++id) {
       const Task& task = plan_.tasks[id];
-      LaneState& lane = lanes_[lane_of(task)];
+      LaneState& lane = lanes_[numbers_.of(task)];
       const bool joins = task.with_previous && !lane.members.empty();
       if (joins && lane.sealed) return false;
       if (!joins && !lane.members.empty() && !complete(lane, id)) return false;
@@ -58,7 +59,7 @@ class OnePass {
       if (!joins && ready == 0) cause = {};
       const auto wait_for = [&](std::uint32_t before, Cause::Kind kind) {
         if (before >= id) return false;
-        if (out_.end[before] == kUnknown && !complete(lanes_[lane_of(plan_.tasks[before])], id))
+        if (out_.end[before] == kUnknown && !complete(lanes_[numbers_.of(plan_.tasks[before])], id))
           return false;
         if (out_.end[before] > ready) {
           ready = out_.end[before];
@@ -108,9 +109,9 @@ class OnePass {
       const Task& task = plan_.tasks[m];
       const std::uint32_t peer = task.peer.value;
       if (peer >= next) return false;
-      LaneState& other = lanes_[lane_of(plan_.tasks[peer])];
+      LaneState& other = lanes_[numbers_.of(plan_.tasks[peer])];
       if (out_.end[peer] == kUnknown && !other.sealed) seal(other);
-      const bool sends = task.kind == TaskKind::Send;
+      const bool sends = is_send(task.kind);
       const std::uint32_t send = sends ? m : peer;
       if (sends && !takes_links(lane, m)) return false;
       out_.end[m] = after(begin_of(send), duration(sends ? lane : other, send));
@@ -159,7 +160,7 @@ class OnePass {
     const Task& task = plan_.tasks[send];
     look_up_way(lane, task);
     if (lane.route.count == 0) return true;
-    const std::uint32_t user = lane_of(task);
+    const std::uint32_t user = numbers_.of(task);
     const double bytes = costs_.message(send, task, lane.route.distance).bytes;
     const std::int64_t busy = flow_ps(bytes, lane.rate);
     for (const LinkId link : lane.route.over()) {
@@ -177,6 +178,7 @@ class OnePass {
   const Plan& plan_;
   const Costs& costs_;
   Simulation& out_;
+  const LaneNumbers numbers_;
   std::vector<LaneState> lanes_;
   std::vector<std::uint32_t> link_user_;   // the lane whose messages take it
   std::vector<std::uint32_t> link_group_;  // the first member of the last group on it

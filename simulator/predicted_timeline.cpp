@@ -30,11 +30,12 @@ Timeline predicted_timeline(const Workload& w, const Simulation& run, const Mach
   Timeline out = timeline_of(*w.plan, TimelineSource::Predicted, machine.name);
   if (machine.ideal) out.unit = TimeUnit::Blocks;
   // A group starts as one: what fixed the start of its first member fixed that of the others.
-  std::vector<Cause> of_group(std::size_t{w.plan->problem.workers} * kLanes);
+  const LaneNumbers lanes(*w.plan);
+  std::vector<Cause> of_group(lanes.all);
   for (std::size_t i = 0; i < out.tasks.size(); ++i) {
     out.tasks[i].start_ps = run.start[i];
     out.tasks[i].end_ps = run.end[i];
-    Cause& cause = of_group[lane_of(w.plan->tasks[i])];
+    Cause& cause = of_group[lanes.of(w.plan->tasks[i])];
     if (!w.plan->tasks[i].with_previous) cause = run.cause[i];
     out.details[i].cause = started_by(cause.kind);
     if (out.details[i].cause != StartedBy::Nothing) out.details[i].because = {cause.task};

@@ -50,13 +50,13 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
       const TaskId maker = plan.producer(input);
       if (maker.valid()) ready = std::max(ready, chain[maker.value]);
     }
-    if (task.kind == TaskKind::Receive) {
+    if (is_receive(task.kind)) {
       const std::uint32_t send = task.peer.value;
       const Task& sender = plan.tasks[send];
       const Route route = w.network.route(sender.worker(), task.worker());
       const MessageCost m = costs.message(send, sender, route.distance);
       ready = chain[send] + m.startup_ps + flow_ps(m.bytes, w.network.rate(route));
-    } else if (task.kind != TaskKind::Send) {
+    } else if (!is_send(task.kind)) {
       const std::int64_t duration = costs.compute(id, task);
       own[task.worker_index] += duration;
       ready += duration;

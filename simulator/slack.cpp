@@ -24,10 +24,11 @@ class Slack {
         before_(plan_.tasks.size(), kNone),
         next_member_(plan_.tasks.size(), kNone),
         controls_from_(plan_.tasks.size() + 1) {
-    std::vector<std::uint32_t> last(std::size_t{plan_.problem.workers} * kLanes, kNone);
+    const LaneNumbers lanes(plan_);
+    std::vector<std::uint32_t> last(lanes.all, kNone);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
-      std::uint32_t& previous = last[lane_of(task)];
+      std::uint32_t& previous = last[lanes.of(task)];
       if (task.with_previous && previous != kNone) {
         unit_[id] = unit_[previous];
         next_member_[previous] = id;
@@ -61,10 +62,10 @@ class Slack {
 
  private:
   std::uint32_t send_of(std::uint32_t id) const {
-    return plan_.tasks[id].kind == TaskKind::Send ? id : plan_.tasks[id].peer.value;
+    return is_send(plan_.tasks[id].kind) ? id : plan_.tasks[id].peer.value;
   }
   std::uint32_t receive_of(std::uint32_t id) const {
-    return plan_.tasks[id].kind == TaskKind::Send ? plan_.tasks[id].peer.value : id;
+    return is_send(plan_.tasks[id].kind) ? plan_.tasks[id].peer.value : id;
   }
   std::int64_t begin(std::uint32_t send) const {
     return std::max(run_.start[send], run_.start[receive_of(send)]);

@@ -9,16 +9,19 @@ namespace ringsched {
 // All that one worker did, as times.
 struct Accounting::Activity {
   Intervals computing;
-  Intervals transferring[kLanes];  // by lane: from when both ends are posted
-  Intervals posted[kLanes];        // by lane: from when this end is
+  Intervals transferring[kMostLanes];  // by lane: from when both ends are posted
+  Intervals posted[kMostLanes];        // by lane: from when this end is
 };
 
 namespace {
 
-Intervals any_lane(Intervals (&lanes)[kLanes]) {
-  for (Intervals& lane : lanes) lane.settle();
-  Intervals all = lanes[0];
-  for (std::size_t l = 1; l < kLanes; ++l) all = united(all, lanes[l]);
+Intervals any_lane(Intervals (&lanes)[kMostLanes]) {
+  Intervals all;
+  for (Intervals& lane : lanes) {
+    if (lane.empty()) continue;
+    lane.settle();
+    all = all.empty() ? lane : united(all, lane);
+  }
   return all;
 }
 
@@ -64,7 +67,7 @@ void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t 
   }
   const auto lane = static_cast<std::size_t>(in);
   const std::int64_t begin = std::min(std::max(start, both_posted), end);
-  if (kind == TaskKind::Receive)
+  if (is_receive(kind))
     w.waiting_for_sender = capped_sum(w.waiting_for_sender, Picoseconds{begin - start});
   a.transferring[lane].add(begin, end);
   a.posted[lane].add(start, end);
@@ -100,7 +103,7 @@ std::vector<std::int64_t> moving_from(const Timeline& t) {
   for (std::size_t i = 0; i < t.tasks.size(); ++i) from[i] = t.tasks[i].start_ps;
   for (std::size_t i = 0; i < t.details.size(); ++i) {
     const TaskId send = t.details[i].needs[0];
-    if (t.tasks[i].kind != TaskKind::Receive || !send.valid()) continue;
+    if (!is_receive(t.tasks[i].kind) || !send.valid()) continue;
     const std::int64_t both = std::max(t.tasks[i].start_ps, t.tasks[send.value].start_ps);
     from[i] = std::min(both, t.tasks[i].end_ps);
     from[send.value] = std::min(both, t.tasks[send.value].end_ps);
@@ -113,7 +116,7 @@ std::vector<std::int64_t> moving_until(const Timeline& t) {
   for (std::size_t i = 0; i < t.tasks.size(); ++i) until[i] = t.tasks[i].end_ps;
   for (std::size_t i = 0; i < t.details.size(); ++i) {
     const TaskId send = t.details[i].needs[0];
-    if (t.tasks[i].kind != TaskKind::Receive || !send.valid()) continue;
+    if (!is_receive(t.tasks[i].kind) || !send.valid()) continue;
     const std::int64_t first = std::min(t.tasks[i].end_ps, t.tasks[send.value].end_ps);
     until[i] = std::max(first, t.tasks[i].start_ps);
     until[send.value] = std::max(first, t.tasks[send.value].start_ps);

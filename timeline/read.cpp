@@ -173,6 +173,23 @@ bool columns_of(const Where& where, dom::element list) {
   return found.size() == kAllColumns;
 }
 
+// A timeline has the lanes that every plan has, and those that its file adds.
+std::vector<Lane> read_lanes(const Where& where, dom::object o, Timeline& t) {
+  dom::element list;
+  if (o["lanes"].get(list) != simdjson::SUCCESS) where.fail("\"lanes\" is missing");
+  std::vector<Lane> out;
+  for (const dom::element e : array(where, "lanes", list)) {
+    if (t.lanes.size() > kMostLanes) break;  // refused below
+    const std::string_view name = string(where, "lanes", e);
+    const auto at = std::find(t.lanes.begin(), t.lanes.end(), name);
+    out.push_back(static_cast<Lane>(at - t.lanes.begin()));
+    if (at == t.lanes.end()) t.lanes.emplace_back(name);
+  }
+  if (const std::string why = refusal_of_lanes(t.lanes); !why.empty())
+    where.fail("\"lanes\": {}", why);
+  return out;
+}
+
 void read_initial(const Where& where, dom::object o, Timeline& t) {
   dom::element list;
   if (o["initial_bytes"].get(list) != simdjson::SUCCESS) return;
@@ -255,7 +272,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   t.values = program_of(t.problem).values;
   m.tensors = meanings(where, "tensors", o, t.values.size(),
                        [&](std::uint32_t n) -> std::string_view { return t.values[n].name; });
-  m.lanes = meanings<Lane>(where, "lanes", o, kLanes);
+  m.lanes = read_lanes(where, o, t);
   if (o["columns"].get(part) != simdjson::SUCCESS) where.fail("\"columns\" is missing");
   m.detailed = columns_of(where, part);
   if (m.detailed) m.causes = meanings<StartedBy>(where, "causes", o, kStartedBy);

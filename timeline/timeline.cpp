@@ -52,6 +52,7 @@ std::string plan_hash(const Plan& plan) {
     if (x.columns == plan.program[x.value].all_columns()) return;
     h.add(std::uint64_t{x.columns.first} << 32 | x.columns.count);
   };
+  for (std::size_t l = kBasicLanes.size(); l < plan.lanes.size(); ++l) h.add(plan.lanes[l]);
   h.add(plan.initial.size());
   for (const InitialTensor& t : plan.initial) {
     add_piece(plan.piece(t));
@@ -61,9 +62,11 @@ std::string plan_hash(const Plan& plan) {
   h.add(plan.tasks.size());
   for (const Task& t : plan.tasks) {
     const Piece& piece = plan.piece(t);
+    const auto lane = static_cast<std::uint8_t>(t.lane);
     add_piece(piece);
+    if (lane >= kBasicLanes.size()) h.add(lane);
     h.add(static_cast<std::uint64_t>(t.kind) | std::uint64_t{piece.value.value} << 4 |
-          static_cast<std::uint64_t>(t.lane) << 8 |
+          std::uint64_t{std::min<std::uint8_t>(lane, kBasicLanes.size())} << 8 |
           static_cast<std::uint64_t>(t.with_previous) << 10 | std::uint64_t{t.worker_index} << 11 |
           std::uint64_t{t.step} << 32);
     h.add(region(piece.rows));
@@ -118,7 +121,7 @@ void add_details(const Plan& plan, Timeline& out) {
     TaskDetail& d = out.details[i];
     if (is_attend(t.kind)) d.pairs = plan.works[t.work.value].pairs;
     d.bytes = bytes.of(TaskId{i});
-    if (t.kind == TaskKind::Receive) {
+    if (is_receive(t.kind)) {
       d.needs[0] = t.peer;
       continue;
     }
@@ -144,6 +147,7 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
   out.plan_hash = plan_hash(plan);
   out.problem = plan.problem;
   out.values = plan.program.values;
+  out.lanes = plan.lanes;
   out.tasks.resize(plan.tasks.size());
   const auto home = [&](RegionId id) {
     return static_cast<std::uint16_t>(plan.layout.owner(plan.regions[id.value].first).value);

@@ -41,6 +41,12 @@ std::string names(const std::vector<Value>& values) {
   return "[" + out + "]";
 }
 
+std::string names(const std::vector<std::string>& lanes) {
+  std::string out;
+  for (const std::string& lane : lanes) out += (out.empty() ? "" : ", ") + json_string(lane);
+  return "[" + out + "]";
+}
+
 void write_detail(const TaskDetail& d, std::string& text) {
   fmt::format_to(std::back_inserter(text), ",{},{},{},{},[", d.pairs.value, d.bytes.value,
                  static_cast<int>(d.cause),
@@ -88,7 +94,7 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
       p.workers, p.tokens.value, p.heads, p.kv_heads, p.head_dim, to_text(p.dtype), to_text(p.mask),
       to_text(p.pass));
   text += fmt::format("\"kinds\": {},\n\"tensors\": {},\n\"lanes\": {},\n",
-                      names<TaskKind>(kTaskKinds), names(t.values), names<Lane>(kLanes));
+                      names<TaskKind>(kTaskKinds), names(t.values), names(t.lanes));
   const bool detailed = !t.details.empty();
   if (detailed) text += fmt::format("\"causes\": {},\n", names<StartedBy>(kStartedBy));
   write_list(text, "initial_bytes", t.initial, [](Bytes b) { return fmt::format("{}", b.value); });

@@ -65,11 +65,11 @@ class StepEnds {
 // all that was moved for step t - 1 has arrived, at both ends. The second half is what keeps a
 // helper from running ahead of those who take its results, and bounds the memory of both.
 void prefetch_one_step(Plan& plan) {
-  std::vector<StepEnds> ends(std::size_t{plan.problem.workers} * kLanes);
+  std::vector<StepEnds> ends(std::size_t{plan.problem.workers} * kMostLanes);
   plan.controls.reserve(plan.tasks.size() / 2);  // memory that is never filled costs nothing
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    StepEnds* const worker = &ends[task.worker_index * std::size_t{kLanes}];
+    StepEnds* const worker = &ends[task.worker_index * std::size_t{kMostLanes}];
     StepEnds& own = worker[static_cast<std::size_t>(task.lane)];
     const auto wait_for = [&](TaskId before) {
       if (before.valid()) plan.controls.push_back({before, {id}});
@@ -92,21 +92,21 @@ void prefetch_one_step(Plan& plan) {
 // Puts what is received into `buffers` slots in turn. A slot is free for the next tensor once the
 // last reader of the one before has ended, in each lane that reads it.
 void assign_buffers(Plan& plan, std::uint32_t buffers) {
-  using Readers = std::array<TaskId, kLanes>;
+  using Readers = std::array<TaskId, kMostLanes>;
   std::vector<Readers> last_reader(plan.tasks.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     for (const TensorId input : plan.tasks[id].inputs)
       if (const TaskId maker = input.valid() ? plan.producer(input) : TaskId{}; maker.valid())
         last_reader[maker.value][static_cast<std::size_t>(plan.tasks[id].lane)] = {id};
 
-  std::vector<TaskId> leader(std::size_t{plan.problem.workers} * kLanes);  // of the open group
+  std::vector<TaskId> leader(std::size_t{plan.problem.workers} * kMostLanes);  // of the open group
   std::vector<std::vector<TaskId>> received(std::size_t{plan.problem.workers} *
                                             plan.program.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     if (!is_transfer(task.kind)) continue;
     TaskId& group =
-        leader[task.worker_index * std::size_t{kLanes} + static_cast<std::size_t>(task.lane)];
+        leader[task.worker_index * std::size_t{kMostLanes} + static_cast<std::size_t>(task.lane)];
     if (!task.with_previous) group = {id};
     if (task.kind != TaskKind::Receive) continue;
 

@@ -49,7 +49,7 @@ void PlanWriter::begin(bool backward) {
   first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;
   step_ = first_step_;
   result_.assign(plan_.problem.workers, {});
-  posted_.assign(std::size_t{plan_.problem.workers} * kLanes, 0);
+  posted_.assign(std::size_t{plan_.problem.workers} * kMostLanes, 0);
 }
 
 void PlanWriter::end() {
@@ -128,7 +128,7 @@ void PlanWriter::merge(const Result& r) {
 Task& PlanWriter::add(TaskKind kind, ValueId value, WorkerId worker, RegionId rows, WorkId work,
                       Lane lane) {
   const PieceId piece = parts_.piece(value, rows);
-  Step* const posted = &posted_[std::size_t{worker.value} * kLanes];
+  Step* const posted = &posted_[std::size_t{worker.value} * kMostLanes];
   bool with_previous = false;
   if (lane == Lane::Compute) {
     posted[1] = posted[2] = 0;

@@ -76,6 +76,7 @@ class PlanReader {
   WorkId work_of_attend(const Piece& made, RegionId keys);
   WorkId work_of_rows(const Piece&);
   ValueId named_value(const Where&, dom::element) const;
+  Lane named_lane(const Where&, std::string_view text) const;
   void append(const Task&);
 
   std::string_view file_;

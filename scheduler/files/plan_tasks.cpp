@@ -186,8 +186,7 @@ void PlanReader::read_order(const Where& where, const TaskFields& fields, Task& 
   if (fields.has(Step))
     step_ = static_cast<ringsched::Step>(whole_number(where, "step", fields[Step], 0, kMaxStep));
   task.step = step_;
-  task.lane = fields.has(Lane) ? named<ringsched::Lane>(where, "lane",
-                                                        string(where, "lane", fields[Lane]), kLanes)
+  task.lane = fields.has(Lane) ? named_lane(where, string(where, "lane", fields[Lane]))
                                : default_lane(plan_, task);
   if (fields.has(WithPrevious))
     task.with_previous = boolean(where, "with_previous", fields[WithPrevious]);
@@ -260,6 +259,13 @@ WorkId PlanReader::work_of_attend(const Piece& made, RegionId key_region) {
   const auto [known, is_new] = costly_tiles_.try_emplace(key);
   if (is_new) known->second = tile();
   return work(known->second);
+}
+
+Lane PlanReader::named_lane(const Where& where, std::string_view text) const {
+  const auto at = std::find(plan_.lanes.begin(), plan_.lanes.end(), text);
+  if (at != plan_.lanes.end()) return static_cast<Lane>(at - plan_.lanes.begin());
+  const std::vector<std::string_view> names(plan_.lanes.begin(), plan_.lanes.end());
+  where.fail("{}", unknown_name("lane", text, names));
 }
 
 WorkId PlanReader::work_of_rows(const Piece& p) {

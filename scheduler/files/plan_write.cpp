@@ -178,9 +178,7 @@ class Writer {
     write_regions(task);
     write_heads(task);
     write_completion(id);
-    if (task.lane != default_lane(plan_, task)) {
-      field(",\"lane\":", to_text(task.lane));
-    }
+    if (task.lane != default_lane(plan_, task)) field(",\"lane\":", plan_.name(task.lane));
     if (task.with_previous) text_ += ",\"with_previous\":true";
     write_controls(id);
     if (next_slot_ < plan_.slots.size() && plan_.slots[next_slot_].receive == id)

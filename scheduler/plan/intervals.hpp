@@ -36,6 +36,7 @@ class Intervals {
     for (const auto& i : all_) sum += i.end - i.start;
     return sum;
   }
+  bool empty() const { return all_.empty(); }
   std::int64_t first() const { return all_.empty() ? 0 : all_.front().start; }
   std::int64_t last() const { return all_.empty() ? 0 : all_.back().end; }
 

@@ -1,6 +1,10 @@
 #include "ringsched/scheduler/plan.hpp"
 
-#include <string_view>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
 
@@ -15,9 +19,26 @@ Tensor Plan::second_output(const Task& task, TaskId maker) const {
           maker,     task.completes_output(1)};
 }
 
-std::string_view to_text(Lane lane) {
-  static constexpr std::string_view names[kLanes] = {"compute", "fetch", "return"};
-  return names[static_cast<std::size_t>(lane)];
+std::string refusal_of_lanes(std::span<const std::string> names) {
+  constexpr std::size_t kLongest = 40;  // bytes
+  if (names.size() < kBasicLanes.size() || names.size() > kMostLanes)
+    return fmt::format("there are {} lanes; {} to {} are allowed", names.size(), kBasicLanes.size(),
+                       kMostLanes);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[i];
+    if (i < kBasicLanes.size() && name != kBasicLanes[i])
+      return fmt::format("lane {} is '{}'; it must be '{}'", i, printable(name), kBasicLanes[i]);
+    if (name.empty() || name.size() > kLongest)
+      return fmt::format("the name of lane {} has {} bytes; 1 to {} are allowed", i, name.size(),
+                         kLongest);
+    if (std::any_of(name.begin(), name.end(),
+                    [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+      return fmt::format("the name of lane {}, '{}', has a control character", i, printable(name));
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), name) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i))
+      return fmt::format("two lanes are called '{}'", printable(name));
+  }
+  return {};
 }
 
 }  // namespace ringsched

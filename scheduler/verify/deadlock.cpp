@@ -39,18 +39,18 @@ class ControlIndex {
 class ListedOrder {
  public:
   explicit ListedOrder(const Plan& plan)
-      : plan_(plan), posted_(plan.tasks.size()), complete_(plan.tasks.size()) {
+      : plan_(plan), lanes_(plan), posted_(plan.tasks.size()), complete_(plan.tasks.size()) {
     find_posted();
   }
 
   bool runs() {
     ControlsInOrder controls(plan_);
     // The group that each lane listed last.
-    std::vector<std::uint32_t> before(std::size_t{plan_.problem.workers} * kLanes, kNone);
+    std::vector<std::uint32_t> before(lanes_.all, kNone);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       const std::uint32_t group = posted_[id];
-      std::uint32_t& earlier = before[Lanes::of(task)];
+      std::uint32_t& earlier = before[lanes_.of(task)];
       if (earlier != group && earlier != kNone && complete_[earlier] >= id) return false;
       earlier = group;
       for (const TensorId input : task.inputs)
@@ -69,10 +69,10 @@ class ListedOrder {
   static constexpr std::uint32_t kNone = ~0u;
 
   void find_posted() {
-    std::vector<std::uint32_t> last(std::size_t{plan_.problem.workers} * kLanes, kNone);
+    std::vector<std::uint32_t> last(lanes_.all, kNone);
     for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
       const Task& task = plan_.tasks[id];
-      std::uint32_t& group = last[Lanes::of(task)];
+      std::uint32_t& group = last[lanes_.of(task)];
       if (group == kNone) group = id;
       posted_[id] = group;
       if (!task.with_previous) group = kNone;
@@ -86,6 +86,7 @@ class ListedOrder {
   }
 
   const Plan& plan_;
+  const LaneNumbers lanes_;
   TaskColumn<std::uint32_t> posted_;    // by task: the last member of its group, which names it
   TaskColumn<std::uint32_t> complete_;  // by group: the task whose listing completes it, so far
 };
@@ -201,7 +202,7 @@ void verify_deadlock(const Plan& plan, Findings& findings) {
   const Lanes lanes(plan);
   LaneRun run(plan, lanes);
   run.run();
-  const auto lane_of = [&](TaskId id) { return Lanes::of(plan.tasks[id.value]); };
+  const auto lane_of = [&](TaskId id) { return lanes.numbers.of(plan.tasks[id.value]); };
 
   std::size_t lane = 0;
   while (lane < lanes.count() && !run.stuck(lane)) ++lane;

@@ -64,9 +64,8 @@ class Findings {
 struct Lanes {
   explicit Lanes(const Plan&);
   std::size_t count() const { return first.size() - 1; }
-  static std::size_t of(const Task& t) {
-    return std::size_t{t.worker_index} * kLanes + static_cast<std::size_t>(t.lane);
-  }
+
+  LaneNumbers numbers;
   std::vector<std::uint32_t> first;  // lane l holds tasks[first[l]] to tasks[first[l + 1] - 1]
   std::vector<TaskId> tasks;
 };

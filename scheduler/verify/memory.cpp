@@ -22,7 +22,8 @@ __extension__ using WideBytes = __int128;
 
 class MemoryCheck {
  public:
-  MemoryCheck(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings) {}
+  MemoryCheck(const Plan& plan, Findings& findings)
+      : plan_(plan), lanes_(plan), findings_(findings) {}
 
   std::vector<Lifetime> lifetimes() {
     find_times();
@@ -94,12 +95,12 @@ class MemoryCheck {
 
   void find_earliest() {
     ControlsInOrder controls(plan_);
-    std::vector<std::uint32_t> lane_start(lanes(), 0);
+    std::vector<std::uint32_t> lane_start(lanes_.all, 0);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       const auto waits_for = controls.before_next({id});
       if (task.lane == Lane::Compute) continue;
-      std::uint32_t& start = lane_start[Lanes::of(task)];
+      std::uint32_t& start = lane_start[lanes_.of(task)];
       for (const TensorId input : task.inputs)
         if (const TaskId maker = maker_of(input); maker.valid())
           start = std::max(start, ended_by_end_of(maker));
@@ -113,15 +114,15 @@ class MemoryCheck {
   static constexpr std::uint32_t kOpen = ~0u;
 
   void find_latest() {
-    std::vector<std::uint32_t> lane_start(lanes());
-    for (std::size_t lane = 0; lane < lane_start.size(); ++lane)
-      lane_start[lane] = compute_tasks_[lane / kLanes];
+    std::vector<std::uint32_t> lane_start(lanes_.all);
+    for (std::uint32_t lane = 0; lane < lanes_.all; ++lane)
+      lane_start[lane] = compute_tasks_[lanes_.worker(lane).value];
 
     ControlsInOrder controls(plan_);
-    std::vector<std::uint32_t> group_end(lanes(), kOpen), group_start(lanes(), kOpen);
+    std::vector<std::uint32_t> group_end(lanes_.all, kOpen), group_start(lanes_.all, kOpen);
     for (std::uint32_t next = static_cast<std::uint32_t>(plan_.tasks.size()); next-- > 0;) {
       const Task& task = plan_.tasks[next];
-      const std::size_t lane = Lanes::of(task);
+      const std::size_t lane = lanes_.of(task);
       std::uint32_t& latest = ended_before_[next];
       if (task.lane != Lane::Compute) {
         // The members of a group end together, so what follows any of them follows all.
@@ -147,11 +148,11 @@ class MemoryCheck {
 
   // The first member of a group was looked at last and knows most.
   void spread_over_groups() {
-    std::vector<std::uint32_t> first(lanes());
+    std::vector<std::uint32_t> first(lanes_.all);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       if (task.lane == Lane::Compute) continue;
-      std::uint32_t& end = first[Lanes::of(task)];
+      std::uint32_t& end = first[lanes_.of(task)];
       if (task.with_previous) ended_before_[id] = std::min(ended_before_[id], end);
       end = ended_before_[id];
     }
@@ -204,7 +205,7 @@ class MemoryCheck {
     std::vector<std::uint32_t> ordinal(plan_.tasks.size());
     std::uint32_t receives = 0;
     for (std::size_t id = 0; id < plan_.tasks.size(); ++id)
-      if (plan_.tasks[id].kind == TaskKind::Receive) ordinal[id] = receives++;
+      if (is_receive(plan_.tasks[id].kind)) ordinal[id] = receives++;
     return ordinal;
   }
 
@@ -214,7 +215,7 @@ class MemoryCheck {
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
       for (const TensorId input : plan_.tasks[id].inputs)
         if (const TaskId maker = maker_of(input);
-            maker.valid() && plan_.tasks[maker.value].kind == TaskKind::Receive)
+            maker.valid() && is_receive(plan_.tasks[maker.value].kind))
           readers[ordinal[maker.value]].push_back({id});
     return readers;
   }
@@ -238,14 +239,17 @@ class MemoryCheck {
   bool same_group(TaskId a, TaskId b) {
     if (!plan_.tasks[b.value].with_previous) return a == b;
     if (!by_lane_) by_lane_ = std::make_unique<Lanes>(plan_);
-    const std::size_t lane = Lanes::of(plan_.tasks[b.value]);
+    const std::size_t lane = lanes_.of(plan_.tasks[b.value]);
     auto at = std::lower_bound(by_lane_->tasks.begin() + by_lane_->first[lane],
                                by_lane_->tasks.begin() + by_lane_->first[lane + 1], b);
     while (*at != a && plan_.tasks[at->value].with_previous) --at;
     return *at == a;
   }
 
-  std::size_t lanes() const { return std::size_t{plan_.problem.workers} * kLanes; }
+  Piece second_piece(const Task& task, TaskId id) const {
+    const Tensor t = plan_.second_output(task, id);
+    return {t.value, t.rows, t.columns};
+  }
   std::uint32_t moments(std::uint32_t worker) const { return 2 * compute_tasks(worker) + 1; }
   std::uint32_t freed_by(TaskId reader) const;
   std::uint32_t made_at(TaskId maker) const;
@@ -256,6 +260,7 @@ class MemoryCheck {
   void add_up(std::vector<Bytes>& peak) const;
 
   const Plan& plan_;
+  const LaneNumbers lanes_;
   Findings& findings_;
   std::vector<std::uint32_t> compute_tasks_;  // by worker
   TaskColumn<std::uint32_t> start_, ended_before_;
@@ -268,7 +273,7 @@ class MemoryCheck {
 // while i runs. A transfer that has ended before task i starts may last until just then.
 std::uint32_t MemoryCheck::freed_by(TaskId reader) const {
   const Task& task = plan_.tasks[reader.value];
-  if (task.kind == TaskKind::Output) return moments(task.worker_index);
+  if (is_output(task.kind)) return moments(task.worker_index);
   return 2 * ended_before_[reader.value] + (computes(reader) ? 0 : 1);
 }
 
@@ -311,9 +316,10 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
     first.push_back(first.back() + moments(w) + 1);
   TaskColumn<Sum> change(first.back());
   for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
-    const Tensor made = plan_.tensor(plan_.output(id, output));
+    const Task& task = plan_.tasks[id.value];
+    const Piece made = output == 0 ? plan_.piece(task) : second_piece(task, id);
     const Sum size = plan_.program.bytes(made.value, rows[made.rows], made.columns.count).value;
-    const std::uint32_t w = made.worker.value, from = made_at(id);
+    const std::uint32_t w = task.worker_index, from = made_at(id);
     change[first[w] + from] += size;
     change[first[w] + (freed == 0 ? moments(w) : std::max(freed, from))] -= size;
   });

@@ -13,12 +13,12 @@ void check_names(const Plan& plan, TaskId id, Findings& findings) {
   const Task& t = plan.tasks[id.value];
   const bool known = t.worker_index < plan.problem.workers &&
                      static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
-                     static_cast<std::uint32_t>(t.lane) < kLanes &&
+                     static_cast<std::uint32_t>(t.lane) < plan.lane_count() &&
                      t.piece.value < plan.pieces.size() && t.work.value < plan.works.size() &&
                      (!is_attend(t.kind) || t.keys.value < plan.regions.size());
   if (!known)
     findings.add(Rule::Structure, {id},
-                 "task {} names a worker, piece or work that "
+                 "task {} names a worker, lane, piece or work that "
                  "the plan does not have",
                  id.value);
 }
@@ -29,6 +29,8 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   if (plan.tasks.size() > kMostTasks)
     return findings.add_missing(Rule::Structure, {}, "the plan has {} tasks; a plan has at most {}",
                                 plan.tasks.size(), kMostTasks);
+  if (const std::string why = refusal_of_lanes(plan.lanes); !why.empty())
+    return findings.add_missing(Rule::Structure, {}, "{}", why);
   const std::size_t chunks = plan.layout.chunks.size();
   const auto bad_region = [&](Region r) {
     return r.count == 0 || r.first.value >= chunks || r.count > chunks - r.first.value;
@@ -72,16 +74,17 @@ namespace {
 
 // Whatever is posted with the task before it in its lane follows a transfer there.
 void check_groups(const Plan& plan, Findings& findings) {
-  std::vector<std::uint8_t> after_transfer(std::size_t{plan.problem.workers} * kLanes);
+  const LaneNumbers lanes(plan);
+  std::vector<std::uint8_t> after_transfer(lanes.all);
   std::vector<TaskId> alone;
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    std::uint8_t& open = after_transfer[Lanes::of(task)];
+    std::uint8_t& open = after_transfer[lanes.of(task)];
     if (task.with_previous && !open) alone.push_back({id});
     open = is_transfer(task.kind);
   }
   std::stable_sort(alone.begin(), alone.end(), [&](TaskId a, TaskId b) {
-    return Lanes::of(plan.tasks[a.value]) < Lanes::of(plan.tasks[b.value]);
+    return lanes.of(plan.tasks[a.value]) < lanes.of(plan.tasks[b.value]);
   });
   for (const TaskId id : alone)
     findings.add(Rule::Structure, {id},
@@ -111,7 +114,7 @@ void verify_edges(const Plan& plan, Findings& findings) {
   TaskId last{0};
   for (const BufferSlot& s : plan.slots) {
     if (s.receive.value >= plan.tasks.size() || s.receive < last ||
-        plan.tasks[s.receive.value].kind != TaskKind::Receive)
+        !is_receive(plan.tasks[s.receive.value].kind))
       findings.add_missing(Rule::Structure, {},
                            "buffer {} is given to task {}, which is no receive "
                            "or out of order",

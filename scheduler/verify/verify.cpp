@@ -21,13 +21,13 @@ std::uint32_t threads_for(const Plan& plan, VerifyOptions options) {
 void count_waste(const Plan& plan, Verification& result) {
   std::vector<bool> read(plan.tasks.size());
   for (const Task& task : plan.tasks) {
-    if (task.kind == TaskKind::Receive) ++result.unread;
+    if (is_receive(task.kind)) ++result.unread;
     if (is_attend(task.kind) && plan.works[task.work.value].pairs.value == 0) ++result.hidden;
     for (const TensorId input : task.inputs) {
       const TaskId maker = input.valid() ? plan.producer(input) : TaskId{};
       if (!maker.valid() || read[maker.value]) continue;
       read[maker.value] = true;
-      if (plan.tasks[maker.value].kind == TaskKind::Receive) --result.unread;
+      if (is_receive(plan.tasks[maker.value].kind)) --result.unread;
     }
   }
 }
@@ -61,12 +61,12 @@ std::string_view to_text(Rule rule) {
   return names[static_cast<std::size_t>(rule)];
 }
 
-Lanes::Lanes(const Plan& plan)
-    : first(std::size_t{plan.problem.workers} * kLanes + 1), tasks(plan.tasks.size()) {
-  for (const Task& t : plan.tasks) ++first[of(t) + 1];
+Lanes::Lanes(const Plan& plan) : numbers(plan), first(numbers.all + 1), tasks(plan.tasks.size()) {
+  for (const Task& t : plan.tasks) ++first[numbers.of(t) + 1];
   for (std::size_t lane = 1; lane < first.size(); ++lane) first[lane] += first[lane - 1];
   std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) tasks[next[of(plan.tasks[id])]++] = {id};
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    tasks[next[numbers.of(plan.tasks[id])]++] = {id};
 }
 
 RegionRows::RegionRows(const Plan& plan) {

@@ -16,7 +16,8 @@ EventRun::EventRun(const Workload& w, const Conditions& c, const Costs& costs, S
       costs_(costs),
       out_(s),
       network_(w.network, plan_.problem.workers),
-      lanes_(std::size_t{plan_.problem.workers} * kLanes),
+      numbers_(plan_),
+      lanes_(numbers_.all),
       workers_(plan_.problem.workers),
       devices_shared_(w.copy_cores > 0 || w.turns || w.full_slowdown > 1 ||
                       w.network.workers_per_device() > w.concurrency),
@@ -51,14 +52,18 @@ inline void EventRun::set_up() {
   out_.cause.resize(count);
   first_waiter_.assign(count, kNone);
   order_.resize(count);
-  for (const Task& t : plan_.tasks) ++lanes_[lane_of(t)].end;
+  for (const Task& t : plan_.tasks) ++lanes_[numbers_.of(t)].end;
   std::uint32_t total = 0;
-  for (LaneState& l : lanes_) {
+  for (std::uint32_t number = 0; number < lanes_.size(); ++number) {
+    LaneState& l = lanes_[number];
+    l.worker = numbers_.worker(number).value;
+    l.computes = numbers_.lane(number) == Lane::Compute;
     l.at = l.scan = total;
     total += l.end;
     l.end = l.at;  // as far as it is filled
   }
-  for (std::uint32_t id = 0; id < count; ++id) order_[lanes_[lane_of(plan_.tasks[id])].end++] = id;
+  for (std::uint32_t id = 0; id < count; ++id)
+    order_[lanes_[numbers_.of(plan_.tasks[id])].end++] = id;
   left_ = count;
   // Where the controls of a task begin; looked up by task, in pages of some.
   std::size_t c = 0;

@@ -16,7 +16,7 @@ inline bool EventRun::start_kernel(std::uint32_t id, Cause cause) {
   if (duration == 0 || !workload_.turns) out_.start[id] = now_;
   if (duration == 0) return false;
   WorkerState& w = workers_[task.worker_index];
-  lanes_[lane_of(task)].posted = true;
+  lanes_[numbers_.of(task)].posted = true;
   w.kernel = id;
   w.ready = w.started = w.since = now_;
   w.left = static_cast<double>(duration);
@@ -59,8 +59,8 @@ inline void EventRun::end_kernel(std::uint32_t id) {
   const Task& task = plan_.tasks[id];
   WorkerState& w = workers_[task.worker_index];
   w.kernel = kNone;
-  complete(lane_of(task), lanes_[lane_of(task)].at + 1);
-  wake(lane_of(task));
+  complete(numbers_.of(task), lanes_[numbers_.of(task)].at + 1);
+  wake(numbers_.of(task));
   changed(task.worker_index, -1);
   if (workload_.turns) {
     to_give_.push_back(device_of(task.worker_index));

@@ -18,7 +18,7 @@ inline void EventRun::advance(std::uint32_t index) {
       complete(index, end);
       continue;
     }
-    WorkerState& w = workers_[index / kLanes];
+    WorkerState& w = workers_[l.worker];
     if (workload_.waits_for_kernel && w.computes() && w.started < now_) {
       w.held.push_back(index);
       l.waiting = true;

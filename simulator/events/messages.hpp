@@ -9,20 +9,20 @@ inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
   LaneState& l = lanes_[index];
   l.posted = true;
   l.open = end - l.at;
-  WorkerState& w = workers_[index / kLanes];
+  WorkerState& w = workers_[l.worker];
   const bool takes_sms = !workload_.slowed[0].empty();
   const Cause cause = now_ == 0 ? Cause{} : l.cause;
   for (std::uint32_t i = l.at; i < end; ++i) {
     out_.start[order_[i]] = now_;
     out_.cause[order_[i]] = i == l.at ? cause : Cause{Cause::Member, order_[l.at] & kTaskBits};
   }
-  if (takes_sms && ++w.groups) set_speed(index / kLanes);
+  if (takes_sms && ++w.groups) set_speed(l.worker);
   // Beginning a message may complete a group at once, so look at the members of this one only.
   const std::uint32_t first = l.at;
   for (std::uint32_t i = first; i < end; ++i) {
     const Task& task = plan_.tasks[order_[i]];
     if (out_.start[task.peer.value] == kUnknown) continue;
-    begin(task.kind == TaskKind::Send ? order_[i] : task.peer.value);
+    begin(is_send(task.kind) ? order_[i] : task.peer.value);
   }
   if (l.posted && l.at == first && l.open == 0) complete_group(index, kNone);
 }
@@ -77,9 +77,9 @@ inline void EventRun::end_flow(std::uint32_t f) {
 
 inline void EventRun::arrive(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
-  const std::uint32_t lane = lane_of(task);
+  const std::uint32_t lane = numbers_.of(task);
   if (--lanes_[lane].open == 0) complete_group(lane, send);
-  const std::uint32_t other = lane_of(plan_.tasks[task.peer.value]);
+  const std::uint32_t other = numbers_.of(plan_.tasks[task.peer.value]);
   if (--lanes_[other].open == 0) complete_group(other, task.peer.value);
 }
 
@@ -93,8 +93,8 @@ inline void EventRun::complete_group(std::uint32_t index, std::uint32_t longest)
   if (longest != kNone) l.cause = {Cause::Lane, longest & kTaskBits};
   wake(index);
   if (!workload_.slowed[0].empty()) {
-    --workers_[index / kLanes].groups;
-    set_speed(index / kLanes);
+    --workers_[l.worker].groups;
+    set_speed(l.worker);
   }
 }
 

@@ -35,6 +35,8 @@ class EventRun {
     Cause cause;
     bool posted = false;
     bool waiting = false;  // somebody will wake it
+    bool computes = false;
+    std::uint32_t worker = 0;
   };
 
   // What runs on a worker's device for it.
@@ -85,7 +87,7 @@ class EventRun {
   bool waits(std::uint32_t lane, std::uint32_t id);
   void finish(std::uint32_t id);
   void complete(std::uint32_t lane, std::uint32_t end);
-  void wake(std::uint32_t lane) { (lane % kLanes == 0 ? computing_ : moving_).push_back(lane); }
+  void wake(std::uint32_t lane) { (lanes_[lane].computes ? computing_ : moving_).push_back(lane); }
   std::uint32_t unit_end(const LaneState& l) const {
     std::uint32_t end = l.at + 1;
     while (end < l.end && plan_.tasks[order_[end]].with_previous) ++end;
@@ -122,6 +124,7 @@ class EventRun {
   const Costs& costs_;
   Simulation& out_;
   FairShare network_;
+  const LaneNumbers numbers_;
   std::vector<LaneState> lanes_;
   std::vector<WorkerState> workers_;
   const bool devices_shared_;

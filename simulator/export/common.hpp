@@ -15,9 +15,10 @@ struct LaneUnits {
 
 inline LaneUnits lane_units(const Plan& plan) {
   LaneUnits out;
-  out.tasks.resize(std::size_t{plan.problem.workers} * kLanes);
+  const LaneNumbers lanes(plan);
+  out.tasks.resize(lanes.all);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    out.tasks[lane_of(plan.tasks[id])].push_back(id);
+    out.tasks[lanes.of(plan.tasks[id])].push_back(id);
   return out;
 }
 

@@ -16,7 +16,7 @@ Goal goal(const Workload& w) {
   // A LogGP machine has one latency, so what messages take beyond the least of all goes into size.
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == TaskKind::Send)
+    if (is_send(plan.tasks[id].kind))
       least = std::min(least, wire_of(w, costs, id).message.startup_ps);
   if (least == std::numeric_limits<std::int64_t>::max()) least = 0;
   Goal out;
@@ -28,13 +28,13 @@ Goal goal(const Workload& w) {
   for (std::uint32_t worker = 0; worker < plan.problem.workers; ++worker) {
     fmt::format_to(put, "rank {} {{\n", worker);
     std::string requirements;  // after all that they may name
-    for (std::uint32_t l = 0; l < kLanes; ++l) {
-      const auto& lane = lanes.tasks[std::size_t{worker} * kLanes + l];
+    for (std::uint32_t l = 0; l < plan.lane_count(); ++l) {
+      const auto& lane = lanes.tasks[std::size_t{worker} * plan.lane_count() + l];
       for (std::size_t at = 0; at < lane.size(); ++at) {
         const std::uint32_t id = lane[at];
         const Task& task = plan.tasks[id];
         if (is_transfer(task.kind)) {
-          const bool sends = task.kind == TaskKind::Send;
+          const bool sends = is_send(task.kind);
           const std::uint32_t send = sends ? id : task.peer.value;
           const std::int64_t ns =
               std::max<std::int64_t>(1, (wire_of(w, costs, send).alone_ps - least + 500) / 1000);
@@ -64,7 +64,8 @@ std::string workload_text(const Workload& w) {
   const Costs costs(w, {});
   std::string text;
   const auto put = std::back_inserter(text);
-  fmt::format_to(put, "ringsched-workload 1\nworkers {}\nlanes {}\n", plan.problem.workers, kLanes);
+  fmt::format_to(put, "ringsched-workload 1\nworkers {}\nlanes {}\n", plan.problem.workers,
+                 plan.lane_count());
   for (std::uint32_t l = 0; l < w.network.links(); ++l)
     fmt::format_to(put, "link {} {}\n", l, w.network.capacity({l}) * 1e12);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -76,7 +77,7 @@ std::string workload_text(const Workload& w) {
     } else {
       fmt::format_to(put, "{} {} {} {} {} {}", to_text(task.kind), id, task.worker_index, lane,
                      task.with_previous ? 1 : 0, task.peer.value);
-      if (task.kind == TaskKind::Send) {
+      if (is_send(task.kind)) {
         const Wire wire = wire_of(w, costs, id);
         fmt::format_to(put, " {:.0f} {} route", wire.message.bytes, wire.message.startup_ps);
         for (const LinkId link : wire.route.over()) fmt::format_to(put, " {}", link.value);

@@ -228,7 +228,7 @@ void Emulation::perform(std::uint32_t lane, const Op& op) {
     for (const CopiedPiece& piece : pieces(streams_.delivery(op)))
       std::memcpy(piece.to, piece.from, static_cast<std::size_t>(piece.bytes));
   if (op.kind != Op::Kind::Compute) return;
-  std::vector<std::uint64_t>& words = scratch_[lane / kLanes];
+  std::vector<std::uint64_t>& words = scratch_[streams_.numbers().worker(lane).value];
   Surroundings around;
   const auto address = reinterpret_cast<std::uintptr_t>(words.data());
   around.scratch = data(words) + (64 - address % 64) % 64;

@@ -12,6 +12,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/timeline/timeline.hpp"
 #include "runtime/plans_to_run.hpp"
+#include "support/more_lanes.hpp"
 
 namespace ringsched {
 namespace {
@@ -284,6 +285,17 @@ TEST_F(Gpu, WorkersOfAnEmulatedGpuComputeAtTheSameTime) {
     if (plan.tasks[id].lane == Lane::Compute)
       busy.value += t.tasks[id].end_ps - t.tasks[id].start_ps;
   EXPECT_GT(busy.value, 2 * t.makespan().value);
+}
+
+TEST_F(Gpu, HasAStreamForEachOfEightLanes) {
+  const Plan plan = on_more_lanes(
+      plan_of(problem(4, size(256, 64), 4, 2, 64, Dtype::Bf16, Pass::Both), "balanced"));
+  for (const bool graph : {false, true}) {
+    CudaOptions options;
+    options.gpu = 0;
+    options.graph = graph;
+    expect_right(plan, run(plan, options));
+  }
 }
 
 TEST_F(Gpu, LargeAndEqualScoresStayRight) {

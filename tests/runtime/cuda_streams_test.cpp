@@ -7,6 +7,7 @@
 #include "backends/cuda/stream_plan.hpp"
 #include "runtime/cuda_emulation.hpp"
 #include "runtime/plans_to_run.hpp"
+#include "support/more_lanes.hpp"
 
 namespace ringsched::cuda {
 namespace {
@@ -138,6 +139,21 @@ TEST_P(EveryScheduleOnStreams, IsSubmittedSoThatEventsAreRecordedBeforeTheyAreWa
 
 INSTANTIATE_TEST_SUITE_P(Cuda, EveryScheduleOnStreams, testing::ValuesIn(schedule_names()),
                          name_of_test);
+
+TEST(CudaStreams, AreAsManyAsThePlanHasLanes) {
+  for (const Schedule& s : schedules()) {
+    const Plan plan =
+        on_more_lanes(plan_of(problem(4, 70, 2, 1, 8, Dtype::Bf16, Pass::Both), s.name));
+    Control control;
+    const Inputs inputs(plan.problem, 1);
+    Emulation gpu(plan, kTakesAll, 1);
+    const auto run = execution_of(plan, gpu, control, inputs);
+    EXPECT_EQ(gpu.streams().lanes().size(), 4u * 8);
+    EXPECT_TRUE(Clocks(gpu.streams()).complete()) << s.name;
+    run->run(Clock::now(), std::chrono::seconds(20), [](const std::string& why) { FAIL() << why; });
+    expect_right(check_results(plan, inputs, run->results(), {0, 3}, {}), described(plan));
+  }
+}
 
 TEST(CudaStreams, AStreamThatWaitsForAnotherProcessIsRefused) {
   const Plan plan = plan_of(problem(2, 30, 2, 1, 8, Dtype::Bf16, Pass::Forward), "ring");

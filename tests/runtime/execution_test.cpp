@@ -12,6 +12,7 @@
 #include "runtime/plans_to_run.hpp"
 #include "support/cases.hpp"
 #include "support/hidden_plan.hpp"
+#include "support/more_lanes.hpp"
 #include "support/surgery.hpp"
 
 namespace ringsched {
@@ -85,6 +86,18 @@ TEST(Execution, TakesTheHeadsInHalves) {
           ASSERT_TRUE(verify(plan).holds());
           expect_right(run(plan), described(plan));
         }
+}
+
+TEST(Execution, MovesOnEightLanes) {
+  for (const Schedule& s : schedules())
+    for (const std::uint32_t workers : {2u, 5u}) {
+      const Plan plan =
+          on_more_lanes(plan_of(problem(workers, 70, 4, 2, 16, Dtype::Fp32, Pass::Both), s.name));
+      const Ran ran = run(plan);
+      expect_right(ran, described(plan));
+      for (const TimelineTask& t : ran.timeline.tasks)
+        EXPECT_TRUE(!is_on_a_further_lane(t.lane) || t.end_ps > 0);
+    }
 }
 
 TEST(Execution, TakesHeadsThatReadAPartOfAGroup) {

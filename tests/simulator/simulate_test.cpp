@@ -11,6 +11,7 @@
 #include "support/block_model.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
+#include "support/more_lanes.hpp"
 #include "support/naive_simulation.hpp"
 
 namespace ringsched {
@@ -108,6 +109,39 @@ void expect_naive(const Workload& w, const Conditions& c, const std::string& wha
     ASSERT_NEAR(static_cast<double>(fast.start[id]), slow.start[id], tolerance)
         << what << " " << id;
     ASSERT_NEAR(static_cast<double>(fast.end[id]), slow.end[id], tolerance) << what << " " << id;
+  }
+}
+
+TEST(Simulate, MoreLanesAsANaiveSimulationHasThem) {
+  for (const Schedule& s : schedules())
+    for (const auto& [name, machine] : test_machines(4))
+      for (const Overlap overlap : {Overlap::Prefetch, Overlap::Unbounded}) {
+        const Plan plan = on_more_lanes(plan_of(busy_problem(4, Pass::Both), s, overlap));
+        Conditions c;
+        for (std::uint32_t r = 0; r < 4; ++r) c.slow_worker.push_back(1 + 0.013 * ((r * 7) % 5));
+        expect_naive(price(plan, machine), c,
+                     fmt::format("{} {} {}", s.name, name, to_text(overlap)));
+      }
+}
+
+// All operands on the eighth lane: each link still has the messages of one lane.
+TEST(Simulate, MoreLanesInBothEngines) {
+  for (const Schedule& s : schedules()) {
+    const Plan three = plan_of(busy_problem(4), s);
+    Plan eight = on_more_lanes(three);
+    for (std::size_t id = 0; id < eight.tasks.size(); ++id)
+      if (three.tasks[id].lane == Lane::Fetch) eight.tasks[id].lane = static_cast<Lane>(7);
+    const Machine mesh = test_machine(Fabric::Mesh, 4);
+    Conditions c;
+    c.noise = 0.1;
+    const Simulation swept = simulate(price(eight, mesh), c);
+    EXPECT_EQ(swept.by_events, simulate(price(three, mesh), c).by_events);
+    EXPECT_TRUE(s.name != "ring" || !swept.by_events);
+    c.events_only = true;
+    const Simulation evented = simulate(price(eight, mesh), c);
+    EXPECT_EQ(swept.start, evented.start) << s.name;
+    EXPECT_EQ(swept.end, evented.end) << s.name;
+    EXPECT_EQ(evented.end, simulate(price(three, mesh), c).end) << s.name;
   }
 }
 

@@ -30,7 +30,7 @@ struct Failure {
 class Interpreter {
  public:
   Interpreter(const Plan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {
-    lanes_.resize(std::size_t{plan.problem.workers} * kLanes);
+    lanes_.resize(std::size_t{plan.problem.workers} * plan.lane_count());
     for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
       lanes_.at(lane_of(id)).tasks.push_back(id);
     for (const BufferSlot& s : plan.slots) slot_[s.receive.value] = s.slot;
@@ -71,7 +71,7 @@ class Interpreter {
 
   std::size_t lane_of(std::uint32_t id) const {
     const Task& t = plan_.tasks[id];
-    return std::size_t{t.worker_index} * kLanes + static_cast<std::size_t>(t.lane);
+    return std::size_t{t.worker_index} * plan_.lane_count() + static_cast<std::size_t>(t.lane);
   }
 
   std::set<std::int64_t> tokens_of(RegionId region) const {

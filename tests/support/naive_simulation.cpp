@@ -34,10 +34,11 @@ class Naive {
     run_.start.assign(n, -1);
     run_.end.assign(n, -1);
     message_of_.resize(n);
-    units_.resize(std::size_t{plan_.problem.workers} * kLanes);
+    units_.resize(std::size_t{plan_.problem.workers} * plan_.lane_count());
     for (std::uint32_t id = 0; id < n; ++id) {
       const Task& t = plan_.tasks[id];
-      auto& units = units_[std::size_t{t.worker_index} * kLanes + static_cast<std::size_t>(t.lane)];
+      auto& units = units_[std::size_t{t.worker_index} * plan_.lane_count() +
+                           static_cast<std::size_t>(t.lane)];
       if (!t.with_previous || units.empty()) units.emplace_back();
       units.back().tasks.push_back(id);
       if (t.kind != TaskKind::Send) continue;
@@ -113,7 +114,7 @@ class Naive {
         if (is_transfer(plan_.tasks[g->tasks[0]].kind) != transfers) continue;
         if (!std::all_of(g->tasks.begin(), g->tasks.end(), [&](auto id) { return ready(id); }))
           continue;
-        const auto worker = static_cast<std::uint32_t>(lane / kLanes);
+        const auto worker = static_cast<std::uint32_t>(lane / plan_.lane_count());
         if (transfers && w_.waits_for_kernel && blocked_by_kernel(worker)) continue;
         g->posted = now_;
         any = true;
@@ -215,7 +216,8 @@ class Naive {
     run_.end[id] = now_;
     left_[id] = 0;
     const Task& t = plan_.tasks[id];
-    head(std::size_t{t.worker_index} * kLanes + static_cast<std::size_t>(t.lane))->done = true;
+    head(std::size_t{t.worker_index} * plan_.lane_count() + static_cast<std::size_t>(t.lane))
+        ->done = true;
   }
 
   void set_speeds() {
@@ -228,8 +230,8 @@ class Naive {
         continue;
       }
       unsigned posted = 0;
-      for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-        const Group* g = head(std::size_t{t.worker_index} * kLanes + lane);
+      for (std::uint32_t lane = 0; lane < plan_.lane_count(); ++lane) {
+        const Group* g = head(std::size_t{t.worker_index} * plan_.lane_count() + lane);
         posted += g != nullptr && g->posted >= 0 && is_transfer(plan_.tasks[g->tasks[0]].kind);
       }
       if (posted > 0 && !w_.slowed[0].empty())

@@ -109,12 +109,12 @@ class Oracle {
   std::size_t end(std::size_t task) const { return 2 * group_[task] + 1; }
 
   void find_groups() {
-    std::vector<std::size_t> last(std::size_t{plan_.problem.workers} * kLanes, n_);
+    std::vector<std::size_t> last(plan_.problem.workers * plan_.lane_count(), n_);
     previous_.assign(n_, n_);
     for (std::size_t id = 0; id < n_; ++id) {
       const Task& t = plan_.tasks[id];
       std::size_t& group =
-          last[std::size_t{t.worker_index} * kLanes + static_cast<std::size_t>(t.lane)];
+          last[t.worker_index * plan_.lane_count() + static_cast<std::size_t>(t.lane)];
       if (!t.with_previous) {
         previous_[id] = group;
         group = id;

@@ -242,8 +242,8 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
         return fmt::format("task {} ({}) has other keys or another peer", id.value, kind);
       },
       [&] {
-        t.lane = static_cast<Lane>(any(kLanes));
-        return fmt::format("task {} ({}) goes to lane {}", id.value, kind, to_text(t.lane));
+        t.lane = static_cast<Lane>(any(plan.lane_count()));
+        return fmt::format("task {} ({}) goes to lane {}", id.value, kind, plan.name(t.lane));
       },
       [&] {
         t.with_previous = !t.with_previous;

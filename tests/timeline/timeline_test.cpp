@@ -14,6 +14,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
+#include "support/more_lanes.hpp"
 #include "support/surgery.hpp"
 
 namespace ringsched {
@@ -84,6 +85,16 @@ TEST_P(TimelineOfSchedule, HasTheHashOfEqualPlansOnly) {
   EXPECT_NE(plan_hash(plan), plan_hash(plan_of(*schedule, workers, Pass::Forward)));
 }
 
+TEST(Timeline, OfMoreLanesReadsAsItWasWritten) {
+  const Timeline t = timed(on_more_lanes(plan_of(find_schedule("zigzag"), 5)));
+  EXPECT_EQ(t.lanes.size(), 8u);
+  EXPECT_TRUE(std::any_of(t.tasks.begin(), t.tasks.end(),
+                          [](const TimelineTask& x) { return x.lane == static_cast<Lane>(7); }));
+  const Timeline back = read_timeline(write_timeline(t), "text");
+  EXPECT_EQ(back, t);
+  EXPECT_EQ(write_timeline(back), write_timeline(t));
+}
+
 INSTANTIATE_TEST_SUITE_P(Timeline, TimelineOfSchedule, testing::ValuesIn(all_schedules(9)),
                          [](const auto& i) { return i.param.name(); });
 
@@ -112,6 +123,12 @@ TEST(PlanHash, DiffersWhereAnythingDiffers) {
       [&](Plan& p) { p.tasks[merge].kind = TaskKind::Reduce; },
       [&](Plan& p) { set_value(p, p.tasks[send], attention::kQueryGradient); },
       [&](Plan& p) { p.tasks[send].lane = Lane::Compute; },
+      [&](Plan& p) { p.tasks[send].lane = Lane::Return; },
+      [&](Plan& p) { p.tasks[send].lane = static_cast<Lane>(3); },
+      [&](Plan& p) { p.tasks[send].lane = static_cast<Lane>(4); },
+      [&](Plan& p) { p.tasks[send].lane = static_cast<Lane>(7); },
+      [](Plan& p) { p.lanes.emplace_back("outer"); },
+      [](Plan& p) { p.lanes.emplace_back("inner"); },
       [&](Plan& p) { p.tasks[send].with_previous ^= true; },
       [&](Plan& p) { p.tasks[send].worker_index ^= 1; },
       [&](Plan& p) { p.tasks[send].step += 1; },

@@ -8,9 +8,11 @@
 #include <map>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/timeline/accounting.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
+#include "support/more_lanes.hpp"
 #include "support/runs.hpp"
 
 namespace ringsched {
@@ -112,6 +114,24 @@ Timeline run_of(const char* schedule, std::uint32_t workers, const Machine& m) {
       limit_communication(build_plan(small_problem(workers, 64 * workers), find_schedule(schedule)),
                           {}),
       m);
+}
+
+// What moves has a row for what comes in and one for what goes out, whatever the lane.
+TEST(Gantt, DrawsFurtherLanesAsItDrawsTheOthers) {
+  const Plan plan =
+      limit_communication(build_plan(small_problem(4, 330, Pass::Both), find_schedule("ring")), {});
+  const Timeline three = predicted_run(plan, test_machine(Fabric::Switch, 4));
+  Timeline eight = predicted_run(on_more_lanes(plan), test_machine(Fabric::Switch, 4));
+  ASSERT_TRUE(std::any_of(eight.tasks.begin(), eight.tasks.end(), [](const TimelineTask& t) {
+    return is_on_a_further_lane(t.lane) && t.end_ps > t.start_ps;
+  }));
+  expect_tidy(gantt(eight));
+  for (std::size_t i = 0; i < eight.tasks.size(); ++i) {  // the same times
+    eight.tasks[i].start_ps = three.tasks[i].start_ps;
+    eight.tasks[i].end_ps = three.tasks[i].end_ps;
+  }
+  eight.critical_path = three.critical_path;
+  EXPECT_EQ(svg(gantt(eight)), svg(gantt(three)));
 }
 
 TEST(Gantt, StaysLegibleForManyWorkers) {

@@ -226,6 +226,19 @@ TEST(ChromeTrace, PutsTasksThatOverlapOnFurtherTracks) {
   EXPECT_THAT(line_with(trace, "\"task\":7,"), HasSubstr("\"tid\":10,"));
 }
 
+TEST(ChromeTrace, GivesFurtherLanesTracksOfTheirOwn) {
+  Timeline t = small();
+  t.lanes = {"compute", "fetch", "return", "the \"outer\""};
+  t.tasks[0].lane = t.tasks[1].lane = static_cast<Lane>(3);
+  for (const std::string& trace : {chrome_trace(t), kineto_trace(t, 1)})
+    EXPECT_THAT(trace, HasSubstr("the \\\"outer\\\" in\"}"));
+  const std::string trace = chrome_trace(t);
+  EXPECT_THAT(trace, HasSubstr("{\"name\":\"the \\\"outer\\\" out\"}"));
+  EXPECT_THAT(line_with(trace, "\"task\":0"), HasSubstr("\"tid\":12,"));
+  EXPECT_THAT(line_with(trace, "\"task\":1"), HasSubstr("\"tid\":11,"));
+  EXPECT_THAT(trace, Not(HasSubstr("fetch")));
+}
+
 TEST(ChromeTrace, DoesWithoutDetails) {
   Timeline t = small();
   t.details.clear();

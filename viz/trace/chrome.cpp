@@ -67,7 +67,7 @@ class ChromeTrace {
     std::uint32_t place = 0;
     for (const Track& track : tracks.all) {
       metadata("thread_name", worker, track.number);
-      put("\"name\":\"{}\"}}}}", track.name);
+      put("\"name\":{}}}}}", json_text(track.name));
       metadata("thread_sort_index", worker, track.number);
       put("\"sort_index\":{}}}}}", ++place);
     }
@@ -94,8 +94,7 @@ class ChromeTrace {
     if (attend) {
       put("q{} kv{}", x.queries, x.other);
     } else if (is_transfer(x.kind)) {
-      put("{} {} {} {}", t_.value(x).name, x.queries, x.kind == TaskKind::Send ? "to" : "from",
-          x.other);
+      put("{} {} {} {}", t_.value(x).name, x.queries, is_send(x.kind) ? "to" : "from", x.other);
     } else {
       put("{} {}", t_.value(x).name, x.queries);
     }
@@ -111,7 +110,7 @@ class ChromeTrace {
   }
   void detail(TaskKind kind, const TaskDetail& d) {
     if (is_attend(kind)) put(",\"pairs\":{}", d.pairs.value);
-    if (kind != TaskKind::Output) put(",\"bytes\":{}", d.bytes.value);
+    if (!is_output(kind)) put(",\"bytes\":{}", d.bytes.value);
     put(",\"cause\":\"{}\"", to_text(d.cause));
     if (d.because.valid()) put(",\"because\":{}", d.because.value);
   }
@@ -123,7 +122,7 @@ class ChromeTrace {
     const std::vector<std::int64_t> from = moving_from(t_);
     for (std::uint32_t i = 0; i < t_.tasks.size(); ++i) {
       const TaskId id = t_.details[i].needs[0];
-      if (t_.tasks[i].kind != TaskKind::Receive || !id.valid()) continue;
+      if (!is_receive(t_.tasks[i].kind) || !id.valid()) continue;
       const TimelineTask &receive = t_.tasks[i], &send = t_.tasks[id.value];
       if (receive.end_ps <= receive.start_ps || send.end_ps <= send.start_ps) continue;
       const std::int64_t middle = receive.start_ps + (receive.end_ps - receive.start_ps) / 2;

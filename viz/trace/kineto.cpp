@@ -63,8 +63,8 @@ class KinetoTrace {
         worker_, worker_);
     for (const Track& track : tracks.all)
       put(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"ts\":0.0,\"name\":\"thread_name\","
-          "\"args\":{{\"name\":\"stream {} {}\"}}}}",
-          worker_, track.number, track.number, track.name);
+          "\"args\":{{\"name\":{}}}}}",
+          worker_, track.number, json_text(fmt::format("stream {} {}", track.number, track.name)));
   }
 
   void kernel(std::uint32_t i, std::uint32_t stream) {
@@ -91,7 +91,7 @@ class KinetoTrace {
 
   void message(std::uint32_t i) {
     const TimelineTask& x = t_.tasks[i];
-    const bool send = x.kind == TaskKind::Send;
+    const bool send = is_send(x.kind);
     put(",\"Collective name\":\"{}\",\"Src Rank\":{},\"Dst Rank\":{},\"Group size\":{},"
         "\"Process Group Name\":\"0\",\"Process Group Description\":\"default_pg\"",
         send ? "send" : "recv", send ? worker_ : x.other, send ? x.other : worker_,

@@ -98,7 +98,7 @@ constexpr std::size_t kDirections = 3;
 constexpr std::string_view kDirectionNames[kDirections] = {"", " in", " out"};
 
 std::size_t row_of(const TimelineTask& t) {
-  const std::size_t direction = t.kind == TaskKind::Receive ? 1 : t.kind == TaskKind::Send ? 2 : 0;
+  const std::size_t direction = is_receive(t.kind) ? 1 : is_send(t.kind) ? 2 : 0;
   return static_cast<std::size_t>(t.lane) * kDirections + direction;
 }
 
@@ -135,18 +135,19 @@ class Row {
 }  // namespace
 
 Tracks tracks_of(const Timeline& t, std::span<const std::uint32_t> tasks) {
-  constexpr std::uint32_t kinds = kLanes * kDirections;
-  Row rows[kinds];
+  const auto kinds = static_cast<std::uint32_t>(t.lanes.size() * kDirections);
+  std::vector<Row> rows(kinds);
   Tracks out;
   for (const std::uint32_t i : tasks) {
     const TimelineTask& x = t.tasks[i];
     out.of.push_back(rows[row_of(x)].place(x.start_ps, x.end_ps));
   }
-  std::uint32_t more[kinds], next = kinds + 1;  // the number of the second of a kind
+  std::vector<std::uint32_t> more(kinds);  // the number of the second of a kind
+  std::uint32_t next = kinds + 1;
   for (std::uint32_t r = 0; r < kinds; ++r) {
     more[r] = next;
-    const std::string name = fmt::format("{}{}", to_text(static_cast<Lane>(r / kDirections)),
-                                         kDirectionNames[r % kDirections]);
+    const std::string name =
+        t.lanes[r / kDirections] + std::string(kDirectionNames[r % kDirections]);
     if (rows[r].used() > 0) out.all.push_back({r + 1, name});
     for (std::uint32_t n = 2; n <= rows[r].used(); ++n)
       out.all.push_back({next++, fmt::format("{} {}", name, n)});

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 
-bool takes_turn(TaskKind kind) { return !is_transfer(kind) && kind != TaskKind::Output; }
+bool takes_turn(TaskKind kind) { return !is_transfer(kind) && !is_output(kind); }
 constexpr std::size_t kPage = 4096;
 
 // As Linux estimates it; elsewhere all there may be.
@@ -43,6 +43,7 @@ CpuDevice::CpuDevice(const Plan& plan, WorkerId worker, std::span<const TaskId> 
       options_(options),
       memory_(nullptr, [](std::byte* p) { std::free(p); }),
       tasks_(tasks.begin(), tasks.end()),
+      lanes_(plan.lane_count()),
       operations_(plan) {
   if (options.gate) work_left_ = work_left(plan, tasks);
   times_ = std::vector<Times>(tasks_.size());
@@ -179,15 +180,15 @@ void CpuDevice::wait(LaneThread& l, std::uint32_t task, CoreGate::Turn* turn) {
 // Wakes the lanes that wait for these tasks, and no others: with a thousand workers, a wake-up that
 // finds nothing to do costs as much as the task itself.
 void CpuDevice::ended(const std::vector<std::uint32_t>& tasks) {
-  std::array<bool, kLanes> wake{};
+  std::array<bool, kMostLanes> wake{};
   {
     const std::lock_guard lock(guard_);
     for (const std::uint32_t task : tasks) {
       ended_[task] = true;
-      for (std::size_t i = 0; i < kLanes; ++i) wake[i] = wake[i] || lanes_[i].awaits == task;
+      for (std::size_t i = 0; i < lanes_.size(); ++i) wake[i] = wake[i] || lanes_[i].awaits == task;
     }
   }
-  for (std::size_t i = 0; i < kLanes; ++i)
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
     if (wake[i]) lanes_[i].news.notify_one();
 }
 

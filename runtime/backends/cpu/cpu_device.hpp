@@ -87,7 +87,7 @@ class CpuDevice final : public Device {
   };
   std::vector<Times> times_;
   Clock::time_point zero_;
-  std::array<LaneThread, kLanes> lanes_;
+  std::vector<LaneThread> lanes_;  // of the plan
   CpuOperations operations_;
   cpu::Scratch scratch_;   // where no gate has one for each core
   CoreGate::Place place_;  // a gate's

@@ -42,7 +42,7 @@ class Calibration {
  public:
   Calibration(const CudaCalibration& options,
               const std::function<void(const std::string&, double)>& progress)
-      : options_(options), progress_(progress), gpu_(0, options.workers) {
+      : options_(options), progress_(progress), gpu_(0, options.workers, kBasicLanes.size()) {
     for (std::uint32_t w = 0; w < options.workers; ++w) {
       computes_.push_back(gpu_.stream(w, Lane::Compute));
       fetches_.push_back(gpu_.stream(w, Lane::Fetch));
@@ -205,7 +205,7 @@ class Calibration {
     std::uint32_t sms = 0;
     for (std::uint32_t w = 0; w < options_.workers; ++w)
       sms += gpu_.parted() || w == 0 ? gpu_.multiprocessors(w) : 0;
-    const Gpu whole(0, 1);
+    const Gpu whole(0, 1, kBasicLanes.size());
     const std::vector<cudaStream_t> one{whole.stream(0, Lane::Compute)};
     out_.copy_roof_gb_per_s =
         32.0 * static_cast<double>(words) / 1e9 / seconds_together(one, [&](std::size_t) {
@@ -315,7 +315,7 @@ CudaFigures measure(const CudaCalibration& options,
 std::vector<std::vector<std::uint32_t>> probe(std::uint32_t workers) {
   constexpr std::size_t most = 1024;  // multiprocessors
   require_gpus();
-  const Gpu gpu(0, workers);
+  const Gpu gpu(0, workers, kBasicLanes.size());
   std::vector<DeviceMemory> seen;
   for (std::uint32_t w = 0; w < workers; ++w) {
     seen.emplace_back(4 * most);

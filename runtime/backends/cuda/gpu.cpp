@@ -63,7 +63,7 @@ std::string driver_version() {
   return fmt::format("driver for CUDA {}", version(driver));
 }
 
-Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
+Gpu::Gpu(int index, std::uint32_t workers, std::uint32_t lanes) : index_(index) {
   make_current();
   require(cudaFree(nullptr), "starting CUDA");
   int all = 0;
@@ -86,8 +86,8 @@ Gpu::Gpu(int index, std::uint32_t workers) : index_(index) {
     if (!shared_.empty()) parts_.reset();
   }
   for (std::uint32_t w = 0; w < workers; ++w) {
-    auto& own = streams_.emplace_back();
-    for (std::uint32_t l = 0; l < kLanes; ++l) {
+    std::vector<cudaStream_t>& own = streams_.emplace_back(lanes);
+    for (std::uint32_t l = 0; l < lanes; ++l) {
       const int priority = static_cast<Lane>(l) == Lane::Compute ? low : high;
       if (parts_)
         own[l] = parts_->make_stream(w, priority);

@@ -3,7 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,7 +26,7 @@ class Gpu {
  public:
   // Makes it current. One worker has the whole of it. Workers that cannot have a part each share
   // all of it, and shared() says why.
-  Gpu(int index, std::uint32_t workers);
+  Gpu(int index, std::uint32_t workers, std::uint32_t lanes);
   ~Gpu();
   Gpu(Gpu&&) noexcept = default;
 
@@ -55,7 +54,7 @@ class Gpu {
   std::string shared_;
   Spent parting_;
   std::unique_ptr<GreenContexts> parts_;
-  std::vector<std::array<cudaStream_t, kLanes>> streams_;
+  std::vector<std::vector<cudaStream_t>> streams_;  // by worker and lane
   std::unique_ptr<Library> library_;
 };
 

@@ -32,15 +32,14 @@ class GpuRun::WorkerDevice final : public StreamDevice {
   }
   void download(std::span<std::byte> to, const std::byte* from) override {
     own().gpu->make_current();
-    require(cudaStreamSynchronize(run_.stream(StreamPlan::lane_of(worker_, Lane::Compute))),
-            "reading results");
+    require(cudaStreamSynchronize(run_.stream(worker_, Lane::Compute)), "reading results");
     require(cudaMemcpy(to.data(), from, to.size(), cudaMemcpyDeviceToHost), "reading results");
   }
   bool fill(std::byte* to, const InitialTensor& tensor) override {
     return run_.fill(worker_, tensor, to);
   }
   bool is_host_memory() const override { return false; }
-  void* stream(Lane lane) override { return run_.stream(StreamPlan::lane_of(worker_, lane)); }
+  void* stream(Lane lane) override { return run_.stream(worker_, lane); }
   bool rehearse() override {
     run_.rehearse();
     return true;
@@ -61,6 +60,7 @@ class GpuRun::WorkerDevice final : public StreamDevice {
 GpuRun::GpuRun(const Plan& plan, std::vector<WorkerId> mine, Control& control,
                const CudaOptions& options)
     : plan_(plan),
+      numbers_(plan),
       mine_(std::move(mine)),
       control_(control),
       options_(options),
@@ -115,7 +115,8 @@ void GpuRun::choose_gpus() {
   for (std::uint32_t g = 0; g < count; ++g) {
     const int index = options_.gpu >= 0 ? options_.gpu % there : static_cast<int>(g);
     used.push_back(index);
-    gpus_.emplace_back(index, static_cast<std::uint32_t>(std::count(on.begin(), on.end(), g)));
+    gpus_.emplace_back(index, static_cast<std::uint32_t>(std::count(on.begin(), on.end(), g)),
+                       plan_.lane_count());
   }
   for (std::uint32_t i = 0; i < workers; ++i) {
     Worker& w = workers_[mine_[i].value];

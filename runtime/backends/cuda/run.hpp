@@ -61,15 +61,19 @@ class GpuRun final : public CudaBackend {
   TaskTime time_of(TaskId) const;
   LaneState state(WorkerId, Lane) const;
 
-  cudaStream_t stream(std::size_t lane) const {
-    const Worker& w = workers_[lane / kLanes];
-    return w.gpu->stream(w.place, static_cast<Lane>(lane % kLanes));
+  Worker& worker_of(std::uint32_t lane) { return workers_[numbers_.worker(lane).value]; }
+  cudaStream_t stream(WorkerId w, Lane lane) const {
+    return workers_[w.value].gpu->stream(workers_[w.value].place, lane);
+  }
+  cudaStream_t stream(std::uint32_t lane) const {
+    return stream(numbers_.worker(lane), numbers_.lane(lane));
   }
   std::size_t index_of(const Gpu& gpu) const {
     return static_cast<std::size_t>(&gpu - gpus_.data());
   }
 
   const Plan& plan_;
+  const LaneNumbers numbers_;
   const std::vector<WorkerId> mine_;
   Control& control_;
   const CudaOptions options_;

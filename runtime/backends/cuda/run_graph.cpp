@@ -21,14 +21,13 @@ void GpuRun::capture() {
             "recording an event");
     require(cudaEventRecord(fork.get(), origin), "recording an event");
     for (const WorkerId w : mine_)
-      for (std::uint32_t l = 0; l < kLanes; ++l)
-        require(
-            cudaStreamWaitEvent(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))), fork.get()),
-            "waiting for an event");
+      for (std::uint32_t l = 0; l < plan_.lane_count(); ++l)
+        require(cudaStreamWaitEvent(stream(w, static_cast<Lane>(l)), fork.get()),
+                "waiting for an event");
     for (const Submitted s : order_) submit_op(s.lane, s.op);
     for (const WorkerId w : mine_)
-      for (std::uint32_t l = 0; l < kLanes; ++l) {
-        const cudaStream_t s = stream(StreamPlan::lane_of(w, static_cast<Lane>(l)));
+      for (std::uint32_t l = 0; l < plan_.lane_count(); ++l) {
+        const cudaStream_t s = stream(w, static_cast<Lane>(l));
         workers_[w.value].gpu->make_current();
         joins.emplace_back(cudaEventDisableTiming);
         require(cudaEventRecord(joins.back().get(), s), "recording an event");

@@ -8,14 +8,14 @@ namespace ringsched::cuda {
 
 bool GpuRun::finished(WorkerId w) {
   if (failed_) return true;
-  for (std::uint32_t l = 0; l < kLanes; ++l) {
-    const std::size_t lane = StreamPlan::lane_of(w, static_cast<Lane>(l));
-    const cudaError_t status = cudaStreamQuery(graph_ ? gates_[0]->stream() : stream(lane));
+  for (std::uint32_t l = 0; l < plan_.lane_count(); ++l) {
+    const cudaStream_t lane = stream(w, static_cast<Lane>(l));
+    const cudaError_t status = cudaStreamQuery(graph_ ? gates_[0]->stream() : lane);
     if (status == cudaErrorNotReady) return false;
     if (status == cudaSuccess) continue;
     failed_ = true;
-    control_.stop(fmt::format("GPU {}: {}", workers_[lane / kLanes].gpu->index(),
-                              cudaGetErrorString(status)));
+    control_.stop(
+        fmt::format("GPU {}: {}", workers_[w.value].gpu->index(), cudaGetErrorString(status)));
     return true;
   }
   return true;
@@ -59,7 +59,7 @@ TaskTime GpuRun::time_of(TaskId task) const {
 
 LaneState GpuRun::state(WorkerId w, Lane lane) const {
   if (!prepared_) return {};
-  for (const Op& op : streams_.lanes()[StreamPlan::lane_of(w, lane)]) {
+  for (const Op& op : streams_.lanes()[numbers_.of(w, lane)]) {
     if (op.kind != Op::Kind::Begin) continue;
     const Event& begin = *begins_[op.task.value];
     if (cudaEventQuery(begin.get()) != cudaSuccess) return {};

@@ -44,7 +44,7 @@ void GpuRun::prepare() {
   events_.resize(streams_.events());
   for (const Submitted s : order_) {
     const Op& op = streams_.lanes()[s.lane][s.op];
-    const Worker& own = workers_[s.lane / kLanes];
+    const Worker& own = worker_of(s.lane);
     own.gpu->make_current();
     if (op.kind == Op::Kind::Begin) {
       for (const TaskId task : streams_.group(op.task)) front_[task.value] = op.task;
@@ -135,11 +135,11 @@ void GpuRun::submit(Clock::time_point zero) {
   for (const WorkerId w : mine_) {
     const Gpu& gpu = *workers_[w.value].gpu;
     gpu.make_current();
-    for (std::uint32_t l = 0; l < kLanes; ++l)
-      gates_[index_of(gpu)]->hold(stream(StreamPlan::lane_of(w, static_cast<Lane>(l))));
+    for (std::uint32_t l = 0; l < plan_.lane_count(); ++l)
+      gates_[index_of(gpu)]->hold(stream(w, static_cast<Lane>(l)));
   }
   // Streams beyond the hardware's queues share them.
-  const std::size_t sharing = kLanes * mine_.size() / gpus_.size() / kQueues + 1;
+  const std::size_t sharing = plan_.lane_count() * mine_.size() / gpus_.size() / kQueues + 1;
   std::vector<std::size_t> behind(streams_.lanes().size(), 0);
   bool open = false;
   for (const Submitted s : order_) {
@@ -163,7 +163,7 @@ void GpuRun::open_gates() {
 
 void GpuRun::submit_op(std::uint32_t lane, std::uint32_t number) {
   const Op& op = streams_.lanes()[lane][number];
-  const Worker& own = workers_[lane / kLanes];
+  const Worker& own = worker_of(lane);
   const cudaStream_t on = stream(lane);
   own.gpu->make_current();
   const auto record_time = [&](const Event& event) {

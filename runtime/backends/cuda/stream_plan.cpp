@@ -22,12 +22,12 @@ std::vector<CopiedPiece> pieces(const Delivery& d) {
 }
 
 StreamPlan::StreamPlan(const Plan& plan)
-    : plan_(plan), lanes_(plan.problem.workers * kLanes), end_events_(plan.tasks.size()) {
+    : plan_(plan), numbers_(plan), lanes_(numbers_.all), end_events_(plan.tasks.size()) {
   for (std::uint32_t& event : end_events_) event = events_++;
 }
 
 void StreamPlan::put(WorkerId worker, Lane lane, Op op) {
-  lanes_[lane_of(worker, lane)].push_back(op);
+  lanes_[numbers_.of(worker, lane)].push_back(op);
 }
 
 void StreamPlan::wait_for(WorkerId worker, Lane lane, TaskId task) {
@@ -103,7 +103,7 @@ std::vector<Submitted> submission_order(const StreamPlan& plan) {
   std::vector<std::uint32_t> task(lanes.size(), 0);
   std::size_t left = 0;
   const auto make_ready = [&](std::uint32_t lane) {
-    const bool computes = lane % kLanes == static_cast<std::uint32_t>(Lane::Compute);
+    const bool computes = plan.numbers().lane(lane) == Lane::Compute;
     if (lanes[lane][at[lane]].task.valid()) task[lane] = lanes[lane][at[lane]].task.value;
     ready.emplace(computes, task[lane], lane);
   };

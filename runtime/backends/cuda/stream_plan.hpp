@@ -52,9 +52,7 @@ class StreamPlan {
  public:
   explicit StreamPlan(const Plan&);
 
-  static std::size_t lane_of(WorkerId w, Lane l) {
-    return w.value * kLanes + static_cast<std::size_t>(l);
-  }
+  const LaneNumbers& numbers() const { return numbers_; }
   const std::vector<std::vector<Op>>& lanes() const { return lanes_; }
   std::uint32_t events() const { return events_; }
   const std::vector<TaskId>& group(TaskId first) const { return groups_.at(first.value); }
@@ -77,7 +75,8 @@ class StreamPlan {
   std::uint32_t delivery_number(TaskId send) const;
 
   const Plan& plan_;
-  std::vector<std::vector<Op>> lanes_;
+  const LaneNumbers numbers_;
+  std::vector<std::vector<Op>> lanes_;  // as numbered
   std::uint32_t events_ = 0;
   std::vector<std::uint32_t> end_events_;  // by task
   std::unordered_map<std::uint32_t, std::vector<TaskId>> groups_;

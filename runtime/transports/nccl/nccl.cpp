@@ -38,10 +38,10 @@ class NcclTransport final : public Transport {
     if (const std::string conflict = order_conflict(plan); !conflict.empty())
       fail("NCCL matches messages by order alone, and in this plan {}", conflict);
     nccl::take_gpu(options);
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    for (std::uint32_t lane = 0; lane < plan.lane_count(); ++lane) {
       std::set<std::pair<int, int>> ways;  // from, to
       for (const Task& t : plan.tasks)
-        if (t.kind == TaskKind::Send && t.lane == static_cast<Lane>(lane))
+        if (is_send(t.kind) && t.lane == static_cast<Lane>(lane))
           ways.emplace(t.worker_index, plan.tasks[t.peer.value].worker_index);
       if (ways.empty()) continue;
       lanes_[lane] = std::make_shared<Communicator>(world, control, options);
@@ -56,7 +56,7 @@ class NcclTransport final : public Transport {
 
   void begin_run() override {
     if (std::exchange(registered_, true) || !options_.register_memory) return;
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       if (lanes_[lane])
         lanes_[lane]->use_memory(used_[lane].first,
                                  static_cast<std::size_t>(used_[lane].end - used_[lane].first));
@@ -119,8 +119,8 @@ class NcclTransport final : public Transport {
 
   World& world_;
   const NcclOptions options_;
-  std::array<std::shared_ptr<Communicator>, kLanes> lanes_;
-  std::array<Range, kLanes> used_;
+  std::array<std::shared_ptr<Communicator>, kMostLanes> lanes_;
+  std::array<Range, kMostLanes> used_;
   bool registered_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringsched/scheduler/layout.hpp"
@@ -23,13 +24,17 @@
 
 namespace ringsched {
 
-// Each worker has three lanes. Tasks of one lane run one after the other; lanes overlap.
+// Tasks of one lane of a worker run one after the other; lanes overlap. Every plan has these; it
+// may declare further ones (3, 4, ...) for transfers. What is not a transfer is on lane Compute.
 enum class Lane : std::uint8_t {
   Compute,
   Fetch,   // operands on their way to where they are used: Q, KV, prepared gradients
   Return,  // results on their way to where they are merged: partials, gradients
 };
-inline constexpr std::uint32_t kLanes = 3;
+inline constexpr std::array<std::string_view, 3> kBasicLanes = {"compute", "fetch", "return"};
+inline constexpr std::uint32_t kMostLanes = 8;
+// Why a plan cannot have lanes of these names; empty if it can.
+std::string refusal_of_lanes(std::span<const std::string> names);
 
 // A part of a value: what a tensor holds.
 struct Piece {
@@ -115,6 +120,7 @@ struct Plan {
   Program program;
   Layout layout;
   std::string schedule;  // the name of what built it, for people
+  std::vector<std::string> lanes{kBasicLanes.begin(), kBasicLanes.end()};  // their names, by Lane
   std::vector<Region> regions;
   std::vector<Piece> pieces;
   std::vector<Work> works;
@@ -128,6 +134,8 @@ struct Plan {
   ValueId value(const Task& t) const { return piece(t).value; }
   RegionId rows(const Task& t) const { return piece(t).rows; }
   std::string_view name(ValueId v) const { return program[v].name; }
+  std::string_view name(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
+  std::uint32_t lane_count() const { return static_cast<std::uint32_t>(lanes.size()); }
 
   // Tensor ids are implicit: initial tensors first, then two for each task.
   TensorId output(TaskId task, std::uint32_t index = 0) const {
@@ -159,6 +167,18 @@ struct Plan {
   Tensor second_output(const Task&, TaskId) const;
 };
 
-std::string_view to_text(Lane);
+// Numbers the lanes of all workers, worker by worker, for tables with an entry for each.
+struct LaneNumbers {
+  explicit LaneNumbers(const Plan& plan)
+      : per_worker(plan.lane_count()), all(plan.problem.workers * per_worker) {}
+  std::uint32_t of(WorkerId w, Lane l) const {
+    return w.value * per_worker + static_cast<std::uint32_t>(l);
+  }
+  std::uint32_t of(const Task& t) const { return of(t.worker(), t.lane); }
+  Lane lane(std::uint32_t number) const { return static_cast<Lane>(number % per_worker); }
+  WorkerId worker(std::uint32_t number) const { return {number / per_worker}; }
+
+  std::uint32_t per_worker, all;
+};
 
 }  // namespace ringsched
