@@ -34,6 +34,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
 SelectType=select/cons_tres
+FirstJobId={first_job}
 SlurmdParameters=config_overrides
 NodeName={host} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=4
 NodeName={other} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=4
@@ -61,10 +62,11 @@ class Cluster:
         self.folder.chmod(0o755)  # munged wants that
         self.host = socket.gethostname().split(".")[0]
         self.nodes = [self.host, self.host + "-other"]
+        ports = [free_port() for _ in range(3)]
         self.env = {"SLURM_CONF": f"{folder}/slurm.conf", "PATH": PATH}
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(
             folder=folder, host=self.host, other=self.nodes[1], user=pwd.getpwuid(os.getuid()).pw_name,
-            ports=[free_port() for _ in range(3)]))
+            ports=ports, first_job=ports[0] * 997))  # Open MPI calls files in /dev/shm by it: not those of another cluster
         for name in ("state", *(f"{kind}.{node}" for kind in ("spool", "tmp") for node in self.nodes)):
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
