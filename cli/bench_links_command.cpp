@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "format_flag.hpp"
 #include "launch_flags.hpp"
 #include "ringsched/runtime/agreement.hpp"
 #include "ringsched/runtime/link_bench.hpp"

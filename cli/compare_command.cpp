@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "content.hpp"
+#include "format_flag.hpp"
 #include "machine_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"

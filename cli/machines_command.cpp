@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "format_flag.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "commands.hpp"
+#include "format_flag.hpp"
 #include "plan_summary.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"

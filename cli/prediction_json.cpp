@@ -10,10 +10,10 @@ namespace ringsched {
 namespace {
 
 std::string us(Picoseconds ps) { return microseconds(ps); }
-double ratio(Picoseconds a, Picoseconds b) {
+double quotient(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? static_cast<double>(a.value) / static_cast<double>(b.value) : 0;
 }
-std::string number(double x) { return fmt::format("{}", x); }
+std::string json_number(double x) { return fmt::format("{}", x); }
 
 std::string answer_list(const std::vector<Answer>& answers) {
   std::string out;
@@ -59,20 +59,20 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("tasks", fmt::format("{}", p.proved.plan.tasks.size()));
   text("unit", p.unit() == TimeUnit::Blocks ? "blocks" : "us");
   key("makespan_us", us(r.makespan));
-  key("idle_fraction", number(r.idle_fraction));
-  key("hta_idle_fraction", number(r.hta_idle_fraction));
-  key("overlap_fraction", number(r.overlap_fraction));
-  key("hta_overlap_fraction", number(r.hta_overlap_fraction));
+  key("idle_fraction", json_number(r.idle_fraction));
+  key("hta_idle_fraction", json_number(r.hta_idle_fraction));
+  key("overlap_fraction", json_number(r.overlap_fraction));
+  key("hta_overlap_fraction", json_number(r.hta_overlap_fraction));
   key("exposed_communication_us", us(r.exposed_communication));
-  key("speedup", number(ratio(p.study.one_device, r.makespan)));
-  key("speedup_over_ring", p.study.ring ? number(ratio(*p.study.ring, r.makespan)) : "1");
+  key("speedup", json_number(quotient(p.study.one_device, r.makespan)));
+  key("speedup_over_ring", p.study.ring ? json_number(quotient(*p.study.ring, r.makespan)) : "1");
   key("one_device_us", us(p.study.one_device));
   key("peak_bytes", fmt::format("{}", p.proved.peak.value));
   key("bounds",
       fmt::format("{{\"work_us\": {}, \"worker_us\": {}, \"chain_us\": {}, "
                   "\"link_us\": {}, \"best_us\": {}, \"gap\": {}}}",
                   us(r.bounds.work), us(r.bounds.worker), us(r.bounds.chain), us(r.bounds.link),
-                  us(r.bounds.best()), number(ratio(r.makespan, r.bounds.best()))));
+                  us(r.bounds.best()), json_number(quotient(r.makespan, r.bounds.best()))));
   key("critical_path",
       fmt::format("{{\"attending_us\": {}, \"overhead_us\": {}, \"wire_us\": {}, "
                   "\"startup_us\": {}, \"contention_us\": {}, \"waiting_us\": {}, \"steps\": {}}}",
@@ -102,7 +102,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
         "{}\n    {{\"link\": \"{}\", \"bytes\": {:.0f}, \"busy_us\": {}, "
         "\"utilisation\": {}}}",
         list.empty() ? "" : ",", escaped(p.study.workload.network.name(l.link)), l.bytes,
-        us(l.busy), number(l.utilisation));
+        us(l.busy), json_number(l.utilisation));
   key("links", list.empty() ? "[]" : "[" + list + "\n  ]");
   if (!p.study.makespans.empty()) {
     const auto at = [&](double x) { return us(percentile(p.study.makespans, x)); };

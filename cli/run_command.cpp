@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "commands.hpp"
+#include "format_flag.hpp"
 #include "launch_flags.hpp"
 #include "machine_flags.hpp"
 #include "measurement.hpp"

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.hpp"
+#include "format_flag.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "text.hpp"
 

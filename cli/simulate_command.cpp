@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "format_flag.hpp"
 #include "machine_flags.hpp"
 #include "outputs.hpp"
 #include "prediction.hpp"

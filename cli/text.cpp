@@ -1,7 +1,6 @@
 #include "text.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 
@@ -20,18 +19,6 @@ std::size_t width(std::string_view text) {
 }
 
 }  // namespace
-
-void add_format_flag(CLI::App& command, Format& format) {
-  command
-      .add_option_function<std::string>(
-          "--format",
-          [&format](const std::string& name) {
-            check_choice("--format", name, {"text", "json"});
-            format = name == "json" ? Format::Json : Format::Text;
-          },
-          "text or json (default text)")
-      ->type_name("FORMAT");
-}
 
 std::vector<std::string> list_of(const std::string& text, const char* flag) {
   std::vector<std::string> out;

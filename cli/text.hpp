@@ -8,14 +8,7 @@
 
 #include "ringsched/scheduler/words.hpp"
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace ringsched {
-
-enum class Format { Text, Json };
-void add_format_flag(CLI::App& command, Format& format);
 
 // The values between commas. Throws Error naming the flag if one is empty.
 std::vector<std::string> list_of(const std::string& text, const char* flag);

@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "content.hpp"
+#include "format_flag.hpp"
 #include "plan_summary.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
