@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 
 #include "backends/cuda/memory_need.hpp"
@@ -111,8 +112,16 @@ TEST_F(Cudnn, TakesEveryTileThatSchedulesMakeOfACausalProblem) {
         }
       }
   EXPECT_GT(asked.size(), 10u);
-  for (const DescribedGpu& gpu : kDescribedGpus)
-    for (const Shape& s : asked) EXPECT_EQ(refusal(s, gpu), "") << gpu.name << ": " << text_of(s);
+  // Each for two of the GPUs; in scripts/nightly for all six.
+  const std::size_t apart = std::getenv("RINGSCHED_WHOLE") ? 1 : 3;
+  std::size_t first = 0;
+  for (const DescribedGpu& gpu : kDescribedGpus) {
+    std::size_t n = first++;
+    for (const Shape& s : asked)
+      if (n++ % apart == 0) {
+        EXPECT_EQ(refusal(s, gpu), "") << gpu.name << ": " << text_of(s);
+      }
+  }
 }
 
 TEST_F(Cudnn, RefusesWhatItDoesNotHave) {
