@@ -19,6 +19,8 @@ std::optional<std::uint32_t> decimal(std::string_view digits) {
   return n;
 }
 
+constexpr std::array<std::string_view, 4> kGivenFields = {"tensor", "worker", "rows", "heads"};
+
 }  // namespace
 
 void PlanReader::add_given() {
@@ -28,22 +30,20 @@ void PlanReader::add_given() {
 }
 
 void PlanReader::read_given(dom::array list) {
-  constexpr std::array<std::string_view, 4> names = {"tensor", "worker", "rows", "heads"};
-  enum { Tensor, Worker, Rows, Heads };
   for (const dom::element found : list) {
     const Where where{file_, "given", static_cast<std::int64_t>(plan_.initial.size())};
-    const auto fields = read_fields(where, names, object(where, "given", found));
-    require(where, fields, names, {Tensor, Worker});
-    const ValueId value = named_value(where, fields[Tensor]);
+    const Fields<kGivenFields> fields(where, object(where, "given", found));
+    fields.require({"tensor", "worker"});
+    const ValueId value = named_value(where, fields["tensor"]);
     const auto& given = plan_.program.given;
     if (std::find(given.begin(), given.end(), value) == given.end())
       where.fail("a plan with pass {} is given no {}", to_text(plan_.problem.pass),
                  plan_.name(value));
-    const WorkerId worker = worker_number(where, "worker", fields[Worker]);
+    const WorkerId worker{static_cast<std::uint32_t>(fields.number("worker", 0, last_worker()))};
     const RegionId rows =
-        fields.has(Rows) ? region(where, "rows", fields[Rows]) : RegionId{worker.value};
-    const ColumnRange columns =
-        fields.has(Heads) ? heads(where, fields[Heads], value) : plan_.program[value].all_columns();
+        fields.has("rows") ? region(where, "rows", fields["rows"]) : RegionId{worker.value};
+    const ColumnRange columns = fields.has("heads") ? heads(where, fields["heads"], value)
+                                                    : plan_.program[value].all_columns();
     plan_.initial.push_back({pieces_.find_or_add(plan_, {value, rows, columns}), worker});
   }
 }

@@ -6,6 +6,7 @@
 #include <simdjson.h>
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -64,45 +65,58 @@ struct Range {
 Range range(const Where&, std::string_view field, dom::element, std::string_view things,
             std::size_t limit);
 
-// The fields of one object, by their place among the `N` names it may have.
-template <std::size_t N>
-struct Fields {
-  std::array<dom::element, N> at;
-  std::uint32_t given = 0;
+// The fields of one object, of which `names` lists all; to ask for another does not compile.
+template <const auto& names>
+class Fields {
+ public:
+  struct Name {
+    consteval Name(const char* text) {
+      while (names[index] != text) ++index;
+    }
+    std::string_view text() const { return names[index]; }
+    std::size_t index = 0;
+  };
 
-  template <class Index>
-  bool has(Index i) const {
-    return (given >> static_cast<unsigned>(i) & 1u) != 0;
+  // Files of version 1 have the first `allowed` names only.
+  Fields(const Where& w, dom::object found, std::size_t allowed = names.size()) : where(w) {
+    for (const dom::key_value_pair pair : found) {
+      std::size_t i = 0;
+      while (i < names.size() && names[i] != pair.key) ++i;
+      if (i == names.size()) where.fail("{}", unknown_name("field", pair.key, names));
+      if (i >= allowed) where.fail("\"{}\" needs \"version\":2; this file says 1", names[i]);
+      if ((given_ >> i & 1u) != 0) where.fail("\"{}\" is given twice", names[i]);
+      given_ |= 1u << i;
+      at_[i] = pair.value;
+    }
   }
-  template <class Index>
-  dom::element operator[](Index i) const {
-    return at[static_cast<std::size_t>(i)];
+
+  bool has(Name n) const { return (given_ >> n.index & 1u) != 0; }
+  dom::element operator[](Name n) const { return at_[n.index]; }
+  std::int64_t number(Name n, std::int64_t least, std::int64_t most) const {
+    return whole_number(where, n.text(), (*this)[n], least, most);
   }
+  void require(std::initializer_list<Name> required) const {
+    for (const Name n : required)
+      if (!has(n)) where.fail("\"{}\" is missing", n.text());
+  }
+  // The first field that is given, but not among these; empty: none.
+  std::string_view other_than(std::uint32_t set) const {
+    const std::uint32_t others = given_ & ~set;
+    return others == 0 ? std::string_view{}
+                       : names[static_cast<std::size_t>(std::countr_zero(others))];
+  }
+  static constexpr std::uint32_t set(std::initializer_list<Name> of) {
+    std::uint32_t bits = 0;
+    for (const Name n : of) bits |= 1u << n.index;
+    return bits;
+  }
+
+  const Where& where;
+
+ private:
+  static_assert(names.size() <= 32);
+  std::array<dom::element, names.size()> at_;
+  std::uint32_t given_ = 0;
 };
-
-// Files of version 1 have the first `allowed` of these names only.
-template <std::size_t N>
-Fields<N> read_fields(const Where& where, const std::array<std::string_view, N>& names,
-                      dom::object found, std::size_t allowed = N) {
-  static_assert(N <= 32);
-  Fields<N> fields;
-  for (const dom::key_value_pair pair : found) {
-    std::size_t i = 0;
-    while (i < N && names[i] != pair.key) ++i;
-    if (i == N) where.fail("{}", unknown_name("field", pair.key, names));
-    if (i >= allowed) where.fail("\"{}\" needs \"version\":2; this file says 1", names[i]);
-    if (fields.has(i)) where.fail("\"{}\" is given twice", names[i]);
-    fields.given |= 1u << i;
-    fields.at[i] = pair.value;
-  }
-  return fields;
-}
-
-template <class Index, std::size_t N>
-void require(const Where& where, const Fields<N>& fields,
-             const std::array<std::string_view, N>& names, std::initializer_list<Index> required) {
-  for (const Index i : required)
-    if (!fields.has(i)) where.fail("\"{}\" is missing", names[static_cast<std::size_t>(i)]);
-}
 
 }  // namespace ringsched::plan_file

@@ -25,36 +25,32 @@ std::string_view plain_string(const Where& where, std::string_view field, dom::e
 
 constexpr std::array<std::string_view, 8> kProblemFields = {
     "workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"};
-enum ProblemField { Workers, NumTokens, Heads, KvHeads, HeadDim, DtypeField, MaskField, PassField };
 
 Problem read_problem(std::string_view file, dom::element found) {
   const Where where{file, "problem"};
-  const auto fields = read_fields(where, kProblemFields, object(Where{file}, "problem", found));
-  require(where, fields, kProblemFields,
-          {Workers, NumTokens, Heads, KvHeads, HeadDim, DtypeField, MaskField, PassField});
-  const auto number = [&](ProblemField f, std::int64_t most) {
-    return whole_number(where, kProblemFields[f], fields[f], 1, most);
+  using F = Fields<kProblemFields>;
+  const F fields(where, object(Where{file}, "problem", found));
+  fields.require({"workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"});
+  const auto count = [&](F::Name n, std::uint32_t most) {
+    return static_cast<std::uint32_t>(fields.number(n, 1, most));
   };
-  const auto text = [&](ProblemField f) {
-    return plain_string(where, kProblemFields[f], fields[f]);
-  };
+  const auto text = [&](F::Name n) { return plain_string(where, n.text(), fields[n]); };
   Problem p;
-  p.workers = static_cast<std::uint32_t>(number(Workers, kMaxWorkers));
-  p.tokens = Tokens{number(NumTokens, kMaxTokens)};
-  p.heads = static_cast<std::uint32_t>(number(Heads, kMaxHeads));
-  p.kv_heads = static_cast<std::uint32_t>(number(KvHeads, kMaxHeads));
-  p.head_dim = static_cast<std::uint32_t>(number(HeadDim, kMaxHeadDim));
+  p.workers = count("workers", kMaxWorkers);
+  p.tokens = Tokens{fields.number("tokens", 1, kMaxTokens)};
+  p.heads = count("heads", kMaxHeads);
+  p.kv_heads = count("kv_heads", kMaxHeads);
+  p.head_dim = count("head_dim", kMaxHeadDim);
   where.of([&] {
-    p.dtype = parse_dtype(text(DtypeField));
-    p.mask = parse_mask(text(MaskField));
-    p.pass = parse_pass(text(PassField));
+    p.dtype = parse_dtype(text("dtype"));
+    p.mask = parse_mask(text("mask"));
+    p.pass = parse_pass(text("pass"));
     require_valid(p);
   });
   return p;
 }
 
 constexpr std::array<std::string_view, 4> kChunkFields = {"worker", "start", "count", "stride"};
-enum ChunkField { ChunkWorker, Start, Count, Stride };
 
 Layout read_chunks(std::string_view file, dom::array chunks, const Problem& problem) {
   Layout layout;
@@ -65,12 +61,9 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
     dom::object chunk;
     if (found.get(chunk) != simdjson::SUCCESS)
       where.fail("a chunk must be an object, not {}", describe(found));
-    const auto fields = read_fields(where, kChunkFields, chunk);
-    require(where, fields, kChunkFields, {ChunkWorker, Start, Count});
-    const auto number = [&](ChunkField f, std::int64_t least, std::int64_t most) {
-      return whole_number(where, kChunkFields[f], fields[f], least, most);
-    };
-    const std::int64_t worker = number(ChunkWorker, 0, problem.workers - 1);
+    const Fields<kChunkFields> fields(where, chunk);
+    fields.require({"worker", "start", "count"});
+    const std::int64_t worker = fields.number("worker", 0, problem.workers - 1);
     const auto seen = static_cast<std::int64_t>(layout.first.size());
     if (worker == seen) {
       layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
@@ -83,9 +76,9 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
       where.fail("worker {} comes after worker {}; list the chunks worker by worker", worker,
                  seen - 1);
     }
-    const TokenRange range{.start = number(Start, 0, tokens - 1),
-                           .stride = fields.has(Stride) ? number(Stride, 1, tokens) : 1,
-                           .count = number(Count, 1, tokens)};
+    const TokenRange range{.start = fields.number("start", 0, tokens - 1),
+                           .stride = fields.has("stride") ? fields.number("stride", 1, tokens) : 1,
+                           .count = fields.number("count", 1, tokens)};
     if (range.position(range.count - 1) >= tokens)
       where.fail("its last token is {}, but the problem has {} tokens",
                  range.position(range.count - 1), tokens);
@@ -98,6 +91,8 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
   return layout;
 }
 
+constexpr std::array<std::string_view, 1> kLayoutFields = {"chunks"};
+
 Layout read_layout(std::string_view file, dom::element found, const Problem& problem) {
   const Where where{file, "layout"};
   if (found.is_string()) {
@@ -107,10 +102,9 @@ Layout read_layout(std::string_view file, dom::element found, const Problem& pro
   dom::object description;
   if (found.get(description) != simdjson::SUCCESS)
     where.fail("must be a layout name or an object with \"chunks\", not {}", describe(found));
-  constexpr std::array<std::string_view, 1> names = {"chunks"};
-  const auto fields = read_fields(where, names, description);
-  require(where, fields, names, {0});
-  return read_chunks(file, array(where, "chunks", fields[0]), problem);
+  const Fields<kLayoutFields> fields(where, description);
+  fields.require({"chunks"});
+  return read_chunks(file, array(where, "chunks", fields["chunks"]), problem);
 }
 
 // A later version may have fields and meanings that are unknown here, so this is looked at first.
@@ -131,44 +125,35 @@ int version_of(const Where& where, dom::object root) {
 
 constexpr std::array<std::string_view, 8> kRootFields = {
     "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks", "given"};
-enum RootField {
-  FormatField,
-  Version,
-  ScheduleField,
-  ProblemPart,
-  LayoutPart,
-  AddOutputs,
-  Tasks,
-  Given  // from here on: since version 2
-};
+constexpr std::size_t kRootFieldsOfVersion1 = 7;
 
 Plan plan_of(std::string_view file, dom::object root) {
   const Where where{file};
   const int version = version_of(where, root);
-  const auto fields =
-      read_fields(where, kRootFields, root, version == 1 ? std::size_t{Given} : kRootFields.size());
-  require(where, fields, kRootFields, {ProblemPart, Tasks});
+  const Fields<kRootFields> fields(where, root,
+                                   version == 1 ? kRootFieldsOfVersion1 : kRootFields.size());
+  fields.require({"problem", "tasks"});
 
   Plan plan;
-  if (fields.has(ScheduleField))
+  if (fields.has("schedule"))
     plan.schedule =
-        short_enough(where, "schedule", plain_string(where, "schedule", fields[ScheduleField]));
-  plan.problem = read_problem(file, fields[ProblemPart]);
-  plan.layout = fields.has(LayoutPart)
-                    ? read_layout(file, fields[LayoutPart], plan.problem)
+        short_enough(where, "schedule", plain_string(where, "schedule", fields["schedule"]));
+  plan.problem = read_problem(file, fields["problem"]);
+  plan.layout = fields.has("layout")
+                    ? read_layout(file, fields["layout"], plan.problem)
                     : Where{file, "layout"}.of([&] {
                         return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
                       });
   plan.program = program_of(plan.problem);
 
   PlanReader reader(file, version, plan);
-  if (fields.has(Given)) {
-    reader.read_given(array(where, "given", fields[Given]));
+  if (fields.has("given")) {
+    reader.read_given(array(where, "given", fields["given"]));
   } else {
     reader.add_given();
   }
-  reader.read_tasks(array(where, "tasks", fields[Tasks]));
-  if (!fields.has(AddOutputs) || boolean(where, "add_outputs", fields[AddOutputs]))
+  reader.read_tasks(array(where, "tasks", fields["tasks"]));
+  if (!fields.has("add_outputs") || boolean(where, "add_outputs", fields["add_outputs"]))
     reader.add_outputs();
   reader.mark_complete();
   return plan;

@@ -21,25 +21,8 @@ namespace ringsched::plan_file {
 inline constexpr std::array<std::string_view, 17> kTaskFields = {
     "do",   "worker",        "step",  "in",   "from",  "to",    "rows",  "keys",    "tensor",
     "lane", "with_previous", "after", "slot", "bytes", "pairs", "heads", "complete"};
-enum class TaskField : std::uint8_t {
-  Do,
-  Worker,
-  Step,
-  In,
-  From,
-  To,
-  Rows,
-  Keys,
-  Tensor,
-  Lane,
-  WithPrevious,
-  After,
-  Slot,
-  Bytes,
-  Pairs,
-  Heads,  // from here on: since version 2
-  Complete,
-};
+inline constexpr std::size_t kTaskFieldsOfVersion1 = 15;
+using TaskFields = Fields<kTaskFields>;
 
 class PlanReader {
  public:
@@ -53,9 +36,7 @@ class PlanReader {
   void mark_complete();
 
  private:
-  using TaskFields = Fields<kTaskFields.size()>;
-
-  void read_task(const Where&, const TaskFields&);
+  void read_task(const TaskFields&);
   void read_inputs(const Where&, dom::element, Task&);
   TensorId reference(const Where&, dom::element);
   TensorId named_tensor(const Where&, std::string_view text);
@@ -65,14 +46,14 @@ class PlanReader {
   TaskId earlier_task(const Where&, std::string_view field, dom::element);
   void check_input_kinds(const Where&, const Task&);
   void read_sender(const Where&, dom::element, Task&);
-  void read_worker(const Where&, const TaskFields&, Task&);
-  void read_what_moves(const Where&, const TaskFields&, Task&);
-  void read_order(const Where&, const TaskFields&, Task&);
-  void read_completion(const Where&, const TaskFields&, TaskKind);
-  WorkerId worker_number(const Where&, std::string_view field, dom::element) const;
+  void read_worker(const TaskFields&, Task&);
+  void read_what_moves(const TaskFields&, Task&);
+  void read_order(const TaskFields&, Task&);
+  void read_completion(const TaskFields&, TaskKind);
+  std::int64_t last_worker() const { return plan_.problem.workers - 1; }
   RegionId region(const Where&, std::string_view field, dom::element);
   ColumnRange heads(const Where&, dom::element, ValueId) const;
-  void measure(const Where&, const TaskFields&, Task&);
+  void measure(const TaskFields&, Task&);
   WorkId work_of_attend(const Piece& made, RegionId keys);
   WorkId work_of_rows(const Piece&);
   ValueId named_value(const Where&, dom::element) const;

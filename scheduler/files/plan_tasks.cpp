@@ -1,10 +1,7 @@
 #include "plan_reader.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
-
-#include "plan_defaults.hpp"
 
 namespace ringsched::plan_file {
 
@@ -12,34 +9,24 @@ namespace {
 
 constexpr Step kMaxStep = (Step{1} << 31) - 1;
 
-constexpr std::uint32_t bits(std::initializer_list<TaskField> fields) {
-  std::uint32_t set = 0;
-  for (const TaskField f : fields) set |= 1u << static_cast<unsigned>(f);
-  return set;
-}
-
 // What may be said of a task of this kind.
 std::uint32_t fields_of(TaskKind kind) {
-  using enum TaskField;
-  std::uint32_t fields = bits({Do, Worker, Step, Rows, Heads, Lane, After});
-  fields |= kind == TaskKind::Receive ? bits({From, Slot}) : bits({In});
-  if (kind == TaskKind::Send) fields |= bits({To});
-  if (is_transfer(kind)) fields |= bits({Tensor, WithPrevious, Bytes});
-  if (is_attend(kind)) fields |= bits({Keys, Pairs});
-  if (outputs_of(kind) > 0) fields |= bits({Complete});
+  constexpr auto set = TaskFields::set;
+  std::uint32_t fields = set({"do", "worker", "step", "rows", "heads", "lane", "after"});
+  fields |= kind == TaskKind::Receive ? set({"from", "slot"}) : set({"in"});
+  if (kind == TaskKind::Send) fields |= set({"to"});
+  if (is_transfer(kind)) fields |= set({"tensor", "with_previous", "bytes"});
+  if (is_attend(kind)) fields |= set({"keys", "pairs"});
+  if (outputs_of(kind) > 0) fields |= set({"complete"});
   return fields;
 }
 
-// The value whose to_text() this is.
-template <class Enum>
-Enum named(const Where& where, std::string_view what, std::string_view text, std::uint32_t count) {
+TaskKind named_kind(const Where& where, std::string_view text) {
   std::vector<std::string_view> names;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto value = static_cast<Enum>(i);
-    if (to_text(value) == text) return value;
-  }
-  for (std::uint32_t i = 0; i < count; ++i) names.push_back(to_text(static_cast<Enum>(i)));
-  where.fail("{}", unknown_name(what, text, names));
+  for (const Operation& o : kOperations) names.push_back(o.name);
+  const auto at = std::find(names.begin(), names.end(), text);
+  if (at == names.end()) where.fail("{}", unknown_name("task", text, names));
+  return static_cast<TaskKind>(at - names.begin());
 }
 
 }  // namespace
@@ -64,34 +51,29 @@ void PlanReader::read_tasks(dom::array tasks) {
     dom::object task;
     if (found.get(task) != simdjson::SUCCESS)
       where.fail("a task must be an object, not {}", describe(found));
-    constexpr auto of_version_1 = static_cast<std::size_t>(TaskField::Heads);
-    read_task(where, read_fields(where, kTaskFields, task,
-                                 version_ == 1 ? of_version_1 : kTaskFields.size()));
+    read_task({where, task, version_ == 1 ? kTaskFieldsOfVersion1 : kTaskFields.size()});
   }
 }
 
-void PlanReader::read_task(const Where& where, const TaskFields& fields) {
-  using enum TaskField;
-  if (!fields.has(Do)) where.fail("\"do\" is missing");
+void PlanReader::read_task(const TaskFields& fields) {
+  const Where& where = fields.where;
+  fields.require({"do"});
   Task task;
-  task.kind = named<TaskKind>(where, "task", string(where, "do", fields[Do]), kTaskKinds);
-  if (const std::uint32_t wrong = fields.given & ~fields_of(task.kind); wrong != 0)
-    where.fail("\"{}\" has no meaning for {} tasks",
-               kTaskFields[static_cast<std::size_t>(std::countr_zero(wrong))], to_text(task.kind));
-  const TaskField source = task.kind == TaskKind::Receive ? From : In;
-  if (!fields.has(source))
-    where.fail("\"{}\" is missing", kTaskFields[static_cast<std::size_t>(source)]);
-
-  if (source == From) {
-    read_sender(where, fields[From], task);
+  task.kind = named_kind(where, string(where, "do", fields["do"]));
+  if (const auto wrong = fields.other_than(fields_of(task.kind)); !wrong.empty())
+    where.fail("\"{}\" has no meaning for {} tasks", wrong, to_text(task.kind));
+  if (task.kind == TaskKind::Receive) {
+    fields.require({"from"});
+    read_sender(where, fields["from"], task);
   } else {
-    read_inputs(where, fields[In], task);
+    fields.require({"in"});
+    read_inputs(where, fields["in"], task);
   }
-  read_worker(where, fields, task);
-  read_what_moves(where, fields, task);
-  read_order(where, fields, task);
-  read_completion(where, fields, task.kind);
-  measure(where, fields, task);
+  read_worker(fields, task);
+  read_what_moves(fields, task);
+  read_order(fields, task);
+  read_completion(fields, task.kind);
+  measure(fields, task);
   append(task);
 }
 
@@ -109,8 +91,8 @@ void PlanReader::mark_complete() {
   }
 }
 
-void PlanReader::read_worker(const Where& where, const TaskFields& fields, Task& task) {
-  using enum TaskField;
+void PlanReader::read_worker(const TaskFields& fields, Task& task) {
+  const Where& where = fields.where;
   WorkerId derived;
   if (task.kind != TaskKind::Receive) {
     derived = plan_.tensor(task.inputs[0]).worker;
@@ -118,8 +100,8 @@ void PlanReader::read_worker(const Where& where, const TaskFields& fields, Task&
     derived = to_[task.peer.value];
   }
   WorkerId worker = derived;
-  if (fields.has(Worker)) {
-    worker = worker_number(where, "worker", fields[Worker]);
+  if (fields.has("worker")) {
+    worker.value = static_cast<std::uint32_t>(fields.number("worker", 0, last_worker()));
     if (task.kind == TaskKind::Receive && derived.valid() && worker != derived)
       where.fail("\"worker\" is {}, but task {} sends to worker {}", worker.value, task.peer.value,
                  derived.value);
@@ -129,36 +111,31 @@ void PlanReader::read_worker(const Where& where, const TaskFields& fields, Task&
   task.worker_index = static_cast<std::uint16_t>(worker.value);
 
   WorkerId to;
-  if (fields.has(To)) to = worker_number(where, "to", fields[To]);
+  if (fields.has("to"))
+    to.value = static_cast<std::uint32_t>(fields.number("to", 0, last_worker()));
   to_.push_back(to);
 }
 
-void PlanReader::read_what_moves(const Where& where, const TaskFields& fields, Task& task) {
-  using enum TaskField;
+void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
+  const Where& where = fields.where;
   if (task.kind == TaskKind::Send) task.peer = TaskId{};  // until a receive names it
   const bool has_default = task.kind != TaskKind::Receive || task.peer.valid();
-  for (const TaskField f : {Tensor, Rows})
-    if (!has_default && !fields.has(f))
-      where.fail("a receive from null needs \"{}\"", kTaskFields[static_cast<std::size_t>(f)]);
+  for (const TaskFields::Name n : {TaskFields::Name("tensor"), TaskFields::Name("rows")})
+    if (!has_default && !fields.has(n)) where.fail("a receive from null needs \"{}\"", n.text());
   const ValueId value =
-      fields.has(Tensor) ? named_value(where, fields[Tensor]) : default_value(plan_, task);
+      fields.has("tensor") ? named_value(where, fields["tensor"]) : default_value(plan_, task);
   if (task.kind == TaskKind::Send && value != default_value(plan_, task))
     where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
                plan_.name(default_value(plan_, task)));
-  const RegionId rows = fields.has(Rows) ? region(where, "rows", fields[Rows])
-                                         : regions_.find_or_add(plan_, default_rows(plan_, task));
-  task.piece = pieces_.find_or_add(plan_, {value, rows,
-                                           fields.has(Heads) ? heads(where, fields[Heads], value)
-                                                             : default_heads(plan_, task, value)});
+  const RegionId rows = fields.has("rows") ? region(where, "rows", fields["rows"])
+                                           : regions_.find_or_add(plan_, default_rows(plan_, task));
+  task.piece =
+      pieces_.find_or_add(plan_, {value, rows,
+                                  fields.has("heads") ? heads(where, fields["heads"], value)
+                                                      : default_heads(plan_, task, value)});
   if (is_attend(task.kind))
-    task.keys = fields.has(Keys) ? region(where, "keys", fields[Keys])
-                                 : regions_.find_or_add(plan_, default_keys(plan_, task));
-}
-
-WorkerId PlanReader::worker_number(const Where& where, std::string_view field,
-                                   dom::element found) const {
-  const std::int64_t last = plan_.problem.workers - 1;
-  return {static_cast<std::uint32_t>(whole_number(where, field, found, 0, last))};
+    task.keys = fields.has("keys") ? region(where, "keys", fields["keys"])
+                                   : regions_.find_or_add(plan_, default_keys(plan_, task));
 }
 
 ValueId PlanReader::named_value(const Where& where, dom::element found) const {
@@ -180,40 +157,38 @@ ColumnRange PlanReader::heads(const Where& where, dom::element found, ValueId va
   return {r.first, r.count};
 }
 
-void PlanReader::read_order(const Where& where, const TaskFields& fields, Task& task) {
-  using enum TaskField;
+void PlanReader::read_order(const TaskFields& fields, Task& task) {
+  const Where& where = fields.where;
   const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
-  if (fields.has(Step))
-    step_ = static_cast<ringsched::Step>(whole_number(where, "step", fields[Step], 0, kMaxStep));
+  if (fields.has("step")) step_ = static_cast<Step>(fields.number("step", 0, kMaxStep));
   task.step = step_;
-  task.lane = fields.has(Lane) ? named_lane(where, string(where, "lane", fields[Lane]))
-                               : default_lane(plan_, task);
-  if (fields.has(WithPrevious))
-    task.with_previous = boolean(where, "with_previous", fields[WithPrevious]);
-  if (fields.has(After)) {
+  task.lane = fields.has("lane") ? named_lane(where, string(where, "lane", fields["lane"]))
+                                 : default_lane(plan_, task);
+  if (fields.has("with_previous"))
+    task.with_previous = boolean(where, "with_previous", fields["with_previous"]);
+  if (fields.has("after")) {
     const std::size_t first = plan_.controls.size();
-    for (const dom::element before : array(where, "after", fields[After]))
+    for (const dom::element before : array(where, "after", fields["after"]))
       plan_.controls.push_back({earlier_task(where, "after", before), id});
     std::sort(plan_.controls.begin() + static_cast<std::ptrdiff_t>(first), plan_.controls.end(),
               [](ControlEdge a, ControlEdge b) { return a.before < b.before; });
   }
   // No plan needs more buffers than it has tasks; more would only cost whoever keeps a table.
-  if (fields.has(Slot))
-    plan_.slots.push_back(
-        {id, static_cast<std::uint32_t>(whole_number(where, "slot", fields[Slot], 0,
-                                                     static_cast<std::int64_t>(count_) - 1))});
+  if (fields.has("slot"))
+    plan_.slots.push_back({id, static_cast<std::uint32_t>(fields.number(
+                                   "slot", 0, static_cast<std::int64_t>(count_) - 1))});
 }
 
-void PlanReader::read_completion(const Where& where, const TaskFields& fields, TaskKind kind) {
-  using enum TaskField;
-  if (!fields.has(Complete)) return;
+void PlanReader::read_completion(const TaskFields& fields, TaskKind kind) {
+  const Where& where = fields.where;
+  if (!fields.has("complete")) return;
   std::uint8_t& said = stated_[static_cast<std::uint32_t>(plan_.tasks.size())];
   if (outputs_of(kind) == 1) {
-    said = boolean(where, "complete", fields[Complete]) ? 1 : 0;
+    said = boolean(where, "complete", fields["complete"]) ? 1 : 0;
     return;
   }
   std::uint32_t n = 0, bits = 0;
-  for (const dom::element e : array(where, "complete", fields[Complete])) {
+  for (const dom::element e : array(where, "complete", fields["complete"])) {
     if (boolean(where, "complete", e) && n < outputs_of(kind)) bits |= 1u << n;
     ++n;
   }
@@ -223,27 +198,25 @@ void PlanReader::read_completion(const Where& where, const TaskFields& fields, T
   said = bits & 3u;
 }
 
-void PlanReader::measure(const Where& where, const TaskFields& fields, Task& task) {
-  using enum TaskField;
+void PlanReader::measure(const TaskFields& fields, Task& task) {
+  const Where& where = fields.where;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const auto require_equal = [&](TaskField field, std::int64_t derived) {
+  const auto require_equal = [&](TaskFields::Name field, std::int64_t derived) {
     if (!fields.has(field)) return;
-    const std::string_view name = kTaskFields[static_cast<std::size_t>(field)];
-    const std::int64_t said = whole_number(where, name, fields[field], 0, most);
-    if (said != derived)
-      where.fail("\"{}\" is {}, but it must be {} for this task", name, said, derived);
+    if (const std::int64_t said = fields.number(field, 0, most); said != derived)
+      where.fail("\"{}\" is {}, but it must be {} for this task", field.text(), said, derived);
   };
   Piece piece = plan_.piece(task);
   if (is_attend(task.kind)) {
     task.work = work_of_attend(piece, task.keys);
-    return require_equal(Pairs, plan_.works[task.work.value].pairs.value);
+    return require_equal("pairs", plan_.works[task.work.value].pairs.value);
   }
   const Operation& op = operation(task.kind);
   if (op.does == Operation::Does::Compute)
     piece.value = plan_.tensor(task.inputs[op.sized_by]).value;
   if (op.does == Operation::Does::Combine) piece.rows = plan_.tensor(task.inputs[op.sized_by]).rows;
   task.work = work_of_rows(piece);
-  require_equal(Bytes, plan_.works[task.work.value].bytes.value);
+  require_equal("bytes", plan_.works[task.work.value].bytes.value);
 }
 
 WorkId PlanReader::work_of_attend(const Piece& made, RegionId key_region) {
