@@ -17,7 +17,7 @@ FIELDS = {"attend": ALL | {"in", "keys", "pairs", "complete"},
           "receive": ALL | {"from", "tensor", "with_previous", "slot", "bytes", "complete"},
           "prepare": ALL | {"in", "complete"}, "merge": ALL | {"in", "complete"},
           "reduce": ALL | {"in", "complete"}, "output": ALL | {"in"}}
-NEW = {"given", "heads", "complete"}  # since version 2
+NEW = {"lanes", "given", "heads", "complete"}  # since version 2
 # What makes it: a task's number and which of its outputs; None: it is given.
 Tensor = collections.namedtuple("Tensor", "kind worker region heads maker")
 
@@ -126,7 +126,7 @@ class Plan:
             root = json.loads(text, object_pairs_hook=no_repeats, parse_constant=lambda x: require(False, x))
         except ValueError as e:
             raise Rejected(str(e)) from e
-        only(root, {"format", "version", "schedule", "problem", "layout", "given", "tasks",
+        only(root, {"format", "version", "schedule", "problem", "layout", "lanes", "given", "tasks",
                     "add_outputs"}, {"format", "version", "problem", "tasks"})
         require(root["format"] == "ringsched-plan", "format")
         self.old = whole(root["version"], 1, 2) == 1
@@ -140,6 +140,7 @@ class Plan:
         first = [sum(map(len, self.shares[:w])) for w in range(self.workers + 1)]
         self.home = [(first[w], first[w + 1] - first[w]) for w in range(self.workers)]
         self.pairs = {}
+        self.read_lanes(root.get("lanes", ["compute", "fetch", "return"]))
         self.read_given(root["given"] if "given" in root else self.usual_given())
         require(isinstance(root["tasks"], list), "tasks")
         self.count = len(root["tasks"])
@@ -151,6 +152,14 @@ class Plan:
         if add and all(t["do"] != "output" for t in self.tasks):
             self.add_outputs()
         self.mark_complete()
+
+    def read_lanes(self, lanes):
+        require(isinstance(lanes, list) and lanes[:3] == ["compute", "fetch", "return"] and len(lanes) <= 8, "lanes")
+        for name in lanes:
+            require(isinstance(name, str) and 1 <= len(name.encode()) <= 40, "lanes")
+            require(all(c >= " " and c != "\x7f" for c in name), "lanes")
+        require(len(set(lanes)) == len(lanes), "two lanes of one name")
+        self.lanes = lanes
 
     def read_problem(self, p):
         names = ("workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass")
@@ -283,7 +292,7 @@ class Plan:
         self.step = t["step"] = whole(g.get("step", self.step), 0, MOST)
         moves = do in ("send", "receive")
         usual = "compute" if not moves else "return" if t["makes"] in RESULTS else "fetch"
-        t["lane"] = one_of(g.get("lane", usual), ("compute", "fetch", "return"))
+        t["lane"] = one_of(g.get("lane", usual), self.lanes)
         require(isinstance(g.get("after", []), list), "after")
         t["after"] = [self.earlier(n) for n in g.get("after", [])]
         t["slot"] = whole(g["slot"], 0, self.count - 1) if "slot" in g else None

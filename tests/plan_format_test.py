@@ -61,6 +61,16 @@ def by_heads(plan, parts, given=False):
     return plan
 
 
+def on_more_lanes(plan):
+    """The same with lanes of their own for every second step."""
+    p = Plan(json.dumps(plan))
+    lanes = p.lanes + ["outer", "back"]
+    other = {"fetch": "outer", "return": "back"}
+    tasks = [dict(given, lane=other[t["lane"]]) if t["lane"] in other and t["step"] % 2 else given
+             for given, t in zip(plan["tasks"], p.tasks)]
+    return dict(plan, lanes=lanes, tasks=tasks)
+
+
 def with_all_said(plan):
     """Bytes, pairs, heads and what is complete, as the page says they are."""
     p = Plan(json.dumps(plan))
@@ -198,6 +208,14 @@ def spoil(plan, rnd):
             "window:1K", "window:k", "prefix:2,window:3", "prefix:0,window:1", "documents:3,5",
             f"documents:1,{p['tokens'] - 1}"])
 
+    def lanes():
+        names = plan.setdefault("lanes", ["compute", "fetch", "return", "outer"])
+        rnd.choice([
+            lambda: names.append(rnd.choice(["outer", "x" * 40, "x" * 41, "\u00e9" * 21, "", "a\nb", 7])),
+            lambda: names.append("more"), lambda: names.pop(), lambda: names.reverse(),
+            lambda: t.update(lane=rnd.choice(names)), lambda: t.update(lane=rnd.choice(names)),
+            lambda: names.extend(["a", "b", "c"])])()
+
     def a_layout():
         plan["layout"] = rnd.choice(["contiguous", "striped", "zigzag", "halves", "spiral", value])
 
@@ -213,7 +231,7 @@ def spoil(plan, rnd):
     rnd.choice([
         drop, repeat, swap, swap, swap, an_input, an_input, an_input, input_of_another, input_of_another,
         flip_group, flip_group, regions, regions, heads, heads, heads_of_a_line, heads_of_a_line, no_heads,
-        completeness, completeness, a_given, a_given, lambda: plan.update(version=1),
+        completeness, completeness, lanes, lanes, a_given, a_given, lambda: plan.update(version=1),
         both_halves, hidden, waste, waste, helped, helped, a_problem, a_layout, a_chunk, a_root_field,
         lambda: t.update(worker=worker),
         lambda: t.update(lane=rnd.choice(["compute", "fetch", "return", "fast"])),
@@ -262,6 +280,7 @@ def main():
     rnd = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     plans = seeds(program)
     plans += [with_heads(plan, i) for i, plan in enumerate(plans)]
+    plans += [plan for plan in map(on_more_lanes, plans) if judged(json.dumps(plan))[0] == HOLDS]
     plans += [with_all_said(plan) for plan in plans]
 
     def compared(plan):

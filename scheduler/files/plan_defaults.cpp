@@ -17,6 +17,14 @@ Region hull(Region a, Region b) {
 
 }  // namespace
 
+std::vector<Given> default_given(const Plan& plan) {
+  std::vector<Given> given;
+  for (const ValueId value : plan.program.given)
+    for (std::uint32_t w = 0; w < plan.problem.workers; ++w)
+      given.push_back({value, {w}, plan.layout.share({w}), plan.program[value].all_columns()});
+  return given;
+}
+
 GivenTensors::GivenTensors(const Plan& plan)
     : workers_(plan.problem.workers), ids_(plan.initial.size()) {
   first_.resize(plan.program.size() * workers_ + 1);

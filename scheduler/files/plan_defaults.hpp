@@ -33,6 +33,17 @@ constexpr std::string_view initial_name(ValueId value) {
   return {};
 }
 
+// A tensor that is there from the beginning.
+struct Given {
+  ValueId value;
+  WorkerId worker;
+  Region rows;
+  ColumnRange heads;
+  friend bool operator==(const Given&, const Given&) = default;
+};
+// Where a file does not list them: all of each value, at home.
+std::vector<Given> default_given(const Plan&);
+
 // How files tell those of one value and worker apart: "Q3" is the first that the plan lists, "Q3.1"
 // the next.
 class GivenTensors {

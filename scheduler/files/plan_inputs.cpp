@@ -23,10 +23,9 @@ constexpr std::array<std::string_view, 4> kGivenFields = {"tensor", "worker", "r
 
 }  // namespace
 
-void PlanReader::add_given() {
-  for (const ValueId value : plan_.program.given)
-    for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
-      plan_.initial.push_back({pieces_.find_or_add(plan_, value, RegionId{w}), WorkerId{w}});
+void PlanReader::add(const Given& g) {
+  const RegionId rows = regions_.find_or_add(plan_, g.rows);
+  plan_.initial.push_back({pieces_.find_or_add(plan_, {g.value, rows, g.heads}), g.worker});
 }
 
 void PlanReader::read_given(dom::array list) {
@@ -40,11 +39,10 @@ void PlanReader::read_given(dom::array list) {
       where.fail("a plan with pass {} is given no {}", to_text(plan_.problem.pass),
                  plan_.name(value));
     const WorkerId worker{static_cast<std::uint32_t>(fields.number("worker", 0, last_worker()))};
-    const RegionId rows =
-        fields.has("rows") ? region(where, "rows", fields["rows"]) : RegionId{worker.value};
-    const ColumnRange columns = fields.has("heads") ? heads(where, fields["heads"], value)
-                                                    : plan_.program[value].all_columns();
-    plan_.initial.push_back({pieces_.find_or_add(plan_, {value, rows, columns}), worker});
+    add({value, worker,
+         fields.has("rows") ? region(where, "rows", fields["rows"]) : plan_.layout.share(worker),
+         fields.has("heads") ? heads(where, fields["heads"], value)
+                             : plan_.program[value].all_columns()});
   }
 }
 

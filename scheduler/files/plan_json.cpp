@@ -58,39 +58,11 @@ std::int64_t whole_number(const Where& where, std::string_view field, dom::eleme
   return n;
 }
 
-bool boolean(const Where& where, std::string_view field, dom::element found) {
-  bool b = false;
-  if (found.get(b) != simdjson::SUCCESS)
-    where.fail("\"{}\" must be true or false, not {}", field, describe(found));
-  return b;
-}
-
-std::string_view string(const Where& where, std::string_view field, dom::element found) {
-  std::string_view s;
-  if (found.get(s) != simdjson::SUCCESS)
-    where.fail("\"{}\" must be a string, not {}", field, describe(found));
-  return s;
-}
-
 std::string_view short_enough(const Where& where, std::string_view field, std::string_view text) {
   constexpr std::size_t most = 1000;
   if (text.size() > most)
     where.fail("\"{}\" has {} bytes; at most {} are allowed", field, text.size(), most);
   return text;
-}
-
-dom::array array(const Where& where, std::string_view field, dom::element found) {
-  dom::array a;
-  if (found.get(a) != simdjson::SUCCESS)
-    where.fail("\"{}\" must be a list, not {}", field, describe(found));
-  return a;
-}
-
-dom::object object(const Where& where, std::string_view field, dom::element found) {
-  dom::object o;
-  if (found.get(o) != simdjson::SUCCESS)
-    where.fail("\"{}\" must be an object, not {}", field, describe(found));
-  return o;
 }
 
 Range range(const Where& where, std::string_view field, dom::element found, std::string_view things,

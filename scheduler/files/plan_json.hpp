@@ -8,10 +8,12 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
@@ -52,18 +54,46 @@ std::string describe(dom::element found);
 
 std::int64_t whole_number(const Where&, std::string_view field, dom::element, std::int64_t least,
                           std::int64_t most);
-bool boolean(const Where&, std::string_view field, dom::element);
-std::string_view string(const Where&, std::string_view field, dom::element);
+template <class T>
+T typed(const Where& where, std::string_view field, dom::element found, std::string_view type) {
+  T value{};
+  if (found.get(value) != simdjson::SUCCESS)
+    where.fail("\"{}\" must be {}, not {}", field, type, describe(found));
+  return value;
+}
+inline bool boolean(const Where& where, std::string_view field, dom::element found) {
+  return typed<bool>(where, field, found, "true or false");
+}
+inline std::string_view string(const Where& where, std::string_view field, dom::element found) {
+  return typed<std::string_view>(where, field, found, "a string");
+}
+inline dom::array array(const Where& where, std::string_view field, dom::element found) {
+  return typed<dom::array>(where, field, found, "a list");
+}
+inline dom::object object(const Where& where, std::string_view field, dom::element found) {
+  return typed<dom::object>(where, field, found, "an object");
+}
 // What will stand in lines for people, or an Error.
 std::string_view short_enough(const Where&, std::string_view field, std::string_view text);
-dom::array array(const Where&, std::string_view field, dom::element);
-dom::object object(const Where&, std::string_view field, dom::element);
 // [first, count] of some of `limit` things, which messages call by this plural.
 struct Range {
   std::uint32_t first, count;
 };
 Range range(const Where&, std::string_view field, dom::element, std::string_view things,
             std::size_t limit);
+
+// The place in `list` of the thing with this name, which an Error calls a `what`.
+template <class List, class Name>
+std::uint32_t place_of(const Where& where, std::string_view what, std::string_view text,
+                       const List& list, Name name) {
+  std::vector<std::string_view> names;
+  for (std::uint32_t i = 0; const auto& thing : list) {
+    if (std::invoke(name, thing) == text) return i;
+    ++i;
+  }
+  for (const auto& thing : list) names.push_back(std::invoke(name, thing));
+  where.fail("{}", unknown_name(what, text, names));
+}
 
 // The fields of one object, of which `names` lists all; to ask for another does not compile.
 template <const auto& names>

@@ -123,8 +123,16 @@ int version_of(const Where& where, dom::object root) {
   return static_cast<int>(n);
 }
 
-constexpr std::array<std::string_view, 8> kRootFields = {
-    "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks", "given"};
+std::vector<std::string> read_lanes(const Where& where, dom::array list) {
+  std::vector<std::string> lanes;
+  for (const dom::element name : list) lanes.emplace_back(string(where, "lanes", name));
+  if (const std::string refusal = refusal_of_lanes(lanes); !refusal.empty())
+    where.fail("\"lanes\": {}", refusal);
+  return lanes;
+}
+
+constexpr std::array<std::string_view, 9> kRootFields = {
+    "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks", "given", "lanes"};
 constexpr std::size_t kRootFieldsOfVersion1 = 7;
 
 Plan plan_of(std::string_view file, dom::object root) {
@@ -145,12 +153,13 @@ Plan plan_of(std::string_view file, dom::object root) {
                         return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
                       });
   plan.program = program_of(plan.problem);
+  if (fields.has("lanes")) plan.lanes = read_lanes(where, array(where, "lanes", fields["lanes"]));
 
   PlanReader reader(file, version, plan);
   if (fields.has("given")) {
     reader.read_given(array(where, "given", fields["given"]));
   } else {
-    reader.add_given();
+    for (const Given& g : default_given(plan)) reader.add(g);
   }
   reader.read_tasks(array(where, "tasks", fields["tasks"]));
   if (!fields.has("add_outputs") || boolean(where, "add_outputs", fields["add_outputs"]))

@@ -28,7 +28,8 @@ class PlanReader {
  public:
   PlanReader(std::string_view file, int version, Plan& plan);
 
-  void add_given();  // all of each value, at home
+  // To be called in this order.
+  void add(const Given&);
   void read_given(dom::array);
   void read_tasks(dom::array);
   // For a file without any output task: one for each result that is at home and not read again.
@@ -51,13 +52,12 @@ class PlanReader {
   void read_order(const TaskFields&, Task&);
   void read_completion(const TaskFields&, TaskKind);
   std::int64_t last_worker() const { return plan_.problem.workers - 1; }
-  RegionId region(const Where&, std::string_view field, dom::element);
+  Region region(const Where&, std::string_view field, dom::element) const;
   ColumnRange heads(const Where&, dom::element, ValueId) const;
   void measure(const TaskFields&, Task&);
   WorkId work_of_attend(const Piece& made, RegionId keys);
   WorkId work_of_rows(const Piece&);
   ValueId named_value(const Where&, dom::element) const;
-  Lane named_lane(const Where&, std::string_view text) const;
   void append(const Task&);
 
   std::string_view file_;

@@ -21,14 +21,6 @@ std::uint32_t fields_of(TaskKind kind) {
   return fields;
 }
 
-TaskKind named_kind(const Where& where, std::string_view text) {
-  std::vector<std::string_view> names;
-  for (const Operation& o : kOperations) names.push_back(o.name);
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at == names.end()) where.fail("{}", unknown_name("task", text, names));
-  return static_cast<TaskKind>(at - names.begin());
-}
-
 }  // namespace
 
 PlanReader::PlanReader(std::string_view file, int version, Plan& plan)
@@ -59,7 +51,8 @@ void PlanReader::read_task(const TaskFields& fields) {
   const Where& where = fields.where;
   fields.require({"do"});
   Task task;
-  task.kind = named_kind(where, string(where, "do", fields["do"]));
+  task.kind = static_cast<TaskKind>(
+      place_of(where, "task", string(where, "do", fields["do"]), kOperations, &Operation::name));
   if (const auto wrong = fields.other_than(fields_of(task.kind)); !wrong.empty())
     where.fail("\"{}\" has no meaning for {} tasks", wrong, to_text(task.kind));
   if (task.kind == TaskKind::Receive) {
@@ -127,28 +120,25 @@ void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
   if (task.kind == TaskKind::Send && value != default_value(plan_, task))
     where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
                plan_.name(default_value(plan_, task)));
-  const RegionId rows = fields.has("rows") ? region(where, "rows", fields["rows"])
-                                           : regions_.find_or_add(plan_, default_rows(plan_, task));
-  task.piece =
-      pieces_.find_or_add(plan_, {value, rows,
-                                  fields.has("heads") ? heads(where, fields["heads"], value)
-                                                      : default_heads(plan_, task, value)});
+  const Region rows =
+      fields.has("rows") ? region(where, "rows", fields["rows"]) : default_rows(plan_, task);
+  const ColumnRange columns = fields.has("heads") ? heads(where, fields["heads"], value)
+                                                  : default_heads(plan_, task, value);
+  task.piece = pieces_.find_or_add(plan_, {value, regions_.find_or_add(plan_, rows), columns});
   if (is_attend(task.kind))
-    task.keys = fields.has("keys") ? region(where, "keys", fields["keys"])
-                                   : regions_.find_or_add(plan_, default_keys(plan_, task));
+    task.keys =
+        regions_.find_or_add(plan_, fields.has("keys") ? region(where, "keys", fields["keys"])
+                                                       : default_keys(plan_, task));
 }
 
 ValueId PlanReader::named_value(const Where& where, dom::element found) const {
-  const std::string_view text = string(where, "tensor", found);
-  if (const ValueId value = plan_.program.find(text); value.valid()) return value;
-  std::vector<std::string_view> names;
-  for (const Value& v : plan_.program.values) names.push_back(v.name);
-  where.fail("{}", unknown_name("kind of tensor", text, names));
+  return {place_of(where, "kind of tensor", string(where, "tensor", found), plan_.program.values,
+                   &Value::name)};
 }
 
-RegionId PlanReader::region(const Where& where, std::string_view field, dom::element found) {
+Region PlanReader::region(const Where& where, std::string_view field, dom::element found) const {
   const Range r = range(where, field, found, "chunks", plan_.layout.chunks.size());
-  return regions_.find_or_add(plan_, {{r.first}, r.count});
+  return {{r.first}, r.count};
 }
 
 ColumnRange PlanReader::heads(const Where& where, dom::element found, ValueId value) const {
@@ -162,8 +152,10 @@ void PlanReader::read_order(const TaskFields& fields, Task& task) {
   const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
   if (fields.has("step")) step_ = static_cast<Step>(fields.number("step", 0, kMaxStep));
   task.step = step_;
-  task.lane = fields.has("lane") ? named_lane(where, string(where, "lane", fields["lane"]))
-                                 : default_lane(plan_, task);
+  task.lane = fields.has("lane")
+                  ? static_cast<Lane>(place_of(where, "lane", string(where, "lane", fields["lane"]),
+                                               plan_.lanes, std::identity()))
+                  : default_lane(plan_, task);
   if (fields.has("with_previous"))
     task.with_previous = boolean(where, "with_previous", fields["with_previous"]);
   if (fields.has("after")) {
@@ -232,13 +224,6 @@ WorkId PlanReader::work_of_attend(const Piece& made, RegionId key_region) {
   const auto [known, is_new] = costly_tiles_.try_emplace(key);
   if (is_new) known->second = tile();
   return work(known->second);
-}
-
-Lane PlanReader::named_lane(const Where& where, std::string_view text) const {
-  const auto at = std::find(plan_.lanes.begin(), plan_.lanes.end(), text);
-  if (at != plan_.lanes.end()) return static_cast<Lane>(at - plan_.lanes.begin());
-  const std::vector<std::string_view> names(plan_.lanes.begin(), plan_.lanes.end());
-  where.fail("{}", unknown_name("lane", text, names));
 }
 
 WorkId PlanReader::work_of_rows(const Piece& p) {

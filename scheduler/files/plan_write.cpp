@@ -31,6 +31,7 @@ class Writer {
   void write() {
     write_head();
     write_layout();
+    write_lanes();
     write_given();
     text_ += " \"tasks\":[";
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
@@ -132,34 +133,28 @@ class Writer {
       text_ += " \"add_outputs\":false,\n";
   }
 
-  bool is_share(const InitialTensor& t) const {
-    return plan_.regions[plan_.piece(t).rows.value] == plan_.layout.share(t.worker);
-  }
-  bool has_all_heads(const InitialTensor& t) const {
-    return plan_.piece(t).columns == plan_.program[plan_.piece(t).value].all_columns();
-  }
-  bool is_usual_given() const {
-    std::uint32_t i = 0;
-    for (const ValueId value : plan_.program.given)
-      for (std::uint32_t w = 0; w < plan_.problem.workers; ++w, ++i) {
-        if (i == plan_.initial.size()) return false;
-        const InitialTensor& t = plan_.initial[i];
-        if (plan_.piece(t).value != value || t.worker.value != w) return false;
-        if (!is_share(t) || !has_all_heads(t)) return false;
-      }
-    return i == plan_.initial.size();
+  void write_lanes() {
+    if (plan_.lanes.size() == kBasicLanes.size()) return;
+    text_ += " \"lanes\":";
+    for (std::size_t i = 0; i < plan_.lanes.size(); ++i)
+      field(i == 0 ? "[" : ",", std::string_view(plan_.lanes[i]));
+    text_ += "],\n";
   }
 
   void write_given() {
-    if (is_usual_given()) return;
-    text_ += " \"given\":[";
-    bool first = true;
+    std::vector<Given> given;
     for (const InitialTensor& t : plan_.initial) {
       const Piece& p = plan_.piece(t);
-      field(first ? "\n  {\"tensor\":" : ",\n  {\"tensor\":", plan_.name(p.value));
-      field(",\"worker\":", t.worker.value);
-      if (!is_share(t)) region(",\"rows\":[", plan_.regions[p.rows.value]);
-      if (!has_all_heads(t)) heads(p.columns);
+      given.push_back({p.value, t.worker, plan_.regions[p.rows.value], p.columns});
+    }
+    if (given == default_given(plan_)) return;
+    text_ += " \"given\":[";
+    bool first = true;
+    for (const Given& g : given) {
+      field(first ? "\n  {\"tensor\":" : ",\n  {\"tensor\":", plan_.name(g.value));
+      field(",\"worker\":", g.worker.value);
+      if (g.rows != plan_.layout.share(g.worker)) region(",\"rows\":[", g.rows);
+      if (g.heads != plan_.program[g.value].all_columns()) heads(g.heads);
       text_ += '}';
       first = false;
       flush_if_long();

@@ -185,6 +185,27 @@ TEST(PlanFile, AWrongListOfWhatIsGivenIsRejected) {
                 HasSubstr("unknown tensor"));
 }
 
+TEST(PlanFile, LanesThatNoPlanMayHaveAreRejected) {
+  const auto lanes = [](std::string_view list, std::string_view lane = "fetch") {
+    return error_of_plan(fmt::format(
+        R"({}"lanes":{},"tasks":[{{"do":"send","in":["Q0"],"lane":"{}"}}]}})", kHead, list, lane));
+  };
+  EXPECT_EQ(lanes(R"(["compute","fetch","return","outer"])", "outer"), "it was read");
+  EXPECT_EQ(lanes(R"(["compute","fetch","return","outer"])", "inner"),
+            "plan.json: task 0: unknown lane 'inner' (known: compute, fetch, return, outer)");
+  EXPECT_EQ(lanes(R"(["compute","fetch"])"),
+            "plan.json: \"lanes\": there are 2 lanes; 3 to 8 are allowed");
+  EXPECT_EQ(lanes(R"(["compute","return","fetch"])"),
+            "plan.json: \"lanes\": lane 1 is 'return'; it must be 'fetch'");
+  EXPECT_THAT(lanes(R"(["compute","fetch","return",7])"), HasSubstr("must be a string, not 7"));
+  EXPECT_THAT(lanes("{}"), HasSubstr("\"lanes\" must be a list"));
+  const std::string old =
+      fmt::format(R"({}"lanes":["compute","fetch","return"],"tasks":[]}})", kHead);
+  EXPECT_THAT(
+      error_of_plan(std::string(old).replace(old.find("\"version\":2"), 11, "\"version\":1")),
+      HasSubstr("\"lanes\" needs \"version\":2"));
+}
+
 TEST(PlanFile, AnUnknownOrRepeatedFieldIsRejected) {
   EXPECT_THAT(error_of_plan(file_of(R"({"do":"attend","in":["Q0","KV0"],"stepp":1})")),
               StartsWith("plan.json: task 0: unknown field 'stepp'; did you mean step?"));

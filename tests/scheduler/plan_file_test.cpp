@@ -13,6 +13,7 @@
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
+#include "support/more_lanes.hpp"
 #include "support/plan_texts.hpp"
 #include "support/surgery.hpp"
 
@@ -26,6 +27,7 @@ void expect_same(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.problem, b.problem);
   EXPECT_EQ(a.layout, b.layout);
   EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.controls, b.controls);
   EXPECT_EQ(a.slots, b.slots);
   const auto expect_same_piece = [&](const Piece& x, const Piece& y) {
@@ -128,6 +130,14 @@ TEST(PlanFile, HeadsReadBack) {
         }
 }
 
+TEST(PlanFile, LanesReadBack) {
+  for (const Schedule& schedule : schedules()) {
+    const Plan plan = on_more_lanes(build_plan(small_problem(4, 9, Pass::Both), schedule));
+    EXPECT_GT(plan.lanes.size(), 3u);
+    expect_round_trip(plan);
+  }
+}
+
 // Those whose tasks fit together, though the whole may not compute what it should.
 TEST(PlanFile, PlansChangedAtRandomReadBack) {
   std::mt19937_64 random(1);
@@ -217,6 +227,22 @@ TEST(PlanFile, TasksHaveTheHeadsOfTheirFirstInputUnlessTheySayOthers) {
   expect_round_trip(plan);
 }
 
+TEST(PlanFile, ThePairsOfManyChunksAreThoseOfTheirRowsAndKeys) {
+  std::string chunks;
+  for (int t = 0; t < 8; ++t)
+    chunks += fmt::format(R"({}{{"worker":{},"start":{},"count":1}})", t > 0 ? "," : "", t / 4, t);
+  std::string file = file_with_layout(fmt::format(R"({{"chunks":[{}]}})", chunks));
+  const std::string tasks = R"({"do":"attend","in":["Q0","KV0"],"rows":[0,8],"keys":[0,4]},
+{"do":"attend","in":["Q0","KV0"],"rows":[2,6],"keys":[0,4]},
+{"do":"attend","in":["Q0","KV0"],"rows":[0,8],"keys":[2,4]},
+{"do":"attend","in":["Q0","KV0"],"rows":[0,8],"keys":[0,4],"heads":[1,2]})";
+  const Plan plan = read_plan(file.insert(file.size() - 2, tasks), "plan");
+  const std::int64_t expected[] = {26, 23, 18, 26};
+  for (std::uint32_t t = 0; t < std::size(expected); ++t)
+    EXPECT_EQ(plan.works[plan.tasks[t].work.value].pairs.value, expected[t]) << t;
+  EXPECT_EQ(plan.works[plan.tasks[3].work.value].columns, 2u);
+}
+
 TEST(PlanFile, TheHeadsOfKeyGradientsFollowFromThoseOfTheQueries) {
   const std::string tasks = R"({"do":"prepare","in":["O0","dO0"],"heads":[2,2]},
 {"do":"attend_backward","in":["Q0",0,"KV0"],"heads":[2,1]},
@@ -249,7 +275,7 @@ TEST(PlanFile, WhatIsNoResultIsCompleteAndSoIsWhatAnOutputReadsUnlessTheFileSays
 
 TEST(PlanFile, WhatIsGivenMayBeListed) {
   const std::string given = R"("given":[{"tensor":"key_value","worker":1,"heads":[1,1]},
-{"tensor":"query","worker":0},{"tensor":"key_value","worker":0},
+{"tensor":"query","worker":0,"rows":[0,2]},{"tensor":"key_value","worker":0},
 {"tensor":"key_value","worker":1,"heads":[0,1]}],)";
   std::string file = file_of(R"({"do":"send","in":["KV1"]},{"do":"send","in":["KV1.1"]})");
   const Plan plan = read_plan(file.insert(file.find("\"tasks\""), given), "plan");
@@ -258,6 +284,7 @@ TEST(PlanFile, WhatIsGivenMayBeListed) {
   EXPECT_EQ(plan.tasks[1].inputs[0], TensorId{3});
   EXPECT_EQ(heads_of(plan, 1), (ColumnRange{0, 1}));
   EXPECT_EQ(plan.regions[plan.piece(plan.initial[0]).rows.value], plan.layout.share({1}));
+  EXPECT_EQ(plan.regions[plan.piece(plan.initial[1]).rows.value], (Region{{0}, 2}));
   expect_round_trip(plan);
 }
 
