@@ -33,7 +33,7 @@ class ProblemFlags {
 
   // Throw Error where a value makes no sense.
   Problem problem() const;
-  const Schedule& schedule() const { return find_schedule(schedule_); }
+  Schedule schedule() const { return find_schedule(schedule_); }
   CommunicationLimits limits() const;
 
  private:

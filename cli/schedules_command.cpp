@@ -10,20 +10,44 @@ namespace ringsched {
 
 namespace {
 
-void print_text() {
+void print_list() {
   std::size_t width = 0;
   for (const Schedule& s : schedules()) width = std::max(width, s.name.size());
   for (const Schedule& s : schedules())
     fmt::print("{:<{}}  {}\n{:<{}}  {}\n", s.name, width, s.summary, "", width, s.source);
 }
 
+void print_one(const Schedule& s) {
+  fmt::print("{}: {}\n\n", s.name, s.summary);
+  fmt::print("from    {}\nlayout  {}\n", s.source, s.layout(1, Tokens{2}).name);
+  if (s.parameters.empty()) fmt::print("\nIt has no parameters.\n");
+  for (const Parameter& p : s.parameters)
+    fmt::print("\n--schedule {}:{}=N\n  {}\n  N is {} to {}, {} if it is not given\n", s.name,
+               p.name, p.words, p.least, p.most, p.initial);
+}
+
+void print_json(const Schedule& s) {
+  fmt::print(
+      "{{\"name\": \"{}\", \"summary\": \"{}\", \"source\": \"{}\", \"layout\": \"{}\", "
+      "\"parameters\": [",
+      s.name, escaped(s.summary), escaped(s.source), s.layout(1, Tokens{2}).name);
+  const char* separator = "";
+  for (const Parameter& p : s.parameters) {
+    fmt::print(
+        "{}{{\"name\": \"{}\", \"meaning\": \"{}\", \"least\": {}, \"most\": {}, "
+        "\"default\": {}}}",
+        separator, p.name, escaped(p.words), p.least, p.most, p.initial);
+    separator = ", ";
+  }
+  fmt::print("]}}");
+}
+
 void print_json() {
-  fmt::print("[");
-  const char* separator = "\n";
+  const char* separator = "[\n  ";
   for (const Schedule& s : schedules()) {
-    fmt::print("{}  {{\"name\": \"{}\", \"summary\": \"{}\", \"source\": \"{}\"}}", separator,
-               s.name, escaped(s.summary), escaped(s.source));
-    separator = ",\n";
+    fmt::print("{}", separator);
+    print_json(s);
+    separator = ",\n  ";
   }
   fmt::print("\n]\n");
 }
@@ -31,10 +55,19 @@ void print_json() {
 }  // namespace
 
 void add_schedules_command(CLI::App& program, ExitCode&) {
-  CLI::App* command = program.add_subcommand("schedules", "List the schedules");
+  CLI::App* command = program.add_subcommand("schedules", "List the schedules, or explain one");
   auto format = std::make_shared<Format>(Format::Text);
+  auto name = std::make_shared<std::string>();
+  command->add_option("NAME", *name, "a schedule to explain");
   add_format_flag(*command, *format);
-  command->callback([format] { *format == Format::Text ? print_text() : print_json(); });
+  command->callback([format, name] {
+    const bool text = *format == Format::Text;
+    if (name->empty()) return text ? print_list() : print_json();
+    const Schedule schedule = find_schedule(*name);
+    if (text) return print_one(schedule);
+    print_json(schedule);
+    fmt::print("\n");
+  });
 }
 
 }  // namespace ringsched

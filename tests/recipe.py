@@ -28,7 +28,8 @@ def changed(tree: pathlib.Path) -> dict:
     """The files that the recipe adds or changes, by path. A step that was taken already changes nothing."""
     files = {}
     for path, code in steps((tree / "CONTRIBUTING.md").read_text()):
-        text = (tree / path).read_text() if (tree / path).exists() else code
+        there = (tree / path).read_text() if (tree / path).exists() else code
+        text = files.get(path, there)
         if code.strip() not in text:
             lines = text.splitlines(keepends=True)
             at = [i for i, line in enumerate(lines) if HERE in line]

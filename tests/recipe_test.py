@@ -39,6 +39,24 @@ def mistake_is_told(schedule: str, wrong_program: str) -> bool:
     return told
 
 
+def parameter_is_read(program: str) -> bool:
+    """The recipe's schedule with a parameter takes it, and says so."""
+    def said(*command: str) -> str:
+        run = subprocess.run([program, *command], capture_output=True, text=True)
+        return run.stdout + run.stderr
+
+    answers = {
+        ("schedules", "hops"): "--schedule hops:hop=N",
+        ("plan", "-w", "8", "-s", "hops:hop=3"): "hops:hop=3: 8 workers",
+        ("plan", "-w", "6", "-s", "hops:hop=3"): "hops: hop=3 does not lead round all of 6 workers",
+        ("plan", "-w", "6", "-s", "hops:hop=0"): "hop of schedule hops must be a whole number from 1 to 65535",
+    }
+    wrong = [command for command, expected in answers.items() if expected not in said(*command)]
+    for command in wrong:
+        print(f"{command}: {said(*command)}\nexpected: {answers[command]}")
+    return not wrong
+
+
 def main(schedule: str, program: str, wrong_program: str, *test_programs: str) -> int:
     listed = subprocess.run([program, "schedules", "--format", "json"], check=True, capture_output=True)
     names = [s["name"] for s in json.loads(listed.stdout)]
@@ -47,7 +65,7 @@ def main(schedule: str, program: str, wrong_program: str, *test_programs: str) -
         return 1
     wanted = ":".join(f"{s}.*:*/{s}.*" for s in sorted(set(suites())))
     others = ":".join(f"*/{n.replace('-', '_')}*" for n in names if n != schedule)
-    failed = not mistake_is_told(schedule, wrong_program)
+    failed = not mistake_is_told(schedule, wrong_program) or not parameter_is_read(program)
     for test_program in test_programs:
         command = [test_program, "--gtest_brief=1", f"--gtest_filter={wanted}-{NO_MATTER}:{others}"]
         run = subprocess.run(command, stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,9 @@
 // The recorder: looks at each call of a schedule, and puts it on the tape.
 #include "ringsched/scheduler/builder.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,8 +30,12 @@ T chunk_of(const T& whole, std::uint32_t i) {
   return part;
 }
 
-Place place_of(const Operand& x) {
-  return x.at_home() ? Place::home(x.owner) : Place::copy(x.copy);
+// The last lanes that a schedule made, where nothing moves on them.
+void drop_last_lanes(Plan& plan) {
+  std::size_t used = kBasicLanes.size();
+  if (plan.lanes.size() > used)
+    for (const Task& task : plan.tasks) used = std::max(used, std::size_t(task.lane) + 1);
+  plan.lanes.resize(used);
 }
 
 }  // namespace
@@ -53,25 +60,70 @@ struct PlanBuilder::Recording {
     x.view_id = parts.share(w);
   }
 
+  Place place(const PlanBuilder& view, const Operand& x) const {
+    return x.at_home() ? Place::home(view.true_number(x.owner)) : Place::copy(x.copy);
+  }
+  WorkerId owner(const PlanBuilder& view, const Operand& x) const {  // whose share it is
+    return x.at_home() ? view.true_number(x.owner) : WorkerId{tape.copies()[x.copy].owner};
+  }
+  // The tape, at this step.
+  Tape& at(Step step) {
+    if (tape.now() != step) tape.step(step);
+    return tape;
+  }
+
   PlanParts parts;
   Tape tape;
   const std::uint64_t most_tasks;
-  Step step = 0;
   std::vector<bool> used;  // by number of partial: merged or moved on
 };
 
 PlanBuilder::PlanBuilder(const Problem& problem, Layout layout, std::uint64_t most_tasks)
-    : recording_(std::make_unique<Recording>(problem, std::move(layout), most_tasks)) {}
+    : recording_(std::make_shared<Recording>(problem, std::move(layout), most_tasks)) {}
+PlanBuilder::PlanBuilder(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {}
 PlanBuilder::~PlanBuilder() = default;
 PlanBuilder::PlanBuilder(PlanBuilder&&) noexcept = default;
 
+PlanBuilder PlanBuilder::view(std::span<const Keys> keys) const {
+  PlanBuilder out(recording_);
+  for (Keys k : keys) {
+    const WorkerId there = k.worker;
+    if (!there.valid()) mistake_at(step_, "worker {} of a view has no keys", out.keys_.size());
+    k.owner = k.worker = WorkerId{static_cast<std::uint32_t>(out.keys_.size())};
+    out.workers_.push_back(true_number(there));
+    out.keys_.push_back(k);
+  }
+  if (keys.empty()) mistake_at(step_, "a view has no workers");
+  out.first_ = out.step_ = step_;
+  return out;
+}
+
+Problem PlanBuilder::problem() const {
+  Problem p = recording_->parts.plan.problem;
+  if (!workers_.empty()) p.workers = static_cast<std::uint32_t>(workers_.size());
+  return p;
+}
+
+Lane PlanBuilder::lane(std::string_view name) {
+  std::vector<std::string>& lanes = recording_->parts.plan.lanes;
+  auto at = std::find(lanes.begin(), lanes.end(), name);
+  if (at == lanes.end()) {
+    if (lanes.size() == kMostLanes)
+      mistake_at(step_, "lane {} would be one too many; a plan has at most {}", name, kMostLanes);
+    at = lanes.insert(at, std::string(name));
+  }
+  return static_cast<Lane>(at - lanes.begin());
+}
+
 Queries PlanBuilder::queries(WorkerId w) const {
   Queries q;
-  recording_->set_share(q, w);
+  recording_->set_share(q, true_number(w));
+  q.owner = q.worker = w;
   return q;
 }
 
 Keys PlanBuilder::keys(WorkerId w) const {
+  if (!keys_.empty()) return keys_[w.value];
   Keys k;
   recording_->set_share(k, w);
   return k;
@@ -82,84 +134,102 @@ bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
 }
 
 void PlanBuilder::step(Step s) {
-  recording_->step = s;
-  recording_->tape.step(s);
+  step_ = first_ + s;
+  recording_->tape.step(step_);
 }
 
-void PlanBuilder::record_move(const Operand& from, Operand& moved, WorkerId to, bool keys) {
+template <class T>
+T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing, bool keys) {
+  T out = from;
+  if (!from.valid() || from.worker == to) return out;
   Recording& r = *recording_;
+  out.since = timing.needed ? first_ + *timing.needed : step_;
+  if (out.since < step_) mistake_at(step_, "a move is needed in step {}, which is over", out.since);
+  if (out.since < from.since)
+    mistake_at(step_, "a move is needed in step {}, but what it moves is there in step {} only",
+               out.since, from.since);
+  if (timing.lane == Lane::Compute || timing.lane == Lane::Return)
+    mistake_at(step_, "queries and keys move on lane fetch or on one that the schedule made");
   // The mask may leave most of them out, but to know that takes memory for all.
   if (r.tape.copies().size() >= r.most_tasks / 2)
     fail("this schedule needs more than {} moves; use fewer workers", r.most_tasks / 2);
-  moved.worker = to;
-  moved.copy = static_cast<std::uint32_t>(r.tape.copies().size());
-  r.tape.move(keys, {place_of(from), static_cast<std::uint16_t>(from.owner.value),
-                     static_cast<std::uint16_t>(to.value)});
+  const Copy copy{r.place(*this, from), static_cast<std::uint16_t>(r.owner(*this, from).value),
+                  static_cast<std::uint16_t>(true_number(to).value)};
+  out.worker = to;
+  out.copy = r.at(out.since).move(keys, copy, timing.lane);
+  return out;
 }
 
-Queries PlanBuilder::move(const Queries& from, WorkerId to) {
-  Queries moved = from;
-  if (from.valid() && from.worker != to) record_move(from, moved, to, false);
-  return moved;
+Queries PlanBuilder::move(const Queries& from, WorkerId to, Timing timing) {
+  return moved(from, to, timing, false);
 }
 
-Keys PlanBuilder::move(const Keys& from, WorkerId to) {
-  Keys moved = from;
-  if (from.valid() && from.worker != to) record_move(from, moved, to, true);
-  return moved;
+Keys PlanBuilder::move(const Keys& from, WorkerId to, Timing timing) {
+  return moved(from, to, timing, true);
 }
 
 Partial PlanBuilder::move(const Partial& from, WorkerId to) {
   if (!from.valid() || from.worker == to) return from;
   use(from);
   recording_->used.push_back(false);
-  return {from.owner, to, recording_->tape.move_result(from.number, to)};
+  return {from.owner, to, recording_->at(step_).move_result(from.number, true_number(to)), step_};
 }
 
 Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
   if (!q.valid() || !k.valid()) return {};
   Recording& r = *recording_;
   if (q.worker != k.worker)
-    mistake_at(r.step,
+    mistake_at(step_,
                "attend needs both operands on one worker, but the queries of worker {} are on "
                "worker {} and the keys of worker {} on worker {}; move one of them first",
-               q.owner.value, q.worker.value, k.owner.value, k.worker.value);
+               r.owner(*this, q).value, true_number(q.worker).value, r.owner(*this, k).value,
+               true_number(k.worker).value);
+  if (std::max(q.since, k.since) > step_)
+    mistake_at(step_, "worker {} attends what a move brings for step {}",
+               true_number(q.worker).value, std::max(q.since, k.since));
   const Tile tile = r.tile(q, k);
   if (tile.form == TileForm::Empty) return {};
   r.used.push_back(false);
   return {q.owner, q.worker,
-          r.tape.attend(r.parts.work(tile), place_of(q), place_of(k), r.view_id(q), r.view_id(k))};
+          r.at(step_).attend(r.parts.work(tile), r.place(*this, q), r.place(*this, k), r.view_id(q),
+                             r.view_id(k)),
+          step_};
 }
 
 void PlanBuilder::merge(const Partial& p) {
   if (!p.valid()) return;
   if (p.worker != p.owner)
-    mistake_at(recording_->step,
+    mistake_at(step_,
                "merge needs the partial on the owner of its queries, worker {}, but it is on "
                "worker {}; move it first",
-               p.owner.value, p.worker.value);
+               true_number(p.owner).value, true_number(p.worker).value);
   use(p);
-  recording_->tape.merge(p.number);
+  recording_->at(step_).merge(p.number);
 }
 
 // What is in a partial must not count twice.
 void PlanBuilder::use(const Partial& p) {
   if (recording_->used[p.number])
-    mistake_at(recording_->step,
+    mistake_at(step_,
                "a partial of the queries of worker {} is used again: it was merged, or moved from "
                "worker {}, before",
-               p.owner.value, p.worker.value);
+               true_number(p.owner).value, true_number(p.worker).value);
+  if (p.since > step_)
+    mistake_at(step_, "a partial of the queries of worker {} is used, which is made in step {}",
+               true_number(p.owner).value, p.since);
   recording_->used[p.number] = true;
 }
 
 Plan PlanBuilder::finish(std::string_view schedule) && {
   Recording& r = *recording_;
+  if (!r.tape.is_in_order()) r.tape = r.tape.in_order();
   Plan& plan = r.parts.plan;
   const Pass pass = plan.problem.pass;
   const Survey read = survey(r.tape, plan, pass != Pass::Forward);
   PlanWriter writer(r.parts, r.tape, read, r.most_tasks);
   if (pass != Pass::Backward) writer.write_forward();
   if (pass != Pass::Forward) writer.write_backward();
+  drop_last_lanes(plan);
   plan.schedule = schedule;
   return std::move(plan);
 }

@@ -61,29 +61,43 @@ class StepEnds {
 
 // What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes.
 // Results on their way home in step t were made in step t - 1, so a receive of them is posted once
-// that has ended here too: earlier it would only hold what a transfer holds. And step t waits until
-// all that was moved for step t - 1 has arrived, at both ends. The second half is what keeps a
-// helper from running ahead of those who take its results, and bounds the memory of both.
+// that has ended here too: earlier it would only hold what a transfer holds. Lanes that a schedule
+// made have a clock of their own: what step t needs of such a lane may move once the steps before
+// the last that needed something of it have ended. And step t waits until all that was moved for
+// step t - 1 has arrived, at both ends. The second half is what keeps a helper from running ahead
+// of those who take its results, and bounds the memory of both.
 void prefetch_one_step(Plan& plan) {
-  std::vector<StepEnds> ends(std::size_t{plan.problem.workers} * kMostLanes);
+  struct Tick {
+    TaskId may_move, next_may_move;
+  };
+  const std::size_t lanes = plan.lane_count();
+  std::vector<StepEnds> ends(plan.problem.workers * lanes);
+  std::vector<Tick> ticks(plan.problem.workers * lanes);
   plan.controls.reserve(plan.tasks.size() / 2);  // memory that is never filled costs nothing
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    StepEnds* const worker = &ends[task.worker_index * std::size_t{kMostLanes}];
-    StepEnds& own = worker[static_cast<std::size_t>(task.lane)];
+    const auto lane = static_cast<std::size_t>(task.lane);
+    StepEnds* const worker = &ends[task.worker_index * lanes];
+    StepEnds& own = worker[lane];
+    const std::int64_t step = task.step;
     const auto wait_for = [&](TaskId before) {
       if (before.valid()) plan.controls.push_back({before, {id}});
     };
-    if (task.lane != Lane::Compute) {
+    if (task.lane == Lane::Compute) {
+      if (own.is_new(task.step)) {
+        const auto first = static_cast<std::ptrdiff_t>(plan.controls.size());
+        for (std::size_t l = 1; l < lanes; ++l) wait_for(worker[l].last_up_to(step - 1));
+        if (plan.controls.end() - plan.controls.begin() > first + 1)
+          std::ranges::sort(plan.controls.begin() + first, plan.controls.end(), {},
+                            &ControlEdge::before);
+      }
+    } else if (task.lane == Lane::Fetch || task.lane == Lane::Return) {
       if (!task.with_previous)
-        wait_for(
-            worker[0].last_up_to(std::int64_t{task.step} - (task.lane == Lane::Return ? 1 : 2)));
-    } else if (own.is_new(task.step)) {
-      // Sorted, as all controls are.
-      const TaskId a = worker[1].last_up_to(std::int64_t{task.step} - 1);
-      const TaskId b = worker[2].last_up_to(std::int64_t{task.step} - 1);
-      wait_for(std::min(a, b));
-      wait_for(std::max(a, b));
+        wait_for(worker[0].last_up_to(step - (task.lane == Lane::Return ? 1 : 2)));
+    } else {
+      Tick& tick = ticks[task.worker_index * lanes + lane];
+      if (own.is_new(task.step)) tick = {tick.next_may_move, worker[0].last_up_to(step - 1)};
+      if (!task.with_previous) wait_for(tick.may_move);
     }
     own.add(task.step, {id});
   }
@@ -92,6 +106,7 @@ void prefetch_one_step(Plan& plan) {
 // Puts what is received into `buffers` slots in turn. A slot is free for the next tensor once the
 // last reader of the one before has ended, in each lane that reads it.
 void assign_buffers(Plan& plan, std::uint32_t buffers) {
+  const std::size_t lanes = plan.lane_count();
   using Readers = std::array<TaskId, kMostLanes>;
   std::vector<Readers> last_reader(plan.tasks.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
@@ -99,14 +114,13 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
       if (const TaskId maker = input.valid() ? plan.producer(input) : TaskId{}; maker.valid())
         last_reader[maker.value][static_cast<std::size_t>(plan.tasks[id].lane)] = {id};
 
-  std::vector<TaskId> leader(std::size_t{plan.problem.workers} * kMostLanes);  // of the open group
+  std::vector<TaskId> leader(plan.problem.workers * lanes);  // of the open group
   std::vector<std::vector<TaskId>> received(std::size_t{plan.problem.workers} *
                                             plan.program.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     if (!is_transfer(task.kind)) continue;
-    TaskId& group =
-        leader[task.worker_index * std::size_t{kMostLanes} + static_cast<std::size_t>(task.lane)];
+    TaskId& group = leader[task.worker_index * lanes + static_cast<std::size_t>(task.lane)];
     if (!task.with_previous) group = {id};
     if (task.kind != TaskKind::Receive) continue;
 

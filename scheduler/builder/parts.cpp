@@ -13,7 +13,7 @@ PlanParts::PlanParts(const Problem& problem, Layout layout) {
   for (const Region& share : plan.regions) token_sets_.emplace_back(plan.layout.ranges(share));
   for (std::uint32_t c = 0; c < plan.layout.chunks.size(); ++c) region({{c}, 1});
 
-  row_works_.resize(plan.program.size());
+  known_.resize(plan.program.size());
   given_.resize(plan.program.size());
   for (const ValueId value : plan.program.given)
     for (std::uint32_t w = 0; w < workers; ++w) {
@@ -22,15 +22,10 @@ PlanParts::PlanParts(const Problem& problem, Layout layout) {
     }
 }
 
-WorkId PlanParts::work(ValueId value, RegionId rows) {
-  std::vector<WorkId>& known = row_works_[value.value];
-  if (known.size() <= rows.value) known.resize(plan.regions.size());
-  WorkId& id = known[rows.value];
-  if (!id.valid())
-    id = works_.find_or_add(plan.works,
-                            work_of(plan.program, value, plan.layout.rows(plan.regions[rows.value]),
-                                    plan.program[value].columns.count));
-  return id;
+WorkId PlanParts::add_work(ValueId value, RegionId rows) {
+  const Tokens tokens = plan.layout.rows(plan.regions[rows.value]);
+  return works_.find_or_add(
+      plan.works, work_of(plan.program, value, tokens, plan.program[value].columns.count));
 }
 
 }  // namespace ringsched

@@ -21,7 +21,10 @@ class PlanParts {
     if (id.value == token_sets_.size()) token_sets_.emplace_back(plan.layout.ranges(r));
     return id;
   }
-  PieceId piece(ValueId value, RegionId rows) { return pieces_.find_or_add(plan, value, rows); }
+  PieceId piece(ValueId value, RegionId rows) {
+    PieceId& id = known(value, rows).piece;
+    return id.valid() ? id : id = pieces_.find_or_add(plan, value, rows);
+  }
   RegionId share(WorkerId w) const { return {w.value}; }
   RegionId chunk(std::uint32_t c) const { return regions_.single(c); }
   TensorId given(ValueId value, WorkerId w) const { return given_[value.value][w.value]; }
@@ -32,15 +35,30 @@ class PlanParts {
   WorkId work(const Tile& t) {
     return works_.find_or_add(plan.works, work_of(t, plan.problem.heads));
   }
-  WorkId work(ValueId, RegionId rows);
+  WorkId work(ValueId value, RegionId rows) {
+    WorkId& id = known(value, rows).work;
+    return id.valid() ? id : id = add_work(value, rows);
+  }
 
  private:
+  // The rows of a value, all columns of them; none: not asked for yet.
+  struct Known {
+    PieceId piece;
+    WorkId work;
+  };
+  Known& known(ValueId value, RegionId rows) {
+    std::vector<Known>& all = known_[value.value];
+    if (all.size() <= rows.value) all.resize(plan.regions.size());
+    return all[rows.value];
+  }
+  WorkId add_work(ValueId, RegionId rows);
+
   RegionTable regions_;
   std::vector<TokenSet> token_sets_;  // by region
   WorkTable works_;
   PieceTable pieces_;
-  std::vector<std::vector<WorkId>> row_works_;  // by value and region; none: not asked for yet
-  std::vector<std::vector<TensorId>> given_;    // by value and worker
+  std::vector<std::vector<Known>> known_;     // by value and region
+  std::vector<std::vector<TensorId>> given_;  // by value and worker
 };
 
 }  // namespace ringsched

@@ -15,7 +15,7 @@ class SurveyPass {
   }
 
   void step(Step) {}
-  void move(std::uint32_t copy, bool) {
+  void move(std::uint32_t copy, bool, Lane) {
     if (backward_) out_.paths[copy].attends_when_moved = count();
   }
   void move_result(std::uint32_t, std::uint32_t, WorkerId) { ++out_.returns; }

@@ -2,6 +2,7 @@
 // read, the forward pass, the backward pass) are passes over the tape.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -44,10 +45,16 @@ class Tape {
     bool merged;  // into the result of its owner, at once
   };
 
-  void step(Step s) { say(Word::NextStep, s); }
-  void move(bool keys, const Copy& copy) {
-    say(keys ? Word::MoveKeys : Word::MoveQueries, 0);
+  void step(Step s) {
+    stretches_.push_back({s, words_.size(), static_cast<std::uint32_t>(copies_.size()), results_});
+    say(Word::NextStep, s);
+  }
+  Step now() const { return stretches_.back().step; }
+  // Returns the number of the copy.
+  std::uint32_t move(bool keys, const Copy& copy, Lane lane) {
+    say(keys ? Word::MoveKeys : Word::MoveQueries, static_cast<std::uint32_t>(lane));
     copies_.push_back(copy);
+    return static_cast<std::uint32_t>(copies_.size()) - 1;
   }
   std::uint32_t move_result(std::uint32_t result, WorkerId to) {
     say(Word::MoveResult, to.value);
@@ -70,12 +77,30 @@ class Tape {
 
   const std::vector<Copy, PageAllocator<Copy>>& copies() const { return copies_; }
 
-  // Calls, in order, step(Step), move(copy number, of keys?), move_result(from, to, worker),
+  // Calls, in order, step(Step), move(copy number, of keys?, lane), move_result(from, to, worker),
   // attend(Attend) and merge(result).
   template <class Pass>
   void replay(Pass& pass) const {
-    std::uint32_t copy = 0, result = 0;
-    for (std::size_t at = 0; at < words_.size(); ++at) {
+    replay(pass, Stretch{}, words_.size());
+  }
+
+  bool is_in_order() const { return std::ranges::is_sorted(stretches_, {}, &Stretch::step); }
+  // The same calls, step by step; within a step as they were said.
+  Tape in_order() const;
+
+ private:
+  // What was said from one call of step() to the next.
+  struct Stretch {
+    Step step = 0;
+    std::size_t from = 0;
+    std::uint32_t copy = 0, result = 0;  // the numbers of the first ones made in it
+  };
+  class InOrder;
+
+  template <class Pass>
+  void replay(Pass& pass, const Stretch& begin, std::size_t end) const {
+    std::uint32_t copy = begin.copy, result = begin.result;
+    for (std::size_t at = begin.from; at < end; ++at) {
       const std::uint32_t n = words_[at] & kMost;
       switch (const auto word = static_cast<Word>(words_[at] >> kBits)) {
         case Word::NextStep:
@@ -83,7 +108,7 @@ class Tape {
           break;
         case Word::MoveQueries:
         case Word::MoveKeys:
-          pass.move(copy++, word == Word::MoveKeys);
+          pass.move(copy++, word == Word::MoveKeys, static_cast<Lane>(n));
           break;
         case Word::MoveResult:
           pass.move_result(words_[++at], result++, WorkerId{n});
@@ -106,7 +131,6 @@ class Tape {
     }
   }
 
- private:
   // The upper bits of a word say what it is.
   enum class Word : std::uint32_t {
     NextStep,
@@ -129,6 +153,7 @@ class Tape {
   std::vector<Copy, PageAllocator<Copy>> copies_;
   std::size_t last_attend_ = ~std::size_t{0} / 2;
   std::uint32_t results_ = 0;
+  std::vector<Stretch> stretches_ = {{}};
 };
 
 }  // namespace ringsched

@@ -49,7 +49,8 @@ void PlanWriter::begin(bool backward) {
   first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;
   step_ = first_step_;
   result_.assign(plan_.problem.workers, {});
-  posted_.assign(std::size_t{plan_.problem.workers} * kMostLanes, 0);
+  posted_.assign(std::size_t{plan_.problem.workers} * plan_.lane_count(), {});
+  computed_.assign(plan_.problem.workers, 0);
 }
 
 void PlanWriter::end() {
@@ -70,20 +71,20 @@ void PlanWriter::step(Step s) {
   send_gradients_home();
 }
 
-void PlanWriter::move(std::uint32_t copy, bool of_keys) {
+void PlanWriter::move(std::uint32_t copy, bool of_keys, Lane lane) {
   const Survey::Use& use = survey_.copies[copy];
   if (!use.any()) return;
   const Copy& made = tape_.copies()[copy];
   const RegionId rows = parts_.region({{use.first}, use.end - use.first});
   const ValueId value = of_keys ? attention::kKeyValue : attention::kQuery;
   const WorkerId from = worker(made.from), to{made.worker};
-  copy_tensor_[copy] = transfer(tensor(value, made.from), value, rows, from, to, Lane::Fetch);
+  copy_tensor_[copy] = transfer(tensor(value, made.from), value, rows, from, to, lane);
   if (!backward_) return;
   if (of_keys)
     hand_on_gradient(made.from, copy);
   else
     copy_prepared_[copy] =
-        transfer(prepared(made.from), attention::kPreparedGradient, rows, from, to, Lane::Fetch);
+        transfer(prepared(made.from), attention::kPreparedGradient, rows, from, to, lane);
 }
 
 void PlanWriter::attend(const Tape::Attend& a) {
@@ -128,14 +129,15 @@ void PlanWriter::merge(const Result& r) {
 Task& PlanWriter::add(TaskKind kind, ValueId value, WorkerId worker, RegionId rows, WorkId work,
                       Lane lane) {
   const PieceId piece = parts_.piece(value, rows);
-  Step* const posted = &posted_[std::size_t{worker.value} * kMostLanes];
   bool with_previous = false;
+  std::uint32_t& computed = computed_[worker.value];
   if (lane == Lane::Compute) {
-    posted[1] = posted[2] = 0;
+    ++computed;
   } else {
-    Step& open = posted[static_cast<std::size_t>(lane)];
-    with_previous = open == step_ + 1;
-    open = step_ + 1;
+    Posted& open =
+        posted_[worker.value * std::size_t{plan_.lane_count()} + static_cast<std::size_t>(lane)];
+    with_previous = open == Posted{step_, computed};
+    open = {step_, computed};
   }
   Task& task = plan_.tasks.emplace_back();
   task.kind = kind;
@@ -157,7 +159,7 @@ TensorId PlanWriter::transfer(TensorId tensor, ValueId value, RegionId rows, Wor
   sending.peer = receive;
   Task& receiving = add(TaskKind::Receive, value, to, rows, work, lane);
   receiving.peer = send;
-  receiving.completes = lane == Lane::Fetch;  // operands are complete; what returns is a part
+  receiving.completes = lane != Lane::Return;  // operands are complete; what returns is a part
   return plan_.output(receive);
 }
 

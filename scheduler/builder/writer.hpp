@@ -36,7 +36,7 @@ class PlanWriter {
 
   // What the tape calls.
   void step(Step);
-  void move(std::uint32_t copy, bool of_keys);
+  void move(std::uint32_t copy, bool of_keys, Lane);
   void move_result(std::uint32_t from, std::uint32_t to, WorkerId);
   void attend(const Tape::Attend&);
   void merge(std::uint32_t result);
@@ -47,6 +47,11 @@ class PlanWriter {
     TensorId tensor;
     RegionId rows;
     WorkerId owner, worker;
+  };
+  struct Posted {  // the last group of a lane; open while nothing else comes
+    Step step = ~Step{0};
+    std::uint32_t computed = 0;
+    friend bool operator==(const Posted&, const Posted&) = default;
   };
   struct Accumulator {
     TensorId tensor;
@@ -98,8 +103,9 @@ class PlanWriter {
   Step step_ = 0;
   Step first_step_ = 0;  // of the pass being written
   Step last_step_ = 0;
-  std::uint32_t attends_ = 0;  // so far
-  std::vector<Step> posted_;   // per worker and lane: 1 + the step of a group still open; 0: none
+  std::uint32_t attends_ = 0;            // so far
+  std::vector<Posted> posted_;           // per worker and lane
+  std::vector<std::uint32_t> computed_;  // per worker: the tasks that were not transfers
 
   std::vector<TensorId, PageAllocator<TensorId>> copy_tensor_;  // per copy
   SparseTable<TensorId> copy_prepared_;                         // per copy of queries

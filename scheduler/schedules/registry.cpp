@@ -5,7 +5,8 @@
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
-// One line for each schedule: function, name, layout, summary, source.
+// One line for each schedule: function, name, layout, summary, source; then its parameters, each as
+// {name, words, initial, least, most}.
 // clang-format off
 #define RINGSCHED_SCHEDULES(X)                                                                          \
   X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889") \
@@ -13,31 +14,39 @@
   X(zigzag, "zigzag", zigzag, "ring over head-and-tail pairs; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2") \
   X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
+  X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
+    {"node", "workers in a node; 0: the largest number up to 8 that divides all", 0, 0}) \
   // New schedules above this line.
 // clang-format on
 
 namespace ringsched {
 
-#define DECLARE(function, name, layout, summary, source) \
-  void function(const Problem&, PlanBuilder&);
+#define TYPE(...) const Problem&, PlanBuilder& __VA_OPT__(, const Arguments&)
+#define DECLARE(function, name, layout, summary, source, ...) void function(TYPE(__VA_ARGS__));
 RINGSCHED_SCHEDULES(DECLARE)
 #undef DECLARE
 
-namespace {
-
-#define ROW(function, name, layout, summary, source) {name, summary, source, layout, function},
-constexpr Schedule kSchedules[] = {RINGSCHED_SCHEDULES(ROW)};
+std::span<const Schedule> schedules() {
+#define ROW(function, name, layout, summary, source, ...)                                     \
+  {name,         summary, source, layout, static_cast<void (*)(TYPE(__VA_ARGS__))>(function), \
+   {__VA_ARGS__}},
+  static const std::vector<Schedule> all = {RINGSCHED_SCHEDULES(ROW)};
 #undef ROW
+#undef TYPE
+  return all;
+}
 
-}  // namespace
-
-std::span<const Schedule> schedules() { return kSchedules; }
-
-const Schedule& find_schedule(std::string_view name) {
+Schedule find_schedule(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
   std::vector<std::string_view> names;
-  for (const Schedule& s : kSchedules) {
-    if (s.name == name) return s;
+  for (const Schedule& s : schedules()) {
     names.push_back(s.name);
+    if (s.name != name) continue;
+    Schedule found = s;
+    if (name.size() < text.size())
+      found.arguments = Arguments::parse(name, s.parameters, text.substr(name.size() + 1));
+    found.name = text;
+    return found;
   }
   throw Error(unknown_name("schedule", name, names));
 }
@@ -46,7 +55,7 @@ Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t 
   require_valid(problem);
   PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens), most_tasks);
   try {
-    schedule.build(problem, builder);
+    schedule.build(problem, builder, schedule.arguments);
     return std::move(builder).finish(schedule.name);
   } catch (const ScheduleMistake& mistake) {
     fail("schedule {}, {}", schedule.name, mistake.what());

@@ -1,12 +1,14 @@
 // What the builder does for schedules, and what it does not let them do.
 #include "ringsched/scheduler/builder.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
 #include "support/interpreter.hpp"
@@ -210,44 +212,218 @@ TEST(Gradients, ArePreparedFromTheForwardResultOrFromTheOneGiven) {
   }
 }
 
-// Rings inside nodes of four, and one ring of nodes around them: keys go round their node, and
-// meanwhile what each worker had at the start of the lap goes to the same place of the next node.
-void double_ring(const Problem& problem, PlanBuilder& plan) {
-  constexpr std::uint32_t size = 4;
-  const std::uint32_t workers = problem.workers, nodes = workers / size;
-  std::vector<Keys> lap_start(workers);
-  for (std::uint32_t r = 0; r < workers; ++r) lap_start[r] = plan.keys(WorkerId{r});
-  for (std::uint32_t lap = 0; lap < nodes; ++lap) {
-    std::vector<Keys> visiting = lap_start;
-    for (std::uint32_t hop = 0; hop < size; ++hop) {
-      plan.step(lap * size + hop);
-      std::vector<Keys> next(workers);
-      for (std::uint32_t r = 0; r < workers && hop > 0; ++r) {
-        const std::uint32_t to = r / size * size + (r + 1) % size;
-        next[to] = plan.move(visiting[r], WorkerId{to});
+// All workers run what `inner` says, in two views, one after the other.
+template <auto inner>
+void in_two_views(const Problem& problem, PlanBuilder& plan) {
+  std::vector<Keys> keys;
+  for (std::uint32_t r = 0; r < problem.workers; ++r) keys.push_back(plan.keys(WorkerId{r}));
+  const std::size_t half = keys.size() / 2;
+  for (const auto part : {std::span(keys).first(half), std::span(keys).subspan(half)}) {
+    PlanBuilder view = plan.view(part);
+    inner(view.problem(), view);
+  }
+}
+
+// Rings of the first and of the second half of the workers, said step by step.
+void two_rings(const Problem& problem, PlanBuilder& plan) {
+  const std::uint32_t half = problem.workers / 2;
+  std::vector<Keys> visiting;
+  for (std::uint32_t r = 0; r < problem.workers; ++r) visiting.push_back(plan.keys(WorkerId{r}));
+  for (Step s = 0; s < half; ++s) {
+    plan.step(s);
+    const std::vector<Keys> before = visiting;
+    for (const std::uint32_t first : {0u, half}) {
+      for (std::uint32_t r = 0; r < half && s > 0; ++r) {
+        const std::uint32_t to = first + (r + 1) % half;
+        visiting[to] = plan.move(before[first + r], WorkerId{to});
       }
-      if (hop > 0) visiting = next;
-      for (std::uint32_t r = 0; r < workers && hop == 0 && lap > 0; ++r) {
-        const std::uint32_t to = (r + size) % workers;
-        next[to] = plan.move(lap_start[r], WorkerId{to});
-      }
-      if (hop == 0 && lap > 0) visiting = lap_start = next;
-      for (std::uint32_t r = 0; r < workers; ++r)
+      for (std::uint32_t r = first; r < first + half; ++r)
         plan.merge(plan.attend(plan.queries(WorkerId{r}), visiting[r]));
     }
   }
 }
 
-TEST(NextSchedules, ADoubleRingNeedsNothingNew) {
-  for (const Pass pass : {Pass::Forward, Pass::Both})
-    for (const Mask& mask : {Mask::causal(), Mask::full()})
-      for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
-        const Plan plan = limit_communication(build(12, double_ring, pass, mask), {overlap, 0});
-        const Verification v = verify(plan);
-        ASSERT_TRUE(v.holds()) << v.violations[0].text;
-        EXPECT_EQ(v.unread, 0u);
-        EXPECT_EQ(interpret(plan, 1), "");
+void ring_of_all(const Problem& problem, PlanBuilder& plan) {
+  find_schedule("ring").build(problem, plan, Arguments());
+}
+
+void helpers_of_all(const Problem& problem, PlanBuilder& plan) {
+  find_schedule("balanced").build(problem, plan, Arguments());
+}
+
+TEST(View, OfHalfTheWorkersRunsAScheduleThatKnowsNothingOfTheOthers) {
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
+    const Mask halves = Mask::documents({{16}, {16}});
+    const Plan plan = build(8, in_two_views<ring_of_all>, pass, halves);
+    EXPECT_EQ(write_plan(plan), write_plan(build(8, two_rings, pass, halves)));
+    EXPECT_TRUE(verify(plan).holds());
+    EXPECT_EQ(interpret(plan, 1), "");
+  }
+}
+
+TEST(View, HelpersFindEachOtherByTheNumbersOfTheView) {
+  for (const Pass pass : {Pass::Forward, Pass::Both}) {
+    const Plan plan = build(10, in_two_views<helpers_of_all>, pass, Mask::documents({{20}, {20}}));
+    const Verification v = verify(plan);
+    ASSERT_TRUE(v.holds()) << v.violations[0].text;
+    EXPECT_EQ(interpret(plan, 1), "");
+    for (const Task& t : plan.tasks)
+      if (t.kind == TaskKind::Send) {
+        EXPECT_EQ(t.worker_index / 5, plan.tasks[t.peer.value].worker_index / 5);
       }
+  }
+}
+
+TEST(View, OfOneWorkerAttendsWhatItIsGiven) {
+  const Plan plan = build(2, [](const Problem&, PlanBuilder& p) {
+    p.merge(p.attend(p.queries(kFirst), p.keys(kFirst)));
+    p.merge(p.attend(p.queries(kSecond), p.keys(kSecond)));
+    p.step(3);
+    const Keys there = p.move(p.keys(kFirst), kSecond);
+    PlanBuilder view = p.view({{there}});
+    EXPECT_EQ(view.problem().workers, 1u);
+    view.step(2);
+    view.merge(view.attend(view.queries(kFirst), view.keys(kFirst)));
+  });
+  EXPECT_TRUE(verify(plan).holds());
+  const auto merge =
+      std::ranges::find_if(plan.tasks, [](const Task& t) { return t.kind == TaskKind::Merge; });
+  ASSERT_NE(merge, plan.tasks.end());
+  EXPECT_EQ(merge->worker(), kSecond);
+  EXPECT_EQ(merge->step, 5u);
+}
+
+TEST(View, NeedsKeys) {
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) { p.view({}); }),
+            "schedule test, step 0: a view has no workers");
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              const std::vector<Keys> keys = {p.keys(kFirst), {}};
+              p.view(keys);
+            }),
+            "schedule test, step 0: worker 1 of a view has no keys");
+}
+
+TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              p.step(4);
+              p.move(p.keys(kFirst), kSecond, {.needed = 3});
+            }),
+            "schedule test, step 4: a move is needed in step 3, which is over");
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
+              p.step(2);
+              p.attend(p.queries(kSecond), later);
+            }),
+            "schedule test, step 2: worker 1 attends what a move brings for step 3");
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
+              p.move(later, WorkerId{2}, {.needed = 2});
+            }),
+            "schedule test, step 0: a move is needed in step 2, but what it moves is there in step "
+            "3 only");
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              p.step(1);
+              const Partial partial = p.attend(p.queries(kSecond), p.keys(kSecond));
+              p.step(0);
+              p.merge(partial);
+            }),
+            "schedule test, step 0: a partial of the queries of worker 1 is used, which is made in "
+            "step 1");
+}
+
+TEST(Timing, RefusesLanesThatAreNotForOperandsAndANinthLane) {
+  for (const Lane lane : {Lane::Compute, Lane::Return}) try {
+      PlanBuilder p(small_problem(3, 12), contiguous(3, {12}));
+      p.move(p.keys(kFirst), kSecond, {.lane = lane});
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_STREQ(e.what(),
+                   "step 0: queries and keys move on lane fetch or on one that the schedule made");
+    }
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              for (const char* name : {"a", "b", "c", "d", "e"}) p.lane(name);
+              EXPECT_EQ(p.lane("e"), Lane{7});
+              p.lane("f");
+            }),
+            "schedule test, step 0: lane f would be one too many; a plan has at most 8");
+}
+
+// Between nodes of four, keys needed from step 8 on may move while steps 4 to 7 attend.
+TEST(Timing, ALaneThatAScheduleMadeHasAClockOfItsOwn) {
+  const Problem p = small_problem(12, 48, Pass::Forward, Mask::full());
+  const Plan plan = limit_communication(build_plan(p, find_schedule("double-ring:node=4")), {});
+  ASSERT_THAT(plan.lanes, testing::ElementsAre("compute", "fetch", "return", "between nodes"));
+  const auto waits_for = [&](std::uint32_t id) {
+    std::vector<TaskId> out;
+    for (const ControlEdge e : plan.controls)
+      if (e.after == TaskId{id}) out.push_back(e.before);
+    return out;
+  };
+  int hops = 0, waiting = 0;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (t.lane == Lane{3}) {
+      ++hops;
+      EXPECT_EQ(t.step % 4, 0u);
+      const auto before = waits_for(id);
+      EXPECT_EQ(before.empty(), t.step == 4 || t.with_previous) << id;
+      for (const TaskId b : before) {
+        EXPECT_EQ(plan.tasks[b.value].step, 3u);
+        EXPECT_EQ(plan.tasks[b.value].lane, Lane::Compute);
+      }
+    } else if (t.lane == Lane::Compute) {
+      for (const TaskId b : waits_for(id))
+        if (plan.tasks[b.value].lane == Lane{3}) {
+          ++waiting;
+          EXPECT_GT(t.step, plan.tasks[b.value].step);
+        }
+    }
+  }
+  EXPECT_EQ(hops, 2 * 12 * 2);  // to the other two nodes, from 12 workers, both ends
+  EXPECT_GT(waiting, 0);
+}
+
+// With one node, or one worker in each, it is the ring.
+TEST(DoubleRing, IsARingWhereThereIsOneToBeMade) {
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+    for (const Mask& mask : {Mask::causal(), Mask::full()}) {
+      const Problem p = small_problem(6, 48, pass, mask);
+      Plan ring = build_plan(p, find_schedule("ring"));
+      ring.schedule.clear();
+      for (const std::uint32_t node : {1u, 6u}) {
+        Plan plan = build_plan(p, find_schedule(fmt::format("double-ring:node={}", node)));
+        plan.schedule.clear();
+        for (Task& t : plan.tasks)
+          if (t.lane == Lane{3}) t.lane = Lane::Fetch;
+        plan.lanes.resize(3);
+        EXPECT_EQ(write_plan(plan), write_plan(ring)) << node;
+      }
+    }
+}
+
+TEST(DoubleRing, HoldsForNodesOfAnySizeUnderEveryOverlap) {
+  for (const std::uint32_t node : {2u, 3u, 4u, 6u})
+    for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+      for (const Mask& mask : {Mask::causal(), Mask::full(), Mask::window({20})})
+        for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
+          const Problem p = small_problem(12, 57, pass, mask);
+          const Plan plan = limit_communication(
+              build_plan(p, find_schedule(fmt::format("double-ring:node={}", node))), {overlap, 0});
+          const Verification v = verify(plan);
+          ASSERT_TRUE(v.holds()) << v.violations[0].text;
+          EXPECT_EQ(v.unread, 0u);
+          EXPECT_EQ(interpret(plan, 1), "");
+        }
+}
+
+TEST(DoubleRing, RefusesNodesThatDoNotDivideTheWorkers) {
+  try {
+    build_plan(small_problem(6, 48), find_schedule("double-ring:node=4"));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "double-ring: node=4 does not divide 6 workers; nodes must be of equal size");
+  }
 }
 
 TEST(Plan, CountsBytesFromHeadsAndDtype) {

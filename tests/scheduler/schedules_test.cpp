@@ -110,6 +110,7 @@ const Expectation kBlockTimes[] = {
     {"zigzag", [](double w, double d) { return (w - 1) / 2 + d; }},
     {"balanced", [](double w, double d) { return std::floor(w / 2) + d; }},
     {"balanced-split", [](double w, double d) { return (w - 1) / 2 + d; }},
+    {"double-ring", [](double w, double d) { return w - 1 + d; }},
     // New schedules above this line.
 };
 

@@ -54,7 +54,7 @@ void lightseq(const Problem& problem, PlanBuilder& plan) {
     for (const Partial& p : made) p.worker == p.owner ? plan.merge(p) : helped.push_back(p);
   }
 }
-constexpr Schedule kLightSeq{"lightseq", "", "", contiguous, lightseq};
+const Schedule kLightSeq{"lightseq", "", "", contiguous, lightseq};
 
 TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
   for (std::uint32_t w = 3; w <= 33; w += 2) {

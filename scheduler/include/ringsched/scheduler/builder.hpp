@@ -6,28 +6,34 @@
 //   Partial p = plan.attend(plan.queries(w), kv);    ... then all that is computed
 //   plan.merge(p);                                   on the owner of the queries
 //
-// The builder records the calls. finish() makes the plan from them: it makes ids and sizes, pairs
-// sends with receives, groups what one worker posts together, leaves out what the mask empties and
-// what nobody will read, and derives the backward pass from the same calls: dQ goes where the
-// partial went, and the gradient of a copy of keys travels on with the copy, or home from where it
-// is used last. For a backward pass, a schedule must hand keys on only after their last use.
+// The builder records the calls. finish() makes the plan from them: it puts the steps in order,
+// makes ids and sizes, pairs sends with receives, groups what one worker posts together, leaves out
+// what the mask empties and what nobody will read, and derives the backward pass from the same
+// calls: dQ goes where the partial went, and the gradient of a copy of keys travels on with the
+// copy, or home from where it is used last. For a backward pass, a schedule must hand keys on only
+// after their last use.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
 
 // Queries or keys of one owner, at `worker`. A handle may be narrowed to one chunk of the share.
+// Workers have the numbers of the view that made the handle.
 struct Operand {
   WorkerId owner;
   WorkerId worker;
   Region view;               // chunks meant; there may be more at `worker`
   RegionId view_id;          // none: to be looked up
   std::uint32_t copy = ~0u;  // the move that brought it here; ~0u: at home
+  Step since = 0;            // the first step that may use it
 
   bool at_home() const { return copy == ~0u; }
   bool valid() const { return worker.valid(); }
@@ -45,8 +51,17 @@ struct Partial {
   WorkerId owner;
   WorkerId worker;
   std::uint32_t number = 0;
+  Step since = 0;
 
   bool valid() const { return worker.valid(); }
+};
+
+// When a move is needed, if not in the step that is being written, and on which lane it goes. What
+// moves on one lane goes one after the other, so what has more time than the rest needs a lane of
+// its own.
+struct Timing {
+  Lane lane = Lane::Fetch;
+  std::optional<Step> needed = {};
 };
 
 class PlanBuilder {
@@ -55,15 +70,24 @@ class PlanBuilder {
   ~PlanBuilder();
   PlanBuilder(PlanBuilder&&) noexcept;
 
-  Queries queries(WorkerId) const;  // the whole share of a worker, at home
-  Keys keys(WorkerId) const;
+  // Some of the workers, to run a schedule on: worker i of the view is where keys[i] are, and these
+  // are its keys. Step 0 of the view is the step that is being written here.
+  PlanBuilder view(std::span<const Keys> keys) const;
+  Problem problem() const;  // that of the whole plan, with the workers of this view
+
+  // A lane by its name. On a lane made so, what a step needs may move as soon as this worker has
+  // begun the last step before that needed something of the lane. A plan has at most eight lanes.
+  Lane lane(std::string_view name);
+
+  Queries queries(WorkerId) const;               // the whole share of a worker, at home
+  Keys keys(WorkerId) const;                     // likewise; in a view, what it was given
   bool sees(const Queries&, const Keys&) const;  // is any pair visible?
 
   void step(Step);
 
   // The same on worker `to`; nothing moves if it is there already, or is none.
-  Queries move(const Queries&, WorkerId to);
-  Keys move(const Keys&, WorkerId to);
+  Queries move(const Queries&, WorkerId to, Timing = {});
+  Keys move(const Keys&, WorkerId to, Timing = {});
   Partial move(const Partial&, WorkerId to);
 
   // None where the mask hides every pair. Both operands must be on one worker.
@@ -76,10 +100,17 @@ class PlanBuilder {
 
  private:
   struct Recording;
-  void record_move(const Operand& from, Operand& moved, WorkerId to, bool keys);
+  explicit PlanBuilder(std::shared_ptr<Recording>);
+  WorkerId true_number(WorkerId w) const { return workers_.empty() ? w : workers_[w.value]; }
+  template <class T>
+  T moved(const T&, WorkerId to, const Timing&, bool keys);
   void use(const Partial&);
 
-  std::unique_ptr<Recording> recording_;
+  std::shared_ptr<Recording> recording_;  // views share it
+  std::vector<WorkerId> workers_;         // of a view; else empty
+  std::vector<Keys> keys_;                // likewise
+  Step first_ = 0;                        // the true number of step 0
+  Step step_ = 0;                         // the true number of the step that is being written
 };
 
 }  // namespace ringsched

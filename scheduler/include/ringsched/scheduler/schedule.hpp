@@ -1,24 +1,70 @@
 // The schedules there are, and how one becomes a plan.
 #pragma once
 
+#include <concepts>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ringsched/scheduler/builder.hpp"
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
 
+// A number that its user may choose: --schedule NAME:parameter=number.
+struct Parameter {
+  std::string_view name;
+  std::string_view words;     // one line for `ringsched schedules NAME`
+  std::uint32_t initial = 1;  // where none is given
+  std::uint32_t least = 1, most = 65535;
+};
+
+// The numbers chosen for the parameters of a schedule.
+class Arguments {
+ public:
+  // From "parameter=number:parameter=number". Throws Error for what `schedule` does not take.
+  static Arguments parse(std::string_view schedule, std::span<const Parameter>,
+                         std::string_view text);
+  explicit Arguments(std::span<const Parameter> = {});
+
+  std::uint32_t operator[](std::string_view parameter) const;  // which the schedule must have
+
+ private:
+  std::vector<std::pair<std::string_view, std::uint32_t>> numbers_;
+};
+
+// What makes the calls: takes a problem and a builder, and arguments if it has parameters.
+class ScheduleCalls {
+ public:
+  template <std::invocable<const Problem&, PlanBuilder&> F>
+  ScheduleCalls(F calls)
+      : calls_([calls](const Problem& p, PlanBuilder& b, const Arguments&) { calls(p, b); }) {}
+  template <std::invocable<const Problem&, PlanBuilder&, const Arguments&> F>
+  requires(!std::same_as<F, ScheduleCalls>) ScheduleCalls(F calls) : calls_(calls) {}
+
+  void operator()(const Problem& p, PlanBuilder& b, const Arguments& a) const { calls_(p, b, a); }
+
+ private:
+  std::function<void(const Problem&, PlanBuilder&, const Arguments&)> calls_;
+};
+
 struct Schedule {
-  std::string_view name;     // as typed after --schedule
+  std::string name;          // as typed after --schedule
   std::string_view summary;  // one line for `ringsched schedules`
   std::string_view source;   // the paper or page it comes from
   Layout (*layout)(std::uint32_t workers, Tokens);
-  void (*build)(const Problem&, PlanBuilder&);
+  ScheduleCalls build;
+  std::vector<Parameter> parameters = {};
+  Arguments arguments = Arguments(parameters);
 };
 
 std::span<const Schedule> schedules();
-const Schedule& find_schedule(std::string_view name);  // throws Error naming the nearest
+
+// By "NAME" or "NAME:parameter=number". Throws Error that names what is nearest.
+Schedule find_schedule(std::string_view text);
 
 // The plan as the schedule means it: communication runs as far ahead as its data allow. What limits
 // it is a pass of its own (overlap.hpp). Throws Error where the problem makes no sense or the plan

@@ -1,0 +1,68 @@
+// What is typed behind the name of a schedule.
+#include <algorithm>
+#include <charconv>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+
+namespace ringsched {
+
+namespace {
+
+const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
+                      std::string_view name) {
+  if (all.empty())
+    fail("schedule {} has no parameters, but was given \"{}\"", schedule, printable(name));
+  std::vector<std::string_view> names;
+  for (const Parameter& p : all) {
+    if (p.name == name) return p;
+    names.push_back(p.name);
+  }
+  throw Error(unknown_name(fmt::format("parameter of schedule {}", schedule), name, names));
+}
+
+std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_view text) {
+  std::uint32_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc{} || end != text.data() + text.size() || n < p.least || n > p.most)
+    fail("{} of schedule {} must be a whole number from {} to {}, not \"{}\"", p.name, schedule,
+         p.least, p.most, printable(text));
+  return n;
+}
+
+}  // namespace
+
+Arguments::Arguments(std::span<const Parameter> parameters) {
+  for (const Parameter& p : parameters) numbers_.emplace_back(p.name, p.initial);
+}
+
+Arguments Arguments::parse(std::string_view schedule, std::span<const Parameter> parameters,
+                           std::string_view text) {
+  Arguments out(parameters);
+  std::vector<bool> given(parameters.size());
+  for (bool more = true; more;) {
+    const std::string_view one = text.substr(0, text.find(':'));
+    more = one.size() < text.size();
+    text.remove_prefix(one.size() + (more ? 1 : 0));
+    const std::size_t equals = std::min(one.find('='), one.size());
+    const Parameter& p = find(schedule, parameters, one.substr(0, equals));
+    const auto i = static_cast<std::size_t>(&p - parameters.data());
+    if (equals == one.size())
+      fail("{} of schedule {} needs a number: {}:{}={}", p.name, schedule, schedule, p.name,
+           p.initial);
+    if (given[i]) fail("{} of schedule {} is given twice", p.name, schedule);
+    given[i] = true;
+    out.numbers_[i].second = number(schedule, p, one.substr(equals + 1));
+  }
+  return out;
+}
+
+std::uint32_t Arguments::operator[](std::string_view parameter) const {
+  for (const auto& [name, n] : numbers_)
+    if (name == parameter) return n;
+  fail("this schedule asks for its parameter {}, which the registry does not give it", parameter);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,81 @@
+// What is typed after the name of a schedule.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "support/cases.hpp"
+
+namespace ringsched {
+namespace {
+
+constexpr std::array kParameters = {Parameter{"hop", "how far keys go", 1, 1, 99},
+                                    Parameter{"start", "where they begin", 0, 0, 7}};
+
+std::string refusal(std::string_view text, std::span<const Parameter> of = kParameters) {
+  try {
+    Arguments::parse("mine", of, text);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "read";
+}
+
+TEST(ScheduleArguments, AreReadInAnyOrderAndHaveDefaults) {
+  const Arguments none(kParameters), one = Arguments::parse("mine", kParameters, "start=7"),
+                                     both = Arguments::parse("mine", kParameters, "start=2:hop=99");
+  EXPECT_EQ(none["hop"], 1u);
+  EXPECT_EQ(none["start"], 0u);
+  EXPECT_EQ(one["hop"], 1u);
+  EXPECT_EQ(one["start"], 7u);
+  EXPECT_EQ(both["hop"], 99u);
+  EXPECT_EQ(both["start"], 2u);
+}
+
+TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
+  EXPECT_EQ(refusal("hop"), "hop of schedule mine needs a number: mine:hop=1");
+  for (const char* text : {"0", "100", "-1", "1.5", "4k", "", " 1", "99999999999999999999"})
+    EXPECT_EQ(refusal(std::string("hop=") + text),
+              std::string("hop of schedule mine must be a whole number from 1 to 99, not \"") +
+                  text + "\"");
+  EXPECT_EQ(refusal("hop=1:hop=2"), "hop of schedule mine is given twice");
+  EXPECT_EQ(refusal("hops=1"),
+            "unknown parameter of schedule mine 'hops'; did you mean hop? (known: hop, start)");
+  EXPECT_EQ(refusal("hop=1:"), refusal(""));
+  EXPECT_EQ(refusal("x=1", {}), "schedule mine has no parameters, but was given \"x\"");
+}
+
+TEST(ScheduleArguments, AreFoundBehindTheName) {
+  const Schedule found = find_schedule("double-ring:node=3");
+  EXPECT_EQ(found.name, "double-ring:node=3");
+  EXPECT_EQ(found.arguments["node"], 3u);
+  EXPECT_EQ(find_schedule("double-ring").arguments["node"], 0u);
+  EXPECT_EQ(build_plan(small_problem(6, 48), found).schedule, "double-ring:node=3");
+  EXPECT_THROW(find_schedule("ring:node=3"), Error);
+  EXPECT_THROW(find_schedule("double-ring:"), Error);
+  EXPECT_THROW(find_schedule(":node=3"), Error);
+}
+
+TEST(ScheduleArguments, AreGivenToAScheduleThatTakesThem) {
+  std::uint32_t seen = 0;
+  Schedule schedule = {"test",
+                       "",
+                       "",
+                       contiguous,
+                       [&](const Problem& problem, PlanBuilder& plan, const Arguments& given) {
+                         seen = given["hop"];
+                         for (std::uint32_t w = 0; w < problem.workers; ++w)
+                           plan.merge(plan.attend(plan.queries({w}), plan.keys({w})));
+                       },
+                       {kParameters.begin(), kParameters.end()}};
+  build_plan(small_problem(2, 8), schedule);
+  EXPECT_EQ(seen, 1u);
+  schedule.arguments = Arguments::parse("test", schedule.parameters, "hop=5");
+  build_plan(small_problem(2, 8), schedule);
+  EXPECT_EQ(seen, 5u);
+  EXPECT_THROW(schedule.arguments["start point"], Error);
+}
+
+}  // namespace
+}  // namespace ringsched
