@@ -443,40 +443,67 @@ def broken_use(p):
     readers = collections.Counter()
     outputs = collections.Counter()
     for t in p.tasks:
-        if t["do"] in ("merge", "reduce", "send", "output"):
-            for x in t["in"]:
-                if x.maker is None and x.kind == "partial":
-                    return 14
-                readers[x.maker] += 1
+        if t["do"] in ("merge", "reduce"):
+            if any(x.maker in p.complete for x in t["in"]):
+                return 14
+        if t["do"] in ("merge", "reduce", "send"):
+            readers.update(x.maker for x in t["in"])
         if t["do"] == "output":
             outputs.update((t["makes"], c, h) for c in span(t["rows"]) for h in span(t["heads"]))
-    if any(x.kind in RESULTS and readers[x.maker] != 1 for x in p.made()):
+    if any(x.maker not in p.complete and readers[x.maker] != 1 for x in p.made() if x.kind in RESULTS):
         return 13
-    return 15 if any(n > 1 for n in outputs.values()) else None
+    if any(n > 1 for n in outputs.values()):
+        return 15
+    chunks = range(len(p.chunks))
+    for q in chunks:
+        for k in chunks:
+            if p.visible(q, k):
+                for kind, chunk in zip(RESULTS, (q, q, k)):
+                    heads = p.kv_heads if kind == "key_value_gradient" else p.heads
+                    if p.turn != ("backward" if kind == "partial" else "forward"):
+                        if any((kind, chunk, h) not in outputs for h in range(heads)):
+                            return 17
+    return None
 
 
 def broken_completeness(p):
-    put_out = {t["in"][0].maker for t in p.tasks if t["do"] == "output"}
     for t in p.tasks:
-        if t["do"] in ("attend", "attend_backward", "prepare") and any(x.maker not in p.complete for x in t["in"]):
-            return 16
+        if t["do"] in ("attend", "attend_backward", "prepare", "output"):
+            if any(x.maker not in p.complete for x in t["in"]):
+                return 16
         if t["do"] == "send" and t["in"][0].maker in p.complete and (t["peer"], 0) not in p.complete:
             return 18
-    for x in p.made():
-        if x.kind in RESULTS and (x.maker in p.complete) != (x.maker in put_out):
-            return 17
     return None
 
 
 def broken_coverage(p):
-    for do, turn in (("attend", "backward"), ("attend_backward", "forward")):
-        if p.turn == turn:
+    reader = {x.maker: n for n, t in enumerate(p.tasks) if t["do"] in ("merge", "reduce", "send") for x in t["in"]}
+
+    def completing(maker):
+        while maker not in p.complete:
+            n = reader[maker]
+            maker = (p.tasks[n]["peer"] if p.tasks[n]["do"] == "send" else n), 0
+        return maker
+
+    met = collections.defaultdict(collections.Counter)
+    for n, t in enumerate(p.tasks):
+        if "keys" in t:
+            pairs = [(q, k, h) for q in span(t["rows"]) for k in span(t["keys"]) for h in span(t["heads"])]
+            for x in p.outputs(n):
+                met[completing(x.maker)].update(pairs)
+    chunks = range(len(p.chunks))
+    for x in p.made():
+        t = p.tasks[x.maker[0]]
+        is_copy = t["do"] == "receive" and p.tasks[t["peer"]]["in"][0].maker in p.complete
+        if x.kind not in RESULTS or x.maker not in p.complete or is_copy:
             continue
-        met = collections.Counter((q, k, h) for t in p.tasks if t["do"] == do for q in span(t["rows"])
-                                  for k in span(t["keys"]) for h in span(t["heads"]))
-        chunks = range(len(p.chunks))
-        if any(met[q, k, h] != 1 for q in chunks for k in chunks if p.visible(q, k) for h in range(p.heads)):
-            return 19
+        of_keys = x.kind == "key_value_gradient"
+        heads = [h for h in range(p.heads) if inside(p.read_by((h, 1)) if of_keys else (h, 1), x.heads)]
+        for chunk in span(x.region):
+            for other in chunks:
+                q, k = (other, chunk) if of_keys else (chunk, other)
+                if p.visible(q, k) and any(met[x.maker][q, k, h] != 1 for h in heads):
+                    return 19
     return None
 
 

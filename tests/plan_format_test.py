@@ -275,12 +275,23 @@ def with_heads(plan, i):
     return by_heads(plan, halves, given=i % 2 == 0)
 
 
+def with_copies(plan):
+    """Each result goes on to the next worker, after all else: any number of complete tensors may hold the same."""
+    tasks = list(plan["tasks"])
+    for given, t in zip(plan["tasks"], Plan(json.dumps(plan)).tasks):
+        if t["do"] == "output":
+            tasks += [{"do": "send", "in": given["in"], "to": (t["worker"] + 1) % plan["problem"]["workers"]},
+                      {"do": "receive", "from": len(tasks), "complete": True}]
+    return dict(plan, tasks=tasks)
+
+
 def main():
     program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1500
     rnd = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     plans = seeds(program)
     plans += [with_heads(plan, i) for i, plan in enumerate(plans)]
     plans += [plan for plan in map(on_more_lanes, plans) if judged(json.dumps(plan))[0] == HOLDS]
+    plans += [with_copies(plan) for plan in plans[::2]]
     plans += [with_all_said(plan) for plan in plans]
 
     def compared(plan):

@@ -1,7 +1,10 @@
-// Coverage. A result (a partial, a gradient) is a sum of what attends made, so it may be used once
-// only: merged, sent on or put out. Following that one use from each attend leads to the output it
-// ends in; what remains is to compare the pairs that were computed with those the mask shows.
+// Coverage. Each cell of a value is a sum, and each of its terms goes in exactly once. A partial
+// tensor may be used once only: added to another, or sent on. Following that one use from each
+// attend leads to the task that completes the sum, and what came in there is compared with the
+// terms that its cells have. So each complete tensor is right by itself, may be read any number of
+// times, and any number of them may hold the same cells.
 #include <algorithm>
+#include <optional>
 
 #include "internal.hpp"
 
@@ -37,36 +40,16 @@ class ChunkSet {
   std::vector<std::uint64_t> words_;
 };
 
-struct Rectangle {
-  PieceId made;
-  RegionId keys;
+// Terms: those of some rows of a value with some of the inner axis.
+struct Terms {
+  Region rows, inner;
 };
 
-// The keys of attends, by a row of theirs. No row: the attend is left out.
-class KeysByRow {
- public:
-  static constexpr std::uint32_t kNoRow = ~0u;
-
-  KeysByRow(std::uint32_t rows, const TaskColumn<Rectangle>& attends,
-            const std::vector<std::uint32_t>& row_of_piece)
-      : first_(rows + 2) {
-    const auto for_each = [&](auto&& visit) {
-      for (const Rectangle& a : attends)
-        if (const std::uint32_t row = row_of_piece[a.made.value]; row != kNoRow) visit(row, a.keys);
-    };
-    for_each([&](std::uint32_t row, RegionId) { ++first_[row + 1]; });
-    for (std::size_t row = 1; row < first_.size(); ++row) first_[row] += first_[row - 1];
-    keys_.resize(first_.back());
-    std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
-    for_each([&](std::uint32_t row, RegionId keys) { keys_[next[row]++] = keys; });
-  }
-  std::span<const RegionId> at(std::uint32_t row) const {
-    return std::span(keys_).subspan(first_[row], first_[row + 1] - first_[row]);
-  }
-
- private:
-  std::vector<std::uint32_t> first_;
-  TaskColumn<RegionId> keys_;
+// A tensor that a task completes.
+struct Sum {
+  TaskId task;
+  std::uint32_t side = 0;  // of attends: 0 if their first outputs add to it, 1 if their second do
+  std::uint32_t first_attend = ~0u;  // that adds to it
 };
 
 class CoverageCheck {
@@ -76,300 +59,338 @@ class CoverageCheck {
         findings_(findings),
         chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())),
         second_of_(plan.program.size()),
-        attended_(plan.pieces.size()),
-        pairs_(plan.pieces.size()) {
+        is_sum_(plan.pieces.size()),
+        all_{0, 1, plan.problem.tokens.value},
+        met_(chunks_) {
+    for (auto& by_region : expected_) by_region.resize(plan.regions.size());
     for (const Statement& s : plan.program.statements)
       if (s.asked && outputs_of(s.op) > 1) second_of_[s.outputs[0].value] = s.outputs[1];
+    for (std::size_t p = 0; p < is_sum_.size(); ++p)
+      is_sum_[p] = plan.program[plan.pieces[p].value].is_sum;
   }
 
   void run() {
     follow_uses();
     if (!findings_.empty()) return;
-    check_prepared();
-    Findings claims = findings_.fresh();
-    check_claims(claims);
-    use_ = {};  // large plans need the room
-    second_use_ = {};
-    for (const ValueId value : plan_.program.asked)
-      for (const ColumnRange band : bands(value, made_by(outputs_))) check_outputs(value, band);
-    for (const Statement& s : plan_.program.statements)
-      if (is_attend(s.op) && s.asked)
-        for (const ColumnRange band : bands(s.outputs[0], attended_))
-          check_terms(s.op, s.outputs[0], band);
-    if (findings_.empty()) findings_.append(std::move(claims));
+    find_sums();
+    for (const ValueId value : plan_.program.asked) check_outputs(value);
+    std::vector<const Sum*> doubtful;
+    for (const Sum& s : sums_)
+      if (!has_all_once(s)) doubtful.push_back(&s);
+    const auto place = [&](const Sum* s) {
+      const Tensor t = made(*s);
+      return std::tuple(t.value, region(t.rows).first, t.columns.first, s->task);
+    };
+    std::ranges::sort(doubtful, {}, place);
+    for (const Sum* s : doubtful)
+      for (const ColumnRange band : bands(*s)) name_faults(*s, band);
   }
 
  private:
-  // The columns of a value, cut wherever one of these pieces begins or ends: within a band, all
-  // columns fare alike.
-  std::vector<ColumnRange> bands(ValueId value, const std::vector<bool>& of_pieces) const {
-    std::vector<std::uint32_t> cuts = {0, plan_.program[value].columns.count};
-    for (std::uint32_t p = 0; p < plan_.pieces.size(); ++p) {
-      const Piece& piece = plan_.pieces[p];
-      if (!of_pieces[p] || piece.value != value) continue;
-      if (piece.columns == plan_.program[value].all_columns()) continue;
-      cuts.push_back(piece.columns.first);
-      cuts.push_back(piece.columns.end());
-    }
-    std::sort(cuts.begin(), cuts.end());
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    std::vector<ColumnRange> out;
-    for (std::size_t i = 1; i < cuts.size(); ++i)
-      out.push_back({cuts[i - 1], cuts[i] - cuts[i - 1]});
-    return out;
-  }
+  static constexpr std::uint32_t kNone = ~0u;
 
-  std::vector<bool> made_by(const TaskColumn<TaskId>& tasks) const {
-    std::vector<bool> out(plan_.pieces.size());
-    for (const TaskId id : tasks) out[plan_.tasks[id.value].piece.value] = true;
-    return out;
-  }
-
-  // " of heads 2-3", where the band is not all there is.
-  std::string of_band(ValueId value, ColumnRange band) const {
-    if (band == plan_.program[value].all_columns()) return {};
-    return " of " + name_of(plan_.program[value].columns, band);
-  }
-
-  void add_attend(const Task& task) {
-    attends_.push_back({task.piece, task.keys});
-    attended_[task.piece.value] = true;
-    pairs_[task.piece.value] +=
-        static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
-  }
-
-  void check_terms(TaskKind kind, ValueId value, ColumnRange band) {
-    std::vector<std::uint32_t> first(plan_.pieces.size(), KeysByRow::kNoRow), end = first;
-    std::uint64_t pairs = 0;
-    for (std::uint32_t p = 0; p < plan_.pieces.size(); ++p) {
-      const Piece& piece = plan_.pieces[p];
-      if (!attended_[p] || piece.value != value || !piece.columns.contains(band)) continue;
-      first[p] = plan_.regions[piece.rows.value].first.value;
-      end[p] = plan_.regions[piece.rows.value].end();
-      pairs += pairs_[p];
-    }
-    if (!meets_all_once(first, end, pairs)) check_rows(kind, value, band);
-  }
-
-  // use_[output slot of a task]: the task that merges, sends or puts it out.
-  TaskId& use(TensorId t) {
-    const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
-    return index % 2 == 0 ? use_[index / 2] : second_use_[index / 2];
-  }
-
-  void follow_uses() {
-    use_.assign(plan_.tasks.size(), {});
-    if (has_second_outputs()) second_use_.assign(plan_.tasks.size(), {});
-    std::size_t made = 0, used_up = 0;
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-      const Task& task = plan_.tasks[id];
-      for (std::uint32_t out = 0; out < outputs_of(task.kind); ++out)
-        if (is_sum(value_of({id}, out))) ++made;
-      if (is_attend(task.kind)) add_attend(task);
-      if (task.kind == TaskKind::Prepare) prepares_.push_back({id});
-      if (task.kind == TaskKind::Output) outputs_.push_back({id});
-      if (task.completes != 0 && is_sum(plan_.value(task))) claims_.push_back({id});
-      if (operation(task.kind).does == Operation::Does::Compute || !is_sum(plan_.value(task)))
-        continue;
-      for (const TensorId input : task.inputs)
-        if (input.valid()) used_up += follow({id}, input) ? 1 : 0;
-    }
-    if (used_up == made) return;  // all of them, none twice
-    for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id)
-      for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id].kind); ++out) {
-        const ValueId value = value_of({id}, out);
-        if (is_sum(value) && !use(plan_.output({id}, out)).valid())
-          findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its {} is never merged",
-                        name_of(plan_, {id}), plan_.name(value));
-      }
-  }
-
-  bool has_second_outputs() const {
-    return std::any_of(second_of_.begin(), second_of_.end(), [](ValueId v) { return v.valid(); });
-  }
-  bool is_sum(ValueId v) const { return plan_.program[v].is_sum; }
+  bool is_sum(const Task& task) const { return is_sum_[task.piece.value] != 0; }
   ValueId value_of(TaskId id, std::uint32_t output) const {
     const ValueId first = plan_.value(plan_.tasks[id.value]);
     return output == 0 ? first : second_of_[first.value];
   }
+  std::uint32_t side_of(ValueId v) const {
+    return std::find(second_of_.begin(), second_of_.end(), v) == second_of_.end() ? 0 : 1;
+  }
+  // Calls visit(output) for each output of the task that is a sum.
+  template <class Visit>
+  void for_each_sum(const Task& task, Visit visit) const {
+    const std::uint32_t outputs = outputs_of(task.kind);
+    if (outputs == 0 || !is_sum(task)) return;
+    visit(0u);
+    if (outputs > 1) visit(1u);
+  }
+  Region region(RegionId r) const { return plan_.regions[r.value]; }
 
-  // Is this the first use of that result?
-  bool follow(TaskId id, TensorId input) {
-    const Task& task = plan_.tasks[id.value];
-    if (!plan_.producer(input).valid()) {
-      findings_.add(Rule::Coverage, {id},
-                    "{} reads a forward result that was given: only prepare may",
-                    name_of(plan_, id));
-      return false;
+  // By task and output: what uses it; later the sum that it belongs to, or of an attend the next
+  // attend of that.
+  std::uint32_t& goes_to(TensorId t) {
+    const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
+    return goes_to_[index % 2][index / 2];
+  }
+
+  // Is each partial tensor used, and only once?
+  void follow_uses() {
+    goes_to_[0].assign(plan_.tasks.size(), kNone);
+    if (std::any_of(second_of_.begin(), second_of_.end(), [](ValueId v) { return v.valid(); }))
+      goes_to_[1].assign(plan_.tasks.size(), kNone);
+    std::size_t made = 0, used_up = 0;
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& task = plan_.tasks[id];
+      for_each_sum(task, [&](std::uint32_t out) { made += task.completes_output(out) ? 0 : 1; });
+      if (task.kind == TaskKind::Output) outputs_.push_back({id});
+      const bool sends_partial =
+          task.kind == TaskKind::Send && is_sum(task) && !is_complete(task.inputs[0]);
+      if (!sends_partial && !is_combine(task.kind)) continue;
+      for (const TensorId input : task.inputs)
+        if (input.valid()) used_up += use({id}, input) ? 1 : 0;
     }
-    TaskId& used = use(input);
-    const bool first = !used.valid();
+    if (used_up == made) return;  // all of them, none twice
+    for (std::uint32_t id = 0; id < plan_.tasks.size() && !findings_.full(); ++id)
+      for_each_sum(plan_.tasks[id], [&](std::uint32_t out) {
+        if (plan_.tasks[id].completes_output(out) || goes_to(plan_.output({id}, out)) != kNone)
+          return;
+        findings_.add(Rule::Coverage, {TaskId{id}},
+                      "{}: its {} is a part of the terms, and is never merged",
+                      name_of(plan_, {id}), plan_.name(value_of({id}, out)));
+      });
+  }
+
+  // Is this the first use of that partial tensor?
+  bool use(TaskId id, TensorId input) {
+    std::uint32_t& used = goes_to(input);
+    const bool first = used == kNone;
     if (!first)
-      findings_.add(Rule::Coverage, {id, used},
+      findings_.add(Rule::Coverage, {id, TaskId{used}},
                     "{} uses the {} of {} again, which {} has used: it would count twice",
-                    name_of(plan_, id), plan_.name(plan_.value(task)),
-                    name_of(plan_, plan_.producer(input)), name_of(plan_, used));
-    used = id;
+                    name_of(plan_, id), plan_.name(plan_.value(plan_.tasks[id.value])),
+                    name_of(plan_, plan_.producer(input)), name_of(plan_, {used}));
+    used = id.value;
     return first;
   }
 
-  // A sum marked complete must be a result, and no task may add to it; each result must be marked.
-  // Every result has all its terms, so the marks are right.
-  void check_claims(Findings& findings) {
-    for (const TaskId id : outputs_)
-      if (!plan_.tensor(plan_.tasks[id.value].inputs[0]).complete)
-        findings.add(Rule::Coverage, {id}, "{}: its input is not marked complete",
-                     name_of(plan_, id));
-    for (const TaskId id : claims_)
-      for (std::uint32_t out = 0; out < outputs_of(plan_.tasks[id.value].kind); ++out) {
-        if (!plan_.tasks[id.value].completes_output(out) || !is_sum(value_of(id, out))) continue;
-        const TaskId user = use(plan_.output(id, out));
-        if (plan_.tasks[user.value].kind == TaskKind::Output) continue;
-        findings.add(Rule::Coverage, {id, user},
-                     "{} marks its {} complete, but {} still adds to it", name_of(plan_, id),
-                     plan_.name(value_of(id, out)), name_of(plan_, user));
-      }
+  bool is_complete(TensorId t) const {
+    const TaskId maker = plan_.producer(t);
+    return !maker.valid() ||
+           plan_.tasks[maker.value].completes_output(t == plan_.output(maker) ? 0 : 1);
+  }
+  bool is_copy(const Task& task) const {
+    return task.kind == TaskKind::Receive && is_complete(plan_.tasks[task.peer.value].inputs[0]);
   }
 
-  void check_prepared() {
-    for (const TaskId id : prepares_) {
-      const Task& task = plan_.tasks[id.value];
-      if (const TaskId maker = plan_.producer(task.inputs[0]);
-          maker.valid() && !plan_.tensor(task.inputs[0]).complete)
-        findings_.add(Rule::Coverage, {id, maker},
-                      "{} reads the partial of {}, which is not the final one: {} still adds to it",
-                      name_of(plan_, id), name_of(plan_, maker),
-                      name_of(plan_, use(task.inputs[0])));
-      const Region needed = plan_.regions[plan_.rows(task).value];
-      const Region given = plan_.regions[plan_.tensor(task.inputs[0]).rows.value];
-      for (std::uint32_t c = needed.first.value; c < needed.end(); ++c)
-        if (!given.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0)
-          findings_.add(Rule::Coverage, {id}, "{} has no forward result of chunk {}",
-                        name_of(plan_, id), c);
+  // Back from the last task: what uses a tensor comes later, and knows its sum.
+  void find_sums() {
+    for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
+      const Task& task = plan_.tasks[id];
+      for_each_sum(task, [&](std::uint32_t out) {
+        std::uint32_t& to = goes_to_[out][id];
+        if (!task.completes_output(out)) {
+          const Task& user = plan_.tasks[to];
+          to = goes_to_[0][user.kind == TaskKind::Send ? user.peer.value : to];
+        } else if (is_copy(task)) {
+          return;  // nothing partial goes there
+        } else {
+          to = static_cast<std::uint32_t>(sums_.size());
+          sums_.push_back({.task = {id}, .side = side_of(value_of({id}, out))});
+        }
+        if (!is_attend(task.kind)) return;
+        to = std::exchange(sums_[to].first_attend, id);
+      });
     }
   }
 
-  void check_outputs(ValueId value, ColumnRange band) {
-    std::vector<TaskId> outputs(chunks_);
+  // In the order of the plan.
+  template <class Visit>
+  void for_each_attend(const Sum& s, Visit visit) const {
+    for (std::uint32_t id = s.first_attend; id != kNone; id = goes_to_[s.side][id])
+      visit(TaskId{id});
+  }
+  std::uint64_t pairs_of(TaskId attend) const {
+    const Task& task = plan_.tasks[attend.value];
+    return static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
+  }
+  ColumnRange columns(TaskId attend) const {
+    return plan_.piece(plan_.tasks[attend.value]).columns;
+  }
+  // Rows of a second output are keys, and its inner axis is queries.
+  Terms terms(std::uint32_t side, TaskId attend) const {
+    const Task& task = plan_.tasks[attend.value];
+    const Region queries = region(plan_.rows(task)), keys = region(task.keys);
+    return side == 0 ? Terms{queries, keys} : Terms{keys, queries};
+  }
+  Tensor made(const Sum& s) const {
+    const bool by_attend = is_attend(plan_.tasks[s.task.value].kind);
+    return plan_.tensor(plan_.output(s.task, by_attend ? s.side : 0));
+  }
+  // The columns of attends that add to all columns of a tensor.
+  ColumnRange inner_columns(const Tensor& t) const {
+    const std::uint32_t group = plan_.program[t.value].columns.group;
+    return {t.columns.first * group, t.columns.count * group};
+  }
+
+  // `all`, cut wherever one of these begins or ends: within a band, all columns fare alike.
+  static std::vector<ColumnRange> bands(ColumnRange all, std::vector<std::uint32_t> cuts) {
+    cuts.insert(cuts.end(), {all.first, all.end()});
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::vector<ColumnRange> out;
+    for (std::size_t i = 1; i < cuts.size(); ++i)
+      if (const ColumnRange c{cuts[i - 1], cuts[i] - cuts[i - 1]}; all.contains(c))
+        out.push_back(c);
+    return out;
+  }
+  std::vector<ColumnRange> bands(const Sum& s) const {
+    const ColumnRange all = inner_columns(made(s));
+    std::vector<std::uint32_t> cuts;
+    for_each_attend(s, [&](TaskId a) {
+      if (const ColumnRange c = columns(a); c != all) cuts.insert(cuts.end(), {c.first, c.end()});
+    });
+    return bands(all, std::move(cuts));
+  }
+
+  TokenSet tokens(const Region& r) const { return plan_.layout.ranges(r); }
+  TokenSet all_tokens() const { return std::span(&all_, 1); }
+  std::uint64_t visible(std::uint32_t side, const TokenSet& rows, const TokenSet& inner) const {
+    const Mask& mask = plan_.problem.mask;
+    const Tile tile = side == 0 ? mask.tile(rows, inner) : mask.tile(inner, rows);
+    return static_cast<std::uint64_t>(tile.pairs.value);
+  }
+
+  // Attends are rectangles in the table of rows and inner chunks. If no two of them overlap, and
+  // they have as many pairs as the mask shows, then they have each of them once.
+  bool has_all_once(const Sum& s) {
+    std::optional<std::uint64_t>& expected = expected_[s.side][made(s).rows.value];
+    if (!expected) expected = visible(s.side, tokens(region(made(s).rows)), all_tokens());
+    const std::vector<ColumnRange> all = bands(s);
+    return std::ranges::all_of(all, [&](ColumnRange band) {
+      in_band_.clear();
+      std::uint64_t pairs = 0;  // too many for this only if attends overlap
+      for_each_attend(s, [&](TaskId a) {
+        if (all.size() > 1 && !columns(a).contains(band)) return;
+        in_band_.push_back(terms(s.side, a));
+        pairs += pairs_of(a);
+      });
+      return pairs == *expected && are_disjoint(in_band_);
+    });
+  }
+
+  // Goes through the rows and keeps the set of inner chunks that the rectangles of the row have.
+  bool are_disjoint(std::vector<Terms>& by_first) {
+    std::vector<Terms> by_end;
+    std::uint32_t first = ~0u, end = 0;  // of all inner chunks
+    bool alike = true;
+    for (const Terms& t : by_first) {
+      first = std::min(first, t.inner.first.value);
+      end = std::max(end, t.inner.end());
+      alike = alike && t.rows == by_first[0].rows;
+    }
+    if (!alike) {
+      by_end = by_first;
+      std::ranges::sort(by_first, {}, [](const Terms& t) { return t.rows.first; });
+      std::ranges::sort(by_end, {}, [](const Terms& t) { return t.rows.end(); });
+    }
+    bool disjoint = true;
+    auto ended = by_end.begin();
+    for (const Terms& t : by_first) {
+      for (; !alike && ended->rows.end() <= t.rows.first.value; ++ended) met_.remove(ended->inner);
+      disjoint = met_.add(t.inner) && disjoint;
+    }
+    if (first < end) met_.remove({{first}, end - first});
+    return disjoint;
+  }
+
+  // "partial of chunk 3, heads 0-1"
+  std::string cells(ValueId value, std::uint32_t chunk, ColumnRange columns) const {
+    return fmt::format("{} of chunk {}{}", plan_.name(value), chunk, of_columns(value, columns));
+  }
+  std::string of_columns(ValueId value, ColumnRange columns) const {
+    const Value& v = plan_.program[value];
+    return columns == v.all_columns() ? "" : ", " + name_of(v.columns, columns);
+  }
+
+  // Each result is put out once, wherever it has terms.
+  void check_outputs(ValueId value) {
+    std::vector<std::uint32_t> cuts;
+    std::vector<TaskId> of_value;
     for (const TaskId id : outputs_) {
-      const Task& task = plan_.tasks[id.value];
-      if (plan_.value(task) != value || !plan_.piece(task).columns.contains(band)) continue;
-      const Region r = plan_.regions[plan_.rows(task).value];
-      for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
-        if (outputs[c].valid())
-          findings_.add(Rule::Coverage, {id, outputs[c]},
-                        "{} and {} both put out the {} of chunk {}{}: they should have been merged",
-                        name_of(plan_, outputs[c]), name_of(plan_, id), plan_.name(value), c,
-                        of_band(value, band));
-        outputs[c] = id;
+      const Piece& piece = plan_.piece(plan_.tasks[id.value]);
+      if (piece.value != value) continue;
+      of_value.push_back(id);
+      cuts.insert(cuts.end(), {piece.columns.first, piece.columns.end()});
+    }
+    const std::uint32_t side = side_of(value);
+    for (const ColumnRange band : bands(plan_.program[value].all_columns(), std::move(cuts))) {
+      std::vector<TaskId> output(chunks_);
+      for (const TaskId id : of_value) {
+        const Piece& piece = plan_.piece(plan_.tasks[id.value]);
+        if (!piece.columns.contains(band)) continue;
+        const Region r = region(piece.rows);
+        for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
+          if (output[c].valid())
+            findings_.add(Rule::Coverage, {id, output[c]}, "{} and {} both put out the {}",
+                          name_of(plan_, output[c]), name_of(plan_, id), cells(value, c, band));
+          output[c] = id;
+        }
       }
+      for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
+        if (!output[c].valid() && visible(side, tokens({{c}, 1}), all_tokens()) > 0)
+          findings_.add_missing(Rule::Coverage, plan_.layout.owner({c}),
+                                "worker {} does not put out the {}", plan_.layout.owner({c}).value,
+                                cells(value, c, band));
     }
   }
 
-  std::int64_t visible_pairs(std::uint32_t q, std::uint32_t k) const {
-    return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), plan_.layout.ranges({{k}, 1}))
-        .pairs.value;
+  // Goes through the terms one by one.
+  void name_faults(const Sum& s, ColumnRange band) {
+    const Region rows = region(made(s).rows);
+    std::vector<std::vector<TaskId>> of_row(rows.count);
+    for_each_attend(s, [&](TaskId a) {
+      if (!columns(a).contains(band)) return;
+      const Region r = terms(s.side, a).rows;
+      for (std::uint32_t c = r.first.value; c < r.end(); ++c)
+        of_row[c - rows.first.value].push_back(a);
+    });
+    for (std::uint32_t row = 0; row < rows.count && !findings_.full(); ++row)
+      name_faults(s, band, rows.first.value + row, of_row[row]);
   }
 
-  // Of a query chunk against the whole sequence, in one go.
-  std::int64_t visible_pairs(std::uint32_t q) const {
-    const TokenRange all{0, 1, plan_.problem.tokens.value};
-    return plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), TokenSet({&all, 1})).pairs.value;
-  }
-
-  // An attend is a rectangle in the table of query chunks and key chunks. If no two of them
-  // overlap, and they have as many pairs as the mask shows, then they have each of them once. Goes
-  // through the rows and keeps the set of key chunks that the attends of the row meet.
-  bool meets_all_once(const std::vector<std::uint32_t>& first_row,
-                      const std::vector<std::uint32_t>& end_row, std::uint64_t pairs) const {
-    const TokenRange all{0, 1, plan_.problem.tokens.value};
-    const Tile whole = plan_.problem.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
-    if (pairs != static_cast<std::uint64_t>(whole.pairs.value)) return false;
-
-    const auto region = [&](RegionId r) { return plan_.regions[r.value]; };
-    const KeysByRow begins(chunks_, attends_, first_row), ends(chunks_, attends_, end_row);
-    ChunkSet met(chunks_);
-    for (std::uint32_t q = 0; q < chunks_; ++q) {
-      for (const RegionId keys : ends.at(q)) met.remove(region(keys));
-      for (const RegionId keys : begins.at(q))
-        if (!met.add(region(keys))) return false;
-    }
-    return true;
-  }
-
-  // Compares one row, a query chunk against all keys, at a time. As many pairs as there should be,
-  // none of them twice, are all of them; only where some are missing is it asked which.
-  void check_rows(TaskKind kind, ValueId value, ColumnRange band) {
-    std::vector<std::uint32_t> first(chunks_ + 1);
-    const auto for_each_row = [&](auto&& visit) {
-      for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-        const Task& task = plan_.tasks[id];
-        if (task.kind != kind || !plan_.piece(task).columns.contains(band)) continue;
-        const Region r = plan_.regions[plan_.rows(task).value];
-        for (std::uint32_t q = r.first.value; q < r.end(); ++q) visit(q, TaskId{id});
-      }
+  // Of one row. Only where pairs are missing is it asked which.
+  void name_faults(const Sum& s, ColumnRange band, std::uint32_t row,
+                   const std::vector<TaskId>& attends) {
+    const auto pairs = [&](std::uint32_t chunk) {
+      return visible(s.side, tokens({{row}, 1}), tokens({{chunk}, 1}));
     };
-    for_each_row([&](std::uint32_t q, TaskId) { ++first[q + 1]; });
-    for (std::uint32_t q = 0; q < chunks_; ++q) first[q + 1] += first[q];
-    std::vector<TaskId> attends(first.back());
-    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-    for_each_row([&](std::uint32_t q, TaskId id) { attends[next[q]++] = id; });
-
-    std::vector<TaskId> met(chunks_);
-    for (std::uint32_t q = 0; q < chunks_ && !findings_.full(); ++q) {
-      std::int64_t found = 0;
-      for (std::uint32_t i = first[q]; i < first[q + 1] && !findings_.full(); ++i)
-        found += meet(q, attends[i], met, band);
-      if (found != visible_pairs(q)) name_missing(q, met, kind, value, band);
-      for (std::uint32_t i = first[q]; i < first[q + 1]; ++i)
-        for (std::uint32_t k = keys_of(attends[i]).first.value; k < keys_of(attends[i]).end(); ++k)
-          met[k] = {};
-    }
-  }
-
-  Region keys_of(TaskId attend) const {
-    return plan_.regions[plan_.tasks[attend.value].keys.value];
-  }
-
-  // Returns how many pairs are met for the first time.
-  std::int64_t meet(std::uint32_t q, TaskId id, std::vector<TaskId>& met, ColumnRange band) {
-    std::int64_t found = 0;
-    for (std::uint32_t k = keys_of(id).first.value; k < keys_of(id).end(); ++k) {
-      const std::int64_t pairs = visible_pairs(q, k);
-      if (!met[k].valid()) {
-        found += pairs;
-      } else if (pairs > 0) {
-        findings_.add(Rule::Coverage, {id, met[k]},
-                      "query chunk {}{} meets key chunk {} twice: in {} and in {}", q,
-                      of_band(plan_.value(plan_.tasks[id.value]), band), k, name_of(plan_, met[k]),
-                      name_of(plan_, id));
+    std::vector<TaskId> met(attends.empty() ? 0 : chunks_);
+    std::uint64_t found = 0;
+    for (const TaskId id : attends) {
+      const Region inner = terms(s.side, id).inner;
+      for (std::uint32_t c = inner.first.value; c < inner.end() && !findings_.full(); ++c) {
+        const std::uint64_t n = pairs(c);
+        if (!met[c].valid())
+          found += n;
+        else if (n > 0)
+          findings_.add(Rule::Coverage, {id, met[c]}, "{} goes in twice: by {} and by {}",
+                        term(s, band, row, c), name_of(plan_, met[c]), name_of(plan_, id));
+        met[c] = id;
       }
-      met[k] = id;
     }
-    return found;
+    if (found == visible(s.side, tokens({{row}, 1}), all_tokens())) return;
+    for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
+      if ((attends.empty() || !met[c].valid()) && pairs(c) > 0)
+        findings_.add(Rule::Coverage, {s.task}, "{} is missing in {}", term(s, band, row, c),
+                      name_of(plan_, s.task));
   }
 
-  void name_missing(std::uint32_t q, const std::vector<TaskId>& met, TaskKind kind, ValueId value,
-                    ColumnRange band) {
-    for (std::uint32_t k = 0; k < chunks_ && !findings_.full(); ++k)
-      if (!met[k].valid() && visible_pairs(q, k) > 0)
-        findings_.add_missing(
-            Rule::Coverage, plan_.layout.owner({q}),
-            "query chunk {}{} (worker {}) never meets key chunk {} (worker {}) in the {} pass", q,
-            of_band(value, band), plan_.layout.owner({q}).value, k, plan_.layout.owner({k}).value,
-            kind == TaskKind::Attend ? "forward" : "backward");
+  // "key_value_gradient of chunk 3, kv_heads 2-3: the term of query chunk 5, heads 4"
+  std::string term(const Sum& s, ColumnRange band, std::uint32_t row, std::uint32_t inner) const {
+    Tensor cell = made(s);
+    cell.columns = band.grouped(plan_.program[cell.value].columns.group);
+    std::string some;
+    if (band != inner_columns(cell)) {
+      const Task& attend = plan_.tasks[s.first_attend];
+      some = of_columns(plan_.value(attend), band);
+    }
+    return fmt::format("{}: the term of {} chunk {}{}", cells(cell.value, row, cell.columns),
+                       s.side == 0 ? "key" : "query", inner, some);
   }
 
   const Plan& plan_;
   Findings& findings_;
   std::uint32_t chunks_;
-  std::vector<ValueId> second_of_;  // by value of the first output
-  TaskColumn<TaskId> use_, second_use_;
-  std::vector<TaskId> prepares_;
-  TaskColumn<TaskId> outputs_, claims_;
-  TaskColumn<Rectangle> attends_;
-  std::vector<bool> attended_;        // by piece: made by an attend
-  std::vector<std::uint64_t> pairs_;  // of those, by piece; overflow needs attends that overlap
+  std::vector<ValueId> second_of_;    // by value of the first output
+  std::vector<std::uint8_t> is_sum_;  // by piece
+  const TokenRange all_;
+  TaskColumn<std::uint32_t> goes_to_[2];
+  TaskColumn<TaskId> outputs_;
+  std::vector<Sum> sums_;
+  ChunkSet met_;
+  std::vector<Terms> in_band_;
+  std::vector<std::optional<std::uint64_t>> expected_[2];  // pairs, by side and region
 };
 
 }  // namespace

@@ -38,8 +38,27 @@ class StructureCheck {
                   fmt::format(text, std::forward<Args>(args)...));
   }
 
-  // The tensor a task reads as its `index`-th input, if it may.
-  std::optional<Tensor> input(TaskId id, std::size_t index) {
+  // The tensor a task reads as its `index`-th input, if it may: of this value, and complete, or for
+  // what adds to it a part.
+  const std::optional<Tensor>& input(TaskId id, std::size_t index, ValueId wanted) {
+    std::optional<Tensor>& found = inputs_[index];
+    found = there(id, index);
+    if (!found) return found;
+    const Operation::Does does = operation(plan_.tasks[id.value].kind).does;
+    if (found->value != wanted) {
+      wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(found->value),
+            plan_.name(wanted));
+      found.reset();
+    } else if (does == Operation::Does::Combine && found->complete) {
+      wrong(id, "input {} is complete: more would count twice", index);
+    } else if (does != Operation::Does::Combine && does != Operation::Does::Transfer &&
+               !found->complete) {
+      wrong(id, "input {} is a {} that is not complete", index, plan_.name(wanted));
+    }
+    return found;
+  }
+
+  std::optional<Tensor> there(TaskId id, std::size_t index) {
     const Task& task = plan_.tasks[id.value];
     const TensorId t = task.inputs[index];
     if (!t.valid()) {
@@ -74,26 +93,18 @@ class StructureCheck {
     return tensor;
   }
 
-  bool is_there(TaskId id, TensorId t) const {
-    if (t.value < plan_.initial.size()) return true;
-    if (t.value >= plan_.initial.size() + 2 * plan_.tasks.size()) return false;
-    const TaskId maker = plan_.producer(t);
-    return maker < id &&
-           (t.value - plan_.initial.size()) % 2 < outputs_of(plan_.tasks[maker.value].kind);
-  }
-
-  bool is_value(TaskId id, std::size_t index, const Tensor& t, ValueId wanted) {
-    if (t.value == wanted) return true;
-    wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(t.value),
-          plan_.name(wanted));
-    return false;
-  }
-
   bool is_within(TaskId id, RegionId part, const Tensor& t) {
     const Region p = plan_.regions[part.value], whole = plan_.regions[t.rows.value];
     if (whole.contains(p)) return true;
     wrong(id, "it uses {} of a {} that holds only {}", name_of(p), plan_.name(t.value),
           name_of(whole));
+    return false;
+  }
+
+  bool has_tokens_beyond(RegionId part, RegionId whole) const {
+    const Region p = plan_.regions[part.value], w = plan_.regions[whole.value];
+    for (std::uint32_t c = p.first.value; c < p.end(); ++c)
+      if (!w.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0) return true;
     return false;
   }
 
@@ -111,6 +122,7 @@ class StructureCheck {
   void check_task(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Operation& op = operation(task.kind);
+    inputs_ = {};
     switch (op.does) {
       case Operation::Does::Compute:
         check_compute(id);
@@ -146,19 +158,14 @@ class StructureCheck {
       wrong(id, "it should not make a {}", plan_.name(made.value));
       return;
     }
-    if (!statement->asked)
-      wrong(id, "the problem has no {} pass",
-            plan_.problem.pass == Pass::Forward ? "backward" : "forward");
+    if (!statement->asked) wrong(id, "the problem does not need a {}", plan_.name(made.value));
     for (std::size_t i = 0; i < op.inputs; ++i) {
-      const auto t = input(id, i);
-      if (!t || !is_value(id, i, *t, statement->inputs[i])) continue;
-      // Of sums, the coverage tells which are complete.
-      if (!t->complete && !plan_.program[t->value].is_sum)
-        wrong(id, "input {} is not marked complete", i);
-      if (i == op.inner) is_within(id, task.keys, *t);
-      // Rows that see nothing have no result, so what is prepared may have more.
-      else if (t->value != attention::kPartial)
-        is_within(id, made.rows, *t);
+      const auto& t = input(id, i, statement->inputs[i]);
+      if (!t) continue;
+      const RegionId rows = i == op.inner ? task.keys : made.rows;
+      // Rows without tokens have no terms, so a sum need not hold them.
+      if (!plan_.program[t->value].is_sum || has_tokens_beyond(rows, t->rows))
+        is_within(id, rows, *t);
       has_columns(id, made.columns.grouped(plan_.program[t->value].columns.group), *t);
     }
   }
@@ -167,12 +174,11 @@ class StructureCheck {
   void check_combine(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Piece& made = plan_.piece(task);
-    const auto a = input(id, 0), b = input(id, 1);
+    const auto &a = input(id, 0, made.value), &b = input(id, 1, made.value);
     const bool softmax = plan_.program.type(made.value).algebra == Algebra::Softmax;
     if (softmax != (task.kind == TaskKind::Merge))
       wrong(id, "a {} is not put together that way", plan_.name(made.value));
     if (!a || !b) return;
-    if (!is_value(id, 0, *a, made.value) || !is_value(id, 1, *b, made.value)) return;
     const Region ra = plan_.regions[a->rows.value], rb = plan_.regions[b->rows.value];
     const std::uint32_t first = std::min(ra.first.value, rb.first.value);
     const Region both{{first}, std::max(ra.end(), rb.end()) - first};
@@ -187,11 +193,9 @@ class StructureCheck {
   void check_send(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Piece& sent = plan_.piece(task);
-    const auto t = input(id, 0);
+    const auto& t = input(id, 0, sent.value);
     if (t) {
-      if (!is_value(id, 0, *t, sent.value) || !is_within(id, sent.rows, *t) ||
-          !has_columns(id, sent.columns, *t))
-        return;
+      if (!is_within(id, sent.rows, *t) || !has_columns(id, sent.columns, *t)) return;
       const bool whole = plan_.regions[sent.rows.value] == plan_.regions[t->rows.value] &&
                          sent.columns == t->columns;
       if (!t->complete && !whole)
@@ -231,8 +235,7 @@ class StructureCheck {
     const auto& asked = plan_.program.asked;
     if (std::find(asked.begin(), asked.end(), piece.value) == asked.end())
       wrong(id, "a {} is not a result", plan_.name(piece.value));
-    if (const auto t = input(id, 0)) {
-      if (!is_value(id, 0, *t, piece.value)) return;
+    if (const auto& t = input(id, 0, piece.value)) {
       if (plan_.regions[t->rows.value] != plan_.regions[piece.rows.value])
         wrong(id, "its input holds {}", name_of(plan_.regions[t->rows.value]));
       if (t->columns != piece.columns) wrong(id, "its input holds {}", heads(t->value, t->columns));
@@ -272,12 +275,11 @@ class StructureCheck {
     const Operation& op = operation(task.kind);
     ValueId value = piece.value;
     RegionId region = piece.rows;
-    if (op.does == Operation::Does::Combine) {
-      if (!is_there(id, task.inputs[op.sized_by])) return;  // said already
-      region = plan_.tensor(task.inputs[op.sized_by]).rows;
-    } else if (op.does == Operation::Does::Compute) {
-      if (!is_there(id, task.inputs[op.sized_by])) return;
-      value = plan_.tensor(task.inputs[op.sized_by]).value;
+    if (op.does == Operation::Does::Combine || op.does == Operation::Does::Compute) {
+      const std::optional<Tensor>& sized_by = inputs_[op.sized_by];
+      if (!sized_by) return;  // said already
+      if (op.does == Operation::Does::Combine) region = sized_by->rows;
+      value = sized_by->value;
     }
     const Tokens rows = sizes_.rows[region];
     const Bytes bytes = plan_.program.bytes(value, rows, piece.columns.count);
@@ -290,6 +292,7 @@ class StructureCheck {
   const Plan& plan_;
   const Sizes& sizes_;
   Findings& findings_;
+  std::array<std::optional<Tensor>, 3> inputs_;  // of the task that is looked at, if they are there
   std::unordered_map<std::uint64_t, Tile> large_tiles_;
 };
 

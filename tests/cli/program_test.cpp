@@ -204,8 +204,9 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(text.out,
-              HasSubstr("coverage: query chunk 1 (worker 1) never meets key chunk 0 (worker 0)"));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("coverage: partial of chunk 1: the term of key chunk 0 is missing in task 1 "));
   EXPECT_THAT(text.out, HasSubstr("does not hold: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

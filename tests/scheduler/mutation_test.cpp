@@ -13,6 +13,7 @@
 #include "support/cases.hpp"
 #include "support/interpreter.hpp"
 #include "support/surgery.hpp"
+#include "support/term_surgery.hpp"
 
 namespace ringsched {
 namespace {
@@ -28,6 +29,20 @@ std::string any_wrong_run(const Plan& plan, int runs) {
   return "";
 }
 
+// Complete copies: results that workers compute again for their gradients, and the first of those
+// that is prepared where it is used.
+void make_copies(Plan& plan) {
+  for (std::uint32_t w = 0; w < plan.problem.workers; ++w)
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+      if (const Task& t = plan.tasks[id];
+          t.kind == TaskKind::Prepare && t.worker_index == w && compute_again(plan, t.inputs[0]))
+        break;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (const Task& t = plan.tasks[id];
+        t.kind == TaskKind::Send && plan.value(t) == attention::kPreparedGradient)
+      return prepare_at_receiver(plan, {id});
+}
+
 // The plans to be spoilt; fewer where two buffers are too few for the schedule.
 std::vector<Plan> valid_plans(const Case& c) {
   std::vector<Plan> plans;
@@ -39,6 +54,10 @@ std::vector<Plan> valid_plans(const Case& c) {
         const Problem p = small_problem(c.workers, 2 * std::int64_t{c.workers}, pass);
         plans.push_back(limit_communication(build_plan(p, *c.schedule), limits));
         if (limits.overlap == Overlap::Unbounded) plans.back() = by_half_the_heads(plans.back());
+        if (pass == Pass::Both && limits.overlap == Overlap::Prefetch) {
+          plans.push_back(plans.back());
+          make_copies(plans.back());
+        }
       } catch (const std::runtime_error&) {
       }
   return plans;
@@ -48,7 +67,10 @@ TEST_P(Mutation, IsRefusedWheneverItChangesTheMeaning) {
   std::mt19937_64 random(GetParam().workers);
   int changed = 0, changed_and_refused = 0, harmless = 0, harmless_and_accepted = 0;
   std::string first_escape;
-  for (const Plan& valid : valid_plans(GetParam()))
+  for (const Plan& valid : valid_plans(GetParam())) {
+    const Verification proof = verify(valid);
+    ASSERT_TRUE(proof.holds()) << proof.violations[0].text;
+    ASSERT_EQ(any_wrong_run(valid, 6), "");
     for (int i = 0; i < (kSanitized ? 20 : 250); ++i) {
       Plan spoilt = valid;
       const std::string what = mutate(spoilt, random);
@@ -60,6 +82,7 @@ TEST_P(Mutation, IsRefusedWheneverItChangesTheMeaning) {
       if (!wrong.empty() && !holds) ++changed_and_refused;
       if (!wrong.empty() && holds && first_escape.empty()) first_escape = what + ": " + wrong;
     }
+  }
   EXPECT_EQ(changed_and_refused, changed) << "verify accepts this: " << first_escape;
   // Both kinds occur, so neither answer alone would do.
   EXPECT_GT(4 * changed, GetParam().workers > 1 ? changed + harmless : 0);

@@ -39,6 +39,7 @@ class Interpreter {
     posted_.resize(plan.tasks.size());
     moved_.resize(plan.tasks.size());
     find_heads();
+    for (std::int64_t t = 0; t < plan.problem.tokens.value; ++t) all_tokens_.insert(t);
     for (std::uint32_t i = 0; i < plan.initial.size(); ++i)
       tensors_[i] = std::make_shared<Content>(Content{plan.piece(plan.initial[i]).value,
                                                       tokens_of(plan.piece(plan.initial[i]).rows),
@@ -111,6 +112,20 @@ class Interpreter {
     return terms;
   }
 
+  static std::int64_t row_of(ValueId kind, const Term& t) {
+    return kind == attention::kKeyValueGradient ? std::get<1>(t) : std::get<0>(t);
+  }
+
+  // Does it have what it should, if its task says that it is complete?
+  bool keeps_promise(std::uint32_t id, std::uint32_t output, const Content& c) const {
+    if (!plan_.program.values.at(c.kind.value).is_sum) return true;
+    if (!plan_.tasks[id].completes_output(output)) return true;
+    std::map<Term, int> expected = expected_of(all_tokens_, c.heads);
+    std::erase_if(expected,
+                  [&](const auto& t) { return !c.tokens.contains(row_of(c.kind, t.first)); });
+    return c.terms == expected;
+  }
+
   std::size_t group_end(const LaneState& lane) const {
     std::size_t end = lane.at + 1;
     while (end < lane.tasks.size() && plan_.tasks[lane.tasks[end]].with_previous) ++end;
@@ -180,8 +195,9 @@ class Interpreter {
     Content carried = read(send, 0, plan_.value(s), rows, heads);
     std::erase_if(carried.tokens, [&](std::int64_t t) { return !rows.contains(t); });
     carried.heads = heads;
-    std::erase_if(carried.terms,
-                  [&](const auto& t) { return !heads.contains(std::get<2>(t.first)); });
+    std::erase_if(carried.terms, [&](const auto& t) {
+      return !heads.contains(std::get<2>(t.first)) || !rows.contains(row_of(carried.kind, t.first));
+    });
     put(receive, 0, std::move(carried));
     moved_[send] = moved_[receive] = true;
   }
@@ -205,6 +221,8 @@ class Interpreter {
   }
 
   void put(std::uint32_t id, std::uint32_t index, Content content) {
+    if (!keeps_promise(id, index, content))
+      throw Failure{fmt::format("task {} says that it is complete, and it is not", id)};
     auto stored = std::make_shared<Content>(std::move(content));
     if (const auto slot = slot_.find(id); slot != slot_.end()) {
       const Task& t = plan_.tasks[id];
@@ -294,9 +312,7 @@ class Interpreter {
     if (plan_.problem.pass != Pass::Backward) wanted.push_back(attention::kPartial);
     if (plan_.problem.pass != Pass::Forward)
       wanted.insert(wanted.end(), {attention::kQueryGradient, attention::kKeyValueGradient});
-    std::set<std::int64_t> all;
-    for (std::int64_t t = 0; t < plan_.problem.tokens.value; ++t) all.insert(t);
-    const std::map<Term, int> expected = expected_of(all, heads_);
+    const std::map<Term, int> expected = expected_of(all_tokens_, heads_);
     for (const ValueId kind : wanted)
       if (outputs_[kind].terms != expected) return fmt::format("the {} is wrong", plan_.name(kind));
     return "";
@@ -310,6 +326,7 @@ class Interpreter {
   const Plan& plan_;
   std::mt19937_64 random_;
   std::set<std::uint32_t> heads_;
+  std::set<std::int64_t> all_tokens_;
   std::vector<LaneState> lanes_;
   std::map<std::uint32_t, std::uint32_t> slot_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> controls_;

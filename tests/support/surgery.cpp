@@ -6,7 +6,9 @@
 #include <functional>
 #include <vector>
 
+#include "ringsched/scheduler/piece_table.hpp"
 #include "ringsched/scheduler/work_table.hpp"
+#include "support/term_surgery.hpp"
 
 namespace ringsched {
 
@@ -56,13 +58,13 @@ std::vector<std::uint32_t> identity(const Plan& plan) {
   return order;
 }
 
+}  // namespace
+
 void read_instead(Plan& plan, TensorId old, TensorId instead) {
   for (Task& t : plan.tasks)
     for (TensorId& input : t.inputs)
       if (input == old) input = instead;
 }
-
-}  // namespace
 
 void set_piece(Plan& plan, Task& task, Piece piece) {
   const auto at = std::find(plan.pieces.begin(), plan.pieces.end(), piece);
@@ -88,15 +90,19 @@ void set_columns(Plan& plan, Task& task, ColumnRange columns) {
 void restate_completion(Plan& plan) {
   for (Task& t : plan.tasks)
     t.completes = outputs_of(t.kind) == 0 || plan.program[plan.value(t)].is_sum ? 0 : 1;
-  for (const Task& t : plan.tasks) {
-    const TensorId read = t.inputs[0];
-    if (t.kind != TaskKind::Output || !read.valid()) continue;
-    const TaskId maker = plan.producer(read);
-    if (!maker.valid() || maker.value >= plan.tasks.size()) continue;
-    Task& made = plan.tasks[maker.value];
-    const unsigned bit = read == plan.output(maker) ? 0 : 1;
-    if (bit < outputs_of(made.kind))
-      made.completes = static_cast<std::uint8_t>(made.completes | 1u << bit) & 3u;
+  const auto is_complete = [&](TaskId receive) {
+    return receive.value < plan.tasks.size() && plan.tasks[receive.value].completes != 0;
+  };
+  // Whatever reads a tensor comes later, so it is known by then what its own result is.
+  for (auto id = static_cast<std::uint32_t>(plan.tasks.size()); id-- > 0;) {
+    const Task& t = plan.tasks[id];
+    if (t.kind != TaskKind::Output && t.kind != TaskKind::Prepare &&
+        !(t.kind == TaskKind::Send && is_complete(t.peer)))
+      continue;
+    const TaskId maker = t.inputs[0].valid() ? plan.producer(t.inputs[0]) : TaskId{};
+    if (maker.valid() && maker.value < plan.tasks.size() &&
+        outputs_of(plan.tasks[maker.value].kind) > (t.inputs[0] == plan.output(maker) ? 0 : 1))
+      mark_complete(plan, t.inputs[0]);
   }
 }
 
@@ -316,6 +322,30 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
         if (t.kind == TaskKind::Output) erase_task(plan, id);
         return fmt::format("left out task {} if it puts out", id.value);
       },
+      // Terms, and marks of completeness.
+      [&] {
+        const bool done = is_attend(t.kind) && leave_out_terms(plan, id);
+        return fmt::format("left out the terms of task {}{}", id.value, done ? "" : ", not at all");
+      },
+      [&] {
+        if (is_attend(t.kind)) double_terms(plan, id);
+        return fmt::format("doubled the terms of task {} if it attends", id.value);
+      },
+      [&] {
+        // What comes first into a sum is called the sum, and read as that.
+        if (is_combine(t.kind) && t.completes != 0)
+          read_instead(plan, plan.output(id), t.inputs[any(2)]);
+        return fmt::format("task {} ends its sum one term early, if it ends one", id.value);
+      },
+      [&] {
+        if (is_attend(t.kind)) {
+          const std::uint32_t group = plan.program[attention::kKeyValue].columns.group;
+          const std::uint32_t first = plan.piece(t).columns.first / group * group;
+          set_columns(plan, t, {first + any(group), 1});
+          restate_work(plan, id);
+        }
+        return fmt::format("task {} attends one head of its first group", id.value);
+      },
       [&] {
         if (t.kind == TaskKind::Attend) {
           // The same attend again, merged behind the first merge that takes it.
@@ -337,7 +367,7 @@ std::string mutate(Plan& plan, std::mt19937_64& random) {
   };
   const std::string what = changes[any(std::size(changes))]();
   restate_completion(plan);
-  if (any(20) != 0) return what;
+  if (any(8) != 0) return what;
   Task& one = plan.tasks[any(plan.tasks.size())];
   one.completes = one.completes ^ 1u;
   return what + ", and changed a mark of completeness";

@@ -18,6 +18,9 @@ void repeat_task(Plan&, TaskId);
 // Lets two tasks trade places in the program order, everything they name following them.
 void swap_tasks(Plan&, TaskId, TaskId);
 
+// Lets whatever reads a tensor read another.
+void read_instead(Plan&, TensorId old, TensorId instead);
+
 // Gives a task another piece: of all columns, unless told which.
 void set_piece(Plan&, Task&, ValueId, RegionId rows);
 void set_piece(Plan&, Task&, Piece);
@@ -27,7 +30,8 @@ void set_columns(Plan&, Task&, ColumnRange);
 
 // Makes a task's work agree with its piece again.
 void restate_work(Plan&, TaskId);
-// Says of what outputs read, and of nothing else that adds up, that it is complete.
+// Says of what outputs and prepares read, and of what comes in as that, and of nothing else that
+// adds up, that it is complete.
 void restate_completion(Plan&);
 
 // The same with each task done twice, for the first and for the second half of its columns; with
