@@ -9,6 +9,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "support/cases.hpp"
 #include "support/paths.hpp"
 #include "support/plan_texts.hpp"
 
@@ -90,7 +91,7 @@ TEST(PlanFile, APlanFileCutShortAnywhereIsRejected) {
 TEST(PlanFile, ADamagedByteNeverDoesMoreThanChangeThePlan) {
   const std::string text =
       write_plan(build_plan(problem(2, 8, Mask::causal(), Pass::Both), find_schedule("ring")));
-  for (std::size_t at = 0; at < text.size(); ++at)
+  for (std::size_t at = 0; at < text.size(); at += kSanitized ? 7 : 1)
     for (const char c : {'"', '9', '-', ',', '[', ' '}) {
       std::string damaged = text;
       damaged[at] = c;
