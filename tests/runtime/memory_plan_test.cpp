@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plans_to_run.hpp"
-#include "support/cases.hpp"
 
 namespace ringsched {
 namespace {
@@ -12,10 +11,9 @@ namespace {
 // has half a million tasks; looking at all pairs of tensors of a worker would take 700 times as
 // many looks as it has tasks.
 TEST(MemoryPlan, TakesWorkInProportionToTheTasksOfALargePlan) {
-  const std::uint32_t workers = kSanitized ? 128 : 512;
-  const Plan plan = plan_of(problem(workers, 2048, 1, 1, 16, Dtype::Bf16, Pass::Forward), "ring");
+  const Plan plan = plan_of(problem(512, 2048, 1, 1, 16, Dtype::Bf16, Pass::Forward), "ring");
   const MemoryPlan memory = plan_memory(plan);
-  EXPECT_GT(plan.tasks.size(), 3 * workers * workers / 2);
+  EXPECT_GT(plan.tasks.size(), 400'000u);
   EXPECT_GT(memory.looks, 0);
   EXPECT_LE(memory.looks, 100 * static_cast<std::int64_t>(plan.tasks.size()));
 }
