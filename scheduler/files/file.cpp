@@ -33,26 +33,18 @@ std::filesystem::path behind_links(std::filesystem::path path) {
   return path;
 }
 
-}  // namespace
-
-namespace {
-
 // What unfinished files there are, for a signal handler, which may do next to nothing.
 constexpr std::size_t kMostUnfinished = 64;
 std::array<std::atomic<const char*>, kMostUnfinished> unfinished;
 
-void note(const std::string& path) {
+void replace_unfinished(const char* old, const char* now) {
   for (auto& slot : unfinished) {
-    const char* none = nullptr;
-    if (slot.compare_exchange_strong(none, path.c_str())) return;
+    const char* expected = old;
+    if (slot.compare_exchange_strong(expected, now)) return;
   }
 }
-void forget(const std::string& path) {
-  for (auto& slot : unfinished) {
-    const char* it = path.c_str();
-    if (slot.compare_exchange_strong(it, nullptr)) return;
-  }
-}
+void note(const std::string& path) { replace_unfinished(nullptr, path.c_str()); }
+void forget(const std::string& path) { replace_unfinished(path.c_str(), nullptr); }
 
 // Names of what this process has open already: written to, never replaced.
 bool is_open_already(const std::string& path) {
@@ -83,12 +75,13 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     if (::access("/proc/self/fd", X_OK) == 0)
       file_ = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     has_no_name_ = file_ >= 0;
-    if (!has_no_name_ && !put_aside([&](const char* name) {  // not every file system can do that
-          return file_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        }))
-      fail("cannot write {}: {}", target_, std::strerror(errno));
+    if (!has_no_name_)  // not every file system can do that
+      put_aside([&](const char* name) {
+        return file_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      });
     struct stat before {};
-    if (::stat(target_.c_str(), &before) == 0) ::fchmod(file_, before.st_mode & 07777);
+    if (file_ >= 0 && ::stat(target_.c_str(), &before) == 0)
+      ::fchmod(file_, before.st_mode & 07777);
   }
   if (file_ < 0) fail("cannot write {}: {}", target_, std::strerror(errno));
 }
@@ -149,46 +142,29 @@ namespace {
 // The length of a stream is not known before it ends, so less of it is taken on trust.
 constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{1} << 30;
 
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path)
-      : file_(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+struct OpenFile {
+  const int number;
   ~OpenFile() {
-    if (file_ > STDIN_FILENO) ::close(file_);
+    if (number > STDIN_FILENO) ::close(number);
   }
-  int number() const { return file_; }
-
- private:
-  int file_;
 };
-
-}  // namespace
-
-namespace {
 
 // Takes each piece of a text as it comes in, and throws Error where no such text goes on so.
 using Check = std::function<void(std::string_view piece)>;
-
-void refuse_binary(std::string_view name, std::uint64_t before, std::string_view piece) {
-  if (const std::size_t at = piece.find('\0'); at != piece.npos)
-    fail("{}: byte {} is 0x00, which no text file holds", name, before + at);
-}
 
 std::string read_checked(const std::string& path, std::uint64_t most, std::size_t padding,
                          const Check& check) {
   constexpr std::size_t first_piece = 1 << 16, largest_piece = 1 << 22;
   const std::string_view name = shown_path(path);
-  const OpenFile file(path);
+  const OpenFile file{path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   const auto fail_with_errno = [&] { fail("cannot read {}: {}", name, std::strerror(errno)); };
   const auto check_size = [&](std::uint64_t length) {
     if (length > most)
       fail("{}: larger than {} MiB, the limit for this file", name, (most >> 20) + 1);
   };
-  if (file.number() < 0) fail_with_errno();
+  if (file.number < 0) fail_with_errno();
   struct stat about {};
-  const bool is_stream = ::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode);
+  const bool is_stream = ::fstat(file.number, &about) != 0 || !S_ISREG(about.st_mode);
   if (!is_stream) check_size(static_cast<std::uint64_t>(about.st_size));
   std::string buffer;
   for (std::size_t length = 0;;) {
@@ -197,12 +173,13 @@ std::string read_checked(const std::string& path, std::uint64_t most, std::size_
       buffer.reserve(static_cast<std::size_t>(about.st_size) + 1 + padding);
     if (length == buffer.size())
       buffer.resize(length + std::clamp(length / 2, first_piece, largest_piece));
-    const ssize_t n = ::read(file.number(), buffer.data() + length, buffer.size() - length);
+    const ssize_t n = ::read(file.number, buffer.data() + length, buffer.size() - length);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_with_errno();
     const std::string_view piece(buffer.data() + length, static_cast<std::size_t>(n));
     check(piece);
-    refuse_binary(name, length, piece);
+    if (const std::size_t at = piece.find('\0'); at != piece.npos)
+      fail("{}: byte {} is 0x00, which no text file holds", name, length + at);
     length += piece.size();
     check_size(length);
     if (is_stream && length > kMaxStreamBytes)
@@ -228,11 +205,11 @@ std::string read_json(const std::string& path, std::uint64_t most, std::size_t p
   std::size_t left = path != "-" && std::filesystem::is_regular_file(path, ignored)
                          ? scanned_of_files
                          : std::numeric_limits<std::size_t>::max();
-  JsonScanner scanner(kMaxJsonDepth);
+  JsonScanner scanner(shown_path(path), kMaxJsonDepth);
   return read_checked(path, most, padding, [&](std::string_view piece) {
     piece = piece.substr(0, left);
     left -= piece.size();
-    if (!scanner.read(piece)) fail_at(shown_path(path), scanner.fault());
+    scanner.read(piece);
   });
 }
 

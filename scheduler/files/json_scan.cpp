@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <system_error>
-#include <utility>
 
 #include "ringsched/scheduler/error.hpp"
 
@@ -23,10 +22,10 @@ bool is_part_of_number(char c) {
   return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// How much of the text is the beginning of a number; `whole`: that has no fraction and exponent.
+// How much of the text is the beginning of a number, and whether that is a whole one.
 struct NumberLength {
   std::size_t length = 0;
-  bool complete = false, whole = true;
+  bool complete = false;
 };
 
 NumberLength number_at(std::string_view text) {
@@ -43,21 +42,18 @@ NumberLength number_at(std::string_view text) {
   };
   take("-");
   n.complete = take("0") || digits();
-  if (n.complete && take(".")) {
-    n.whole = false;
-    n.complete = digits();
-  }
+  if (n.complete && take(".")) n.complete = digits();
   if (n.complete && take("eE")) {
-    n.whole = false;
     take("+-");
     n.complete = digits();
   }
   return n;
 }
 
-// Whole numbers have 64 bits, with a sign or without; others are doubles.
-bool fits(const std::string& number, bool whole) {
-  if (!whole) return std::isfinite(std::strtod(number.c_str(), nullptr));
+// Numbers without fraction and exponent have 64 bits, with a sign or without; others are doubles.
+bool fits(const std::string& number) {
+  if (number.find_first_of(".eE") != number.npos)
+    return std::isfinite(std::strtod(number.c_str(), nullptr));
   const char* const end = number.data() + number.size();
   std::int64_t with_sign = 0;
   std::uint64_t without = 0;
@@ -67,32 +63,23 @@ bool fits(const std::string& number, bool whole) {
 
 }  // namespace
 
-void fail_at(std::string_view file, const JsonFault& fault) {
-  fail("{}:{}:{}: {}", file, fault.line, fault.column, fault.what);
+void JsonScanner::wrong_at(std::size_t position, std::string_view what) const {
+  fail("{}:{}:{}: {}", file_, line_, position - line_start_ + 1, what);
 }
 
-bool JsonScanner::wrong_at(std::size_t position, std::string what) {
-  state_ = State::Failed;
-  fault_ = {line_, position - line_start_ + 1, std::move(what)};
-  return false;
-}
-
-bool JsonScanner::read(std::string_view piece) {
-  if (state_ == State::Failed) return false;
+void JsonScanner::read(std::string_view piece) {
   const std::size_t before = at_;
   for (std::size_t i = 0;; ++i) {
     i += passed_over(piece.substr(i));
     at_ = before + i;
-    if (i == piece.size()) return true;
+    if (i == piece.size()) return;
     const char c = piece[i];
-    if (state_ == State::Number && !end_number()) return false;
-    if (is_space(c) && state_ < State::String) {
-      if (c == '\n') {
-        ++line_;
-        line_start_ = at_ + 1;
-      }
-    } else if (!step(c)) {
-      return false;
+    if (state_ == State::Number) end_number();
+    if (state_ >= State::String || !is_space(c)) {
+      step(c);
+    } else if (c == '\n') {
+      ++line_;
+      line_start_ = at_ + 1;
     }
   }
 }
@@ -103,159 +90,138 @@ std::size_t JsonScanner::passed_over(std::string_view text) {
   if (state_ == State::String) {
     while (n < text.size() && !is_control(text[n]) && text[n] != '"' && text[n] != '\\') ++n;
   } else if (state_ == State::Number) {
-    while (n < text.size() && is_part_of_number(text[n]) && number_.size() + n < kLongestNumber)
-      ++n;
-    number_.append(text.substr(0, n));
+    while (n < text.size() && is_part_of_number(text[n]) && token_.size() + n < kLongestNumber) ++n;
+    token_.append(text.substr(0, n));
   }
   return n;
 }
 
-bool JsonScanner::end() {
-  if (state_ == State::Failed) return false;
-  if (state_ == State::End) return true;
-  if (state_ == State::Number && number_at(number_).complete && !end_number()) return false;
-  return wrong(state_ == State::Document ? "the file is empty" : "the file ends in the middle");
+void JsonScanner::end() {
+  if (state_ == State::End) return;
+  if (state_ == State::Number && number_at(token_).complete) end_number();
+  wrong(state_ == State::Document ? "the file is empty" : "the file ends in the middle");
 }
 
-bool JsonScanner::step(char c) {
+void JsonScanner::step(char c) {
   switch (state_) {
     case State::Document:
       if (c == '{') return open(c);
-      return wrong(c == '\xef'
-                       ? "the file starts with a byte order mark; save it as UTF-8 without one"
-                       : "expected an object, which begins with '{'");
+      wrong(c == '\xef' ? "the file starts with a byte order mark; save it as UTF-8 without one"
+                        : "expected an object, which begins with '{'");
     case State::ValueOrClose:
       if (c == ']') return close();
-      return begin_value(c);
+      [[fallthrough]];
     case State::Value:
       return begin_value(c);
     case State::KeyOrClose:
       if (c == '}') return close();
       [[fallthrough]];
     case State::Key:
-      if (c != '"') return wrong("expected the name of a field, in quotes");
+      if (c != '"') wrong("expected the name of a field, in quotes");
       is_key_ = true;
       state_ = State::String;
-      return true;
+      return;
     case State::Colon:
-      if (c != ':') return wrong("expected ':'");
+      if (c != ':') wrong("expected ':'");
       state_ = State::Value;
-      return true;
+      return;
     case State::CommaOrClose:
       if (c == closing()) return close();
-      if (c != ',') return wrong(fmt::format("expected ',' or '{}'", closing()));
+      if (c != ',') wrong(fmt::format("expected ',' or '{}'", closing()));
       state_ = in_object() ? State::Key : State::Value;
-      return true;
+      return;
     case State::Word:
-      if (c != word_.front()) return wrong(fmt::format("expected {}", expected_));
-      word_.remove_prefix(1);
-      if (word_.empty()) after_value();
-      return true;
+      if (c != word_[at_ - begin_]) wrong(fmt::format("expected {}", word_));
+      if (at_ - begin_ + 1 == word_.size()) after_value();
+      return;
     case State::End:
-      return wrong("there is something after the end of the JSON text");
+      wrong("there is something after the end of the JSON text");
+    case State::Escape:
+      return escape(c);
     default:
       return string_byte(c);
   }
 }
 
-bool JsonScanner::begin_value(char c) {
+void JsonScanner::begin_value(char c) {
   if (c == '{' || c == '[') return open(c);
   if (c == '"') {
     is_key_ = false;
     state_ = State::String;
-    return true;
+    return;
   }
+  begin_ = at_;
   for (const std::string_view word : {"true", "false", "null"})
     if (c == word.front()) {
-      expected_ = word;
-      word_ = word.substr(1);
+      word_ = word;
       state_ = State::Word;
-      return true;
+      return;
     }
   if (c != '-' && !is_digit(c))
-    return wrong("expected a value: a number, a string, true, false, null, a list or an object");
-  begin_ = at_;
-  number_.assign(1, c);
+    wrong("expected a value: a number, a string, true, false, null, a list or an object");
+  token_ = c;
   state_ = State::Number;
-  return true;
 }
 
-bool JsonScanner::open(char c) {
-  if (depth_ == max_depth_)
-    return wrong(fmt::format("nested more than {} levels deep", max_depth_));
+void JsonScanner::open(char c) {
+  if (depth_ == max_depth_) wrong(fmt::format("nested more than {} levels deep", max_depth_));
   const std::uint64_t level = std::uint64_t{1} << depth_++;
   is_object_ = c == '{' ? is_object_ | level : is_object_ & ~level;
   state_ = c == '{' ? State::KeyOrClose : State::ValueOrClose;
-  return true;
 }
 
-bool JsonScanner::close() {
+void JsonScanner::close() {
   --depth_;
   after_value();
-  return true;
 }
 
 void JsonScanner::after_value() { state_ = depth_ == 0 ? State::End : State::CommaOrClose; }
 
-bool JsonScanner::end_number() {
-  if (number_.size() == kLongestNumber) return wrong_at(begin_, "the number is too large");
-  const NumberLength n = number_at(number_);
-  if (!n.complete) return wrong_at(begin_ + n.length, "expected a digit");
-  if (n.length < number_.size())
-    return wrong_at(begin_ + n.length, fmt::format("expected ',' or '{}'", closing()));
-  if (!fits(number_, n.whole)) return wrong_at(begin_, "the number is too large");
+void JsonScanner::end_number() {
+  if (token_.size() == kLongestNumber) wrong_at(begin_, "the number is too large");
+  const NumberLength n = number_at(token_);
+  if (!n.complete) wrong_at(begin_ + n.length, "expected a digit");
+  if (n.length < token_.size())
+    wrong_at(begin_ + n.length, fmt::format("expected ',' or '{}'", closing()));
+  if (!fits(token_)) wrong_at(begin_, "the number is too large");
   after_value();
-  return true;
 }
 
-bool JsonScanner::string_byte(char c) {
-  switch (state_) {
-    case State::Escape:
-      return escape(c);
-    case State::Unit:
-      return unit_digit(c);
-    case State::Surrogate:
-    case State::SurrogateU:
-      if (c != (state_ == State::Surrogate ? '\\' : 'u'))
-        return wrong_at(begin_, "half of a surrogate pair in a string");
-      state_ = state_ == State::Surrogate ? State::SurrogateU : State::Unit;
-      return true;
-    default:
-      break;
-  }
+void JsonScanner::string_byte(char c) {
   if (c == '"') {
     state_ = State::Colon;
     if (!is_key_) after_value();
   } else if (c == '\\') {
     begin_ = at_;
+    token_ = c;
     state_ = State::Escape;
   } else {
-    return wrong("a line break or control character inside a string");
+    wrong("a line break or control character inside a string");
   }
-  return true;
 }
 
-bool JsonScanner::escape(char c) {
-  second_half_ = false;
-  unit_ = digits_ = 0;
-  if (c != 'u' && std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos)
-    return wrong("unknown escape in a string");
-  state_ = c == 'u' ? State::Unit : State::String;
-  return true;
-}
-
-bool JsonScanner::unit_digit(char c) {
-  unsigned digit = 0;
-  if (std::from_chars(&c, &c + 1, digit, 16).ec != std::errc{})
-    return wrong("expected four hexadecimal digits after \\u");
-  unit_ = unit_ * 16 + digit;
-  if (++digits_ < 4) return true;
-  const bool first = unit_ >= 0xd800 && unit_ < 0xdc00, second = unit_ >= 0xdc00 && unit_ < 0xe000;
-  if (second != second_half_) return wrong_at(begin_, "half of a surrogate pair in a string");
-  state_ = first ? State::Surrogate : State::String;
-  second_half_ = first;
-  unit_ = digits_ = 0;
-  return true;
+// One letter, \uXXXX, or two of these: a surrogate pair.
+void JsonScanner::escape(char c) {
+  const auto half = [&] { wrong_at(begin_, "half of a surrogate pair in a string"); };
+  const std::size_t n = token_.size();
+  token_ += c;
+  if (n == 1) {
+    if (c == 'u') return;
+    if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos)
+      wrong("unknown escape in a string");
+    state_ = State::String;
+  } else if (n == 6 || n == 7) {
+    if (c != (n == 6 ? '\\' : 'u')) half();
+  } else {
+    unsigned unit = 0;
+    if (std::from_chars(&c, &c + 1, unit, 16).ec != std::errc{})
+      wrong("expected four hexadecimal digits after \\u");
+    if (n != 5 && n != 11) return;
+    std::from_chars(token_.data() + n - 3, token_.data() + n + 1, unit, 16);
+    const bool is_second = unit >= 0xdc00 && unit < 0xe000;
+    if (is_second != (n == 11)) half();
+    if (unit < 0xd800 || unit >= 0xdc00) state_ = State::String;
+  }
 }
 
 }  // namespace ringsched

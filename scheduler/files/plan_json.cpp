@@ -29,9 +29,9 @@ dom::object parse(dom::parser& parser, const std::string& padded, std::string_vi
   if (error == simdjson::SUCCESS) error = parser.parse(padded.data(), length, false).get(document);
   if (error == simdjson::SUCCESS && document.get(root) == simdjson::SUCCESS) return root;
   if (error == simdjson::MEMALLOC) where.fail("not enough memory to read {} bytes of JSON", length);
-  JsonScanner scanner(kMaxJsonDepth);
-  if (!scanner.read(std::string_view(padded).substr(0, length)) || !scanner.end())
-    fail_at(file, scanner.fault());
+  JsonScanner scanner(file, kMaxJsonDepth);
+  scanner.read(std::string_view(padded).substr(0, length));
+  scanner.end();
   if (error == simdjson::UTF8_ERROR) where.fail("the text is not valid UTF-8");
   where.fail("this is not valid JSON: {}", simdjson::error_message(error));
 }
