@@ -32,31 +32,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 }  // namespace
 
 std::string did_you_mean(std::string_view given, std::span<const std::string_view> known) {
+  using Rule = std::function<bool(std::string_view)>;
   std::string shown = printable(given);
-  const auto is_meant = [&](std::string_view name) {
+  const Rule is_meant = [&](std::string_view name) {
     return shown.size() >= 4 && name.starts_with(shown);
   };
-  const auto holds_it = [&](std::string_view name) {  // h100 in hgx-h100
+  const Rule holds_it = [&](std::string_view name) {  // h100 in hgx-h100
     return shown.size() >= 3 && name.find(shown) != name.npos;
   };
-  const auto ends_alike = [&](std::string_view name) {  // dgx-h100 and hgx-h100
+  const Rule ends_alike = [&](std::string_view name) {  // dgx-h100 and hgx-h100
     const std::size_t dash = shown.rfind('-');
     return dash != shown.npos && dash > 1 && shown.size() > dash + 3 &&
            name.ends_with(std::string_view(shown).substr(dash));
   };
-  const std::string lower = lower_case(shown);
+  std::string lower = shown;
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   if (std::find(known.begin(), known.end(), lower) != known.end()) shown = lower;
-  for (const std::function<bool(std::string_view)>& rule :
-       {std::function<bool(std::string_view)>(is_meant), {holds_it}, {ends_alike}})
+  for (const Rule& rule : {is_meant, holds_it, ends_alike})
     if (const auto found = std::find_if(known.begin(), known.end(), rule); found != known.end())
       return fmt::format("; did you mean {}?", printable(*found));
   const auto distance = [&](std::string_view name) {  // of two equally near, the one as long
