@@ -28,8 +28,8 @@ std::vector<std::uint32_t> meanings(const Where& where, const char* field, dom::
   dom::element list;
   if (o[field].get(list) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
   std::vector<std::uint32_t> out;
-  for (const dom::element e : array(where, field, list)) {
-    const std::string_view name = string(where, field, e);
+  for (const dom::element e : array({where, field, list})) {
+    const std::string_view name = string({where, field, e});
     std::uint32_t i = 0;
     while (i < count && name_of(i) != name) ++i;
     if (i == count) where.fail("\"{}\": unknown name '{}'", field, printable(name));
@@ -50,7 +50,7 @@ std::vector<Enum> meanings(const Where& where, const char* field, dom::object o,
 std::string text_field(const Where& where, dom::object o, const char* field) {
   dom::element e;
   if (o[field].get(e) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
-  return std::string(string(where, field, e));
+  return std::string(string({where, field, e}));
 }
 
 std::string name_field(const Where& where, dom::object o, const char* field) {
@@ -61,7 +61,7 @@ std::int64_t number_field(const Where& where, dom::object o, const char* field, 
                           std::int64_t most) {
   dom::element e;
   if (o[field].get(e) != simdjson::SUCCESS) where.fail("\"{}\" is missing", field);
-  return whole_number(where, field, e, least, most);
+  return whole_number({where, field, e}, least, most);
 }
 
 Problem problem_of(const Where& where, dom::object o) {
@@ -99,7 +99,7 @@ struct Meanings {
 TaskDetail detail_of(const Where& where, const dom::element* cells, const Meanings& m) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const auto number = [&](std::size_t column, std::int64_t least, std::int64_t limit) {
-    return whole_number(where, kColumnNames[column], cells[column - kColumns], least, limit);
+    return whole_number({where, kColumnNames[column], cells[column - kColumns]}, least, limit);
   };
   const auto task = [](std::int64_t n) {
     return n < 0 ? TaskId{} : TaskId{static_cast<std::uint32_t>(n)};
@@ -110,12 +110,12 @@ TaskDetail detail_of(const Where& where, const dom::element* cells, const Meanin
   d.cause = m.causes[static_cast<std::size_t>(
       number(11, 0, static_cast<std::int64_t>(m.causes.size()) - 1))];
   d.because = task(number(12, -1, m.tasks - 1));
-  const dom::array needs = array(where, kColumnNames[13], cells[13 - kColumns]);
+  const dom::array needs = array({where, kColumnNames[13], cells[13 - kColumns]});
   if (needs.size() > d.needs.size())
     where.fail("\"needs\" has {} tasks; at most {} are allowed", needs.size(), d.needs.size());
   std::size_t n = 0;
   for (const dom::element e : needs)
-    d.needs[n++] = task(whole_number(where, kColumnNames[13], e, 0, m.tasks - 1));
+    d.needs[n++] = task(whole_number({where, kColumnNames[13], e}, 0, m.tasks - 1));
   return d;
 }
 
@@ -139,7 +139,7 @@ void read_row(const Where& where, dom::element row, const Meanings& m, Timeline&
   std::size_t c = 0;
   for (const dom::element cell : cells) {
     if (c < kColumns) {
-      n[c] = whole_number(where, kColumnNames[c], cell, 0, most[c]);
+      n[c] = whole_number({where, kColumnNames[c], cell}, 0, most[c]);
     } else {
       rest[c - kColumns] = cell;
     }
@@ -162,8 +162,8 @@ void read_row(const Where& where, dom::element row, const Meanings& m, Timeline&
 // Whether there are columns with details.
 bool columns_of(const Where& where, dom::element list) {
   std::vector<std::string_view> found;
-  for (const dom::element e : array(where, "columns", list))
-    found.push_back(string(where, "columns", e));
+  for (const dom::element e : array({where, "columns", list}))
+    found.push_back(string({where, "columns", e}));
   const bool known = found.size() <= kAllColumns &&
                      std::equal(found.begin(), found.end(), std::begin(kColumnNames));
   if (!known || (found.size() != kColumns && found.size() != kAllColumns))
@@ -178,9 +178,9 @@ std::vector<Lane> read_lanes(const Where& where, dom::object o, Timeline& t) {
   dom::element list;
   if (o["lanes"].get(list) != simdjson::SUCCESS) where.fail("\"lanes\" is missing");
   std::vector<Lane> out;
-  for (const dom::element e : array(where, "lanes", list)) {
+  for (const dom::element e : array({where, "lanes", list})) {
     if (t.lanes.size() > kMostLanes) break;  // refused below
-    const std::string_view name = string(where, "lanes", e);
+    const std::string_view name = string({where, "lanes", e});
     const auto at = std::find(t.lanes.begin(), t.lanes.end(), name);
     out.push_back(static_cast<Lane>(at - t.lanes.begin()));
     if (at == t.lanes.end()) t.lanes.emplace_back(name);
@@ -193,26 +193,26 @@ std::vector<Lane> read_lanes(const Where& where, dom::object o, Timeline& t) {
 void read_initial(const Where& where, dom::object o, Timeline& t) {
   dom::element list;
   if (o["initial_bytes"].get(list) != simdjson::SUCCESS) return;
-  const dom::array bytes = array(where, "initial_bytes", list);
+  const dom::array bytes = array({where, "initial_bytes", list});
   if (bytes.size() != t.problem.workers)
     where.fail("\"initial_bytes\" has {} numbers for {} workers", bytes.size(), t.problem.workers);
   for (const dom::element e : bytes)
     t.initial.push_back(
-        {whole_number(where, "initial_bytes", e, 0, std::numeric_limits<std::int64_t>::max())});
+        {whole_number({where, "initial_bytes", e}, 0, std::numeric_limits<std::int64_t>::max())});
 }
 
 void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t) {
   dom::element list;
   if (o["critical_path"].get(list) != simdjson::SUCCESS) return;
   std::int64_t number = 0;
-  for (const dom::element e : array(file, "critical_path", list)) {
+  for (const dom::element e : array({file, "critical_path", list})) {
     const Where where{file.file, "critical path step", number++};
     dom::array cells;
     if (e.get(cells) != simdjson::SUCCESS || cells.size() != 3)
       where.fail("must be a list of task, start_ps and duration_ps");
-    const std::int64_t task = whole_number(where, "task", cells.at(0).value(), 0, tasks - 1);
-    const std::int64_t start = whole_number(where, "start_ps", cells.at(1).value(), 0, kMostPs);
-    const std::int64_t took = whole_number(where, "duration_ps", cells.at(2).value(), 0, kMostPs);
+    const std::int64_t task = whole_number({where, "task", cells.at(0).value()}, 0, tasks - 1);
+    const std::int64_t start = whole_number({where, "start_ps", cells.at(1).value()}, 0, kMostPs);
+    const std::int64_t took = whole_number({where, "duration_ps", cells.at(2).value()}, 0, kMostPs);
     t.critical_path.push_back({{static_cast<std::uint32_t>(task)}, {start}, {start + took}});
   }
 }
@@ -226,8 +226,8 @@ void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Time
   if (o["unfinished"].get(list) != simdjson::SUCCESS) return;
   if (t.incomplete.empty()) where.fail("\"unfinished\" needs \"incomplete\"");
   std::int64_t least = 0;
-  for (const dom::element e : array(where, "unfinished", list)) {
-    const std::int64_t task = whole_number(where, "unfinished", e, least, tasks - 1);
+  for (const dom::element e : array({where, "unfinished", list})) {
+    const std::int64_t task = whole_number({where, "unfinished", e}, least, tasks - 1);
     t.unfinished.push_back({static_cast<std::uint32_t>(task)});
     least = task + 1;
   }
@@ -266,7 +266,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   t.plan_hash = name_field(where, o, "plan_hash");
   dom::element part;
   if (o["problem"].get(part) != simdjson::SUCCESS) where.fail("\"problem\" is missing");
-  t.problem = problem_of(where, object(where, "problem", part));
+  t.problem = problem_of(where, object({where, "problem", part}));
   Meanings m;
   m.kinds = meanings<TaskKind>(where, "kinds", o, kTaskKinds);
   t.values = program_of(t.problem).values;
@@ -277,7 +277,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   m.detailed = columns_of(where, part);
   if (m.detailed) m.causes = meanings<StartedBy>(where, "causes", o, kStartedBy);
   if (o["tasks"].get(part) != simdjson::SUCCESS) where.fail("\"tasks\" is missing");
-  const dom::array rows = array(where, "tasks", part);
+  const dom::array rows = array({where, "tasks", part});
   std::int64_t number = 0;
   for ([[maybe_unused]] const dom::element row : rows) ++m.tasks;  // size() stops at 2^24
   m.workers = t.problem.workers;

@@ -17,6 +17,14 @@ Region hull(Region a, Region b) {
 
 }  // namespace
 
+bool is_given(const Plan& plan, ValueId value) {
+  return std::ranges::find(plan.program.given, value) != plan.program.given.end();
+}
+
+bool has_outputs(const Plan& plan) {
+  return std::ranges::any_of(plan.tasks, [](const Task& t) { return is_output(t.kind); });
+}
+
 std::vector<Given> default_given(const Plan& plan) {
   std::vector<Given> given;
   for (const ValueId value : plan.program.given)
@@ -26,16 +34,22 @@ std::vector<Given> default_given(const Plan& plan) {
 }
 
 GivenTensors::GivenTensors(const Plan& plan)
-    : workers_(plan.problem.workers), ids_(plan.initial.size()) {
-  first_.resize(plan.program.size() * workers_ + 1);
-  const auto place = [&](const InitialTensor& t) {
-    return plan.piece(t).value.value * workers_ + t.worker.value;
-  };
-  for (const InitialTensor& t : plan.initial) ++first_[place(t) + 1];
-  for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
-  std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
-  for (std::uint32_t id = 0; id < plan.initial.size(); ++id)
-    ids_[next[place(plan.initial[id])]++] = {id};
+    : workers_(plan.problem.workers), ids_(plan.program.size() * workers_) {
+  for (std::uint32_t id = 0; id < plan.initial.size(); ++id) {
+    const InitialTensor& t = plan.initial[id];
+    ids_[plan.piece(t).value.value * workers_ + t.worker.value].push_back({id});
+  }
+}
+
+std::string GivenTensors::name(const Plan& plan, TensorId id) const {
+  const Tensor t = plan.tensor(id);
+  std::string name;
+  for (const auto& [value, letters] : kInitialNames)
+    if (value == t.value) name = letters;
+  name += std::to_string(t.worker.value);
+  const auto same = of(t.value, t.worker);
+  if (id == same[0]) return name;
+  return name + "." + std::to_string(std::ranges::lower_bound(same, id) - same.begin());
 }
 
 Region default_rows(const Plan& plan, const Task& task) {

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
@@ -18,20 +20,11 @@ inline constexpr std::string_view kFormat = "ringsched-plan";
 inline constexpr std::size_t kMaxBytes = 0xffffffff - 64;
 
 // What files call the tensors of a value that is given.
-struct InitialName {
-  ValueId value;
-  std::string_view name;
-};
-inline constexpr std::array<InitialName, 4> kInitialNames = {{{attention::kQuery, "Q"},
-                                                              {attention::kKeyValue, "KV"},
-                                                              {attention::kOutputGradient, "dO"},
-                                                              {attention::kPartial, "O"}}};
-
-constexpr std::string_view initial_name(ValueId value) {
-  for (const InitialName& n : kInitialNames)
-    if (n.value == value) return n.name;
-  return {};
-}
+inline constexpr std::array<std::pair<ValueId, std::string_view>, 4> kInitialNames = {
+    {{attention::kQuery, "Q"},
+     {attention::kKeyValue, "KV"},
+     {attention::kOutputGradient, "dO"},
+     {attention::kPartial, "O"}}};
 
 // A tensor that is there from the beginning.
 struct Given {
@@ -41,6 +34,7 @@ struct Given {
   ColumnRange heads;
   friend bool operator==(const Given&, const Given&) = default;
 };
+bool is_given(const Plan&, ValueId);
 // Where a file does not list them: all of each value, at home.
 std::vector<Given> default_given(const Plan&);
 
@@ -50,14 +44,13 @@ class GivenTensors {
  public:
   explicit GivenTensors(const Plan&);
   std::span<const TensorId> of(ValueId v, WorkerId w) const {
-    const std::size_t at = std::size_t{v.value} * workers_ + w.value;
-    return std::span(ids_).subspan(first_[at], first_[at + 1] - first_[at]);
+    return ids_[std::size_t{v.value} * workers_ + w.value];
   }
+  std::string name(const Plan&, TensorId) const;
 
  private:
   std::size_t workers_;
-  std::vector<std::uint32_t> first_;  // by value and worker
-  std::vector<TensorId> ids_;
+  std::vector<std::vector<TensorId>> ids_;  // by value and worker
 };
 
 // These ask for the kind, the inputs and, of a receive, the peer of a task; inputs must be earlier
@@ -69,6 +62,7 @@ ValueId default_value(const Plan&, const Task&);
 ColumnRange default_heads(const Plan&, const Task&, ValueId);
 // This one asks for the kind and for what the task makes.
 Lane default_lane(const Plan&, const Task&);
+bool has_outputs(const Plan&);  // else the reader adds them, unless it is told not to
 // By task, as in Task::completes, of all tasks: results are complete that an output reads.
 std::vector<std::uint8_t> default_completes(const Plan&);
 

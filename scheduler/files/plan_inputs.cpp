@@ -31,25 +31,23 @@ void PlanReader::add(const Given& g) {
 void PlanReader::read_given(dom::array list) {
   for (const dom::element found : list) {
     const Where where{file_, "given", static_cast<std::int64_t>(plan_.initial.size())};
-    const Fields<kGivenFields> fields(where, object(where, "given", found));
+    const Fields<kGivenFields> fields(where, object({where, "given", found}));
     fields.require({"tensor", "worker"});
-    const ValueId value = named_value(where, fields["tensor"]);
-    const auto& given = plan_.program.given;
-    if (std::find(given.begin(), given.end(), value) == given.end())
+    const ValueId value = named_value(fields["tensor"]);
+    if (!is_given(plan_, value))
       where.fail("a plan with pass {} is given no {}", to_text(plan_.problem.pass),
                  plan_.name(value));
-    const WorkerId worker{static_cast<std::uint32_t>(fields.number("worker", 0, last_worker()))};
-    add({value, worker,
-         fields.has("rows") ? region(where, "rows", fields["rows"]) : plan_.layout.share(worker),
-         fields.has("heads") ? heads(where, fields["heads"], value)
-                             : plan_.program[value].all_columns()});
+    const WorkerId at = worker(fields["worker"]);
+    add({value, at, fields.has("rows") ? region(fields["rows"]) : plan_.layout.share(at),
+         fields.has("heads") ? heads(fields["heads"], value) : plan_.program[value].all_columns()});
   }
 }
 
-void PlanReader::read_inputs(const Where& where, dom::element found, Task& task) {
+void PlanReader::read_inputs(const Found& found, Task& task) {
+  const Where& where = found.where;
   const std::size_t expected = operation(task.kind).inputs;
   std::size_t given = 0;
-  for (const dom::element input : array(where, "in", found)) {
+  for (const dom::element input : array(found)) {
     if (given < expected) task.inputs[given] = reference(where, input);
     ++given;
   }
@@ -89,8 +87,7 @@ TensorId PlanReader::named_tensor(const Where& where, std::string_view text) {
 
 TensorId PlanReader::given_tensor(const Where& where, std::string_view text, ValueId value,
                                   std::uint32_t worker, std::uint32_t index) {
-  const auto& values = plan_.program.given;
-  if (std::find(values.begin(), values.end(), value) == values.end())
+  if (!is_given(plan_, value))
     where.fail("a plan with pass {1} has no {0}", text, to_text(plan_.problem.pass));
   if (worker >= plan_.problem.workers)
     where.fail("{} does not exist; workers are 0 to {}", text, plan_.problem.workers - 1);
@@ -102,9 +99,9 @@ TensorId PlanReader::given_tensor(const Where& where, std::string_view text, Val
 }
 
 TensorId PlanReader::output_of(const Where& where, std::int64_t task, std::uint32_t index) {
-  if (task < 0 || static_cast<std::uint64_t>(task) >= count_)
+  if (task < 0 || task >= count_)
     where.fail("input {}: no such task; tasks are 0 to {}", task, count_ - 1);
-  if (static_cast<std::uint64_t>(task) >= plan_.tasks.size())
+  if (task >= next_task().value)
     where.fail("input {}: a task reads outputs of earlier tasks only", task);
   const TaskId id{static_cast<std::uint32_t>(task)};
   const TaskKind kind = plan_.tasks[id.value].kind;
@@ -142,62 +139,56 @@ void PlanReader::check_input_kinds(const Where& where, const Task& task) {
   if (op.does == Operation::Does::Combine) expect(1, value_of(0));
 }
 
-TaskId PlanReader::earlier_task(const Where& where, std::string_view field, dom::element found) {
-  const std::int64_t n =
-      whole_number(where, field, found, 0, static_cast<std::int64_t>(count_) - 1);
-  if (static_cast<std::uint64_t>(n) >= plan_.tasks.size())
-    where.fail("\"{}\" must name an earlier task, not {}", field, n);
+TaskId PlanReader::earlier_task(const Found& found) const {
+  const std::int64_t n = whole_number(found, 0, count_ - 1);
+  if (n >= next_task().value)
+    found.where.fail("\"{}\" must name an earlier task, not {}", found.field, n);
   return {static_cast<std::uint32_t>(n)};
 }
 
-void PlanReader::read_sender(const Where& where, dom::element found, Task& task) {
+void PlanReader::read_sender(const Found& found, Task& task) {
   task.peer = TaskId{};
-  if (found.is_null()) return;
-  const TaskId send = earlier_task(where, "from", found);
-  const Task& sender = plan_.tasks[send.value];
+  if (found.element.is_null()) return;
+  task.peer = earlier_task(found);
+  const Task& sender = plan_.tasks[task.peer.value];
   if (sender.kind != TaskKind::Send)
-    where.fail("\"from\" must name a send, but task {} is {}", send.value, to_text(sender.kind));
+    found.where.fail("\"from\" must name a send, but task {} is {}", task.peer.value,
+                     to_text(sender.kind));
   if (sender.peer.valid())
-    where.fail("task {1} already receives what task {0} sends", send.value, sender.peer.value);
-  task.peer = send;
+    found.where.fail("task {1} already receives what task {0} sends", task.peer.value,
+                     sender.peer.value);
 }
 
 void PlanReader::add_outputs() {
-  const auto is_output = [](const Task& t) { return t.kind == TaskKind::Output; };
-  if (std::any_of(plan_.tasks.begin(), plan_.tasks.end(), is_output)) return;
-  const auto tasks = static_cast<std::uint32_t>(plan_.tasks.size());
-  std::vector<bool> is_read(plan_.initial.size() + 2 * std::size_t{tasks});
+  if (has_outputs(plan_)) return;
+  std::vector<bool> is_read(plan_.output(next_task()).value);
   for (const Task& task : plan_.tasks)
-    if (task.kind == TaskKind::Send || task.kind == TaskKind::Merge ||
-        task.kind == TaskKind::Reduce)
+    if (is_send(task.kind) || is_combine(task.kind))
       for (const TensorId input : task.inputs)
         if (input.valid()) is_read[input.value] = true;
 
   std::vector<Task> outputs;
-  for (std::uint32_t t = 0; t < tasks; ++t)
-    for (std::uint32_t i = 0; i < outputs_of(plan_.tasks[t].kind); ++i) {
-      const TensorId id = plan_.output(TaskId{t}, i);
+  for (TaskId maker{0}; maker < next_task(); ++maker.value)
+    for (std::uint32_t i = 0; i < outputs_of(plan_.tasks[maker.value].kind); ++i) {
+      const TensorId id = plan_.output(maker, i);
       const ringsched::Tensor tensor = plan_.tensor(id);
-      const auto& given = plan_.program.given;
-      const bool is_result = plan_.program[tensor.value].is_sum &&
-                             std::find(given.begin(), given.end(), tensor.value) == given.end();
+      const bool is_result = plan_.program[tensor.value].is_sum && !is_given(plan_, tensor.value);
       const Region home = plan_.layout.share(tensor.worker);
       if (!is_result || is_read[id.value] || !home.contains(plan_.regions[tensor.rows.value]))
         continue;
-      Task output;
+      const Piece piece{tensor.value, tensor.rows, tensor.columns};
+      Task& output = outputs.emplace_back();
       output.kind = TaskKind::Output;
       output.worker_index = static_cast<std::uint16_t>(tensor.worker.value);
       output.step = step_;
-      const Piece piece{tensor.value, tensor.rows, tensor.columns};
       output.piece = pieces_.find_or_add(plan_, piece);
       output.work = work_of_rows(piece);
-      output.inputs = {id, {}, {}};
-      outputs.push_back(output);
+      output.inputs[0] = id;
     }
   std::stable_sort(outputs.begin(), outputs.end(), [&](const Task& a, const Task& b) {
     return std::pair(plan_.value(a), a.worker_index) < std::pair(plan_.value(b), b.worker_index);
   });
-  for (const Task& output : outputs) append(output);
+  plan_.tasks.insert(plan_.tasks.end(), outputs.begin(), outputs.end());
 }
 
 }  // namespace ringsched::plan_file

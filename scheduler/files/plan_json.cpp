@@ -49,12 +49,10 @@ std::string describe(dom::element found) {
   }
 }
 
-std::int64_t whole_number(const Where& where, std::string_view field, dom::element found,
-                          std::int64_t least, std::int64_t most) {
+std::int64_t whole_number(const Found& found, std::int64_t least, std::int64_t most) {
   std::int64_t n = 0;
-  if (found.get(n) != simdjson::SUCCESS || n < least || n > most)
-    where.fail("\"{}\" must be a whole number from {} to {}, not {}", field, least, most,
-               describe(found));
+  if (found.element.get(n) != simdjson::SUCCESS || n < least || n > most)
+    found.must_be(fmt::format("a whole number from {} to {}", least, most));
   return n;
 }
 
@@ -65,12 +63,12 @@ std::string_view short_enough(const Where& where, std::string_view field, std::s
   return text;
 }
 
-Range range(const Where& where, std::string_view field, dom::element found, std::string_view things,
-            std::size_t limit) {
+Range range(const Found& found, std::string_view things, std::size_t limit) {
+  const auto& [where, field, list] = found;
   const std::string_view thing = things.substr(0, things.size() - 1);
   std::array<std::int64_t, 2> given{};
   std::size_t n = 0;
-  for (const dom::element e : array(where, field, found)) {
+  for (const dom::element e : array(found)) {
     if (n < 2 && (e.get(given[n]) != simdjson::SUCCESS || given[n] < 0))
       where.fail("\"{}\" must be [first {}, number of {}], and {} is neither", field, thing, things,
                  describe(e));

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,47 +54,45 @@ dom::object parse(dom::parser&, const std::string& padded, std::string_view file
 
 std::string describe(dom::element found);
 
-std::int64_t whole_number(const Where&, std::string_view field, dom::element, std::int64_t least,
-                          std::int64_t most);
-template <class T>
-T typed(const Where& where, std::string_view field, dom::element found, std::string_view type) {
-  T value{};
-  if (found.get(value) != simdjson::SUCCESS)
-    where.fail("\"{}\" must be {}, not {}", field, type, describe(found));
-  return value;
-}
-inline bool boolean(const Where& where, std::string_view field, dom::element found) {
-  return typed<bool>(where, field, found, "true or false");
-}
-inline std::string_view string(const Where& where, std::string_view field, dom::element found) {
-  return typed<std::string_view>(where, field, found, "a string");
-}
-inline dom::array array(const Where& where, std::string_view field, dom::element found) {
-  return typed<dom::array>(where, field, found, "a list");
-}
-inline dom::object object(const Where& where, std::string_view field, dom::element found) {
-  return typed<dom::object>(where, field, found, "an object");
-}
+// What a part has in a field, or in a list that is one.
+struct Found {
+  const Where& where;
+  std::string_view field;
+  dom::element element;
+
+  [[noreturn]] void must_be(std::string_view allowed) const {
+    where.fail("\"{}\" must be {}, not {}", field, allowed, describe(element));
+  }
+  template <class T>
+  T as(std::string_view type) const {
+    T value{};
+    if (element.get(value) != simdjson::SUCCESS) must_be(type);
+    return value;
+  }
+};
+inline bool boolean(const Found& f) { return f.as<bool>("true or false"); }
+inline std::string_view string(const Found& f) { return f.as<std::string_view>("a string"); }
+inline dom::array array(const Found& f) { return f.as<dom::array>("a list"); }
+inline dom::object object(const Found& f) { return f.as<dom::object>("an object"); }
+inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
+std::int64_t whole_number(const Found&, std::int64_t least, std::int64_t most = kAnyNumber);
 // What will stand in lines for people, or an Error.
 std::string_view short_enough(const Where&, std::string_view field, std::string_view text);
 // [first, count] of some of `limit` things, which messages call by this plural.
 struct Range {
   std::uint32_t first, count;
 };
-Range range(const Where&, std::string_view field, dom::element, std::string_view things,
-            std::size_t limit);
+Range range(const Found&, std::string_view things, std::size_t limit);
 
 // The place in `list` of the thing with this name, which an Error calls a `what`.
 template <class List, class Name>
-std::uint32_t place_of(const Where& where, std::string_view what, std::string_view text,
-                       const List& list, Name name) {
+std::uint32_t place_of(const Found& found, std::string_view what, const List& list, Name name) {
+  const std::string_view text = string(found);
+  const auto at = std::ranges::find(list, text, name);
+  if (at != list.end()) return static_cast<std::uint32_t>(at - list.begin());
   std::vector<std::string_view> names;
-  for (std::uint32_t i = 0; const auto& thing : list) {
-    if (std::invoke(name, thing) == text) return i;
-    ++i;
-  }
   for (const auto& thing : list) names.push_back(std::invoke(name, thing));
-  where.fail("{}", unknown_name(what, text, names));
+  found.where.fail("{}", unknown_name(what, text, names));
 }
 
 // The fields of one object, of which `names` lists all; to ask for another does not compile.
@@ -121,9 +121,10 @@ class Fields {
   }
 
   bool has(Name n) const { return (given_ >> n.index & 1u) != 0; }
-  dom::element operator[](Name n) const { return at_[n.index]; }
-  std::int64_t number(Name n, std::int64_t least, std::int64_t most) const {
-    return whole_number(where, n.text(), (*this)[n], least, most);
+  Found operator[](Name n) const { return {where, n.text(), at_[n.index]}; }
+  template <class T = std::int64_t>
+  T number(Name n, std::int64_t least, std::int64_t most = kAnyNumber) const {
+    return static_cast<T>(whole_number((*this)[n], least, most));
   }
   void require(std::initializer_list<Name> required) const {
     for (const Name n : required)

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "plan_defaults.hpp"
@@ -15,26 +14,25 @@ namespace {
 using namespace plan_file;
 
 // A string to be shown to people later on, or echoed in a message.
-std::string_view plain_string(const Where& where, std::string_view field, dom::element found) {
-  const std::string_view s = string(where, field, found);
+std::string_view plain_string(const Found& found) {
+  const std::string_view s = string(found);
   for (const char c : s)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      where.fail("\"{}\" holds a control character", field);
+      found.where.fail("\"{}\" holds a control character", found.field);
   return s;
 }
 
 constexpr std::array<std::string_view, 8> kProblemFields = {
     "workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"};
 
-Problem read_problem(std::string_view file, dom::element found) {
-  const Where where{file, "problem"};
+Problem read_problem(const Found& found) {
+  const Where where{found.where.file, "problem"};
   using F = Fields<kProblemFields>;
-  const F fields(where, object(Where{file}, "problem", found));
+  const F fields(where, object(found));
   fields.require({"workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"});
   const auto count = [&](F::Name n, std::uint32_t most) {
-    return static_cast<std::uint32_t>(fields.number(n, 1, most));
+    return fields.number<std::uint32_t>(n, 1, most);
   };
-  const auto text = [&](F::Name n) { return plain_string(where, n.text(), fields[n]); };
   Problem p;
   p.workers = count("workers", kMaxWorkers);
   p.tokens = Tokens{fields.number("tokens", 1, kMaxTokens)};
@@ -42,9 +40,9 @@ Problem read_problem(std::string_view file, dom::element found) {
   p.kv_heads = count("kv_heads", kMaxHeads);
   p.head_dim = count("head_dim", kMaxHeadDim);
   where.of([&] {
-    p.dtype = parse_dtype(text("dtype"));
-    p.mask = parse_mask(text("mask"));
-    p.pass = parse_pass(text("pass"));
+    p.dtype = parse_dtype(plain_string(fields["dtype"]));
+    p.mask = parse_mask(plain_string(fields["mask"]));
+    p.pass = parse_pass(plain_string(fields["pass"]));
     require_valid(p);
   });
   return p;
@@ -93,41 +91,41 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
 
 constexpr std::array<std::string_view, 1> kLayoutFields = {"chunks"};
 
-Layout read_layout(std::string_view file, dom::element found, const Problem& problem) {
-  const Where where{file, "layout"};
-  if (found.is_string()) {
-    const std::string_view name = plain_string(where, "layout", found);
+Layout read_layout(const Found& found, const Problem& problem) {
+  const Where where{found.where.file, "layout"};
+  if (found.element.is_string()) {
+    const std::string_view name = plain_string({where, "layout", found.element});
     return where.of([&] { return make_layout(name, problem.workers, problem.tokens); });
   }
   dom::object description;
-  if (found.get(description) != simdjson::SUCCESS)
-    where.fail("must be a layout name or an object with \"chunks\", not {}", describe(found));
+  if (found.element.get(description) != simdjson::SUCCESS)
+    where.fail("must be a layout name or an object with \"chunks\", not {}",
+               describe(found.element));
   const Fields<kLayoutFields> fields(where, description);
   fields.require({"chunks"});
-  return read_chunks(file, array(where, "chunks", fields["chunks"]), problem);
+  return read_chunks(where.file, array(fields["chunks"]), problem);
 }
 
 // A later version may have fields and meanings that are unknown here, so this is looked at first.
 int version_of(const Where& where, dom::object root) {
-  dom::element format, version;
-  std::string_view text;
-  if (root["format"].get(format) != simdjson::SUCCESS || format.get(text) != simdjson::SUCCESS ||
-      text != kFormat)
+  dom::element version;
+  std::string_view format;
+  if (root["format"].get(format) != simdjson::SUCCESS || format != kFormat)
     where.fail("this is not a plan file: it lacks \"format\":\"{}\"", kFormat);
   if (root["version"].get(version) != simdjson::SUCCESS) where.fail("\"version\" is missing");
-  const std::int64_t n =
-      whole_number(where, "version", version, 1, std::numeric_limits<std::int64_t>::max());
+  const std::int64_t n = whole_number({where, "version", version}, 1);
   if (n > kPlanFileVersion)
     where.fail("the file has version {}; this ringsched reads versions 1 to {}", n,
                kPlanFileVersion);
   return static_cast<int>(n);
 }
 
-std::vector<std::string> read_lanes(const Where& where, dom::array list) {
+std::vector<std::string> read_lanes(const Found& found) {
   std::vector<std::string> lanes;
-  for (const dom::element name : list) lanes.emplace_back(string(where, "lanes", name));
+  for (const dom::element name : array(found))
+    lanes.emplace_back(string({found.where, found.field, name}));
   if (const std::string refusal = refusal_of_lanes(lanes); !refusal.empty())
-    where.fail("\"lanes\": {}", refusal);
+    found.where.fail("\"lanes\": {}", refusal);
   return lanes;
 }
 
@@ -144,26 +142,24 @@ Plan plan_of(std::string_view file, dom::object root) {
 
   Plan plan;
   if (fields.has("schedule"))
-    plan.schedule =
-        short_enough(where, "schedule", plain_string(where, "schedule", fields["schedule"]));
-  plan.problem = read_problem(file, fields["problem"]);
+    plan.schedule = short_enough(where, "schedule", plain_string(fields["schedule"]));
+  plan.problem = read_problem(fields["problem"]);
   plan.layout = fields.has("layout")
-                    ? read_layout(file, fields["layout"], plan.problem)
+                    ? read_layout(fields["layout"], plan.problem)
                     : Where{file, "layout"}.of([&] {
                         return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
                       });
   plan.program = program_of(plan.problem);
-  if (fields.has("lanes")) plan.lanes = read_lanes(where, array(where, "lanes", fields["lanes"]));
+  if (fields.has("lanes")) plan.lanes = read_lanes(fields["lanes"]);
 
   PlanReader reader(file, version, plan);
   if (fields.has("given")) {
-    reader.read_given(array(where, "given", fields["given"]));
+    reader.read_given(array(fields["given"]));
   } else {
     for (const Given& g : default_given(plan)) reader.add(g);
   }
-  reader.read_tasks(array(where, "tasks", fields["tasks"]));
-  if (!fields.has("add_outputs") || boolean(where, "add_outputs", fields["add_outputs"]))
-    reader.add_outputs();
+  reader.read_tasks(array(fields["tasks"]));
+  if (!fields.has("add_outputs") || boolean(fields["add_outputs"])) reader.add_outputs();
   reader.mark_complete();
   return plan;
 }
@@ -173,14 +169,10 @@ Plan read_padded(const std::string& buffer, std::string_view file) {
   return plan_of(file, parse(parser, buffer, file));
 }
 
-void check_size(std::string_view file, std::uint64_t length) {
-  if (length > kMaxBytes) Where{file}.fail("a plan file may have at most 4 GiB");
-}
-
 }  // namespace
 
 Plan read_plan(std::string_view json, std::string_view name) {
-  check_size(name, json.size());
+  if (json.size() > kMaxBytes) Where{name}.fail("a plan file may have at most 4 GiB");
   return read_padded(padded(json), name);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan_defaults.hpp"
@@ -38,26 +39,27 @@ class PlanReader {
 
  private:
   void read_task(const TaskFields&);
-  void read_inputs(const Where&, dom::element, Task&);
+  void read_inputs(const Found&, Task&);
   TensorId reference(const Where&, dom::element);
   TensorId named_tensor(const Where&, std::string_view text);
   TensorId given_tensor(const Where&, std::string_view text, ValueId, std::uint32_t worker,
                         std::uint32_t index);
   TensorId output_of(const Where&, std::int64_t task, std::uint32_t index);
-  TaskId earlier_task(const Where&, std::string_view field, dom::element);
+  TaskId earlier_task(const Found&) const;
   void check_input_kinds(const Where&, const Task&);
-  void read_sender(const Where&, dom::element, Task&);
+  void read_sender(const Found&, Task&);
   void read_worker(const TaskFields&, Task&);
   void read_what_moves(const TaskFields&, Task&);
   void read_order(const TaskFields&, Task&);
   void read_completion(const TaskFields&, TaskKind);
-  std::int64_t last_worker() const { return plan_.problem.workers - 1; }
-  Region region(const Where&, std::string_view field, dom::element) const;
-  ColumnRange heads(const Where&, dom::element, ValueId) const;
+  WorkerId worker(const Found&) const;
+  Region region(const Found&) const;
+  ColumnRange heads(const Found&, ValueId) const;
+  TaskId next_task() const { return {static_cast<std::uint32_t>(plan_.tasks.size())}; }
   void measure(const TaskFields&, Task&);
   WorkId work_of_attend(const Piece& made, RegionId keys);
   WorkId work_of_rows(const Piece&);
-  ValueId named_value(const Where&, dom::element) const;
+  ValueId named_value(const Found&) const;
   void append(const Task&);
 
   std::string_view file_;
@@ -67,12 +69,12 @@ class PlanReader {
   RegionTable regions_;
   PieceTable pieces_;
   WorkTable works_;
-  std::vector<std::int64_t> rows_before_;                   // by chunk
-  std::unordered_map<std::uint64_t, Tile> costly_tiles_;    // by both regions: many chunks
-  std::uint64_t count_ = 0;                                 // tasks in the file
-  Step step_ = 0;                                           // of the task before
-  std::vector<WorkerId> to_;                                // by task: what a send says
-  std::unordered_map<std::uint32_t, std::uint8_t> stated_;  // by task: what it says is complete
+  std::vector<std::int64_t> rows_before_;                    // by chunk
+  std::unordered_map<std::uint64_t, Tile> costly_tiles_;     // by both regions: many chunks
+  std::int64_t count_ = 0;                                   // tasks in the file
+  Step step_ = 0;                                            // of the task before
+  std::vector<WorkerId> to_;                                 // by task: what a send says
+  std::vector<std::pair<TaskId, std::uint32_t>> completes_;  // what tasks say of themselves
 };
 
 }  // namespace ringsched::plan_file

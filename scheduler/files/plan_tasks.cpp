@@ -1,7 +1,6 @@
 #include "plan_reader.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace ringsched::plan_file {
 
@@ -34,10 +33,10 @@ PlanReader::PlanReader(std::string_view file, int version, Plan& plan)
 void PlanReader::read_tasks(dom::array tasks) {
   given_.emplace(plan_);
   for ([[maybe_unused]] const dom::element unused : tasks) ++count_;  // size() stops at 2^24
-  if (count_ > kMostTasks)
+  if (static_cast<std::uint64_t>(count_) > kMostTasks)
     Where{file_}.fail("the plan has {} tasks; at most {} are allowed", count_, kMostTasks);
-  plan_.tasks.reserve(count_);
-  to_.reserve(count_);
+  plan_.tasks.reserve(static_cast<std::size_t>(count_));
+  to_.reserve(static_cast<std::size_t>(count_));
   for (const dom::element found : tasks) {
     const Where where{file_, "task", static_cast<std::int64_t>(plan_.tasks.size())};
     dom::object task;
@@ -51,16 +50,15 @@ void PlanReader::read_task(const TaskFields& fields) {
   const Where& where = fields.where;
   fields.require({"do"});
   Task task;
-  task.kind = static_cast<TaskKind>(
-      place_of(where, "task", string(where, "do", fields["do"]), kOperations, &Operation::name));
+  task.kind = static_cast<TaskKind>(place_of(fields["do"], "task", kOperations, &Operation::name));
   if (const auto wrong = fields.other_than(fields_of(task.kind)); !wrong.empty())
     where.fail("\"{}\" has no meaning for {} tasks", wrong, to_text(task.kind));
   if (task.kind == TaskKind::Receive) {
     fields.require({"from"});
-    read_sender(where, fields["from"], task);
+    read_sender(fields["from"], task);
   } else {
     fields.require({"in"});
-    read_inputs(where, fields["in"], task);
+    read_inputs(fields["in"], task);
   }
   read_worker(fields, task);
   read_what_moves(fields, task);
@@ -71,42 +69,34 @@ void PlanReader::read_task(const TaskFields& fields) {
 }
 
 void PlanReader::append(const Task& task) {
-  const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
-  if (task.kind == TaskKind::Receive && task.peer.valid()) plan_.tasks[task.peer.value].peer = id;
+  if (task.kind == TaskKind::Receive && task.peer.valid())
+    plan_.tasks[task.peer.value].peer = next_task();
   plan_.tasks.push_back(task);
 }
 
 void PlanReader::mark_complete() {
-  const std::vector<std::uint8_t> usual = default_completes(plan_);
-  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
-    const auto said = stated_.empty() ? stated_.end() : stated_.find(id);
-    plan_.tasks[id].completes = (said == stated_.end() ? usual[id] : said->second) & 3u;
-  }
+  std::vector<std::uint8_t> completes = default_completes(plan_);
+  for (const auto& [id, said] : completes_) completes[id.value] = said & 3u;
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+    plan_.tasks[id].completes = completes[id] & 3u;
 }
 
 void PlanReader::read_worker(const TaskFields& fields, Task& task) {
-  const Where& where = fields.where;
   WorkerId derived;
   if (task.kind != TaskKind::Receive) {
     derived = plan_.tensor(task.inputs[0]).worker;
   } else if (task.peer.valid()) {
     derived = to_[task.peer.value];
   }
-  WorkerId worker = derived;
-  if (fields.has("worker")) {
-    worker.value = static_cast<std::uint32_t>(fields.number("worker", 0, last_worker()));
-    if (task.kind == TaskKind::Receive && derived.valid() && worker != derived)
-      where.fail("\"worker\" is {}, but task {} sends to worker {}", worker.value, task.peer.value,
-                 derived.value);
-  }
-  if (!worker.valid())
-    where.fail("\"worker\" is missing{}", task.peer.valid() ? ", and the send has no \"to\"" : "");
-  task.worker_index = static_cast<std::uint16_t>(worker.value);
-
-  WorkerId to;
-  if (fields.has("to"))
-    to.value = static_cast<std::uint32_t>(fields.number("to", 0, last_worker()));
-  to_.push_back(to);
+  const WorkerId here = fields.has("worker") ? worker(fields["worker"]) : derived;
+  if (task.kind == TaskKind::Receive && derived.valid() && here != derived)
+    fields.where.fail("\"worker\" is {}, but task {} sends to worker {}", here.value,
+                      task.peer.value, derived.value);
+  if (!here.valid())
+    fields.where.fail("\"worker\" is missing{}",
+                      task.peer.valid() ? ", and the send has no \"to\"" : "");
+  task.worker_index = static_cast<std::uint16_t>(here.value);
+  to_.push_back(fields.has("to") ? worker(fields["to"]) : WorkerId{});
 }
 
 void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
@@ -116,98 +106,90 @@ void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
   for (const TaskFields::Name n : {TaskFields::Name("tensor"), TaskFields::Name("rows")})
     if (!has_default && !fields.has(n)) where.fail("a receive from null needs \"{}\"", n.text());
   const ValueId value =
-      fields.has("tensor") ? named_value(where, fields["tensor"]) : default_value(plan_, task);
+      fields.has("tensor") ? named_value(fields["tensor"]) : default_value(plan_, task);
   if (task.kind == TaskKind::Send && value != default_value(plan_, task))
     where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
                plan_.name(default_value(plan_, task)));
-  const Region rows =
-      fields.has("rows") ? region(where, "rows", fields["rows"]) : default_rows(plan_, task);
-  const ColumnRange columns = fields.has("heads") ? heads(where, fields["heads"], value)
-                                                  : default_heads(plan_, task, value);
+  const Region rows = fields.has("rows") ? region(fields["rows"]) : default_rows(plan_, task);
+  const ColumnRange columns =
+      fields.has("heads") ? heads(fields["heads"], value) : default_heads(plan_, task, value);
   task.piece = pieces_.find_or_add(plan_, {value, regions_.find_or_add(plan_, rows), columns});
-  if (is_attend(task.kind))
-    task.keys =
-        regions_.find_or_add(plan_, fields.has("keys") ? region(where, "keys", fields["keys"])
-                                                       : default_keys(plan_, task));
+  if (!is_attend(task.kind)) return;
+  const Region keys = fields.has("keys") ? region(fields["keys"]) : default_keys(plan_, task);
+  task.keys = regions_.find_or_add(plan_, keys);
 }
 
-ValueId PlanReader::named_value(const Where& where, dom::element found) const {
-  return {place_of(where, "kind of tensor", string(where, "tensor", found), plan_.program.values,
-                   &Value::name)};
+ValueId PlanReader::named_value(const Found& found) const {
+  return {place_of(found, "kind of tensor", plan_.program.values, &Value::name)};
 }
 
-Region PlanReader::region(const Where& where, std::string_view field, dom::element found) const {
-  const Range r = range(where, field, found, "chunks", plan_.layout.chunks.size());
+WorkerId PlanReader::worker(const Found& found) const {
+  return {static_cast<std::uint32_t>(whole_number(found, 0, plan_.problem.workers - 1))};
+}
+
+Region PlanReader::region(const Found& found) const {
+  const Range r = range(found, "chunks", plan_.layout.chunks.size());
   return {{r.first}, r.count};
 }
 
-ColumnRange PlanReader::heads(const Where& where, dom::element found, ValueId value) const {
+ColumnRange PlanReader::heads(const Found& found, ValueId value) const {
   const Axis& axis = plan_.program[value].columns;
-  const Range r = range(where, "heads", found, axis.name, axis.count);
+  const Range r = range(found, axis.name, axis.count);
   return {r.first, r.count};
 }
 
 void PlanReader::read_order(const TaskFields& fields, Task& task) {
-  const Where& where = fields.where;
-  const TaskId id{static_cast<std::uint32_t>(plan_.tasks.size())};
-  if (fields.has("step")) step_ = static_cast<Step>(fields.number("step", 0, kMaxStep));
+  if (fields.has("step")) step_ = fields.number<Step>("step", 0, kMaxStep);
   task.step = step_;
-  task.lane = fields.has("lane")
-                  ? static_cast<Lane>(place_of(where, "lane", string(where, "lane", fields["lane"]),
-                                               plan_.lanes, std::identity()))
-                  : default_lane(plan_, task);
-  if (fields.has("with_previous"))
-    task.with_previous = boolean(where, "with_previous", fields["with_previous"]);
+  task.lane =
+      fields.has("lane")
+          ? static_cast<Lane>(place_of(fields["lane"], "lane", plan_.lanes, std::identity()))
+          : default_lane(plan_, task);
+  if (fields.has("with_previous")) task.with_previous = boolean(fields["with_previous"]);
   if (fields.has("after")) {
-    const std::size_t first = plan_.controls.size();
-    for (const dom::element before : array(where, "after", fields["after"]))
-      plan_.controls.push_back({earlier_task(where, "after", before), id});
-    std::sort(plan_.controls.begin() + static_cast<std::ptrdiff_t>(first), plan_.controls.end(),
-              [](ControlEdge a, ControlEdge b) { return a.before < b.before; });
+    const auto first = static_cast<std::ptrdiff_t>(plan_.controls.size());
+    for (const dom::element before : array(fields["after"]))
+      plan_.controls.push_back({earlier_task({fields.where, "after", before}), next_task()});
+    std::ranges::sort(plan_.controls.begin() + first, plan_.controls.end(), {},
+                      &ControlEdge::before);
   }
   // No plan needs more buffers than it has tasks; more would only cost whoever keeps a table.
   if (fields.has("slot"))
-    plan_.slots.push_back({id, static_cast<std::uint32_t>(fields.number(
-                                   "slot", 0, static_cast<std::int64_t>(count_) - 1))});
+    plan_.slots.push_back({next_task(), fields.number<std::uint32_t>("slot", 0, count_ - 1)});
 }
 
 void PlanReader::read_completion(const TaskFields& fields, TaskKind kind) {
-  const Where& where = fields.where;
   if (!fields.has("complete")) return;
-  std::uint8_t& said = stated_[static_cast<std::uint32_t>(plan_.tasks.size())];
-  if (outputs_of(kind) == 1) {
-    said = boolean(where, "complete", fields["complete"]) ? 1 : 0;
-    return;
-  }
+  const std::uint32_t outputs = outputs_of(kind);
   std::uint32_t n = 0, bits = 0;
-  for (const dom::element e : array(where, "complete", fields["complete"])) {
-    if (boolean(where, "complete", e) && n < outputs_of(kind)) bits |= 1u << n;
+  const auto read_next = [&](dom::element e) {
+    if (boolean({fields.where, "complete", e}) && n < outputs) bits |= 1u << n;
     ++n;
+  };
+  if (outputs == 1) {
+    read_next(fields["complete"].element);
+  } else {
+    for (const dom::element e : array(fields["complete"])) read_next(e);
   }
-  if (n != outputs_of(kind))
-    where.fail("\"complete\" must have {} entries, one for each output, not {}", outputs_of(kind),
-               n);
-  said = bits & 3u;
+  if (n != outputs)
+    fields.where.fail("\"complete\" must have {} entries, one for each output, not {}", outputs, n);
+  completes_.emplace_back(next_task(), bits);
 }
 
 void PlanReader::measure(const TaskFields& fields, Task& task) {
-  const Where& where = fields.where;
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const auto require_equal = [&](TaskFields::Name field, std::int64_t derived) {
-    if (!fields.has(field)) return;
-    if (const std::int64_t said = fields.number(field, 0, most); said != derived)
-      where.fail("\"{}\" is {}, but it must be {} for this task", field.text(), said, derived);
-  };
   Piece piece = plan_.piece(task);
-  if (is_attend(task.kind)) {
-    task.work = work_of_attend(piece, task.keys);
-    return require_equal("pairs", plan_.works[task.work.value].pairs.value);
-  }
   const Operation& op = operation(task.kind);
   if (op.does == Operation::Does::Compute)
     piece.value = plan_.tensor(task.inputs[op.sized_by]).value;
   if (op.does == Operation::Does::Combine) piece.rows = plan_.tensor(task.inputs[op.sized_by]).rows;
-  task.work = work_of_rows(piece);
+  task.work = is_attend(task.kind) ? work_of_attend(piece, task.keys) : work_of_rows(piece);
+  const auto require_equal = [&](TaskFields::Name field, std::int64_t derived) {
+    if (!fields.has(field)) return;
+    if (const std::int64_t said = fields.number(field, 0); said != derived)
+      fields.where.fail("\"{}\" is {}, but it must be {} for this task", field.text(), said,
+                        derived);
+  };
+  require_equal("pairs", plan_.works[task.work.value].pairs.value);
   require_equal("bytes", plan_.works[task.work.value].bytes.value);
 }
 
