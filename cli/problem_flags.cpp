@@ -37,7 +37,8 @@ void ProblemFlags::refuse_beside(const std::string& plan_file) const {
 void ProblemFlags::add_to(CLI::App& command) {
   const bool small = tokens_each_ == 1024;
   flag(command, "-s,--schedule", schedule_, "NAME",
-       "schedule to use; see 'ringsched schedules' (default balanced)");
+       "schedule to use, e.g. zigzag or double-ring:node=4; see 'ringsched schedules' (default "
+       "balanced)");
   flag(command, "-w,--workers", workers_, "N",
        small ? "workers that share the attention (default: one per process; with one process, one "
                "per core, 2 to 16)"

@@ -14,7 +14,8 @@ void print_list() {
   std::size_t width = 0;
   for (const Schedule& s : schedules()) width = std::max(width, s.name.size());
   for (const Schedule& s : schedules())
-    fmt::print("{:<{}}  {}\n{:<{}}  {}\n", s.name, width, s.summary, "", width, s.source);
+    fmt::print("{:<{}}  {}\n{:<{}}  {}{}\n", s.name, width, s.summary, "", width, s.source,
+               s.parameters.empty() ? "" : "; has parameters");
 }
 
 void print_one(const Schedule& s) {
@@ -63,7 +64,7 @@ void add_schedules_command(CLI::App& program, ExitCode&) {
   command->callback([format, name] {
     const bool text = *format == Format::Text;
     if (name->empty()) return text ? print_list() : print_json();
-    const Schedule schedule = find_schedule(*name);
+    const Schedule schedule = find_schedule(std::string_view(*name).substr(0, name->find(':')));
     if (text) return print_one(schedule);
     print_json(schedule);
     fmt::print("\n");

@@ -84,12 +84,11 @@ std::vector<Cell> cells_of(const SweepCommand& c) {
             for (const std::string& o : list_of(c.overlaps, "--overlap")) {
               Cell cell{c.rest.with(s, w, t, h, o), machine, {}};
               const Problem p = cell.flags.problem();  // refuses what makes no sense at once
-              find_schedule(s);
               const CommunicationLimits limits = cell.flags.limits();
               SweepRow& r = cell.row;
               r.machine = machine.name;
               r.unit = machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds;
-              r.schedule = s;
+              r.schedule = find_schedule(s).name;
               r.workers = fmt::format("{}", p.workers);
               r.tokens = fmt::format("{}", p.tokens.value);
               r.heads = fmt::format("{}", p.heads);

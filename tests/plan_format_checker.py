@@ -418,6 +418,8 @@ def broken_region(p, t):
             return 7
         if p.turn == ("forward" if do == "attend_backward" else "backward"):
             return 12
+    if do == "output" and p.turn == ("backward" if t["in"][0].kind == "partial" else "forward"):
+        return 12
     if do == "prepare":
         partial, gradient = t["in"]
         if not inside(rows, gradient.region) or any(p.chunks[c] and c not in span(partial.region) for c in span(rows)):

@@ -142,6 +142,9 @@ def spoil(plan, rnd):
     def regions():
         t[rnd.choice(["rows", "keys"])] = [rnd.randrange(-1, chunks), rnd.randrange(0, 4)]
 
+    def output_of_what_is_given():
+        tasks.append({"do": "output", "in": [f"O{worker}"]})
+
     def both_halves():
         if t["do"] == "receive" and type(t["from"]) is int:
             field, most = rnd.choice([("rows", chunks), ("heads", 4)])
@@ -230,7 +233,7 @@ def spoil(plan, rnd):
 
     rnd.choice([
         drop, repeat, swap, swap, swap, an_input, an_input, an_input, input_of_another, input_of_another,
-        flip_group, flip_group, regions, regions, heads, heads, heads_of_a_line, heads_of_a_line, no_heads,
+        flip_group, output_of_what_is_given, flip_group, regions, regions, heads, heads, heads_of_a_line, heads_of_a_line, no_heads,
         completeness, completeness, lanes, lanes, a_given, a_given, lambda: plan.update(version=1),
         both_halves, hidden, waste, waste, helped, helped, a_problem, a_layout, a_chunk, a_root_field,
         lambda: t.update(worker=worker),

@@ -79,7 +79,9 @@ struct PlanBuilder::Recording {
 };
 
 PlanBuilder::PlanBuilder(const Problem& problem, Layout layout, std::uint64_t most_tasks)
-    : recording_(std::make_shared<Recording>(problem, std::move(layout), most_tasks)) {}
+    : recording_(std::make_shared<Recording>(problem, std::move(layout), most_tasks)) {
+  for (std::uint32_t w = 0; w < problem.workers; ++w) workers_.push_back({w});
+}
 PlanBuilder::PlanBuilder(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {}
 PlanBuilder::~PlanBuilder() = default;
 PlanBuilder::PlanBuilder(PlanBuilder&&) noexcept = default;
@@ -94,13 +96,17 @@ PlanBuilder PlanBuilder::view(std::span<const Keys> keys) const {
     out.keys_.push_back(k);
   }
   if (keys.empty()) mistake_at(step_, "a view has no workers");
+  std::vector<WorkerId> sorted = out.workers_;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    mistake_at(step_, "two workers of a view are both worker {}", twice->value);
   out.first_ = out.step_ = step_;
   return out;
 }
 
 Problem PlanBuilder::problem() const {
   Problem p = recording_->parts.plan.problem;
-  if (!workers_.empty()) p.workers = static_cast<std::uint32_t>(workers_.size());
+  p.workers = static_cast<std::uint32_t>(workers_.size());
   return p;
 }
 
@@ -108,9 +114,8 @@ Lane PlanBuilder::lane(std::string_view name) {
   std::vector<std::string>& lanes = recording_->parts.plan.lanes;
   auto at = std::find(lanes.begin(), lanes.end(), name);
   if (at == lanes.end()) {
-    if (lanes.size() == kMostLanes)
-      mistake_at(step_, "lane {} would be one too many; a plan has at most {}", name, kMostLanes);
     at = lanes.insert(at, std::string(name));
+    if (const std::string why = refusal_of_lanes(lanes); !why.empty()) mistake_at(step_, "{}", why);
   }
   return static_cast<Lane>(at - lanes.begin());
 }
@@ -123,10 +128,14 @@ Queries PlanBuilder::queries(WorkerId w) const {
 }
 
 Keys PlanBuilder::keys(WorkerId w) const {
-  if (!keys_.empty()) return keys_[w.value];
   Keys k;
-  recording_->set_share(k, w);
-  return k;
+  recording_->set_share(k, true_number(w));
+  return keys_.empty() ? k : keys_[w.value];
+}
+
+void PlanBuilder::no_such_worker(WorkerId w) const {
+  mistake_at(step_, "there is no worker {}; {} workers 0 to {}", w.value,
+             keys_.empty() ? "the plan has" : "this view has", workers_.size() - 1);
 }
 
 bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
@@ -143,18 +152,29 @@ T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing, bool keys
   T out = from;
   if (!from.valid() || from.worker == to) return out;
   Recording& r = *recording_;
+  const WorkerId target = true_number(to);
   out.since = timing.needed ? first_ + *timing.needed : step_;
-  if (out.since < step_) mistake_at(step_, "a move is needed in step {}, which is over", out.since);
+  if (out.since < step_)
+    mistake_at(step_, "the {} of worker {} are to be on worker {} in step {}, which is over",
+               keys ? "keys" : "queries", r.owner(*this, from).value, target.value, out.since);
   if (out.since < from.since)
-    mistake_at(step_, "a move is needed in step {}, but what it moves is there in step {} only",
-               out.since, from.since);
-  if (timing.lane == Lane::Compute || timing.lane == Lane::Return)
-    mistake_at(step_, "queries and keys move on lane fetch or on one that the schedule made");
+    mistake_at(step_,
+               "the {} of worker {} are to be on worker {} in step {}, but are on worker {} in "
+               "step {} only",
+               keys ? "keys" : "queries", r.owner(*this, from).value, target.value, out.since,
+               true_number(from.worker).value, from.since);
+  const auto lane = static_cast<std::size_t>(timing.lane);
+  if (lane >= r.parts.plan.lanes.size() ||
+      (lane < kBasicLanes.size() && timing.lane != Lane::Fetch))
+    mistake_at(step_,
+               "queries and keys cannot move on lane {}; use fetch, or a lane that the schedule "
+               "made with lane(name)",
+               lane < kBasicLanes.size() ? std::string(kBasicLanes[lane]) : std::to_string(lane));
   // The mask may leave most of them out, but to know that takes memory for all.
   if (r.tape.copies().size() >= r.most_tasks / 2)
     fail("this schedule needs more than {} moves; use fewer workers", r.most_tasks / 2);
   const Copy copy{r.place(*this, from), static_cast<std::uint16_t>(r.owner(*this, from).value),
-                  static_cast<std::uint16_t>(true_number(to).value)};
+                  static_cast<std::uint16_t>(target.value)};
   out.worker = to;
   out.copy = r.at(out.since).move(keys, copy, timing.lane);
   return out;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "builder/mistake.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
                       std::string_view name) {
+  if (name.empty())
+    fail("--schedule {}: a parameter is missing beside ':'; write NAME:PARAMETER=NUMBER", schedule);
   if (all.empty())
     fail("schedule {} has no parameters, but was given \"{}\"", schedule, printable(name));
   std::vector<std::string_view> names;
@@ -62,7 +65,10 @@ Arguments Arguments::parse(std::string_view schedule, std::span<const Parameter>
 std::uint32_t Arguments::operator[](std::string_view parameter) const {
   for (const auto& [name, n] : numbers_)
     if (name == parameter) return n;
-  fail("this schedule asks for its parameter {}, which the registry does not give it", parameter);
+  std::string known;
+  for (const auto& [name, n] : numbers_) known += fmt::format(" {}", name);
+  throw ScheduleMistake(fmt::format("it asks for its parameter {}; the registry gives it:{}",
+                                    parameter, known.empty() ? " none" : known));
 }
 
 }  // namespace ringsched

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
@@ -45,7 +47,9 @@ Schedule find_schedule(std::string_view text) {
     Schedule found = s;
     if (name.size() < text.size())
       found.arguments = Arguments::parse(name, s.parameters, text.substr(name.size() + 1));
-    found.name = text;
+    for (const Parameter& p : s.parameters)
+      if (const std::uint32_t n = found.arguments[p.name]; n != p.initial)
+        found.name += fmt::format(":{}={}", p.name, n);
     return found;
   }
   throw Error(unknown_name("schedule", name, names));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -42,7 +43,8 @@ TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
   EXPECT_EQ(refusal("hop=1:hop=2"), "hop of schedule mine is given twice");
   EXPECT_EQ(refusal("hops=1"),
             "unknown parameter of schedule mine 'hops'; did you mean hop? (known: hop, start)");
-  EXPECT_EQ(refusal("hop=1:"), refusal(""));
+  EXPECT_EQ(refusal("hop=1:"),
+            "--schedule mine: a parameter is missing beside ':'; write NAME:PARAMETER=NUMBER");
   EXPECT_EQ(refusal("x=1", {}), "schedule mine has no parameters, but was given \"x\"");
 }
 
@@ -52,9 +54,25 @@ TEST(ScheduleArguments, AreFoundBehindTheName) {
   EXPECT_EQ(found.arguments["node"], 3u);
   EXPECT_EQ(find_schedule("double-ring").arguments["node"], 0u);
   EXPECT_EQ(build_plan(small_problem(6, 48), found).schedule, "double-ring:node=3");
+  for (const char* same : {"double-ring:node=03", "double-ring:node=3"})
+    EXPECT_EQ(find_schedule(same).name, "double-ring:node=3");
+  EXPECT_EQ(find_schedule("double-ring:node=0").name, "double-ring");
   EXPECT_THROW(find_schedule("ring:node=3"), Error);
   EXPECT_THROW(find_schedule("double-ring:"), Error);
   EXPECT_THROW(find_schedule(":node=3"), Error);
+}
+
+TEST(ScheduleArguments, HaveNamesAndRangesThatMakeSense) {
+  for (const Schedule& s : schedules()) {
+    std::set<std::string_view> names;
+    for (const Parameter& p : s.parameters) {
+      EXPECT_TRUE(names.insert(p.name).second) << s.name << " has two parameters " << p.name;
+      EXPECT_EQ(p.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz-"), p.name.npos) << p.name;
+      EXPECT_LE(p.least, p.initial) << s.name << ":" << p.name;
+      EXPECT_LE(p.initial, p.most) << s.name << ":" << p.name;
+      EXPECT_FALSE(p.words.empty());
+    }
+  }
 }
 
 TEST(ScheduleArguments, AreGivenToAScheduleThatTakesThem) {

@@ -293,6 +293,27 @@ TEST(View, OfOneWorkerAttendsWhatItIsGiven) {
   EXPECT_EQ(merge->step, 5u);
 }
 
+TEST(Builder, RefusesWorkersThatAreNotThere) {
+  const auto in_view = [](const Problem&, PlanBuilder& p) {
+    const std::vector<Keys> keys = {p.keys(kSecond)};
+    p.view(keys).queries(kSecond);
+  };
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) { p.keys(WorkerId{3}); }),
+            "schedule test, step 0: there is no worker 3; the plan has workers 0 to 2");
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              p.step(1);
+              p.move(p.queries(kFirst), WorkerId{70000});
+            }),
+            "schedule test, step 1: there is no worker 70000; the plan has workers 0 to 2");
+  EXPECT_EQ(refusal(in_view),
+            "schedule test, step 0: there is no worker 1; this view has workers 0 to 0");
+  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
+              const std::vector<Keys> keys = {p.keys(kSecond), p.keys(kSecond)};
+              p.view(keys);
+            }),
+            "schedule test, step 0: two workers of a view are both worker 1");
+}
+
 TEST(View, NeedsKeys) {
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) { p.view({}); }),
             "schedule test, step 0: a view has no workers");
@@ -304,11 +325,12 @@ TEST(View, NeedsKeys) {
 }
 
 TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
-  EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
-              p.step(4);
-              p.move(p.keys(kFirst), kSecond, {.needed = 3});
-            }),
-            "schedule test, step 4: a move is needed in step 3, which is over");
+  EXPECT_EQ(
+      refusal([](const Problem&, PlanBuilder& p) {
+        p.step(4);
+        p.move(p.keys(kFirst), kSecond, {.needed = 3});
+      }),
+      "schedule test, step 4: the keys of worker 0 are to be on worker 1 in step 3, which is over");
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
               const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
               p.step(2);
@@ -319,8 +341,8 @@ TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
               const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
               p.move(later, WorkerId{2}, {.needed = 2});
             }),
-            "schedule test, step 0: a move is needed in step 2, but what it moves is there in step "
-            "3 only");
+            "schedule test, step 0: the keys of worker 0 are to be on worker 2 in step 2, but are "
+            "on worker 1 in step 3 only");
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
               p.step(1);
               const Partial partial = p.attend(p.queries(kSecond), p.keys(kSecond));
@@ -337,15 +359,17 @@ TEST(Timing, RefusesLanesThatAreNotForOperandsAndANinthLane) {
       p.move(p.keys(kFirst), kSecond, {.lane = lane});
       FAIL();
     } catch (const Error& e) {
-      EXPECT_STREQ(e.what(),
-                   "step 0: queries and keys move on lane fetch or on one that the schedule made");
+      EXPECT_EQ(std::string(e.what()),
+                fmt::format("step 0: queries and keys cannot move on lane {}; use fetch, or a lane "
+                            "that the schedule made with lane(name)",
+                            lane == Lane{7} ? "7" : kBasicLanes[static_cast<std::size_t>(lane)]));
     }
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
               for (const char* name : {"a", "b", "c", "d", "e"}) p.lane(name);
               EXPECT_EQ(p.lane("e"), Lane{7});
               p.lane("f");
             }),
-            "schedule test, step 0: lane f would be one too many; a plan has at most 8");
+            "schedule test, step 0: there are 9 lanes; 3 to 8 are allowed");
 }
 
 // Between nodes of four, keys needed from step 8 on may move while steps 4 to 7 attend.

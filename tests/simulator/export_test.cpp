@@ -156,7 +156,7 @@ TEST_P(ExportedSchedule, AsTextHoldsAllThatTheEnginesRead) {
     std::getline(text, line);
     EXPECT_EQ(line, "workers " + std::to_string(workers));
     std::getline(text, line);
-    EXPECT_EQ(line, "lanes 3");
+    EXPECT_EQ(line, "lanes " + std::to_string(plan.lane_count()));
     for (std::uint32_t l = 0; l < w.network.links(); ++l) {
       std::uint32_t link = 0;
       double rate = 0;

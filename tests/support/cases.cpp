@@ -7,7 +7,8 @@ namespace ringsched {
 
 std::string Case::name() const {
   std::string text(schedule->name);
-  std::replace(text.begin(), text.end(), '-', '_');
+  for (char& c : text)
+    if (c == '-' || c == ':' || c == '=') c = '_';
   return text + "_W" + std::to_string(workers);
 }
 
@@ -15,6 +16,11 @@ std::vector<Case> all_schedules(std::uint32_t last) {
   std::vector<Case> cases;
   for (const Schedule& s : schedules())
     for (std::uint32_t w = 1; w <= last; ++w) cases.push_back({&s, w});
+  // A schedule with a parameter and a lane of its own.
+  static const Schedule nodes_of_two = find_schedule("double-ring:node=2");
+  for (const std::uint32_t w : {4u, 6u}) {
+    if (w <= last) cases.push_back({&nodes_of_two, w});
+  }
   return cases;
 }
 

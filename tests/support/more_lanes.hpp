@@ -11,7 +11,7 @@ namespace ringsched {
 // last. A group is of one step, so it stays together.
 inline Plan on_more_lanes(Plan plan) {
   for (const char* const name : {"outer", "weights", "gradients", "tensor", "the \"last\""})
-    plan.lanes.emplace_back(name);
+    if (plan.lanes.size() < kMostLanes) plan.lanes.emplace_back(name);
   for (Task& t : plan.tasks)
     if (t.lane == Lane::Fetch && t.step % 3 != 0)
       t.lane = static_cast<Lane>(t.step % 3 == 1 ? 3 : 7);

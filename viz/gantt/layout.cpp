@@ -57,7 +57,14 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
 std::string GanttChart::side(std::size_t run) const {
   const Timeline &a = timeline(0), &b = timeline(1);
   if (a.source != b.source) return std::string(to_text(timeline(run).source));
-  if (a.schedule != b.schedule) return printable(timeline(run).schedule, 16);
+  if (a.schedule != b.schedule) {
+    const std::string& name = timeline(run).schedule;
+    const std::size_t colon = name.find(':');
+    const bool alike =
+        a.schedule.substr(0, a.schedule.find(':')) == b.schedule.substr(0, b.schedule.find(':'));
+    if (alike) return colon < name.size() ? printable(name.substr(colon + 1), 16) : "default";
+    return printable(name, 16);
+  }
   if (a.machine != b.machine) return printable(timeline(run).machine, 16);
   if (a.conditions != b.conditions)
     return timeline(run).conditions.empty() ? "as usual" : printable(timeline(run).conditions, 24);

@@ -101,14 +101,19 @@ class PlanBuilder {
  private:
   struct Recording;
   explicit PlanBuilder(std::shared_ptr<Recording>);
-  WorkerId true_number(WorkerId w) const { return workers_.empty() ? w : workers_[w.value]; }
+  // Throws ScheduleMistake for a worker that is not there.
+  WorkerId true_number(WorkerId w) const {
+    if (w.value >= workers_.size()) no_such_worker(w);
+    return workers_[w.value];
+  }
+  [[noreturn]] void no_such_worker(WorkerId) const;
   template <class T>
   T moved(const T&, WorkerId to, const Timing&, bool keys);
   void use(const Partial&);
 
   std::shared_ptr<Recording> recording_;  // views share it
-  std::vector<WorkerId> workers_;         // of a view; else empty
-  std::vector<Keys> keys_;                // likewise
+  std::vector<WorkerId> workers_;         // by the number here: the true one
+  std::vector<Keys> keys_;                // of a view; else empty
   Step first_ = 0;                        // the true number of step 0
   Step step_ = 0;                         // the true number of the step that is being written
 };

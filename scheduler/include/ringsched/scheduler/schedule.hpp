@@ -52,7 +52,7 @@ class ScheduleCalls {
 };
 
 struct Schedule {
-  std::string name;          // as typed after --schedule
+  std::string name;          // as typed after --schedule, with what is not the default
   std::string_view summary;  // one line for `ringsched schedules`
   std::string_view source;   // the paper or page it comes from
   Layout (*layout)(std::uint32_t workers, Tokens);
