@@ -27,18 +27,14 @@ constexpr std::array<std::string_view, 8> kProblemFields = {
 
 Problem read_problem(const Found& found) {
   const Where where{found.where.file, "problem"};
-  using F = Fields<kProblemFields>;
-  const F fields(where, object(found));
+  const Fields<kProblemFields> fields(where, object(found));
   fields.require({"workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"});
-  const auto count = [&](F::Name n, std::uint32_t most) {
-    return fields.number<std::uint32_t>(n, 1, most);
-  };
   Problem p;
-  p.workers = count("workers", kMaxWorkers);
+  p.workers = fields.number<std::uint32_t>("workers", 1, kMaxWorkers);
   p.tokens = Tokens{fields.number("tokens", 1, kMaxTokens)};
-  p.heads = count("heads", kMaxHeads);
-  p.kv_heads = count("kv_heads", kMaxHeads);
-  p.head_dim = count("head_dim", kMaxHeadDim);
+  p.heads = fields.number<std::uint32_t>("heads", 1, kMaxHeads);
+  p.kv_heads = fields.number<std::uint32_t>("kv_heads", 1, kMaxHeads);
+  p.head_dim = fields.number<std::uint32_t>("head_dim", 1, kMaxHeadDim);
   where.of([&] {
     p.dtype = parse_dtype(plain_string(fields["dtype"]));
     p.mask = parse_mask(plain_string(fields["mask"]));
@@ -63,17 +59,15 @@ Layout read_chunks(std::string_view file, dom::array chunks, const Problem& prob
     fields.require({"worker", "start", "count"});
     const std::int64_t worker = fields.number("worker", 0, problem.workers - 1);
     const auto seen = static_cast<std::int64_t>(layout.first.size());
-    if (worker == seen) {
-      layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
-    } else if (worker > seen) {
+    if (worker > seen)
       where.fail(
           "worker {} comes before worker {}; list the chunks worker by worker, at least one "
           "for each",
           worker, seen);
-    } else if (worker != seen - 1) {
+    if (worker < seen - 1)
       where.fail("worker {} comes after worker {}; list the chunks worker by worker", worker,
                  seen - 1);
-    }
+    if (worker == seen) layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
     const TokenRange range{.start = fields.number("start", 0, tokens - 1),
                            .stride = fields.has("stride") ? fields.number("stride", 1, tokens) : 1,
                            .count = fields.number("count", 1, tokens)};
@@ -122,8 +116,7 @@ int version_of(const Where& where, dom::object root) {
 
 std::vector<std::string> read_lanes(const Found& found) {
   std::vector<std::string> lanes;
-  for (const dom::element name : array(found))
-    lanes.emplace_back(string({found.where, found.field, name}));
+  for (const dom::element e : array(found)) lanes.emplace_back(string({found.where, "lanes", e}));
   if (const std::string refusal = refusal_of_lanes(lanes); !refusal.empty())
     found.where.fail("\"lanes\": {}", refusal);
   return lanes;

@@ -60,7 +60,6 @@ class PlanReader {
   WorkId work_of_attend(const Piece& made, RegionId keys);
   WorkId work_of_rows(const Piece&);
   ValueId named_value(const Found&) const;
-  void append(const Task&);
 
   std::string_view file_;
   int version_;

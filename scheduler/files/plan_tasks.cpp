@@ -65,10 +65,6 @@ void PlanReader::read_task(const TaskFields& fields) {
   read_order(fields, task);
   read_completion(fields, task.kind);
   measure(fields, task);
-  append(task);
-}
-
-void PlanReader::append(const Task& task) {
   if (task.kind == TaskKind::Receive && task.peer.valid())
     plan_.tasks[task.peer.value].peer = next_task();
   plan_.tasks.push_back(task);
