@@ -126,9 +126,9 @@ void JsonScanner::step(char c) {
       state_ = State::Value;
       return;
     case State::CommaOrClose:
-      if (c == closing()) return close();
-      if (c != ',') wrong(fmt::format("expected ',' or '{}'", closing()));
-      state_ = in_object() ? State::Key : State::Value;
+      if (c == closings_.back()) return close();
+      if (c != ',') wrong(fmt::format("expected ',' or '{}'", closings_.back()));
+      state_ = closings_.back() == '}' ? State::Key : State::Value;
       return;
     case State::Word:
       if (c != word_[at_ - begin_]) wrong(fmt::format("expected {}", word_));
@@ -164,25 +164,25 @@ void JsonScanner::begin_value(char c) {
 }
 
 void JsonScanner::open(char c) {
-  if (depth_ == max_depth_) wrong(fmt::format("nested more than {} levels deep", max_depth_));
-  const std::uint64_t level = std::uint64_t{1} << depth_++;
-  is_object_ = c == '{' ? is_object_ | level : is_object_ & ~level;
+  if (closings_.size() == max_depth_)
+    wrong(fmt::format("nested more than {} levels deep", max_depth_));
+  closings_ += c == '{' ? '}' : ']';
   state_ = c == '{' ? State::KeyOrClose : State::ValueOrClose;
 }
 
 void JsonScanner::close() {
-  --depth_;
+  closings_.pop_back();
   after_value();
 }
 
-void JsonScanner::after_value() { state_ = depth_ == 0 ? State::End : State::CommaOrClose; }
+void JsonScanner::after_value() { state_ = closings_.empty() ? State::End : State::CommaOrClose; }
 
 void JsonScanner::end_number() {
   if (token_.size() == kLongestNumber) wrong_at(begin_, "the number is too large");
   const NumberLength n = number_at(token_);
   if (!n.complete) wrong_at(begin_ + n.length, "expected a digit");
   if (n.length < token_.size())
-    wrong_at(begin_ + n.length, fmt::format("expected ',' or '{}'", closing()));
+    wrong_at(begin_ + n.length, fmt::format("expected ',' or '{}'", closings_.back()));
   if (!fits(token_)) wrong_at(begin_, "the number is too large");
   after_value();
 }

@@ -14,7 +14,7 @@ namespace ringsched {
 // column counts bytes. Nothing can be read after one.
 class JsonScanner {
  public:
-  // `file` is what messages call the text; it must outlive this. At most 64 levels.
+  // `file` is what messages call the text; it must outlive this.
   JsonScanner(std::string_view file, std::size_t max_depth) : file_(file), max_depth_(max_depth) {}
 
   void read(std::string_view piece);  // UTF-8 is not looked at
@@ -46,8 +46,6 @@ class JsonScanner {
   void escape(char c);
   void end_number();
   void after_value();
-  bool in_object() const { return (is_object_ >> (depth_ - 1) & 1u) != 0; }
-  char closing() const { return in_object() ? '}' : ']'; }
   [[noreturn]] void wrong(std::string_view what) const { wrong_at(at_, what); }
   [[noreturn]] void wrong_at(std::size_t position, std::string_view what) const;
 
@@ -57,12 +55,11 @@ class JsonScanner {
   std::size_t at_ = 0;  // bytes before the one being looked at
   std::size_t line_ = 1;
   std::size_t line_start_ = 0;  // where it begins
-  std::size_t depth_ = 0;
-  std::uint64_t is_object_ = 0;  // by level, from the outermost
-  bool is_key_ = false;          // the string being read
-  std::size_t begin_ = 0;        // of the number, escape or word being read
-  std::string token_;            // the number or escape, as far as it is read
-  std::string_view word_;        // true, false or null
+  std::string closings_;        // that must still come, the innermost last
+  bool is_key_ = false;         // the string being read
+  std::size_t begin_ = 0;       // of the number, escape or word being read
+  std::string token_;           // the number or escape, as far as it is read
+  std::string_view word_;       // true, false or null
 };
 
 }  // namespace ringsched
