@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scheduler/plan/intervals.hpp"
+#include "intervals.hpp"
 
 namespace ringsched {
 
