@@ -15,50 +15,30 @@ namespace ringsched {
 
 namespace {
 
-// The edges of plan.controls that end at any task.
-class ControlIndex {
- public:
-  explicit ControlIndex(const Plan& plan)
-      : edges_(plan.controls), first_(edges_.empty() ? 0 : plan.tasks.size() + 1) {
-    for (const ControlEdge& e : edges_) ++first_[e.after.value + 1];
-    for (std::size_t t = 1; t < first_.size(); ++t) first_[t] += first_[t - 1];
-  }
-  std::span<const ControlEdge> before(TaskId task) const {
-    if (first_.empty()) return {};
-    return edges_.subspan(first_[task.value], first_[task.value + 1] - first_[task.value]);
-  }
-
- private:
-  std::span<const ControlEdge> edges_;
-  std::vector<std::uint32_t> first_;
-};
-
 // Tries one order of events: each group is posted when its last member is listed, and is complete
 // once the groups of all partners are posted. Deadlock is impossible if everything a task waits for
 // is complete before the task is listed. The opposite does not follow: then LaneRun decides.
 class ListedOrder {
  public:
   explicit ListedOrder(const Plan& plan)
-      : plan_(plan), lanes_(plan), posted_(plan.tasks.size()), complete_(plan.tasks.size()) {
-    find_posted();
-  }
+      : plan_(plan), posted_(groups_of(plan)), complete_(plan.tasks.size()) {}
 
   bool runs() {
-    ControlsInOrder controls(plan_);
-    // The group that each lane listed last.
-    std::vector<std::uint32_t> before(lanes_.all, kNone);
+    auto edge = plan_.controls.begin();
+    const LaneNumbers lanes(plan_);
+    std::vector<std::uint32_t> before(lanes.all, kNone);  // the group that each lane listed last
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       const std::uint32_t group = posted_[id];
-      std::uint32_t& earlier = before[lanes_.of(task)];
+      std::uint32_t& earlier = before[lanes.of(task)];
       if (earlier != group && earlier != kNone && complete_[earlier] >= id) return false;
       earlier = group;
       for (const TensorId input : task.inputs)
-        if (const TaskId maker = input.valid() ? plan_.producer(input) : TaskId{};
+        if (const TaskId maker = maker_of(plan_, input);
             maker.valid() && !complete_before(maker, id))
           return false;
-      for (const ControlEdge& e : controls.before_next({id}))
-        if (!complete_before(e.before, id)) return false;
+      for (; edge != plan_.controls.end() && edge->after.value == id; ++edge)
+        if (!complete_before(edge->before, id)) return false;
       const std::uint32_t partner = is_transfer(task.kind) ? posted_[task.peer.value] : group;
       complete_[group] = std::max({complete_[group], group, partner});
     }
@@ -68,17 +48,6 @@ class ListedOrder {
  private:
   static constexpr std::uint32_t kNone = ~0u;
 
-  void find_posted() {
-    std::vector<std::uint32_t> last(lanes_.all, kNone);
-    for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
-      const Task& task = plan_.tasks[id];
-      std::uint32_t& group = last[lanes_.of(task)];
-      if (group == kNone) group = id;
-      posted_[id] = group;
-      if (!task.with_previous) group = kNone;
-    }
-  }
-
   // A group with members still to come is not complete.
   bool complete_before(TaskId task, std::uint32_t id) const {
     const std::uint32_t group = posted_[task.value];
@@ -86,24 +55,22 @@ class ListedOrder {
   }
 
   const Plan& plan_;
-  const LaneNumbers lanes_;
-  TaskColumn<std::uint32_t> posted_;    // by task: the last member of its group, which names it
+  const TaskColumn<std::uint32_t>
+      posted_;                          // by task: its group, which is posted when that is listed
   TaskColumn<std::uint32_t> complete_;  // by group: the task whose listing completes it, so far
 };
 
 class LaneRun {
  public:
-  LaneRun(const Plan& plan, const Lanes& lanes)
+  explicit LaneRun(const Plan& plan)
       : plan_(plan),
-        lanes_(lanes),
-        controls_(plan),
+        lanes_(LaneNumbers(plan).all),
         state_(plan.tasks.size()),
-        first_waiter_(plan.tasks.size(), kNone),
-        lane_(lanes.count()) {
-    for (std::size_t l = 0; l < lanes.count(); ++l) {
-      lane_[l].at = lanes.first[l];
-      runnable_.push_back(static_cast<std::uint32_t>(l));
-    }
+        first_waiter_(plan.tasks.size(), kNone) {
+    const LaneNumbers numbers(plan);
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+      lanes_[numbers.of(plan.tasks[id])].tasks.push_back({id});
+    for (std::uint32_t l = 0; l < lanes_.size(); ++l) runnable_.push_back(l);
   }
 
   void run() {
@@ -114,47 +81,46 @@ class LaneRun {
     }
   }
 
-  bool stuck(std::size_t lane) const { return lane_[lane].at < lanes_.first[lane + 1]; }
-  TaskId head(std::size_t lane) const { return lanes_.tasks[lane_[lane].scan]; }
-  TaskId awaited(std::size_t lane) const { return lane_[lane].awaited; }
+  bool stuck(std::size_t lane) const { return lanes_[lane].at < lanes_[lane].tasks.size(); }
+  TaskId head(std::size_t lane) const { return lanes_[lane].tasks[lanes_[lane].scan]; }
+  TaskId awaited(std::size_t lane) const { return lanes_[lane].awaited; }
 
  private:
   static constexpr std::uint32_t kNone = ~0u;
   enum State : std::uint8_t { Waiting, Posted, Done };
   struct LaneState {
-    std::uint32_t at = 0;    // the first task of the group at the head
-    std::uint32_t scan = 0;  // how far its members have been looked at
+    std::vector<TaskId> tasks;
+    std::size_t at = 0;    // the first task of the group at the head
+    std::size_t scan = 0;  // how far its members have been looked at
     bool posted = false;
     TaskId awaited;
     std::uint32_t next_waiter = kNone;
   };
 
-  std::uint32_t group_end(std::size_t lane, std::uint32_t at) const {
-    std::uint32_t end = at + 1;
-    while (end < lanes_.first[lane + 1] && plan_.tasks[lanes_.tasks[end].value].with_previous)
-      ++end;
+  std::size_t group_end(const LaneState& l) const {
+    std::size_t end = l.at + 1;
+    while (end < l.tasks.size() && plan_.tasks[l.tasks[end].value].with_previous) ++end;
     return end;
   }
 
   void advance(std::uint32_t lane) {
-    LaneState& l = lane_[lane];
-    if (l.scan < l.at) l.scan = l.at;
-    while (l.at < lanes_.first[lane + 1]) {
-      const std::uint32_t end = group_end(lane, l.at);
+    LaneState& l = lanes_[lane];
+    while (l.at < l.tasks.size()) {
+      const std::size_t end = group_end(l);
       if (!l.posted) {
         for (; l.scan < end; ++l.scan)
-          if (const TaskId missing = unfinished_input(lanes_.tasks[l.scan]); missing.valid())
+          if (const TaskId missing = unfinished_input(l.tasks[l.scan]); missing.valid())
             return wait(lane, missing);
         l.posted = true;
-        mark(l.at, end, Posted);
+        mark(l, end, Posted);
         l.scan = l.at;
       }
       for (; l.scan < end; ++l.scan) {
-        const Task& task = plan_.tasks[lanes_.tasks[l.scan].value];
+        const Task& task = plan_.tasks[l.tasks[l.scan].value];
         if (is_transfer(task.kind) && state_[task.peer.value] == Waiting)
           return wait(lane, task.peer);
       }
-      mark(l.at, end, Done);
+      mark(l, end, Done);
       l.at = l.scan = end;
       l.posted = false;
     }
@@ -162,36 +128,35 @@ class LaneRun {
 
   TaskId unfinished_input(TaskId id) const {
     for (const TensorId input : plan_.tasks[id.value].inputs)
-      if (const TaskId maker = input.valid() ? plan_.producer(input) : TaskId{};
-          maker.valid() && state_[maker.value] != Done)
+      if (const TaskId maker = maker_of(plan_, input); maker.valid() && state_[maker.value] != Done)
         return maker;
-    for (const ControlEdge& e : controls_.before(id))
+    for (const ControlEdge& e :
+         std::ranges::equal_range(plan_.controls, id, {}, &ControlEdge::after))
       if (state_[e.before.value] != Done) return e.before;
     return {};
   }
 
   void wait(std::uint32_t lane, TaskId task) {
-    lane_[lane].awaited = task;
-    lane_[lane].next_waiter = first_waiter_[task.value];
+    lanes_[lane].awaited = task;
+    lanes_[lane].next_waiter = first_waiter_[task.value];
     first_waiter_[task.value] = lane;
   }
 
-  void mark(std::uint32_t at, std::uint32_t end, State state) {
-    for (; at < end; ++at) {
-      const std::uint32_t task = lanes_.tasks[at].value;
+  // All of the group that ends at `end`.
+  void mark(const LaneState& l, std::size_t end, State state) {
+    for (std::size_t i = l.at; i < end; ++i) {
+      const std::uint32_t task = l.tasks[i].value;
       state_[task] = state;
-      for (std::uint32_t w = first_waiter_[task]; w != kNone; w = lane_[w].next_waiter)
+      for (std::uint32_t w = first_waiter_[task]; w != kNone; w = lanes_[w].next_waiter)
         runnable_.push_back(w);
       first_waiter_[task] = kNone;
     }
   }
 
   const Plan& plan_;
-  const Lanes& lanes_;
-  const ControlIndex controls_;
+  std::vector<LaneState> lanes_;
   std::vector<State> state_;
   std::vector<std::uint32_t> first_waiter_;  // per task: the lanes that wait for it, as a list
-  std::vector<LaneState> lane_;
   std::vector<std::uint32_t> runnable_;
 };
 
@@ -199,16 +164,16 @@ class LaneRun {
 
 void verify_deadlock(const Plan& plan, Findings& findings) {
   if (ListedOrder(plan).runs()) return;
-  const Lanes lanes(plan);
-  LaneRun run(plan, lanes);
+  LaneRun run(plan);
   run.run();
-  const auto lane_of = [&](TaskId id) { return lanes.numbers.of(plan.tasks[id.value]); };
+  const LaneNumbers numbers(plan);
+  const auto lane_of = [&](TaskId id) { return numbers.of(plan.tasks[id.value]); };
 
   std::size_t lane = 0;
-  while (lane < lanes.count() && !run.stuck(lane)) ++lane;
-  if (lane == lanes.count()) return;
+  while (lane < numbers.all && !run.stuck(lane)) ++lane;
+  if (lane == numbers.all) return;
 
-  std::vector<bool> passed(lanes.count());
+  std::vector<bool> passed(numbers.all);
   while (!passed[lane]) {
     passed[lane] = true;
     lane = lane_of(run.awaited(lane));

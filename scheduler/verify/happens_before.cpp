@@ -10,29 +10,23 @@ namespace ringsched {
 HappensBefore::HappensBefore(const Plan& plan) : graph_(make_graph(plan)) {}
 
 HappensBefore::Graph HappensBefore::make_graph(const Plan& plan) {
-  const Lanes lanes(plan);
-  leader_.resize(plan.tasks.size());
-  for (std::size_t lane = 0; lane < lanes.count(); ++lane)
-    for (std::uint32_t i = lanes.first[lane]; i < lanes.first[lane + 1]; ++i) {
-      const std::uint32_t t = lanes.tasks[i].value;
-      leader_[t] = plan.tasks[t].with_previous ? leader_[lanes.tasks[i - 1].value] : t;
-    }
-
+  group_ = groups_of(plan);
+  const LaneNumbers lanes(plan);
+  std::vector<TaskId> before(lanes.all);  // the task that each lane listed last
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const TaskId t{id};
-    if (leader_[id] == id) edges.emplace_back(end(t), start(t));
-    for (const TensorId input : plan.tasks[id].inputs)
-      if (const TaskId maker = input.valid() ? plan.producer(input) : TaskId{}; maker.valid())
+    const Task& task = plan.tasks[id];
+    if (group_[id] == id) edges.emplace_back(end(t), start(t));
+    for (const TensorId input : task.inputs)
+      if (const TaskId maker = maker_of(plan, input); maker.valid())
         edges.emplace_back(start(t), end(maker));
     // A transfer ends only once its other half has been posted.
-    if (is_transfer(plan.tasks[id].kind)) edges.emplace_back(end(t), start(plan.tasks[id].peer));
+    if (is_transfer(task.kind)) edges.emplace_back(end(t), start(task.peer));
+    const TaskId earlier = std::exchange(before[lanes.of(task)], t);
+    if (earlier.valid() && !task.with_previous) edges.emplace_back(start(t), end(earlier));
   }
   for (const ControlEdge& e : plan.controls) edges.emplace_back(start(e.after), end(e.before));
-  for (std::size_t lane = 0; lane < lanes.count(); ++lane)
-    for (std::uint32_t i = lanes.first[lane] + 1; i < lanes.first[lane + 1]; ++i)
-      if (!plan.tasks[lanes.tasks[i].value].with_previous)
-        edges.emplace_back(start(lanes.tasks[i]), end(lanes.tasks[i - 1]));
   return Graph(boost::edges_are_unsorted_multi_pass, edges.begin(), edges.end(),
                static_cast<std::uint32_t>(2 * plan.tasks.size()));
 }

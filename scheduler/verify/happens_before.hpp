@@ -25,12 +25,12 @@ class HappensBefore {
       boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
                                          boost::no_property, std::uint32_t, std::uint32_t>;
 
-  // The members of a group start together and end together: they share the vertices of the first.
-  std::uint32_t start(TaskId t) const { return 2 * leader_[t.value]; }
+  // The members of a group start together and end together: they share the vertices of the last.
+  std::uint32_t start(TaskId t) const { return 2 * group_[t.value]; }
   std::uint32_t end(TaskId t) const { return start(t) + 1; }
   Graph make_graph(const Plan&);
 
-  std::vector<std::uint32_t> leader_;
+  TaskColumn<std::uint32_t> group_;  // groups_of(plan)
   Graph graph_;
   std::vector<std::uint32_t> reached_;  // by vertex: the last search that came there
   std::vector<std::uint32_t> queue_;    // what the last search has met, and

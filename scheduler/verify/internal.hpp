@@ -20,10 +20,7 @@ class Findings {
   // About tasks; worker and step are those of the first.
   template <class... Args>
   void add(Rule rule, std::vector<TaskId> tasks, fmt::format_string<Args...> text, Args&&... args) {
-    if (full()) {
-      more_ = true;
-      return;
-    }
+    if (!has_room()) return;
     const Task& first = plan_.tasks[tasks.front().value];
     list_.push_back({rule, std::move(tasks), first.worker(), first.step,
                      fmt::format(text, std::forward<Args>(args)...)});
@@ -31,11 +28,8 @@ class Findings {
   // About something that is not there.
   template <class... Args>
   void add_missing(Rule rule, WorkerId worker, fmt::format_string<Args...> text, Args&&... args) {
-    if (full()) {
-      more_ = true;
-      return;
-    }
-    list_.push_back({rule, {}, worker, 0, fmt::format(text, std::forward<Args>(args)...)});
+    if (has_room())
+      list_.push_back({rule, {}, worker, 0, fmt::format(text, std::forward<Args>(args)...)});
   }
 
   Findings fresh() const { return Findings(plan_, most_); }
@@ -54,56 +48,27 @@ class Findings {
   }
 
  private:
+  bool has_room() {
+    more_ = more_ || full();
+    return !full();
+  }
+
   const Plan& plan_;
   std::size_t most_;
   std::vector<Violation> list_;
   bool more_ = false;
 };
 
-// The tasks of each (worker, lane) in program order.
-struct Lanes {
-  explicit Lanes(const Plan&);
-  std::size_t count() const { return first.size() - 1; }
+// None: it is there from the start, or there is no such input.
+inline TaskId maker_of(const Plan& plan, TensorId input) {
+  return input.valid() ? plan.producer(input) : TaskId{};
+}
 
-  LaneNumbers numbers;
-  std::vector<std::uint32_t> first;  // lane l holds tasks[first[l]] to tasks[first[l + 1] - 1]
-  std::vector<TaskId> tasks;
-};
+// By task: the last member of the group that it is posted in, which names the group.
+TaskColumn<std::uint32_t> groups_of(const Plan&);
 
-// How many tokens each region holds: sums over chunks, made once.
-class RegionRows {
- public:
-  explicit RegionRows(const Plan&);
-  Tokens operator[](RegionId id) const { return rows_[id.value]; }
-
- private:
-  std::vector<Tokens> rows_;
-};
-
-// Walks along plan.controls, which are sorted by their ends, with a loop over the tasks: forwards
-// from the first task or back from the last.
-class ControlsInOrder {
- public:
-  explicit ControlsInOrder(const Plan& plan) : left_(plan.controls) {}
-  // Of the task that comes next, the edges that end at it.
-  std::span<const ControlEdge> before_next(TaskId next) {
-    std::size_t n = 0;
-    while (n < left_.size() && left_[n].after == next) ++n;
-    const auto edges = left_.first(n);
-    left_ = left_.subspan(n);
-    return edges;
-  }
-  std::span<const ControlEdge> before_previous(TaskId previous) {
-    std::size_t n = 0;
-    while (n < left_.size() && left_[left_.size() - 1 - n].after == previous) ++n;
-    const auto edges = left_.last(n);
-    left_ = left_.first(left_.size() - n);
-    return edges;
-  }
-
- private:
-  std::span<const ControlEdge> left_;
-};
+// How many tokens each region holds.
+std::vector<Tokens> rows_of_regions(const Plan&);
 
 void verify_tables(const Plan&, std::uint32_t threads, Findings&);
 void verify_structure(const Plan&, std::uint32_t threads, Findings&);

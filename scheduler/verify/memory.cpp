@@ -23,10 +23,13 @@ __extension__ using WideBytes = __int128;
 class MemoryCheck {
  public:
   MemoryCheck(const Plan& plan, Findings& findings)
-      : plan_(plan), lanes_(plan), findings_(findings) {}
+      : plan_(plan), lanes_(plan), findings_(findings) {
+    place_tasks();
+    find_earliest();
+    find_latest();
+  }
 
-  std::vector<Lifetime> lifetimes() {
-    find_times();
+  std::vector<Lifetime> lifetimes() const {
     std::vector<Lifetime> out(plan_.initial.size() + 2 * plan_.tasks.size());
     std::fill_n(out.begin(), plan_.initial.size(), Lifetime{0, Lifetime::kAlways});
     for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
@@ -37,23 +40,11 @@ class MemoryCheck {
     });
     return out;
   }
-
-  void run(std::vector<Bytes>& peak) {
-    find_times();
-    check_slots();
-    add_up(peak);
-  }
+  void check_slots();
+  void add_up(std::vector<Bytes>& peak) const;
 
  private:
-  std::uint32_t compute_tasks(std::uint32_t worker) const { return compute_tasks_[worker]; }
   bool computes(TaskId id) const { return plan_.tasks[id.value].lane == Lane::Compute; }
-  TaskId maker_of(TensorId t) const { return t.valid() ? plan_.producer(t) : TaskId{}; }
-
-  void find_times() {
-    place_tasks();
-    find_earliest();
-    find_latest();
-  }
 
   // start_[t]: how many tasks of its worker's compute lane have surely ended when t starts.
   // ended_before_[t]: the first task of that lane that can only start once t has ended.
@@ -74,19 +65,10 @@ class MemoryCheck {
       start_[id] = start;
       ended_before_[id] = ++count;
     }
-    if (groups) end_groups_together();
-  }
-
-  void end_groups_together() {
-    std::vector<std::uint32_t> group_end(plan_.problem.workers, 0);  // of those still to begin
-    for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
-      const Task& task = plan_.tasks[id];
-      if (task.lane != Lane::Compute) continue;
-      std::uint32_t& end = group_end[task.worker_index];
-      if (end == 0) end = ended_before_[id];
-      ended_before_[id] = end;
-      if (!task.with_previous) end = 0;
-    }
+    if (!groups) return;
+    const TaskColumn<std::uint32_t> last = groups_of(plan_);
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+      if (computes({id})) ended_before_[id] = ended_before_[last[id]];
   }
 
   std::uint32_t ended_by_end_of(TaskId id) const {
@@ -94,19 +76,19 @@ class MemoryCheck {
   }
 
   void find_earliest() {
-    ControlsInOrder controls(plan_);
+    auto edge = plan_.controls.begin();
     std::vector<std::uint32_t> lane_start(lanes_.all, 0);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
-      const auto waits_for = controls.before_next({id});
-      if (task.lane == Lane::Compute) continue;
       std::uint32_t& start = lane_start[lanes_.of(task)];
+      for (; edge != plan_.controls.end() && edge->after.value == id; ++edge)
+        start = std::max(start, ended_by_end_of(edge->before));
+      if (task.lane == Lane::Compute) continue;
       for (const TensorId input : task.inputs)
-        if (const TaskId maker = maker_of(input); maker.valid())
+        if (const TaskId maker = maker_of(plan_, input); maker.valid())
           start = std::max(start, ended_by_end_of(maker));
-      for (const ControlEdge& e : waits_for) start = std::max(start, ended_by_end_of(e.before));
       start_[id] = start;
-      ended_before_[id] = compute_tasks(task.worker_index);
+      ended_before_[id] = compute_tasks_[task.worker_index];
     }
   }
 
@@ -118,7 +100,7 @@ class MemoryCheck {
     for (std::uint32_t lane = 0; lane < lanes_.all; ++lane)
       lane_start[lane] = compute_tasks_[lanes_.worker(lane).value];
 
-    ControlsInOrder controls(plan_);
+    auto edge = plan_.controls.rbegin();
     std::vector<std::uint32_t> group_end(lanes_.all, kOpen), group_start(lanes_.all, kOpen);
     for (std::uint32_t next = static_cast<std::uint32_t>(plan_.tasks.size()); next-- > 0;) {
       const Task& task = plan_.tasks[next];
@@ -134,140 +116,105 @@ class MemoryCheck {
       }
       const std::uint32_t started = task.lane == Lane::Compute ? start_[next] : latest;
       for (const TensorId input : task.inputs)
-        if (const TaskId maker = maker_of(input); maker.valid())
+        if (const TaskId maker = maker_of(plan_, input); maker.valid())
           ended_before_[maker.value] = std::min(ended_before_[maker.value], started);
-      for (const ControlEdge& e : controls.before_previous({next}))
-        ended_before_[e.before.value] = std::min(ended_before_[e.before.value], started);
+      for (; edge != plan_.controls.rend() && edge->after.value == next; ++edge)
+        ended_before_[edge->before.value] = std::min(ended_before_[edge->before.value], started);
       if (task.lane != Lane::Compute && !task.with_previous) {
         lane_start[lane] = std::min(lane_start[lane], latest);
         group_end[lane] = group_start[lane] = kOpen;
       }
     }
-    spread_over_groups();
-  }
-
-  // The first member of a group was looked at last and knows most.
-  void spread_over_groups() {
+    // The first member of a group was looked at last and knows most.
     std::vector<std::uint32_t> first(lanes_.all);
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       if (task.lane == Lane::Compute) continue;
       std::uint32_t& end = first[lanes_.of(task)];
-      if (task.with_previous) ended_before_[id] = std::min(ended_before_[id], end);
+      if (task.with_previous) ended_before_[id] = end;
       end = ended_before_[id];
-    }
-  }
-
-  void check_slots() {
-    if (plan_.slots.empty()) return;
-    // The receive that used a slot last, by (worker, kind, slot).
-    std::map<std::tuple<std::uint32_t, ValueId, std::uint32_t>, TaskId> occupant;
-    std::vector<std::vector<TaskId>> readers = readers_of_receives();
-    std::vector<std::uint32_t> ordinal = receive_ordinals();
-    for (const BufferSlot& s : plan_.slots) {
-      if (findings_.full()) return;
-      const Task& receive = plan_.tasks[s.receive.value];
-      TaskId& before = occupant[{receive.worker_index, plan_.value(receive), s.slot}];
-      if (before.valid()) {
-        for (const TaskId reader : readers[ordinal[before.value]]) {
-          if (findings_.full()) return;
-          check_overwrite(s, before, reader);
-        }
-        // Even what nobody reads must have come in, or it comes in on top of the next.
-        if (readers[ordinal[before.value]].empty()) check_overwrite(s, before, before);
-      }
-      before = s.receive;
     }
   }
 
   void check_overwrite(const BufferSlot& s, TaskId before, TaskId reader) {
     if (ends_before(reader, s.receive)) return;
+    const char* const doubt =
+        gave_up_ ? ", or verify gave up: the order has too many ways to prove it" : "";
     if (reader == before) {
       findings_.add(Rule::Memory, {s.receive, before},
                     "{} and {} may come into buffer {} in either order{}", name_of(plan_, before),
-                    name_of(plan_, s.receive), s.slot, doubt());
+                    name_of(plan_, s.receive), s.slot, doubt);
     } else {
       findings_.add(Rule::Memory, {s.receive, reader},
                     "{} overwrites buffer {} while {} may still read what {} put there{}",
                     name_of(plan_, s.receive), s.slot, name_of(plan_, reader),
-                    name_of(plan_, before), doubt());
+                    name_of(plan_, before), doubt);
     }
-  }
-
-  const char* doubt() const {
-    return gave_up_ ? ", or verify gave up: the order has too many ways to prove it" : "";
-  }
-
-  // Each search may walk the whole graph: a plan is not worth more than some seconds of that.
-  std::uint64_t most_visits() const { return 100'000'000 + 20 * plan_.tasks.size(); }
-
-  std::vector<std::uint32_t> receive_ordinals() const {
-    std::vector<std::uint32_t> ordinal(plan_.tasks.size());
-    std::uint32_t receives = 0;
-    for (std::size_t id = 0; id < plan_.tasks.size(); ++id)
-      if (is_receive(plan_.tasks[id].kind)) ordinal[id] = receives++;
-    return ordinal;
-  }
-
-  std::vector<std::vector<TaskId>> readers_of_receives() const {
-    const std::vector<std::uint32_t> ordinal = receive_ordinals();
-    std::vector<std::vector<TaskId>> readers(plan_.tasks.size());
-    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
-      for (const TensorId input : plan_.tasks[id].inputs)
-        if (const TaskId maker = maker_of(input);
-            maker.valid() && is_receive(plan_.tasks[maker.value].kind))
-          readers[ordinal[maker.value]].push_back({id});
-    return readers;
   }
 
   bool ends_before(TaskId reader, TaskId receive) {
     const Task& r = plan_.tasks[reader.value];
     const Task& w = plan_.tasks[receive.value];
-    if (computes(reader) && !computes(receive) &&
-        ended_before_[reader.value] <= start_[receive.value])
+    if (!computes(receive) &&
+        ended_before_[reader.value] < start_[receive.value] + (computes(reader) ? 1 : 0))
       return true;
-    if (!computes(reader) && !computes(receive) &&
-        ended_before_[reader.value] < start_[receive.value])
+    if (r.lane == w.lane && reader < receive && group_[reader.value] != group_[receive.value])
       return true;
-    if (r.lane == w.lane && reader < receive && !same_group(reader, receive)) return true;
     // Not evident from this worker's lanes: look for any chain of waits at all.
     if (!order_) order_ = std::make_unique<HappensBefore>(plan_);
-    gave_up_ = gave_up_ || order_->visits() > most_visits();
+    // Each search may walk the whole graph: a plan is not worth more than some seconds of that.
+    gave_up_ = gave_up_ || order_->visits() > 100'000'000 + 20 * plan_.tasks.size();
     return !gave_up_ && order_->ends_before_start(reader, receive);
   }
 
-  bool same_group(TaskId a, TaskId b) {
-    if (!plan_.tasks[b.value].with_previous) return a == b;
-    if (!by_lane_) by_lane_ = std::make_unique<Lanes>(plan_);
-    const std::size_t lane = lanes_.of(plan_.tasks[b.value]);
-    auto at = std::lower_bound(by_lane_->tasks.begin() + by_lane_->first[lane],
-                               by_lane_->tasks.begin() + by_lane_->first[lane + 1], b);
-    while (*at != a && plan_.tasks[at->value].with_previous) --at;
-    return *at == a;
-  }
-
-  Piece second_piece(const Task& task, TaskId id) const {
-    const Tensor t = plan_.second_output(task, id);
-    return {t.value, t.rows, t.columns};
-  }
-  std::uint32_t moments(std::uint32_t worker) const { return 2 * compute_tasks(worker) + 1; }
+  std::uint32_t moments(std::uint32_t worker) const { return 2 * compute_tasks_[worker] + 1; }
   std::uint32_t freed_by(TaskId reader) const;
   std::uint32_t made_at(TaskId maker) const;
   template <class Visit>
   void for_each_made(Visit visit) const;
   template <class Sum>
   void add_up_in(std::vector<Bytes>& peak) const;
-  void add_up(std::vector<Bytes>& peak) const;
+  Piece second_piece(const Task& task, TaskId id) const {
+    const Tensor t = plan_.second_output(task, id);
+    return {t.value, t.rows, t.columns};
+  }
 
   const Plan& plan_;
   const LaneNumbers lanes_;
   Findings& findings_;
   std::vector<std::uint32_t> compute_tasks_;  // by worker
   TaskColumn<std::uint32_t> start_, ended_before_;
-  std::unique_ptr<Lanes> by_lane_;
+  TaskColumn<std::uint32_t> group_;  // groups_of(plan_), if there are slots
   std::unique_ptr<HappensBefore> order_;
   bool gave_up_ = false;
 };
+
+void MemoryCheck::check_slots() {
+  if (plan_.slots.empty()) return;
+  group_ = groups_of(plan_);
+  // By task, of receives.
+  std::vector<std::vector<TaskId>> readers(plan_.tasks.size());
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id)
+    for (const TensorId input : plan_.tasks[id].inputs)
+      if (const TaskId maker = maker_of(plan_, input);
+          maker.valid() && is_receive(plan_.tasks[maker.value].kind))
+        readers[maker.value].push_back({id});
+  // The receive that used a slot last, by (worker, kind, slot).
+  std::map<std::tuple<std::uint32_t, ValueId, std::uint32_t>, TaskId> occupant;
+  for (const BufferSlot& s : plan_.slots) {
+    const Task& receive = plan_.tasks[s.receive.value];
+    const TaskId before =
+        std::exchange(occupant[{receive.worker_index, plan_.value(receive), s.slot}], s.receive);
+    if (!before.valid()) continue;
+    std::vector<TaskId>& all = readers[before.value];
+    // Even what nobody reads must have come in, or it comes in on top of the next.
+    if (all.empty()) all = {before};
+    for (const TaskId reader : all) {
+      if (findings_.full()) return;
+      check_overwrite(s, before, reader);
+    }
+  }
+}
 
 // When a tensor is freed, in moments: 2i is between a worker's compute tasks i - 1 and i, 2i + 1
 // while i runs. A transfer that has ended before task i starts may last until just then.
@@ -296,7 +243,7 @@ void MemoryCheck::for_each_made(Visit visit) const {
   for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
     const Task& task = plan_.tasks[id];
     for (const TensorId input : task.inputs)
-      if (const TaskId maker = maker_of(input); maker.valid()) {
+      if (const TaskId maker = maker_of(plan_, input); maker.valid()) {
         auto& last = (input.value - first_output) % 2 == 0 ? freed : freed_second;
         last[maker.value] = std::max(last[maker.value], freed_by({id}));
       }
@@ -310,7 +257,7 @@ void MemoryCheck::for_each_made(Visit visit) const {
 // nobody reads is never freed.
 template <class Sum>
 void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
-  const RegionRows rows(plan_);
+  const std::vector<Tokens> rows = rows_of_regions(plan_);
   std::vector<std::size_t> first{0};  // of each worker's moments
   for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
     first.push_back(first.back() + moments(w) + 1);
@@ -318,7 +265,8 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
   for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
     const Task& task = plan_.tasks[id.value];
     const Piece made = output == 0 ? plan_.piece(task) : second_piece(task, id);
-    const Sum size = plan_.program.bytes(made.value, rows[made.rows], made.columns.count).value;
+    const Sum size =
+        plan_.program.bytes(made.value, rows[made.rows.value], made.columns.count).value;
     const std::uint32_t w = task.worker_index, from = made_at(id);
     change[first[w] + from] += size;
     change[first[w] + (freed == 0 ? moments(w) : std::max(freed, from))] -= size;
@@ -333,10 +281,10 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
 
 void MemoryCheck::add_up(std::vector<Bytes>& peak) const {
   peak.assign(plan_.problem.workers, {});
-  const RegionRows rows(plan_);
+  const std::vector<Tokens> rows = rows_of_regions(plan_);
   for (const InitialTensor& t : plan_.initial)
-    peak[t.worker.value] += plan_.program.bytes(plan_.piece(t).value, rows[plan_.piece(t).rows],
-                                                plan_.piece(t).columns.count);
+    peak[t.worker.value] += plan_.program.bytes(
+        plan_.piece(t).value, rows[plan_.piece(t).rows.value], plan_.piece(t).columns.count);
   // No tensor is larger than one of all tokens.
   std::int64_t largest = 1;
   for (std::uint32_t v = 0; v < plan_.program.size(); ++v)
@@ -351,7 +299,9 @@ void MemoryCheck::add_up(std::vector<Bytes>& peak) const {
 }  // namespace
 
 void verify_memory(const Plan& plan, Findings& findings, std::vector<Bytes>& peak) {
-  MemoryCheck(plan, findings).run(peak);
+  MemoryCheck check(plan, findings);
+  check.check_slots();
+  check.add_up(peak);
 }
 
 std::vector<Lifetime> lifetimes(const Plan& plan) {

@@ -12,13 +12,13 @@ namespace {
 
 // What is asked about a region again and again.
 struct Sizes {
-  explicit Sizes(const Plan& plan) : rows(plan) {
+  explicit Sizes(const Plan& plan) : rows(rows_of_regions(plan)) {
     for (const Region& r : plan.regions)
       tokens.emplace_back(plan.layout.ranges(r.count <= kSmall ? r : Region{r.first, 1}));
   }
 
   static constexpr std::uint32_t kSmall = 4;  // chunks
-  const RegionRows rows;
+  const std::vector<Tokens> rows;
   std::vector<TokenSet> tokens;  // by region, if it is small
 };
 
@@ -93,8 +93,10 @@ class StructureCheck {
     return tensor;
   }
 
+  Region region(RegionId id) const { return plan_.regions[id.value]; }
+
   bool is_within(TaskId id, RegionId part, const Tensor& t) {
-    const Region p = plan_.regions[part.value], whole = plan_.regions[t.rows.value];
+    const Region p = region(part), whole = region(t.rows);
     if (whole.contains(p)) return true;
     wrong(id, "it uses {} of a {} that holds only {}", name_of(p), plan_.name(t.value),
           name_of(whole));
@@ -102,7 +104,7 @@ class StructureCheck {
   }
 
   bool has_tokens_beyond(RegionId part, RegionId whole) const {
-    const Region p = plan_.regions[part.value], w = plan_.regions[whole.value];
+    const Region p = region(part), w = region(whole);
     for (std::uint32_t c = p.first.value; c < p.end(); ++c)
       if (!w.contains({{c}, 1}) && plan_.layout.chunks[c].count > 0) return true;
     return false;
@@ -131,7 +133,7 @@ class StructureCheck {
         check_combine(id);
         break;
       case Operation::Does::Transfer:
-        task.kind == TaskKind::Send ? check_send(id) : check_receive(id);
+        is_send(task.kind) ? check_send(id) : check_receive(id);
         break;
       case Operation::Does::Deliver:
         check_output(id);
@@ -179,10 +181,10 @@ class StructureCheck {
     if (softmax != (task.kind == TaskKind::Merge))
       wrong(id, "a {} is not put together that way", plan_.name(made.value));
     if (!a || !b) return;
-    const Region ra = plan_.regions[a->rows.value], rb = plan_.regions[b->rows.value];
+    const Region ra = region(a->rows), rb = region(b->rows);
     const std::uint32_t first = std::min(ra.first.value, rb.first.value);
     const Region both{{first}, std::max(ra.end(), rb.end()) - first};
-    if (const Region rows = plan_.regions[made.rows.value]; rows != both)
+    if (const Region rows = region(made.rows); rows != both)
       wrong(id, "{} and {} give {}, not {}", name_of(ra), name_of(rb), name_of(both),
             name_of(rows));
     if (a->columns != made.columns || b->columns != made.columns)
@@ -196,17 +198,15 @@ class StructureCheck {
     const auto& t = input(id, 0, sent.value);
     if (t) {
       if (!is_within(id, sent.rows, *t) || !has_columns(id, sent.columns, *t)) return;
-      const bool whole = plan_.regions[sent.rows.value] == plan_.regions[t->rows.value] &&
-                         sent.columns == t->columns;
+      const bool whole = region(sent.rows) == region(t->rows) && sent.columns == t->columns;
       if (!t->complete && !whole)
         wrong(id, "a {} is handed over whole, or the rest of it is lost", plan_.name(t->value));
     }
-    const TaskId peer = task.peer;
-    if (peer.value >= plan_.tasks.size() || plan_.tasks[peer.value].kind != TaskKind::Receive ||
-        plan_.tasks[peer.value].peer != id) {
+    if (!has_peer(id, TaskKind::Receive)) {
       findings_.add(Rule::Communication, {id}, "{} has no receive", name_of(plan_, id));
       return;
     }
+    const TaskId peer = task.peer;
     const Task& receive = plan_.tasks[peer.value];
     if (peer < id)
       findings_.add(Rule::Communication, {id, peer}, "{} stands before {}, its send",
@@ -216,38 +216,41 @@ class StructureCheck {
     if (expected != sent)
       findings_.add(Rule::Communication, {id, peer},
                     "{} carries {} ({} bytes), but {} expects {} {} ({} bytes)", name_of(plan_, id),
-                    name_of(plan_.regions[sent.rows.value]), plan_.bytes(sent).value,
-                    name_of(plan_, peer), plan_.name(expected.value),
-                    name_of(plan_.regions[expected.rows.value]), plan_.bytes(expected).value);
+                    name_of(region(sent.rows)), plan_.bytes(sent).value, name_of(plan_, peer),
+                    plan_.name(expected.value), name_of(region(expected.rows)),
+                    plan_.bytes(expected).value);
     if (t && t->complete && !receive.completes_output()) wrong(peer, "what is complete stays so");
   }
 
-  void check_receive(TaskId id) {
+  bool has_peer(TaskId id, TaskKind other) const {
     const TaskId peer = plan_.tasks[id.value].peer;
-    if (peer.value >= plan_.tasks.size() || plan_.tasks[peer.value].kind != TaskKind::Send ||
-        plan_.tasks[peer.value].peer != id)
+    return peer.value < plan_.tasks.size() && plan_.tasks[peer.value].kind == other &&
+           plan_.tasks[peer.value].peer == id;
+  }
+
+  void check_receive(TaskId id) {
+    if (!has_peer(id, TaskKind::Send))
       findings_.add(Rule::Communication, {id}, "{} has no send", name_of(plan_, id));
   }
 
   void check_output(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Piece& piece = plan_.piece(task);
-    const auto& asked = plan_.program.asked;
-    if (std::find(asked.begin(), asked.end(), piece.value) == asked.end())
+    if (std::ranges::count(plan_.program.asked, piece.value) == 0)
       wrong(id, "a {} is not a result", plan_.name(piece.value));
     if (const auto& t = input(id, 0, piece.value)) {
-      if (plan_.regions[t->rows.value] != plan_.regions[piece.rows.value])
-        wrong(id, "its input holds {}", name_of(plan_.regions[t->rows.value]));
+      if (region(t->rows) != region(piece.rows))
+        wrong(id, "its input holds {}", name_of(region(t->rows)));
       if (t->columns != piece.columns) wrong(id, "its input holds {}", heads(t->value, t->columns));
     }
-    if (!plan_.layout.share(task.worker()).contains(plan_.regions[piece.rows.value]))
+    if (!plan_.layout.share(task.worker()).contains(region(piece.rows)))
       wrong(id, "these chunks live on worker {}",
-            plan_.layout.owner(plan_.regions[piece.rows.value].first).value);
+            plan_.layout.owner(region(piece.rows).first).value);
   }
 
   // Tiles of many chunks are remembered: a short file can ask for the same one very often.
   Tile tile_of(RegionId queries, RegionId keys) {
-    const Region q = plan_.regions[queries.value], k = plan_.regions[keys.value];
+    const Region q = region(queries), k = region(keys);
     const Mask& mask = plan_.problem.mask;
     if (q.count <= Sizes::kSmall && k.count <= Sizes::kSmall)
       return mask.tile(sizes_.tokens[queries.value], sizes_.tokens[keys.value]);
@@ -260,6 +263,7 @@ class StructureCheck {
   // The work a task states is what its regions amount to.
   void check_work(TaskId id) {
     const Task& task = plan_.tasks[id.value];
+    const Operation& op = operation(task.kind);
     const Piece& piece = plan_.piece(task);
     const Work& stated = plan_.works[task.work.value];
     if (is_attend(task.kind)) {
@@ -272,16 +276,12 @@ class StructureCheck {
               stated.rows, stated.keys, tile.pairs.value, tile.rows, tile.keys);
       return;
     }
-    const Operation& op = operation(task.kind);
-    ValueId value = piece.value;
-    RegionId region = piece.rows;
-    if (op.does == Operation::Does::Combine || op.does == Operation::Does::Compute) {
-      const std::optional<Tensor>& sized_by = inputs_[op.sized_by];
-      if (!sized_by) return;  // said already
-      if (op.does == Operation::Does::Combine) region = sized_by->rows;
-      value = sized_by->value;
-    }
-    const Tokens rows = sizes_.rows[region];
+    const bool combines = op.does == Operation::Does::Combine;
+    const bool by_input = combines || op.does == Operation::Does::Compute;
+    const std::optional<Tensor>& sized_by = inputs_[op.sized_by];
+    if (by_input && !sized_by) return;  // said already
+    const ValueId value = by_input ? sized_by->value : piece.value;
+    const Tokens rows = sizes_.rows[(combines ? sized_by->rows : piece.rows).value];
     const Bytes bytes = plan_.program.bytes(value, rows, piece.columns.count);
     if (stated.rows != rows.value || stated.columns != piece.columns.count || stated.bytes != bytes)
       findings_.add(Rule::Communication, {id},

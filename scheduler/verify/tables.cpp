@@ -8,19 +8,37 @@ namespace ringsched {
 
 namespace {
 
-// Do the tables have all that a task names?
-void check_names(const Plan& plan, TaskId id, Findings& findings) {
-  const Task& t = plan.tasks[id.value];
-  const bool known = t.worker_index < plan.problem.workers &&
-                     static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
-                     static_cast<std::uint32_t>(t.lane) < plan.lane_count() &&
-                     t.piece.value < plan.pieces.size() && t.work.value < plan.works.size() &&
-                     (!is_attend(t.kind) || t.keys.value < plan.regions.size());
-  if (!known)
+// Do the tables have all that tasks name?
+void check_names(const Plan& plan, std::uint32_t first, std::uint32_t end, Findings& findings) {
+  for (std::uint32_t id = first; id < end; ++id) {
+    const Task& t = plan.tasks[id];
+    const bool known = t.worker_index < plan.problem.workers &&
+                       static_cast<std::uint32_t>(t.kind) < kTaskKinds &&
+                       static_cast<std::uint32_t>(t.lane) < plan.lane_count() &&
+                       t.piece.value < plan.pieces.size() && t.work.value < plan.works.size() &&
+                       (!is_attend(t.kind) || t.keys.value < plan.regions.size());
+    if (!known)
+      findings.add(Rule::Structure, {TaskId{id}},
+                   "task {} names a worker, lane, piece or work that the plan does not have", id);
+  }
+}
+
+// Whatever is posted with the task before it in its lane follows a transfer there.
+void check_groups(const Plan& plan, Findings& findings) {
+  const LaneNumbers lanes(plan);
+  std::vector<std::uint8_t> after_transfer(lanes.all);
+  std::vector<TaskId> alone;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    std::uint8_t& open = after_transfer[lanes.of(task)];
+    if (task.with_previous && !open) alone.push_back({id});
+    open = is_transfer(task.kind);
+  }
+  std::ranges::stable_sort(alone, {}, [&](TaskId t) { return lanes.of(plan.tasks[t.value]); });
+  for (const TaskId id : alone)
     findings.add(Rule::Structure, {id},
-                 "task {} names a worker, lane, piece or work that "
-                 "the plan does not have",
-                 id.value);
+                 "{}: it is to be posted with the transfer before it, and there is none",
+                 name_of(plan, id));
 }
 
 }  // namespace
@@ -38,7 +56,7 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   if (plan.layout.workers() != plan.problem.workers)
     findings.add_missing(Rule::Structure, {}, "the layout has {} workers, the problem {}",
                          plan.layout.workers(), plan.problem.workers);
-  if (std::any_of(plan.regions.begin(), plan.regions.end(), bad_region))
+  if (std::ranges::any_of(plan.regions, bad_region))
     findings.add_missing(Rule::Structure, {}, "a region reaches past the last of {} chunks",
                          chunks);
   const auto bad_piece = [&](const Piece& p) {
@@ -46,7 +64,7 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
            p.columns.count == 0 || p.columns.first >= plan.program[p.value].columns.count ||
            p.columns.count > plan.program[p.value].columns.count - p.columns.first;
   };
-  if (std::any_of(plan.pieces.begin(), plan.pieces.end(), bad_piece))
+  if (std::ranges::any_of(plan.pieces, bad_piece))
     findings.add_missing(Rule::Structure, {},
                          "a piece has no value, no region or columns past the last");
   if (!findings.empty()) return;
@@ -56,8 +74,7 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
       continue;
     }
     const Piece& piece = plan.piece(t);
-    const auto& given = plan.program.given;
-    if (std::find(given.begin(), given.end(), piece.value) == given.end())
+    if (std::ranges::count(plan.program.given, piece.value) == 0)
       findings.add_missing(Rule::Structure, t.worker, "no {} is given", plan.name(piece.value));
     else if (!plan.layout.share(t.worker).contains(plan.regions[piece.rows.value]))
       findings.add_missing(Rule::Structure, t.worker, "an initial {} is not where its chunks live",
@@ -65,40 +82,14 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   }
   if (!findings.empty()) return;
   const auto check = [&](std::uint32_t first, std::uint32_t end, Findings& found) {
-    for (std::uint32_t id = first; id < end; ++id) check_names(plan, {id}, found);
+    check_names(plan, first, end, found);
   };
   run_jobs(threads, jobs_over_tasks(plan, threads, check), findings);
 }
 
-namespace {
-
-// Whatever is posted with the task before it in its lane follows a transfer there.
-void check_groups(const Plan& plan, Findings& findings) {
-  const LaneNumbers lanes(plan);
-  std::vector<std::uint8_t> after_transfer(lanes.all);
-  std::vector<TaskId> alone;
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& task = plan.tasks[id];
-    std::uint8_t& open = after_transfer[lanes.of(task)];
-    if (task.with_previous && !open) alone.push_back({id});
-    open = is_transfer(task.kind);
-  }
-  std::stable_sort(alone.begin(), alone.end(), [&](TaskId a, TaskId b) {
-    return lanes.of(plan.tasks[a.value]) < lanes.of(plan.tasks[b.value]);
-  });
-  for (const TaskId id : alone)
-    findings.add(Rule::Structure, {id},
-                 "{}: it is to be posted with the transfer before it, and there is none",
-                 name_of(plan, id));
-}
-
-}  // namespace
-
 void verify_edges(const Plan& plan, Findings& findings) {
-  const auto by_after = [](const ControlEdge& a, const ControlEdge& b) {
-    return a.after != b.after ? a.after < b.after : a.before < b.before;
-  };
-  if (!std::is_sorted(plan.controls.begin(), plan.controls.end(), by_after))
+  const auto order = [](const ControlEdge& e) { return std::pair(e.after, e.before); };
+  if (!std::ranges::is_sorted(plan.controls, {}, order))
     findings.add_missing(Rule::Structure, {}, "the control edges are not in order");
   for (const ControlEdge& e : plan.controls) {
     if (e.after.value >= plan.tasks.size() || e.before >= e.after)

@@ -19,16 +19,14 @@ std::uint32_t threads_for(const Plan& plan, VerifyOptions options) {
 }
 
 void count_waste(const Plan& plan, Verification& result) {
-  std::vector<bool> read(plan.tasks.size());
+  TaskColumn<std::uint8_t> read(plan.tasks.size());
   for (const Task& task : plan.tasks) {
     if (is_receive(task.kind)) ++result.unread;
     if (is_attend(task.kind) && plan.works[task.work.value].pairs.value == 0) ++result.hidden;
-    for (const TensorId input : task.inputs) {
-      const TaskId maker = input.valid() ? plan.producer(input) : TaskId{};
-      if (!maker.valid() || read[maker.value]) continue;
-      read[maker.value] = true;
-      if (is_receive(plan.tasks[maker.value].kind)) --result.unread;
-    }
+    for (const TensorId input : task.inputs)
+      if (const TaskId maker = maker_of(plan, input); maker.valid())
+        if (std::exchange(read[maker.value], 1) == 0 && is_receive(plan.tasks[maker.value].kind))
+          --result.unread;
   }
 }
 
@@ -41,13 +39,12 @@ Verification verify(const Plan& plan, VerifyOptions options) {
   verify_structure(plan, threads, findings);
   // The later parts follow ids without looking, so they need a sound structure.
   if (findings.empty()) {
-    const CheckJob coverage = [&](Findings& found) {
-      count_waste(plan, result);
-      verify_coverage(plan, found);
-    };
-    const CheckJob deadlock = [&](Findings& found) { verify_deadlock(plan, found); };
-    const CheckJob memory = [&](Findings& found) { verify_memory(plan, found, result.peak); };
-    const CheckJob jobs[] = {coverage, deadlock, memory};
+    const CheckJob jobs[] = {[&](Findings& found) {
+                               count_waste(plan, result);
+                               verify_coverage(plan, found);
+                             },
+                             [&](Findings& found) { verify_deadlock(plan, found); },
+                             [&](Findings& found) { verify_memory(plan, found, result.peak); }};
     run_jobs(threads, jobs, findings);
   }
   std::move(findings).hand_over(result);
@@ -61,18 +58,26 @@ std::string_view to_text(Rule rule) {
   return names[static_cast<std::size_t>(rule)];
 }
 
-Lanes::Lanes(const Plan& plan) : numbers(plan), first(numbers.all + 1), tasks(plan.tasks.size()) {
-  for (const Task& t : plan.tasks) ++first[numbers.of(t) + 1];
-  for (std::size_t lane = 1; lane < first.size(); ++lane) first[lane] += first[lane - 1];
-  std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-    tasks[next[numbers.of(plan.tasks[id])]++] = {id};
+TaskColumn<std::uint32_t> groups_of(const Plan& plan) {
+  const LaneNumbers lanes(plan);
+  TaskColumn<std::uint32_t> group(plan.tasks.size());
+  std::vector<TaskId> last(lanes.all);  // of the group that each lane is in; none: between groups
+  for (auto id = static_cast<std::uint32_t>(plan.tasks.size()); id-- > 0;) {
+    const Task& task = plan.tasks[id];
+    TaskId& open = last[lanes.of(task)];
+    if (!open.valid()) open = {id};
+    group[id] = open.value;
+    if (!task.with_previous) open = {};
+  }
+  return group;
 }
 
-RegionRows::RegionRows(const Plan& plan) {
+std::vector<Tokens> rows_of_regions(const Plan& plan) {
   std::vector<std::int64_t> before{0};  // tokens in all chunks before
   for (const TokenRange& chunk : plan.layout.chunks) before.push_back(before.back() + chunk.count);
-  for (const Region& r : plan.regions) rows_.push_back({before[r.end()] - before[r.first.value]});
+  std::vector<Tokens> rows;
+  for (const Region& r : plan.regions) rows.push_back({before[r.end()] - before[r.first.value]});
+  return rows;
 }
 
 }  // namespace ringsched
