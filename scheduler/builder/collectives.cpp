@@ -4,14 +4,15 @@ namespace ringsched {
 
 namespace {
 
-// The nearest owner first, so that at no time all send to the same worker.
+// By worker, then by owner: what that has for this worker. The nearest owner first, so that at no
+// time all send to the same worker.
 template <class Operand, class HomeOf>
 std::vector<std::vector<Operand>> gathered(PlanBuilder& plan, std::uint32_t workers, HomeOf home) {
   std::vector<std::vector<Operand>> out(workers, std::vector<Operand>(workers));
   for (std::uint32_t distance = 0; distance < workers; ++distance)
     for (std::uint32_t w = 0; w < workers; ++w) {
       const std::uint32_t owner = (w + workers - distance) % workers;
-      out[w][owner] = plan.move(home(WorkerId{owner}), WorkerId{w});
+      out[w][owner] = plan.move(home(WorkerId{owner}, w), WorkerId{w});
     }
   return out;
 }
@@ -19,11 +20,12 @@ std::vector<std::vector<Operand>> gathered(PlanBuilder& plan, std::uint32_t work
 }  // namespace
 
 std::vector<std::vector<Keys>> all_gather_keys(PlanBuilder& plan, std::uint32_t workers) {
-  return gathered<Keys>(plan, workers, [&](WorkerId w) { return plan.keys(w); });
+  return gathered<Keys>(plan, workers, [&](WorkerId owner, auto) { return plan.keys(owner); });
 }
 
 std::vector<std::vector<Queries>> all_gather_queries(PlanBuilder& plan, std::uint32_t workers) {
-  return gathered<Queries>(plan, workers, [&](WorkerId w) { return plan.queries(w); });
+  return gathered<Queries>(plan, workers,
+                           [&](WorkerId owner, auto) { return plan.queries(owner); });
 }
 
 std::vector<std::vector<Keys>> all_gather_keys_by_ring(PlanBuilder& plan, std::uint32_t workers,
@@ -42,13 +44,8 @@ std::vector<std::vector<Keys>> all_gather_keys_by_ring(PlanBuilder& plan, std::u
 }
 
 std::vector<std::vector<Queries>> all_to_all_queries(PlanBuilder& plan, std::uint32_t workers) {
-  std::vector<std::vector<Queries>> out(workers, std::vector<Queries>(workers));
-  for (std::uint32_t distance = 0; distance < workers; ++distance)
-    for (std::uint32_t w = 0; w < workers; ++w) {
-      const std::uint32_t owner = (w + workers - distance) % workers;
-      out[w][owner] = plan.move(plan.queries(WorkerId{owner}).part(w), WorkerId{w});
-    }
-  return out;
+  return gathered<Queries>(
+      plan, workers, [&](WorkerId owner, std::uint32_t w) { return plan.queries(owner).part(w); });
 }
 
 void reduce_scatter(PlanBuilder& plan, std::vector<Partial> partials) {

@@ -25,7 +25,7 @@ void PlanWriter::prepare_gradients() {
 void PlanWriter::add_key_gradient(Place keys, TensorId gradient, RegionId rows) {
   Accumulator& sum =
       keys.at_home() ? home_key_gradient_[keys.owner().value] : copy_key_gradient_[keys.copy()];
-  accumulate(TaskKind::Reduce, attention::kKeyValueGradient, worker(keys), sum, gradient, rows);
+  accumulate(attention::kKeyValueGradient, worker(keys), sum, {gradient, rows});
   if (keys.at_home()) return;
   const Survey::Path& path = survey_.paths[keys.copy()];
   if (path.onward != Survey::kNone && attends_ >= path.attends_when_moved_on)
@@ -53,18 +53,17 @@ void PlanWriter::send_gradients_home() {
     const Accumulator& sum = copy_key_gradient_[copy];
     const Copy& keys = tape_.copies()[copy];
     const WorkerId home{keys.owner};
-    arrived_.push_back({home,
-                        transfer(sum.tensor, attention::kKeyValueGradient, sum.rows,
-                                 WorkerId{keys.worker}, home, Lane::Return),
-                        sum.rows});
+    const TensorId there = transfer(sum.tensor, attention::kKeyValueGradient, sum.rows,
+                                    WorkerId{keys.worker}, home, Lane::Return);
+    arrived_.push_back({there, sum.rows, home, home});
   }
   finished_copies_.clear();
 }
 
 void PlanWriter::add_arrived_gradients() {
-  for (const Arrival& a : arrived_)
-    accumulate(TaskKind::Reduce, attention::kKeyValueGradient, a.owner,
-               home_key_gradient_[a.owner.value], a.tensor, a.rows);
+  for (const Result& a : arrived_)
+    accumulate(attention::kKeyValueGradient, a.worker, home_key_gradient_[a.owner.value],
+               {a.tensor, a.rows});
   arrived_.clear();
 }
 

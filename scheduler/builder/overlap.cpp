@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ringsched/scheduler/error.hpp"
@@ -35,28 +35,24 @@ void serialise(Plan& plan) {
 // steps, and steps come in order.
 class StepEnds {
  public:
-  bool is_new(Step step) const { return count_ == 0 || ends_[0].step != step; }
+  bool is_new(Step step) const { return ends_[0].step != step; }
   void add(Step step, TaskId id) {
-    if (is_new(step)) {
-      ends_ = {ends_[0], ends_[0], ends_[1]};
-      count_ = std::min(count_ + 1, ends_.size());
-    }
+    if (is_new(step)) ends_ = {ends_[0], ends_[0], ends_[1]};
     ends_[0] = {step, id};
   }
   // The last task of a step up to `step`, or none.
   TaskId last_up_to(std::int64_t step) const {
-    for (std::size_t i = 0; i < count_; ++i)
-      if (ends_[i].step <= step) return ends_[i].last;
+    for (const End& e : ends_)
+      if (e.step <= step) return e.last;
     return {};
   }
 
  private:
   struct End {
-    Step step = 0;
+    Step step = ~Step{0};
     TaskId last;
   };
   std::array<End, 3> ends_;  // the last step first
-  std::size_t count_ = 0;
 };
 
 // What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes.
@@ -70,15 +66,14 @@ void prefetch_one_step(Plan& plan) {
   struct Tick {
     TaskId may_move, next_may_move;
   };
-  const std::size_t lanes = plan.lane_count();
-  std::vector<StepEnds> ends(plan.problem.workers * lanes);
-  std::vector<Tick> ticks(plan.problem.workers * lanes);
+  const LaneNumbers lanes(plan);
+  std::vector<StepEnds> ends(lanes.all);
+  std::vector<Tick> ticks(lanes.all);
   plan.controls.reserve(plan.tasks.size() / 2);  // memory that is never filled costs nothing
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    const auto lane = static_cast<std::size_t>(task.lane);
-    StepEnds* const worker = &ends[task.worker_index * lanes];
-    StepEnds& own = worker[lane];
+    const StepEnds* const worker = &ends[lanes.of(task.worker(), Lane::Compute)];
+    StepEnds& own = ends[lanes.of(task)];
     const std::int64_t step = task.step;
     const auto wait_for = [&](TaskId before) {
       if (before.valid()) plan.controls.push_back({before, {id}});
@@ -86,7 +81,8 @@ void prefetch_one_step(Plan& plan) {
     if (task.lane == Lane::Compute) {
       if (own.is_new(task.step)) {
         const auto first = static_cast<std::ptrdiff_t>(plan.controls.size());
-        for (std::size_t l = 1; l < lanes; ++l) wait_for(worker[l].last_up_to(step - 1));
+        for (std::uint32_t l = 1; l < lanes.per_worker; ++l)
+          wait_for(worker[l].last_up_to(step - 1));
         if (plan.controls.end() - plan.controls.begin() > first + 1)
           std::ranges::sort(plan.controls.begin() + first, plan.controls.end(), {},
                             &ControlEdge::before);
@@ -95,7 +91,7 @@ void prefetch_one_step(Plan& plan) {
       if (!task.with_previous)
         wait_for(worker[0].last_up_to(step - (task.lane == Lane::Return ? 1 : 2)));
     } else {
-      Tick& tick = ticks[task.worker_index * lanes + lane];
+      Tick& tick = ticks[lanes.of(task)];
       if (own.is_new(task.step)) tick = {tick.next_may_move, worker[0].last_up_to(step - 1)};
       if (!task.with_previous) wait_for(tick.may_move);
     }
@@ -106,7 +102,7 @@ void prefetch_one_step(Plan& plan) {
 // Puts what is received into `buffers` slots in turn. A slot is free for the next tensor once the
 // last reader of the one before has ended, in each lane that reads it.
 void assign_buffers(Plan& plan, std::uint32_t buffers) {
-  const std::size_t lanes = plan.lane_count();
+  const LaneNumbers lanes(plan);
   using Readers = std::array<TaskId, kMostLanes>;
   std::vector<Readers> last_reader(plan.tasks.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
@@ -114,13 +110,13 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
       if (const TaskId maker = input.valid() ? plan.producer(input) : TaskId{}; maker.valid())
         last_reader[maker.value][static_cast<std::size_t>(plan.tasks[id].lane)] = {id};
 
-  std::vector<TaskId> leader(plan.problem.workers * lanes);  // of the open group
+  std::vector<TaskId> leader(lanes.all);  // of the open group
   std::vector<std::vector<TaskId>> received(std::size_t{plan.problem.workers} *
                                             plan.program.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     if (!is_transfer(task.kind)) continue;
-    TaskId& group = leader[task.worker_index * lanes + static_cast<std::size_t>(task.lane)];
+    TaskId& group = leader[lanes.of(task)];
     if (!task.with_previous) group = {id};
     if (task.kind != TaskKind::Receive) continue;
 
@@ -151,11 +147,9 @@ Plan limit_communication(Plan plan, CommunicationLimits limits) {
   if (limits.overlap == Overlap::None) serialise(plan);
   if (limits.overlap == Overlap::Prefetch) prefetch_one_step(plan);
   if (limits.buffers > 0) assign_buffers(plan, limits.buffers);
-  const auto in_order = [](ControlEdge a, ControlEdge b) {
-    return std::tie(a.after, a.before) < std::tie(b.after, b.before);
-  };
-  if (!std::is_sorted(plan.controls.begin(), plan.controls.end(), in_order))
-    std::sort(plan.controls.begin(), plan.controls.end(), in_order);
+  const auto order = [](const ControlEdge& e) { return std::pair(e.after, e.before); };
+  if (!std::ranges::is_sorted(plan.controls, {}, order))
+    std::ranges::sort(plan.controls, {}, order);
   plan.controls.erase(std::unique(plan.controls.begin(), plan.controls.end()), plan.controls.end());
   return plan;
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "ringsched/scheduler/piece_table.hpp"
 #include "ringsched/scheduler/region_table.hpp"
 #include "ringsched/scheduler/work_table.hpp"
 
@@ -23,11 +22,11 @@ class PlanParts {
   }
   PieceId piece(ValueId value, RegionId rows) {
     PieceId& id = known(value, rows).piece;
-    return id.valid() ? id : id = pieces_.find_or_add(plan, value, rows);
+    return id.valid() ? id : id = add_piece(value, rows);
   }
   RegionId share(WorkerId w) const { return {w.value}; }
   RegionId chunk(std::uint32_t c) const { return regions_.single(c); }
-  TensorId given(ValueId value, WorkerId w) const { return given_[value.value][w.value]; }
+  TensorId given(ValueId value, WorkerId w) const { return {given_[value.value] + w.value}; }
 
   Tile tile(RegionId queries, RegionId keys) const {
     return plan.problem.mask.tile(token_sets_[queries.value], token_sets_[keys.value]);
@@ -51,14 +50,14 @@ class PlanParts {
     if (all.size() <= rows.value) all.resize(plan.regions.size());
     return all[rows.value];
   }
+  PieceId add_piece(ValueId, RegionId rows);
   WorkId add_work(ValueId, RegionId rows);
 
   RegionTable regions_;
   std::vector<TokenSet> token_sets_;  // by region
   WorkTable works_;
-  PieceTable pieces_;
-  std::vector<std::vector<Known>> known_;     // by value and region
-  std::vector<std::vector<TensorId>> given_;  // by value and worker
+  std::vector<std::vector<Known>> known_;  // by value and region
+  std::vector<std::uint32_t> given_;       // by value: the initial tensor of worker 0
 };
 
 }  // namespace ringsched

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ringsched/scheduler/piece_table.hpp"
+
 namespace ringsched {
 
 PlanWriter::PlanWriter(PlanParts& parts, const Tape& tape, const Survey& survey,
@@ -12,6 +14,7 @@ PlanWriter::PlanWriter(PlanParts& parts, const Tape& tape, const Survey& survey,
       tape_(tape),
       survey_(survey),
       most_tasks_(most_tasks),
+      lanes_(parts.plan),
       copy_tensor_(tape.copies().size()) {}
 
 void PlanWriter::write_forward() {
@@ -20,7 +23,6 @@ void PlanWriter::write_forward() {
   end();
   write_outputs(attention::kPartial, result_);
   final_result_ = result_;
-  last_step_ = step_;
 }
 
 void PlanWriter::write_backward() {
@@ -32,7 +34,6 @@ void PlanWriter::write_backward() {
   end();
   write_outputs(attention::kQueryGradient, result_);
   write_outputs(attention::kKeyValueGradient, home_key_gradient_);
-  last_step_ = step_;
 }
 
 void PlanWriter::begin(bool backward) {
@@ -46,10 +47,10 @@ void PlanWriter::begin(bool backward) {
     fail("this plan needs more than {} tasks; use fewer workers", most_tasks_);
   plan_.tasks.reserve(plan_.tasks.size() + tasks);
 
-  first_step_ = plan_.tasks.empty() ? 0 : last_step_ + 1;
+  first_step_ = plan_.tasks.empty() ? 0 : plan_.tasks.back().step + 1;
   step_ = first_step_;
   result_.assign(plan_.problem.workers, {});
-  posted_.assign(std::size_t{plan_.problem.workers} * plan_.lane_count(), {});
+  posted_.assign(lanes_.all, {});
   computed_.assign(plan_.problem.workers, 0);
 }
 
@@ -119,9 +120,8 @@ void PlanWriter::move_result(std::uint32_t from, std::uint32_t to, WorkerId work
 void PlanWriter::merge(std::uint32_t result) { merge(waiting_[result]); }
 
 void PlanWriter::merge(const Result& r) {
-  accumulate(backward_ ? TaskKind::Reduce : TaskKind::Merge,
-             backward_ ? attention::kQueryGradient : attention::kPartial, r.worker,
-             result_[r.owner.value], r.tensor, r.rows);
+  accumulate(backward_ ? attention::kQueryGradient : attention::kPartial, r.worker,
+             result_[r.owner.value], {r.tensor, r.rows});
 }
 
 // The task is filled where it stands: building it elsewhere and copying it costs a third of all the
@@ -134,8 +134,7 @@ Task& PlanWriter::add(TaskKind kind, ValueId value, WorkerId worker, RegionId ro
   if (lane == Lane::Compute) {
     ++computed;
   } else {
-    Posted& open =
-        posted_[worker.value * std::size_t{plan_.lane_count()} + static_cast<std::size_t>(lane)];
+    Posted& open = posted_[lanes_.of(worker, lane)];
     with_previous = open == Posted{step_, computed};
     open = {step_, computed};
   }
@@ -163,26 +162,20 @@ TensorId PlanWriter::transfer(TensorId tensor, ValueId value, RegionId rows, Wor
   return plan_.output(receive);
 }
 
-void PlanWriter::accumulate(TaskKind kind, ValueId value, WorkerId worker, Accumulator& sum,
-                            TensorId tensor, RegionId rows) {
+void PlanWriter::accumulate(ValueId value, WorkerId worker, Accumulator& sum, Accumulator added) {
   if (!sum.tensor.valid()) {
-    sum = {tensor, rows};
+    sum = added;
     return;
   }
-  Accumulator added{tensor, rows};
   RegionId into = sum.rows;
-  if (sum.rows != rows) {
-    const Region a = plan_.regions[sum.rows.value], b = plan_.regions[rows.value];
-    if (!a.contains(b)) {
-      if (b.contains(a)) {  // add the smaller to the larger, which can then be done in place
-        std::swap(sum, added);
-        into = rows;
-      } else {
-        const std::uint32_t first = std::min(a.first.value, b.first.value);
-        into = parts_.region({{first}, std::max(a.end(), b.end()) - first});
-      }
-    }
+  if (sum.rows != added.rows) {
+    const Region a = plan_.regions[sum.rows.value], b = plan_.regions[added.rows.value];
+    const std::uint32_t first = std::min(a.first.value, b.first.value);
+    into = parts_.region({{first}, std::max(a.end(), b.end()) - first});
+    // Add the smaller to the larger, which can then be done in place.
+    if (into == added.rows) std::swap(sum, added);
   }
+  const TaskKind kind = value == attention::kPartial ? TaskKind::Merge : TaskKind::Reduce;
   Task& task = add(kind, value, worker, into, parts_.work(value, added.rows));
   task.inputs[0] = sum.tensor;
   task.inputs[1] = added.tensor;

@@ -42,7 +42,7 @@ class PlanWriter {
   void merge(std::uint32_t result);
 
  private:
-  // A partial result, or in the backward pass a query gradient, that is not merged yet.
+  // A partial result, or in the backward pass a gradient, that is not merged yet.
   struct Result {
     TensorId tensor;
     RegionId rows;
@@ -57,11 +57,6 @@ class PlanWriter {
     TensorId tensor;
     RegionId rows;
   };
-  struct Arrival {  // a key gradient that came home, to be added once this step's attends are done
-    WorkerId owner;
-    TensorId tensor;
-    RegionId rows;
-  };
 
   void begin(bool backward);
   void end();
@@ -71,7 +66,7 @@ class PlanWriter {
     return plan_.output({static_cast<std::uint32_t>(plan_.tasks.size()) - 1}, index);
   }
   TensorId transfer(TensorId, ValueId, RegionId rows, WorkerId from, WorkerId to, Lane);
-  void accumulate(TaskKind, ValueId, WorkerId, Accumulator&, TensorId, RegionId rows);
+  void accumulate(ValueId, WorkerId, Accumulator&, Accumulator added);
   void merge(const Result&);
   void write_outputs(ValueId, const std::vector<Accumulator>&);
 
@@ -101,9 +96,9 @@ class PlanWriter {
   const std::uint64_t most_tasks_;
   bool backward_ = false;
   Step step_ = 0;
-  Step first_step_ = 0;  // of the pass being written
-  Step last_step_ = 0;
-  std::uint32_t attends_ = 0;            // so far
+  Step first_step_ = 0;        // of the pass being written
+  std::uint32_t attends_ = 0;  // so far
+  const LaneNumbers lanes_;
   std::vector<Posted> posted_;           // per worker and lane
   std::vector<std::uint32_t> computed_;  // per worker: the tasks that were not transfers
 
@@ -116,7 +111,8 @@ class PlanWriter {
   std::vector<Accumulator> home_key_gradient_;  // per worker
   std::vector<Accumulator> copy_key_gradient_;  // per copy
   std::vector<std::uint32_t> finished_copies_;  // their gradients go home next step
-  std::vector<Arrival> arrived_;
+  // Key gradients that came home, to be added once this step's attends are done.
+  std::vector<Result> arrived_;
 };
 
 }  // namespace ringsched

@@ -1,7 +1,6 @@
 #include "ringsched/scheduler/layout.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"

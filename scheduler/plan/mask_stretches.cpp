@@ -58,10 +58,6 @@ class KeyCount {
   i64 all_ = 0, positions_ = 0;
 };
 
-struct Stretches {
-  std::vector<Stretch> queries, keys;
-};
-
 std::vector<Stretch> ascending_stretches(const TokenSet& set) {
   std::vector<Stretch> stretches;
   for (const TokenRange& r : set.ranges)
@@ -75,35 +71,32 @@ std::vector<Stretch> ascending_stretches(const TokenSet& set) {
   return stretches;
 }
 
-// Both sides of a tile of many ranges, as stretches, where that saves work: with n and m ranges, n
-// * m pairs of ranges are too many, but so are n + m ranges of long strides, taken one token at a
-// time.
-std::optional<Stretches> stretches_of(const TokenSet& queries, const TokenSet& keys) {
+// With n and m ranges, n * m pairs of ranges are too many, but so are n + m ranges of long strides,
+// taken one token at a time.
+bool stretches_save_work(const TokenSet& queries, const TokenSet& keys) {
   constexpr std::size_t few = 256, most_of_a_range = 32;
   const std::size_t ranges = queries.ranges.size() + keys.ranges.size();
-  if (queries.ranges.size() * keys.ranges.size() <= few) return {};
+  if (queries.ranges.size() * keys.ranges.size() <= few) return false;
   std::size_t stretches = 0;
   for (const TokenSet* side : {&queries, &keys})
     for (const TokenRange& r : side->ranges)
       stretches += r.stride == 1 ? 1 : static_cast<std::size_t>(r.count);
-  if (stretches > most_of_a_range * ranges ||
-      stretches > queries.ranges.size() * keys.ranges.size() / 8)
-    return {};
-  return Stretches{ascending_stretches(queries), ascending_stretches(keys)};
+  return stretches <= most_of_a_range * ranges &&
+         stretches <= queries.ranges.size() * keys.ranges.size() / 8;
 }
 
 }  // namespace
 
 std::optional<i64> pairs_by_stretches(const Mask& mask, const TokenSet& q_set,
                                       const TokenSet& k_set) {
-  const auto stretches = stretches_of(q_set, k_set);
-  if (!stretches) return {};
+  if (!stretches_save_work(q_set, k_set)) return {};
+  const std::vector<Stretch> of_keys = ascending_stretches(k_set);
   const bool windowed =
       mask.kind() == Mask::Kind::Window || mask.kind() == Mask::Kind::PrefixWindow;
-  const KeyCount keys(stretches->keys, 0), beyond_prefix(stretches->keys, mask.prefix().value);
+  const KeyCount keys(of_keys, 0), beyond_prefix(of_keys, mask.prefix().value);
   const auto bounds = mask.document_bounds();
   i64 sum = 0;
-  for (const Stretch& q : stretches->queries) {
+  for (const Stretch& q : ascending_stretches(q_set)) {
     const i64 last = q.start + q.count - 1;
     sum += keys.sum(q.start, last);
     if (windowed)

@@ -31,11 +31,9 @@ std::string refusal_of_lanes(std::span<const std::string> names) {
     if (name.empty() || name.size() > kLongest)
       return fmt::format("the name of lane {} has {} bytes; 1 to {} are allowed", i, name.size(),
                          kLongest);
-    if (std::any_of(name.begin(), name.end(),
-                    [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
       return fmt::format("the name of lane {}, '{}', has a control character", i, printable(name));
-    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), name) !=
-        names.begin() + static_cast<std::ptrdiff_t>(i))
+    if (std::ranges::count(names.first(i), name) > 0)
       return fmt::format("two lanes are called '{}'", printable(name));
   }
   return {};

@@ -67,23 +67,9 @@ std::int64_t parse_count(std::string_view text, std::string_view what) {
   if (error != std::errc{} || n < 0) wrong();
   std::int64_t unit = 1;
   if (stop != end) {
-    switch (*stop) {
-      case 'k':
-      case 'K':
-        unit = std::int64_t{1} << 10;
-        break;
-      case 'm':
-      case 'M':
-        unit = std::int64_t{1} << 20;
-        break;
-      case 'g':
-      case 'G':
-        unit = std::int64_t{1} << 30;
-        break;
-      default:
-        wrong();
-    }
-    if (stop + 1 != end) wrong();
+    const std::size_t power = std::string_view("kKmMgG").find(*stop) / 2 + 1;  // of 1024
+    if (power > 3 || stop + 1 != end) wrong();
+    unit <<= 10 * power;
   }
   if (n > std::numeric_limits<std::int64_t>::max() / unit) too_large();
   return n * unit;

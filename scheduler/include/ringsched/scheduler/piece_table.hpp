@@ -22,10 +22,6 @@ inline void mark_complete(Plan& plan, TensorId t) {
 
 class PieceTable {
  public:
-  // Of all columns of a value.
-  PieceId find_or_add(Plan& plan, ValueId value, RegionId rows) {
-    return find_or_add(plan, {value, rows, plan.program[value].all_columns()});
-  }
   PieceId find_or_add(Plan& plan, const Piece& piece) {
     if (first_.size() <= piece.value.value) first_.resize(plan.program.size());
     std::vector<PieceId>& known = first_[piece.value.value];
