@@ -138,7 +138,7 @@ TEST(PlanFile, LanesReadBack) {
   }
 }
 
-// Those whose tasks fit together, though the whole may not compute what it should.
+// Of the changed plans, the ones with sound tasks, though the whole may not compute what it should.
 TEST(PlanFile, PlansChangedAtRandomReadBack) {
   std::mt19937_64 random(1);
   int wrong = 0, right = 0;

@@ -25,7 +25,7 @@ TensorId other_input(const Task& combine, TensorId one) {
   return combine.inputs[0] == one ? combine.inputs[1] : combine.inputs[0];
 }
 
-// Whoever is posted with one of these is posted with what that was posted with.
+// A transfer that is posted with one of these is then posted with what that was posted with.
 void erase_tasks(Plan& plan, const std::set<std::uint32_t>& tasks) {
   for (auto id = tasks.rbegin(); id != tasks.rend(); ++id) {
     const Task gone = plan.tasks[*id];
@@ -56,7 +56,7 @@ bool leave_out_terms(Plan& plan, TaskId attend) {
         continue;
       }
       const TensorId rest = other_input(task, t);
-      // What is left must hold the same rows for whoever reads it.
+      // What is left must hold the same rows, as tasks read them.
       if (changed.tensor(rest).rows != changed.rows(task)) return false;
       const bool completes = task.completes_output();
       read_instead(changed, changed.output(user), rest);

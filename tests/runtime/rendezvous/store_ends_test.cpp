@@ -1,4 +1,4 @@
-// How a meeting ends, and what each process is told.
+// How a meeting ends, and what the store tells each process.
 #include <set>
 
 #include "runtime/rendezvous/store_meeting.hpp"

@@ -79,7 +79,7 @@ struct Timeline {
   std::vector<Value> values;                                               // what `makes` names
   std::vector<std::string> lanes{kBasicLanes.begin(), kBasicLanes.end()};  // their names, by Lane
   std::vector<TimelineTask, PageAllocator<TimelineTask>> tasks;            // by TaskId
-  std::vector<TaskDetail, PageAllocator<TaskDetail>> details;  // likewise; empty: not known
+  std::vector<TaskDetail, PageAllocator<TaskDetail>> details;  // by TaskId, too; empty: not known
   std::vector<CriticalStep> critical_path;                     // in time's order; may be empty
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
   // Of a run that did not come to its end: why, and the tasks that did not end, in order. Those
