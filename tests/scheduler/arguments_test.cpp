@@ -11,7 +11,7 @@
 namespace ringsched {
 namespace {
 
-constexpr std::array kParameters = {Parameter{"hop", "how far keys go", 1, 1, 99},
+constexpr std::array kParameters = {Parameter{"hop", "how far keys go", 3, 1, 99},
                                     Parameter{"start", "where they begin", 0, 0, 7}};
 
 std::string refusal(std::string_view text, std::span<const Parameter> of = kParameters) {
@@ -26,16 +26,16 @@ std::string refusal(std::string_view text, std::span<const Parameter> of = kPara
 TEST(ScheduleArguments, AreReadInAnyOrderAndHaveDefaults) {
   const Arguments none(kParameters), one = Arguments::parse("mine", kParameters, "start=7"),
                                      both = Arguments::parse("mine", kParameters, "start=2:hop=99");
-  EXPECT_EQ(none["hop"], 1u);
+  EXPECT_EQ(none["hop"], 3u);
   EXPECT_EQ(none["start"], 0u);
-  EXPECT_EQ(one["hop"], 1u);
+  EXPECT_EQ(one["hop"], 3u);
   EXPECT_EQ(one["start"], 7u);
   EXPECT_EQ(both["hop"], 99u);
   EXPECT_EQ(both["start"], 2u);
 }
 
 TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
-  EXPECT_EQ(refusal("hop"), "hop of schedule mine needs a number: mine:hop=1");
+  EXPECT_EQ(refusal("hop"), "hop of schedule mine needs a number: mine:hop=3");
   for (const char* text : {"0", "100", "-1", "1.5", "4k", "", " 1", "99999999999999999999"})
     EXPECT_EQ(refusal(std::string("hop=") + text),
               std::string("hop of schedule mine must be a whole number from 1 to 99, not \"") +
@@ -88,7 +88,7 @@ TEST(ScheduleArguments, AreGivenToAScheduleThatTakesThem) {
                        },
                        {kParameters.begin(), kParameters.end()}};
   build_plan(small_problem(2, 8), schedule);
-  EXPECT_EQ(seen, 1u);
+  EXPECT_EQ(seen, 3u);
   schedule.arguments = Arguments::parse("test", schedule.parameters, "hop=5");
   build_plan(small_problem(2, 8), schedule);
   EXPECT_EQ(seen, 5u);

@@ -178,6 +178,21 @@ TEST(Builder, GroupsWhatAWorkerPostsInOneStepWithoutComputing) {
   for (const auto& [where, count] : groups) EXPECT_EQ(count, 1);
 }
 
+TEST(Builder, EndsAGroupWhereItsWorkerComputes) {
+  const Plan plan = build(2, [](const Problem&, PlanBuilder& p) {
+    const Keys there = p.move(p.keys(kFirst), kSecond);
+    p.merge(p.attend(p.queries(kSecond), there));
+    const Queries away = p.move(p.queries(kSecond), kFirst);
+    p.merge(p.move(p.attend(away, p.move(p.keys(kSecond), kFirst)), kSecond));
+    p.merge(p.attend(p.queries(kFirst), p.keys(kFirst)));
+  });
+  EXPECT_TRUE(verify(plan).holds());
+  std::vector<bool> joins;  // what the second worker posts on lane fetch: in, and later out, out
+  for (const Task& t : plan.tasks)
+    if (t.worker() == kSecond && t.lane == Lane::Fetch) joins.push_back(t.with_previous);
+  EXPECT_THAT(joins, testing::ElementsAre(false, false, true));
+}
+
 TEST(Gradients, OfKeysTravelOnWithThemInARing) {
   const Plan plan = build_plan(small_problem(8, 64, Pass::Backward), find_schedule("ring"));
   auto count = messages(plan);
