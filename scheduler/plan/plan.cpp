@@ -9,14 +9,12 @@
 namespace ringsched {
 
 // A backward attend's gradients of keys: of all keys met, for the heads that its query heads read.
-Tensor Plan::second_output(const Task& task, TaskId maker) const {
+Piece Plan::second_piece(const Task& task) const {
   const Piece& first = piece(task);
   const Statement* const statement = program.statement(task.kind, first.value);
-  if (!statement) return {first.value, task.worker(), task.keys, first.columns, maker, false};
+  if (!statement) return {first.value, task.keys, first.columns};
   const ValueId value = statement->outputs[1];
-  return {value,     task.worker(),
-          task.keys, first.columns.grouped(program[value].columns.group),
-          maker,     task.completes_output(1)};
+  return {value, task.keys, first.columns.grouped(program[value].columns.group)};
 }
 
 std::string refusal_of_lanes(std::span<const std::string> names) {

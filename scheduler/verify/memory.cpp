@@ -174,10 +174,6 @@ class MemoryCheck {
   void for_each_made(Visit visit) const;
   template <class Sum>
   void add_up_in(std::vector<Bytes>& peak) const;
-  Piece second_piece(const Task& task, TaskId id) const {
-    const Tensor t = plan_.second_output(task, id);
-    return {t.value, t.rows, t.columns};
-  }
 
   const Plan& plan_;
   const LaneNumbers lanes_;
@@ -264,7 +260,7 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
   TaskColumn<Sum> change(first.back());
   for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
     const Task& task = plan_.tasks[id.value];
-    const Piece made = output == 0 ? plan_.piece(task) : second_piece(task, id);
+    const Piece made = output == 0 ? plan_.piece(task) : plan_.second_piece(task);
     const Sum size =
         plan_.program.bytes(made.value, rows[made.rows.value], made.columns.count).value;
     const std::uint32_t w = task.worker_index, from = made_at(id);

@@ -42,55 +42,52 @@ class StructureCheck {
   // what adds to it a part.
   const std::optional<Tensor>& input(TaskId id, std::size_t index, ValueId wanted) {
     std::optional<Tensor>& found = inputs_[index];
-    found = there(id, index);
-    if (!found) return found;
-    const Operation::Does does = operation(plan_.tasks[id.value].kind).does;
-    if (found->value != wanted) {
-      wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(found->value),
+    if (!is_made_before(id, index)) return found;
+    const Task& task = plan_.tasks[id.value];
+    const Tensor& t = found.emplace(plan_.tensor(task.inputs[index]));
+    const Operation::Does does = operation(task.kind).does;
+    if (t.worker != task.worker()) {
+      findings_.add(Rule::Communication, {id},
+                    "{} reads the {} of {} held by worker {}, which it has not received",
+                    name_of(plan_, id), plan_.name(t.value), name_of(region(t.rows)),
+                    t.worker.value);
+      found.reset();
+    } else if (t.value != wanted) {
+      wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(t.value),
             plan_.name(wanted));
       found.reset();
-    } else if (does == Operation::Does::Combine && found->complete) {
+    } else if (does == Operation::Does::Combine && t.complete) {
       wrong(id, "input {} is complete: more would count twice", index);
     } else if (does != Operation::Does::Combine && does != Operation::Does::Transfer &&
-               !found->complete) {
+               !t.complete) {
       wrong(id, "input {} is a {} that is not complete", index, plan_.name(wanted));
     }
     return found;
   }
 
-  std::optional<Tensor> there(TaskId id, std::size_t index) {
-    const Task& task = plan_.tasks[id.value];
-    const TensorId t = task.inputs[index];
+  bool is_made_before(TaskId id, std::size_t index) {
+    const TensorId t = plan_.tasks[id.value].inputs[index];
     if (!t.valid()) {
       wrong(id, "input {} is missing", index);
-      return {};
+      return false;
     }
     if (t.value >= plan_.initial.size() + 2 * plan_.tasks.size()) {
       wrong(id, "input {} is no tensor of this plan", index);
-      return {};
+      return false;
     }
-    if (const TaskId maker = plan_.producer(t); maker.valid()) {
-      const Task& made_by = plan_.tasks[maker.value];
-      if (maker >= id) {
-        findings_.add(Rule::Communication, {id, maker},
-                      "{} uses its input {} before it is there: it is made by {}",
-                      name_of(plan_, id), index, name_of(plan_, maker));
-        return {};
-      }
-      if ((t.value - plan_.initial.size()) % 2 >= outputs_of(made_by.kind)) {
-        wrong(id, "input {} is an output that {} does not have", index, name_of(plan_, maker));
-        return {};
-      }
+    const TaskId maker = plan_.producer(t);
+    if (!maker.valid()) return true;
+    if (maker >= id) {
+      findings_.add(Rule::Communication, {id, maker},
+                    "{} uses its input {} before it is there: it is made by {}", name_of(plan_, id),
+                    index, name_of(plan_, maker));
+      return false;
     }
-    const Tensor tensor = plan_.tensor(t);
-    if (tensor.worker != task.worker()) {
-      findings_.add(Rule::Communication, {id},
-                    "{} reads the {} of {} held by worker {}, which it has not received",
-                    name_of(plan_, id), plan_.name(tensor.value),
-                    name_of(plan_.regions[tensor.rows.value]), tensor.worker.value);
-      return {};
-    }
-    return tensor;
+    const bool has =
+        (t.value - plan_.output(maker).value) < outputs_of(plan_.tasks[maker.value].kind);
+    if (!has)
+      wrong(id, "input {} is an output that {} does not have", index, name_of(plan_, maker));
+    return has;
   }
 
   Region region(RegionId id) const { return plan_.regions[id.value]; }
@@ -168,7 +165,9 @@ class StructureCheck {
       // Rows without tokens have no terms, so a sum need not hold them.
       if (!plan_.program[t->value].is_sum || has_tokens_beyond(rows, t->rows))
         is_within(id, rows, *t);
-      has_columns(id, made.columns.grouped(plan_.program[t->value].columns.group), *t);
+      const Axis& columns = plan_.program[t->value].columns;
+      if (t->columns.count < columns.count)
+        has_columns(id, made.columns.grouped(columns.group), *t);
     }
   }
 

@@ -136,8 +136,7 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
   const Piece& piece = plan_.piece(task);
   const Tensor q = plan_.tensor(task.inputs[0]), g = plan_.tensor(task.inputs[1]),
                kv = plan_.tensor(task.inputs[2]),
-               out = {piece.value, {}, piece.rows, piece.columns, {}, false},
-               made = plan_.second_output(task, {});
+               out = {piece.value, {}, piece.rows, piece.columns, {}, false};
   const Region part = plan_.regions[piece.rows.value], held = plan_.regions[kv.rows.value],
                met = plan_.regions[task.keys.value];
   const Keys seen = keys(met, held);
@@ -146,7 +145,8 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
   const std::vector<std::int32_t> query_rows = rows_from(0, at.size());
   const auto visible = visible_keys(plan_.problem.mask, at, seen.positions);
 
-  const TensorForm of_keys = form(made);
+  const Piece made = plan_.second_piece(task);
+  const TensorForm of_keys = form({made.value, {}, made.rows, made.columns, {}, false});
   auto* key_gradient = as<float>(operands.outputs[1]);
   auto* value_gradient = as<float>(operands.outputs[1] + of_keys.at(1));
   const std::size_t floats = static_cast<std::size_t>(of_keys.rows * of_keys.row_bytes[0]) / 4;

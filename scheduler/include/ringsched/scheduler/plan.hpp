@@ -153,9 +153,9 @@ struct Plan {
       return {p.value, t.worker, p.rows, p.columns, maker, true};
     }
     const Task& task = tasks[maker.value];
-    if (id != output(maker)) return second_output(task, maker);
-    const Piece& p = piece(task);
-    return {p.value, task.worker(), p.rows, p.columns, maker, task.completes_output()};
+    const std::uint32_t index = id == output(maker) ? 0 : 1;
+    const Piece p = index == 0 ? piece(task) : second_piece(task);
+    return {p.value, task.worker(), p.rows, p.columns, maker, task.completes_output(index)};
   }
   Bytes bytes(ValueId v, RegionId rows) const {
     return program.bytes(v, layout.rows(regions[rows.value]));
@@ -164,7 +164,7 @@ struct Plan {
     return program.bytes(p.value, layout.rows(regions[p.rows.value]), p.columns.count);
   }
 
-  Tensor second_output(const Task&, TaskId) const;
+  Piece second_piece(const Task&) const;  // what the second output holds
 };
 
 // Numbers the lanes of all workers, worker by worker, for tables with an entry for each.
