@@ -45,7 +45,7 @@ Keys Keys::part(std::uint32_t i) const { return chunk_of(*this, i); }
 
 struct PlanBuilder::Recording {
   Recording(const Problem& problem, Layout layout, std::uint64_t most)
-      : parts(problem, std::move(layout)), most_tasks(most) {}
+      : parts(problem, std::move(layout)), tape(problem.workers), most_tasks(most) {}
 
   // A view is a whole share or one chunk of it.
   RegionId view_id(const Operand& x) const {
@@ -60,22 +60,10 @@ struct PlanBuilder::Recording {
     x.view_id = parts.share(w);
   }
 
-  Place place(const PlanBuilder& view, const Operand& x) const {
-    return x.at_home() ? Place::home(view.true_number(x.owner)) : Place::copy(x.copy);
-  }
-  WorkerId owner(const PlanBuilder& view, const Operand& x) const {  // whose share it is
-    return x.at_home() ? view.true_number(x.owner) : WorkerId{tape.copies()[x.copy].owner};
-  }
-  // The tape, at this step.
-  Tape& at(Step step) {
-    if (tape.now() != step) tape.step(step);
-    return tape;
-  }
-
   PlanParts parts;
   Tape tape;
   const std::uint64_t most_tasks;
-  std::vector<bool> used;  // by number of partial: merged or moved on
+  std::uint64_t moves = 0;
 };
 
 PlanBuilder::PlanBuilder(const Problem& problem, Layout layout, std::uint64_t most_tasks)
@@ -124,12 +112,14 @@ Queries PlanBuilder::queries(WorkerId w) const {
   Queries q;
   recording_->set_share(q, true_number(w));
   q.owner = q.worker = w;
+  q.brought_by = recording_->tape.queries_of(true_number(w));
   return q;
 }
 
 Keys PlanBuilder::keys(WorkerId w) const {
   Keys k;
   recording_->set_share(k, true_number(w));
+  k.brought_by = recording_->tape.keys_of(true_number(w));
   return keys_.empty() ? k : keys_[w.value];
 }
 
@@ -144,24 +134,27 @@ bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
 
 void PlanBuilder::step(Step s) {
   step_ = first_ + s;
-  recording_->tape.step(step_);
+  recording_->tape.say(Call::What::Begin, step_);
 }
 
 template <class T>
-T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing, bool keys) {
+T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing) {
+  constexpr bool keys = std::is_same_v<T, Keys>;
   T out = from;
   if (!from.valid() || from.worker == to) return out;
   Recording& r = *recording_;
+  const std::uint16_t owner = r.tape[from.brought_by].owner;
   const WorkerId target = true_number(to);
+  out.worker = to;
   out.since = timing.needed ? first_ + *timing.needed : step_;
   if (out.since < step_)
     mistake_at(step_, "the {} of worker {} are to be on worker {} in step {}, which is over",
-               keys ? "keys" : "queries", r.owner(*this, from).value, target.value, out.since);
+               keys ? "keys" : "queries", owner, target.value, out.since);
   if (out.since < from.since)
     mistake_at(step_,
                "the {} of worker {} are to be on worker {} in step {}, but are on worker {} in "
                "step {} only",
-               keys ? "keys" : "queries", r.owner(*this, from).value, target.value, out.since,
+               keys ? "keys" : "queries", owner, target.value, out.since,
                true_number(from.worker).value, from.since);
   const auto lane = static_cast<std::size_t>(timing.lane);
   if (lane >= r.parts.plan.lanes.size() ||
@@ -171,49 +164,62 @@ T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing, bool keys
                "made with lane(name)",
                lane < kBasicLanes.size() ? std::string(kBasicLanes[lane]) : std::to_string(lane));
   // The mask may leave most of them out, but to know that takes memory for all.
-  if (r.tape.copies().size() >= r.most_tasks / 2)
+  if (++r.moves > r.most_tasks / 2)
     fail("this schedule needs more than {} moves; use fewer workers", r.most_tasks / 2);
-  const Copy copy{r.place(*this, from), static_cast<std::uint16_t>(r.owner(*this, from).value),
-                  static_cast<std::uint16_t>(target.value)};
-  out.worker = to;
-  out.copy = r.at(out.since).move(keys, copy, timing.lane);
+  Call& c = r.tape.say(Call::What::Move, out.since);
+  c.of_keys = keys;
+  c.lane = timing.lane;
+  c.owner = owner;
+  c.worker = static_cast<std::uint16_t>(target.value);
+  c.from = from.brought_by;
+  out.brought_by = r.tape.last();
   return out;
 }
 
 Queries PlanBuilder::move(const Queries& from, WorkerId to, Timing timing) {
-  return moved(from, to, timing, false);
+  return moved(from, to, timing);
 }
 
 Keys PlanBuilder::move(const Keys& from, WorkerId to, Timing timing) {
-  return moved(from, to, timing, true);
-}
-
-Partial PlanBuilder::move(const Partial& from, WorkerId to) {
-  if (!from.valid() || from.worker == to) return from;
-  use(from);
-  recording_->used.push_back(false);
-  return {from.owner, to, recording_->at(step_).move_result(from.number, true_number(to)), step_};
+  return moved(from, to, timing);
 }
 
 Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
   if (!q.valid() || !k.valid()) return {};
   Recording& r = *recording_;
+  const WorkerId worker = true_number(q.worker);
+  const std::uint16_t owner = r.tape[q.brought_by].owner;
   if (q.worker != k.worker)
     mistake_at(step_,
                "attend needs both operands on one worker, but the queries of worker {} are on "
                "worker {} and the keys of worker {} on worker {}; move one of them first",
-               r.owner(*this, q).value, true_number(q.worker).value, r.owner(*this, k).value,
-               true_number(k.worker).value);
+               owner, worker.value, r.tape[k.brought_by].owner, true_number(k.worker).value);
   if (std::max(q.since, k.since) > step_)
-    mistake_at(step_, "worker {} attends what a move brings for step {}",
-               true_number(q.worker).value, std::max(q.since, k.since));
+    mistake_at(step_, "worker {} attends what a move brings for step {}", worker.value,
+               std::max(q.since, k.since));
   const Tile tile = r.tile(q, k);
   if (tile.form == TileForm::Empty) return {};
-  r.used.push_back(false);
-  return {q.owner, q.worker,
-          r.at(step_).attend(r.parts.work(tile), r.place(*this, q), r.place(*this, k), r.view_id(q),
-                             r.view_id(k)),
-          step_};
+  Call& c = r.tape.say(Call::What::Attend, step_);
+  c.owner = owner;
+  c.worker = static_cast<std::uint16_t>(worker.value);
+  c.from = q.brought_by;
+  c.keys = k.brought_by;
+  c.rows = r.view_id(q);
+  c.key_rows = r.view_id(k);
+  c.work = r.parts.work(tile);
+  return {q.owner, q.worker, r.tape.last(), step_};
+}
+
+Partial PlanBuilder::move(const Partial& p, WorkerId to) {
+  if (!p.valid() || p.worker == to) return p;
+  use(p);
+  Tape& tape = recording_->tape;
+  Call& c = tape.say(Call::What::MoveResult, step_);
+  c.owner = tape[p.made_by].owner;
+  c.worker = static_cast<std::uint16_t>(true_number(to).value);
+  c.from = p.made_by;
+  c.rows = tape[p.made_by].rows;
+  return {p.owner, to, tape.last(), step_};
 }
 
 void PlanBuilder::merge(const Partial& p) {
@@ -224,12 +230,18 @@ void PlanBuilder::merge(const Partial& p) {
                "worker {}; move it first",
                true_number(p.owner).value, true_number(p.worker).value);
   use(p);
-  recording_->at(step_).merge(p.number);
+  Tape& tape = recording_->tape;
+  Call& made = tape[p.made_by];
+  if (made.what == Call::What::Attend && p.made_by == tape.last() && p.since == step_)
+    made.merged = true;
+  else
+    tape.say(Call::What::Merge, step_).from = p.made_by;
 }
 
 // What is in a partial must not count twice.
 void PlanBuilder::use(const Partial& p) {
-  if (recording_->used[p.number])
+  Call& made = recording_->tape[p.made_by];
+  if (made.used)
     mistake_at(step_,
                "a partial of the queries of worker {} is used again: it was merged, or moved from "
                "worker {}, before",
@@ -237,12 +249,12 @@ void PlanBuilder::use(const Partial& p) {
   if (p.since > step_)
     mistake_at(step_, "a partial of the queries of worker {} is used, which is made in step {}",
                true_number(p.owner).value, p.since);
-  recording_->used[p.number] = true;
+  made.used = true;
 }
 
 Plan PlanBuilder::finish(std::string_view schedule) && {
   Recording& r = *recording_;
-  if (!r.tape.is_in_order()) r.tape = r.tape.in_order();
+  r.tape.put_in_order();
   Plan& plan = r.parts.plan;
   const Pass pass = plan.problem.pass;
   const Survey read = survey(r.tape, plan, pass != Pass::Forward);

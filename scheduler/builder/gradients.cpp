@@ -7,9 +7,7 @@
 namespace ringsched {
 
 void PlanWriter::prepare_gradients() {
-  const std::uint32_t workers = plan_.problem.workers;
-  prepared_.assign(workers, {});
-  for (std::uint32_t w = 0; w < workers; ++w) {
+  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) {
     const TensorId result = final_result_.empty() ? parts_.given(attention::kPartial, WorkerId{w})
                                                   : final_result_[w].tensor;
     if (!result.valid()) continue;  // no query of this worker sees any key
@@ -18,52 +16,48 @@ void PlanWriter::prepare_gradients() {
                      parts_.work(attention::kOutputGradient, rows));
     task.inputs = {result, parts_.given(attention::kOutputGradient, WorkerId{w}), {}};
     task.completes = 1;
-    prepared_[w] = last_output();
+    prepared_[tape_.queries_of({w})] = last_output();
   }
 }
 
-void PlanWriter::add_key_gradient(Place keys, TensorId gradient, RegionId rows) {
-  Accumulator& sum =
-      keys.at_home() ? home_key_gradient_[keys.owner().value] : copy_key_gradient_[keys.copy()];
-  accumulate(attention::kKeyValueGradient, worker(keys), sum, {gradient, rows});
-  if (keys.at_home()) return;
-  const Survey::Path& path = survey_.paths[keys.copy()];
-  if (path.onward != Survey::kNone && attends_ >= path.attends_when_moved_on)
+void PlanWriter::add_key_gradient(CallId keys, TensorId gradient, RegionId rows) {
+  const Call& c = tape_[keys];
+  accumulate(attention::kKeyValueGradient, worker(c), key_gradient_[keys], {gradient, rows});
+  if (c.what == Call::What::Given) return;
+  const Survey::Path& path = survey_.paths[keys];
+  if (path.onward.valid() && attends_ >= path.attends_when_moved_on)
     mistake_at(
         step_ - first_step_,
         "worker {} attends the keys of worker {} after it moved them on, when their gradient "
         "has left with them; attend first, then move (or plan --pass forward)",
-        worker(keys).value, owner(keys).value);
-  if (path.onward == Survey::kNone && path.last_attend == attends_)
-    finished_copies_.push_back(keys.copy());
+        c.worker, c.owner);
+  if (!path.onward.valid() && path.last_attend == attends_) finished_.push_back(keys);
 }
 
-void PlanWriter::hand_on_gradient(Place from, std::uint32_t to) {
-  if (from.at_home() || survey_.paths[from.copy()].onward != to) return;
-  const Accumulator& sum = copy_key_gradient_[from.copy()];
-  if (!sum.tensor.valid()) return;
-  copy_key_gradient_[to] = {
-      transfer(sum.tensor, attention::kKeyValueGradient, sum.rows, worker(from),
-               WorkerId{tape_.copies()[to].worker}, Lane::Return),
-      sum.rows};
+void PlanWriter::hand_on_gradient(CallId from, CallId to) {
+  const Call& there = tape_[from];
+  const Accumulator& sum = key_gradient_[from];
+  if (there.what == Call::What::Given || survey_.paths[from].onward != to || !sum.tensor.valid())
+    return;
+  key_gradient_[to] = {transfer(sum.tensor, attention::kKeyValueGradient, sum.rows, worker(there),
+                                worker(tape_[to]), Lane::Return),
+                       sum.rows};
 }
 
 void PlanWriter::send_gradients_home() {
-  for (const std::uint32_t copy : finished_copies_) {
-    const Accumulator& sum = copy_key_gradient_[copy];
-    const Copy& keys = tape_.copies()[copy];
-    const WorkerId home{keys.owner};
-    const TensorId there = transfer(sum.tensor, attention::kKeyValueGradient, sum.rows,
-                                    WorkerId{keys.worker}, home, Lane::Return);
-    arrived_.push_back({there, sum.rows, home, home});
+  for (const CallId keys : finished_) {
+    const Call& c = tape_[keys];
+    const Accumulator& sum = key_gradient_[keys];
+    const TensorId there = transfer(sum.tensor, attention::kKeyValueGradient, sum.rows, worker(c),
+                                    owner(c), Lane::Return);
+    arrived_.push_back({tape_.keys_of(owner(c)), {there, sum.rows}});
   }
-  finished_copies_.clear();
+  finished_.clear();
 }
 
 void PlanWriter::add_arrived_gradients() {
-  for (const Result& a : arrived_)
-    accumulate(attention::kKeyValueGradient, a.worker, home_key_gradient_[a.owner.value],
-               {a.tensor, a.rows});
+  for (const auto& [keys, gradient] : arrived_)
+    accumulate(attention::kKeyValueGradient, owner(tape_[keys]), key_gradient_[keys], gradient);
   arrived_.clear();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/piece_table.hpp"
 
 namespace ringsched {
@@ -15,25 +16,52 @@ PlanWriter::PlanWriter(PlanParts& parts, const Tape& tape, const Survey& survey,
       survey_(survey),
       most_tasks_(most_tasks),
       lanes_(parts.plan),
-      copy_tensor_(tape.copies().size()) {}
+      made_(tape.size()) {}
 
 void PlanWriter::write_forward() {
   begin(false);
-  tape_.replay(*this);
-  end();
+  write_calls();
   write_outputs(attention::kPartial, result_);
   final_result_ = result_;
 }
 
 void PlanWriter::write_backward() {
   begin(true);
-  home_key_gradient_.assign(plan_.problem.workers, {});
-  copy_key_gradient_.assign(tape_.copies().size(), {});
+  prepared_ = CallColumn<TensorId>(tape_.size());
+  key_gradient_ = CallColumn<Accumulator>(tape_.size());
   prepare_gradients();
-  tape_.replay(*this);
-  end();
+  write_calls();
   write_outputs(attention::kQueryGradient, result_);
-  write_outputs(attention::kKeyValueGradient, home_key_gradient_);
+  std::vector<Accumulator> at_home;
+  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
+    at_home.push_back(key_gradient_[tape_.keys_of({w})]);
+  write_outputs(attention::kKeyValueGradient, at_home);
+}
+
+void PlanWriter::write_calls() {
+  tape_.for_each([&](CallId id, const Call& c) {
+    if (first_step_ + c.step != step_) step(c.step);
+    switch (c.what) {
+      case Call::What::Given:
+        made_[id] = parts_.given(c.of_keys ? attention::kKeyValue : attention::kQuery, owner(c));
+        break;
+      case Call::What::Begin:
+        break;
+      case Call::What::Move:
+        move(id, c);
+        break;
+      case Call::What::Attend:
+        attend(id, c);
+        break;
+      case Call::What::MoveResult:
+        move_result(id, c);
+        break;
+      case Call::What::Merge:
+        merge(c.from);
+        break;
+    }
+  });
+  end();
 }
 
 void PlanWriter::begin(bool backward) {
@@ -56,7 +84,7 @@ void PlanWriter::begin(bool backward) {
 
 void PlanWriter::end() {
   add_arrived_gradients();
-  if (!finished_copies_.empty()) {
+  if (!finished_.empty()) {
     ++step_;
     send_gradients_home();
     add_arrived_gradients();
@@ -72,56 +100,44 @@ void PlanWriter::step(Step s) {
   send_gradients_home();
 }
 
-void PlanWriter::move(std::uint32_t copy, bool of_keys, Lane lane) {
-  const Survey::Use& use = survey_.copies[copy];
+void PlanWriter::move(CallId id, const Call& c) {
+  const Survey::Use& use = survey_.uses[id];
   if (!use.any()) return;
-  const Copy& made = tape_.copies()[copy];
   const RegionId rows = parts_.region({{use.first}, use.end - use.first});
-  const ValueId value = of_keys ? attention::kKeyValue : attention::kQuery;
-  const WorkerId from = worker(made.from), to{made.worker};
-  copy_tensor_[copy] = transfer(tensor(value, made.from), value, rows, from, to, lane);
+  const ValueId value = c.of_keys ? attention::kKeyValue : attention::kQuery;
+  const WorkerId from = worker(tape_[c.from]), to = worker(c);
+  made_[id] = transfer(made_[c.from], value, rows, from, to, c.lane);
   if (!backward_) return;
-  if (of_keys)
-    hand_on_gradient(made.from, copy);
+  if (c.of_keys)
+    hand_on_gradient(c.from, id);
   else
-    copy_prepared_[copy] =
-        transfer(prepared(made.from), attention::kPreparedGradient, rows, from, to, lane);
+    prepared_[id] =
+        transfer(prepared_[c.from], attention::kPreparedGradient, rows, from, to, c.lane);
 }
 
-void PlanWriter::attend(const Tape::Attend& a) {
-  const WorkerId here = worker(a.queries);
-  Task& task =
-      add(backward_ ? TaskKind::AttendBackward : TaskKind::Attend,
-          backward_ ? attention::kQueryGradient : attention::kPartial, here, a.rows, a.work);
-  task.keys = a.key_rows;
-  const TensorId q = tensor(attention::kQuery, a.queries), k = tensor(attention::kKeyValue, a.keys);
-  const Result made{last_output(), a.rows, owner(a.queries), here};
+void PlanWriter::attend(CallId id, const Call& c) {
+  Task& task = add(backward_ ? TaskKind::AttendBackward : TaskKind::Attend, result_value(),
+                   worker(c), c.rows, c.work);
+  task.keys = c.key_rows;
+  made_[id] = last_output();
   if (backward_) {
-    task.inputs = {q, prepared(a.queries), k};
-    add_key_gradient(a.keys, last_output(1), a.key_rows);
+    task.inputs = {made_[c.from], prepared_[c.from], made_[c.keys]};
+    add_key_gradient(c.keys, last_output(1), c.key_rows);
   } else {
-    task.inputs = {q, k, {}};
+    task.inputs = {made_[c.from], made_[c.keys], {}};
   }
   ++attends_;
-  if (a.merged)
-    merge(made);
-  else
-    waiting_[a.result] = made;
+  if (c.merged) merge(id);
 }
 
-void PlanWriter::move_result(std::uint32_t from, std::uint32_t to, WorkerId worker) {
-  Result moved = waiting_[from];
-  moved.tensor = transfer(moved.tensor, backward_ ? attention::kQueryGradient : attention::kPartial,
-                          moved.rows, moved.worker, worker, Lane::Return);
-  moved.worker = worker;
-  waiting_[to] = moved;
+void PlanWriter::move_result(CallId id, const Call& c) {
+  made_[id] = transfer(made_[c.from], result_value(), c.rows, worker(tape_[c.from]), worker(c),
+                       Lane::Return);
 }
 
-void PlanWriter::merge(std::uint32_t result) { merge(waiting_[result]); }
-
-void PlanWriter::merge(const Result& r) {
-  accumulate(backward_ ? attention::kQueryGradient : attention::kPartial, r.worker,
-             result_[r.owner.value], {r.tensor, r.rows});
+void PlanWriter::merge(CallId result) {
+  const Call& c = tape_[result];
+  accumulate(result_value(), owner(c), result_[c.owner], {made_[result], c.rows});
 }
 
 // The task is filled where it stands: building it elsewhere and copying it costs a third of all the
@@ -182,7 +198,7 @@ void PlanWriter::accumulate(ValueId value, WorkerId worker, Accumulator& sum, Ac
   sum = {last_output(), into};
 }
 
-void PlanWriter::write_outputs(ValueId value, const std::vector<Accumulator>& results) {
+void PlanWriter::write_outputs(ValueId value, std::span<const Accumulator> results) {
   for (std::uint32_t w = 0; w < results.size(); ++w) {
     if (!results[w].tensor.valid()) continue;
     const RegionId rows = results[w].rows;

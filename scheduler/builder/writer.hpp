@@ -3,29 +3,13 @@
 // posts together, and leaves out moves of what nobody reads.
 #pragma once
 
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "parts.hpp"
 #include "survey.hpp"
 
 namespace ringsched {
-
-// A table by number. Few of its entries are ever used; the others take no memory.
-template <class T>
-class SparseTable {
- public:
-  T& operator[](std::uint32_t i) {
-    if (pages_.size() <= i / kPage) pages_.resize(i / kPage + 1);
-    auto& page = pages_[i / kPage];
-    if (!page) page = std::make_unique<T[]>(kPage);
-    return page[i % kPage];
-  }
-
- private:
-  static constexpr std::uint32_t kPage = 1024;
-  std::vector<std::unique_ptr<T[]>> pages_;
-};
 
 class PlanWriter {
  public:
@@ -34,20 +18,7 @@ class PlanWriter {
   void write_forward();
   void write_backward();
 
-  // What the tape calls.
-  void step(Step);
-  void move(std::uint32_t copy, bool of_keys, Lane);
-  void move_result(std::uint32_t from, std::uint32_t to, WorkerId);
-  void attend(const Tape::Attend&);
-  void merge(std::uint32_t result);
-
  private:
-  // A partial result, or in the backward pass a gradient, that is not merged yet.
-  struct Result {
-    TensorId tensor;
-    RegionId rows;
-    WorkerId owner, worker;
-  };
   struct Posted {  // the last group of a lane; open while nothing else comes
     Step step = ~Step{0};
     std::uint32_t computed = 0;
@@ -59,7 +30,14 @@ class PlanWriter {
   };
 
   void begin(bool backward);
+  void write_calls();
   void end();
+
+  void step(Step);
+  void move(CallId, const Call&);
+  void attend(CallId, const Call&);
+  void move_result(CallId, const Call&);
+  void merge(CallId result);
 
   Task& add(TaskKind, ValueId, WorkerId, RegionId rows, WorkId, Lane = Lane::Compute);
   TensorId last_output(std::uint32_t index = 0) const {
@@ -67,25 +45,17 @@ class PlanWriter {
   }
   TensorId transfer(TensorId, ValueId, RegionId rows, WorkerId from, WorkerId to, Lane);
   void accumulate(ValueId, WorkerId, Accumulator&, Accumulator added);
-  void merge(const Result&);
-  void write_outputs(ValueId, const std::vector<Accumulator>&);
+  void write_outputs(ValueId, std::span<const Accumulator>);
 
-  WorkerId owner(Place p) const {
-    return p.at_home() ? p.owner() : WorkerId{tape_.copies()[p.copy()].owner};
+  ValueId result_value() const {
+    return backward_ ? attention::kQueryGradient : attention::kPartial;
   }
-  WorkerId worker(Place p) const {
-    return p.at_home() ? p.owner() : WorkerId{tape_.copies()[p.copy()].worker};
-  }
-  TensorId tensor(ValueId value, Place p) const {
-    return p.at_home() ? parts_.given(value, p.owner()) : copy_tensor_[p.copy()];
-  }
-  TensorId prepared(Place p) {
-    return p.at_home() ? prepared_[p.owner().value] : copy_prepared_[p.copy()];
-  }
+  static WorkerId worker(const Call& c) { return {c.worker}; }
+  static WorkerId owner(const Call& c) { return {c.owner}; }
 
   void prepare_gradients();
-  void add_key_gradient(Place keys, TensorId, RegionId rows);
-  void hand_on_gradient(Place from, std::uint32_t to);
+  void add_key_gradient(CallId keys, TensorId, RegionId rows);
+  void hand_on_gradient(CallId from, CallId to);
   void send_gradients_home();
   void add_arrived_gradients();
 
@@ -102,17 +72,14 @@ class PlanWriter {
   std::vector<Posted> posted_;           // per worker and lane
   std::vector<std::uint32_t> computed_;  // per worker: the tasks that were not transfers
 
-  std::vector<TensorId, PageAllocator<TensorId>> copy_tensor_;  // per copy
-  SparseTable<TensorId> copy_prepared_;                         // per copy of queries
-  SparseTable<Result> waiting_;                                 // by number on the tape
-  std::vector<Accumulator> result_;                             // per worker: O, or dQ
-  std::vector<Accumulator> final_result_;       // per worker: the forward pass's O, for prepare
-  std::vector<TensorId> prepared_;              // per worker
-  std::vector<Accumulator> home_key_gradient_;  // per worker
-  std::vector<Accumulator> copy_key_gradient_;  // per copy
-  std::vector<std::uint32_t> finished_copies_;  // their gradients go home next step
-  // Key gradients that came home, to be added once this step's attends are done.
-  std::vector<Result> arrived_;
+  CallColumn<TensorId> made_;              // what each call gives, brings or makes
+  CallColumn<TensorId> prepared_;          // the prepared gradient, beside queries
+  CallColumn<Accumulator> key_gradient_;   // of the keys that a call gives or brings
+  std::vector<Accumulator> result_;        // per worker: O, or dQ
+  std::vector<Accumulator> final_result_;  // per worker: the forward pass's O, for prepare
+  std::vector<CallId> finished_;           // keys whose gradients go home next step
+  // Key gradients that came home to these keys, to be added once this step's attends are done.
+  std::vector<std::pair<CallId, Accumulator>> arrived_;
 };
 
 }  // namespace ringsched

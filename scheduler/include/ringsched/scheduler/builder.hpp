@@ -25,17 +25,18 @@
 
 namespace ringsched {
 
+using CallId = Id<struct CallTag>;
+
 // Queries or keys of one owner, at `worker`. A handle may be narrowed to one chunk of the share.
 // Workers have the numbers of the view that made the handle.
 struct Operand {
   WorkerId owner;
   WorkerId worker;
-  Region view;               // chunks meant; there may be more at `worker`
-  RegionId view_id;          // none: to be looked up
-  std::uint32_t copy = ~0u;  // the move that brought it here; ~0u: at home
-  Step since = 0;            // the first step that may use it
+  Region view;       // chunks meant; there may be more at `worker`
+  RegionId view_id;  // none: to be looked up
+  CallId brought_by;
+  Step since = 0;  // the first step that may use it
 
-  bool at_home() const { return copy == ~0u; }
   bool valid() const { return worker.valid(); }
 };
 
@@ -50,7 +51,7 @@ struct Keys : Operand {
 struct Partial {
   WorkerId owner;
   WorkerId worker;
-  std::uint32_t number = 0;
+  CallId made_by;
   Step since = 0;
 
   bool valid() const { return worker.valid(); }
@@ -108,7 +109,7 @@ class PlanBuilder {
   }
   [[noreturn]] void no_such_worker(WorkerId) const;
   template <class T>
-  T moved(const T&, WorkerId to, const Timing&, bool keys);
+  T moved(const T&, WorkerId to, const Timing&);
   void use(const Partial&);
 
   std::shared_ptr<Recording> recording_;  // views share it
