@@ -50,6 +50,7 @@ struct Sum {
   TaskId task;
   std::uint32_t side = 0;  // of attends: 0 if their first outputs add to it, 1 if their second do
   std::uint32_t first_attend = ~0u;  // that adds to it
+  bool in_bands = false;             // some of these have not all columns
 };
 
 class CoverageCheck {
@@ -60,13 +61,17 @@ class CoverageCheck {
         chunks_(static_cast<std::uint32_t>(plan.layout.chunks.size())),
         second_of_(plan.program.size()),
         is_sum_(plan.pieces.size()),
+        all_columns_(plan.pieces.size()),
         all_{0, 1, plan.problem.tokens.value},
         met_(chunks_) {
     for (auto& by_region : expected_) by_region.resize(plan.regions.size());
     for (const Statement& s : plan.program.statements)
       if (s.asked && outputs_of(s.op) > 1) second_of_[s.outputs[0].value] = s.outputs[1];
-    for (std::size_t p = 0; p < is_sum_.size(); ++p)
-      is_sum_[p] = plan.program[plan.pieces[p].value].is_sum;
+    for (std::size_t p = 0; p < is_sum_.size(); ++p) {
+      const Value& v = plan.program[plan.pieces[p].value];
+      is_sum_[p] = v.is_sum;
+      all_columns_[p] = plan.pieces[p].columns == v.all_columns();
+    }
   }
 
   void run() {
@@ -179,7 +184,9 @@ class CoverageCheck {
           sums_.push_back({.task = {id}, .side = side_of(value_of({id}, out))});
         }
         if (!is_attend(task.kind)) return;
-        to = std::exchange(sums_[to].first_attend, id);
+        Sum& sum = sums_[to];
+        sum.in_bands = sum.in_bands || all_columns_[task.piece.value] == 0;
+        to = std::exchange(sum.first_attend, id);
       });
     }
   }
@@ -226,6 +233,7 @@ class CoverageCheck {
   }
   std::vector<ColumnRange> bands(const Sum& s) const {
     const ColumnRange all = inner_columns(made(s));
+    if (!s.in_bands) return {all};
     std::vector<std::uint32_t> cuts;
     for_each_attend(s, [&](TaskId a) {
       if (const ColumnRange c = columns(a); c != all) cuts.insert(cuts.end(), {c.first, c.end()});
@@ -382,8 +390,8 @@ class CoverageCheck {
   const Plan& plan_;
   Findings& findings_;
   std::uint32_t chunks_;
-  std::vector<ValueId> second_of_;    // by value of the first output
-  std::vector<std::uint8_t> is_sum_;  // by piece
+  std::vector<ValueId> second_of_;                  // by value of the first output
+  std::vector<std::uint8_t> is_sum_, all_columns_;  // by piece
   const TokenRange all_;
   TaskColumn<std::uint32_t> goes_to_[2];
   TaskColumn<TaskId> outputs_;

@@ -25,7 +25,7 @@ struct Sizes {
 class StructureCheck {
  public:
   StructureCheck(const Plan& plan, const Sizes& sizes, Findings& findings)
-      : plan_(plan), sizes_(sizes), findings_(findings) {}
+      : plan_(plan), sizes_(sizes), findings_(findings), right_works_(plan.pieces.size()) {}
 
   void run(std::uint32_t first, std::uint32_t end) {
     for (std::uint32_t id = first; id < end && !findings_.full(); ++id) check_task({id});
@@ -93,6 +93,7 @@ class StructureCheck {
   Region region(RegionId id) const { return plan_.regions[id.value]; }
 
   bool is_within(TaskId id, RegionId part, const Tensor& t) {
+    if (part == t.rows) return true;
     const Region p = region(part), whole = region(t.rows);
     if (whole.contains(p)) return true;
     wrong(id, "it uses {} of a {} that holds only {}", name_of(p), plan_.name(t.value),
@@ -163,11 +164,11 @@ class StructureCheck {
       if (!t) continue;
       const RegionId rows = i == op.inner ? task.keys : made.rows;
       // Rows without tokens have no terms, so a sum need not hold them.
-      if (!plan_.program[t->value].is_sum || has_tokens_beyond(rows, t->rows))
+      const Value& value = plan_.program[t->value];
+      if (rows != t->rows && (!value.is_sum || has_tokens_beyond(rows, t->rows)))
         is_within(id, rows, *t);
-      const Axis& columns = plan_.program[t->value].columns;
-      if (t->columns.count < columns.count)
-        has_columns(id, made.columns.grouped(columns.group), *t);
+      if (t->columns.count < value.columns.count)
+        has_columns(id, made.columns.grouped(value.columns.group), *t);
     }
   }
 
@@ -180,15 +181,16 @@ class StructureCheck {
     if (softmax != (task.kind == TaskKind::Merge))
       wrong(id, "a {} is not put together that way", plan_.name(made.value));
     if (!a || !b) return;
+    if (a->columns != made.columns || b->columns != made.columns)
+      wrong(id, "{} and {} do not give {}", heads(made.value, a->columns),
+            heads(made.value, b->columns), heads(made.value, made.columns));
+    if (a->rows == made.rows && b->rows == made.rows) return;
     const Region ra = region(a->rows), rb = region(b->rows);
     const std::uint32_t first = std::min(ra.first.value, rb.first.value);
     const Region both{{first}, std::max(ra.end(), rb.end()) - first};
     if (const Region rows = region(made.rows); rows != both)
       wrong(id, "{} and {} give {}, not {}", name_of(ra), name_of(rb), name_of(both),
             name_of(rows));
-    if (a->columns != made.columns || b->columns != made.columns)
-      wrong(id, "{} and {} do not give {}", heads(made.value, a->columns),
-            heads(made.value, b->columns), heads(made.value, made.columns));
   }
 
   void check_send(TaskId id) {
@@ -212,7 +214,7 @@ class StructureCheck {
                     name_of(plan_, peer), name_of(plan_, id));
     if (receive.worker_index == task.worker_index) wrong(id, "it sends to its own worker");
     const Piece& expected = plan_.piece(receive);
-    if (expected != sent)
+    if (receive.piece != task.piece && expected != sent)
       findings_.add(Rule::Communication, {id, peer},
                     "{} carries {} ({} bytes), but {} expects {} {} ({} bytes)", name_of(plan_, id),
                     name_of(region(sent.rows)), plan_.bytes(sent).value, name_of(plan_, peer),
@@ -280,12 +282,18 @@ class StructureCheck {
     const std::optional<Tensor>& sized_by = inputs_[op.sized_by];
     if (by_input && !sized_by) return;  // said already
     const ValueId value = by_input ? sized_by->value : piece.value;
-    const Tokens rows = sizes_.rows[(combines ? sized_by->rows : piece.rows).value];
+    const RegionId region = combines ? sized_by->rows : piece.rows;
+    const bool of_piece = region == piece.rows && value == piece.value;
+    WorkId& right = right_works_[task.piece.value];
+    if (of_piece && right == task.work) return;
+    const Tokens rows = sizes_.rows[region.value];
     const Bytes bytes = plan_.program.bytes(value, rows, piece.columns.count);
     if (stated.rows != rows.value || stated.columns != piece.columns.count || stated.bytes != bytes)
       findings_.add(Rule::Communication, {id},
                     "{}: it states {} rows and {} bytes, and has {} and {}", name_of(plan_, id),
                     stated.rows, stated.bytes.value, rows.value, bytes.value);
+    else if (of_piece)
+      right = task.work;
   }
 
   const Plan& plan_;
@@ -293,6 +301,7 @@ class StructureCheck {
   Findings& findings_;
   std::array<std::optional<Tensor>, 3> inputs_;  // of the task that is looked at, if they are there
   std::unordered_map<std::uint64_t, Tile> large_tiles_;
+  std::vector<WorkId> right_works_;  // by piece: what moving or adding it amounts to, once checked
 };
 
 }  // namespace
