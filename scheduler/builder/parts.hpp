@@ -1,46 +1,57 @@
-// The tables of a plan that is being made: finds what is there already, or adds it.
+// A plan that is being made, and the ids of its parts.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "ringsched/scheduler/region_table.hpp"
-#include "ringsched/scheduler/work_table.hpp"
+#include "ringsched/scheduler/plan_tables.hpp"
 
 namespace ringsched {
 
 class PlanParts {
  public:
-  PlanParts(const Problem&, Layout);  // with what is given, at home on its owners
+  // With what is given, at home on its owners.
+  PlanParts(const Problem& problem, Layout layout) {
+    plan.problem = problem;
+    plan.program = program_of(problem);
+    plan.layout = std::move(layout);
+    tables_.add_shares();
+    for (std::uint32_t c = 0; c < plan.layout.chunks.size(); ++c)
+      chunks_.push_back(region({{c}, 1}));
+    for (const Region& r : plan.regions) token_sets_.emplace_back(plan.layout.ranges(r));
+    known_.resize(plan.program.size());
+    given_.resize(plan.program.size());
+    for (const ValueId value : plan.program.given) {
+      given_[value.value] = static_cast<std::uint32_t>(plan.initial.size());
+      for (std::uint32_t w = 0; w < problem.workers; ++w)
+        plan.initial.push_back({piece(value, share({w})), WorkerId{w}});
+    }
+  }
 
   Plan plan;
 
-  RegionId region(Region r) {
-    const RegionId id = regions_.find_or_add(plan, r);
-    if (id.value == token_sets_.size()) token_sets_.emplace_back(plan.layout.ranges(r));
-    return id;
-  }
-  PieceId piece(ValueId value, RegionId rows) {
-    PieceId& id = known(value, rows).piece;
-    return id.valid() ? id : id = add_piece(value, rows);
-  }
+  RegionId region(Region r) { return tables_.id(r); }
   RegionId share(WorkerId w) const { return {w.value}; }
-  RegionId chunk(std::uint32_t c) const { return regions_.single(c); }
+  RegionId chunk(std::uint32_t c) const { return chunks_[c]; }
   TensorId given(ValueId value, WorkerId w) const { return {given_[value.value] + w.value}; }
 
+  // Of shares and chunks.
   Tile tile(RegionId queries, RegionId keys) const {
     return plan.problem.mask.tile(token_sets_[queries.value], token_sets_[keys.value]);
   }
-  WorkId work(const Tile& t) {
-    return works_.find_or_add(plan.works, work_of(t, plan.problem.heads));
-  }
+  WorkId work(const Tile& t) { return tables_.id(work_of(t, plan.problem.heads)); }
+  // The rows of a value, all columns of them.
+  PieceId piece(ValueId value, RegionId rows) { return known(value, rows).piece; }
   WorkId work(ValueId value, RegionId rows) {
-    WorkId& id = known(value, rows).work;
-    return id.valid() ? id : id = add_work(value, rows);
+    Known& k = known(value, rows);
+    if (!k.work.valid())
+      k.work = tables_.id(work_of(plan.program, value, plan.layout.rows(plan.regions[rows.value]),
+                                  plan.program[value].columns.count));
+    return k.work;
   }
 
  private:
-  // The rows of a value, all columns of them; none: not asked for yet.
   struct Known {
     PieceId piece;
     WorkId work;
@@ -48,15 +59,16 @@ class PlanParts {
   Known& known(ValueId value, RegionId rows) {
     std::vector<Known>& all = known_[value.value];
     if (all.size() <= rows.value) all.resize(plan.regions.size());
-    return all[rows.value];
+    Known& k = all[rows.value];
+    if (!k.piece.valid())
+      k.piece = tables_.id(Piece{value, rows, plan.program[value].all_columns()});
+    return k;
   }
-  PieceId add_piece(ValueId, RegionId rows);
-  WorkId add_work(ValueId, RegionId rows);
 
-  RegionTable regions_;
-  std::vector<TokenSet> token_sets_;  // by region
-  WorkTable works_;
-  std::vector<std::vector<Known>> known_;  // by value and region
+  PlanTables tables_{plan};
+  std::vector<RegionId> chunks_;
+  std::vector<TokenSet> token_sets_;       // by region
+  std::vector<std::vector<Known>> known_;  // by value and region; none: not asked for yet
   std::vector<std::uint32_t> given_;       // by value: the initial tensor of worker 0
 };
 

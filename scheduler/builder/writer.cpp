@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/piece_table.hpp"
+#include "ringsched/scheduler/plan_tables.hpp"
 
 namespace ringsched {
 

@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 4> kGivenFields = {"tensor", "worker", "r
 }  // namespace
 
 void PlanReader::add(const Given& g) {
-  const RegionId rows = regions_.find_or_add(plan_, g.rows);
-  plan_.initial.push_back({pieces_.find_or_add(plan_, {g.value, rows, g.heads}), g.worker});
+  const RegionId rows = tables_.id(g.rows);
+  plan_.initial.push_back({tables_.id(Piece{g.value, rows, g.heads}), g.worker});
 }
 
 void PlanReader::read_given(dom::array list) {
@@ -181,7 +181,7 @@ void PlanReader::add_outputs() {
       output.kind = TaskKind::Output;
       output.worker_index = static_cast<std::uint16_t>(tensor.worker.value);
       output.step = step_;
-      output.piece = pieces_.find_or_add(plan_, piece);
+      output.piece = tables_.id(piece);
       output.work = work_of_rows(piece);
       output.inputs[0] = id;
     }

@@ -12,10 +12,8 @@
 
 #include "plan_defaults.hpp"
 #include "plan_json.hpp"
-#include "ringsched/scheduler/piece_table.hpp"
 #include "ringsched/scheduler/plan.hpp"
-#include "ringsched/scheduler/region_table.hpp"
-#include "ringsched/scheduler/work_table.hpp"
+#include "ringsched/scheduler/plan_tables.hpp"
 
 namespace ringsched::plan_file {
 
@@ -65,9 +63,7 @@ class PlanReader {
   int version_;
   Plan& plan_;
   std::optional<GivenTensors> given_;
-  RegionTable regions_;
-  PieceTable pieces_;
-  WorkTable works_;
+  PlanTables tables_;
   std::vector<std::int64_t> rows_before_;                    // by chunk
   std::unordered_map<std::uint64_t, Tile> costly_tiles_;     // by both regions: many chunks
   std::int64_t count_ = 0;                                   // tasks in the file

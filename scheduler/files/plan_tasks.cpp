@@ -23,8 +23,8 @@ std::uint32_t fields_of(TaskKind kind) {
 }  // namespace
 
 PlanReader::PlanReader(std::string_view file, int version, Plan& plan)
-    : file_(file), version_(version), plan_(plan) {
-  regions_.begin(plan_);
+    : file_(file), version_(version), plan_(plan), tables_(plan) {
+  tables_.add_shares();
   rows_before_.assign(1, 0);
   for (const TokenRange& chunk : plan_.layout.chunks)
     rows_before_.push_back(rows_before_.back() + chunk.count);
@@ -109,10 +109,10 @@ void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
   const Region rows = fields.has("rows") ? region(fields["rows"]) : default_rows(plan_, task);
   const ColumnRange columns =
       fields.has("heads") ? heads(fields["heads"], value) : default_heads(plan_, task, value);
-  task.piece = pieces_.find_or_add(plan_, {value, regions_.find_or_add(plan_, rows), columns});
+  task.piece = tables_.id(Piece{value, tables_.id(rows), columns});
   if (!is_attend(task.kind)) return;
   const Region keys = fields.has("keys") ? region(fields["keys"]) : default_keys(plan_, task);
-  task.keys = regions_.find_or_add(plan_, keys);
+  task.keys = tables_.id(keys);
 }
 
 ValueId PlanReader::named_value(const Found& found) const {
@@ -194,9 +194,7 @@ WorkId PlanReader::work_of_attend(const Piece& made, RegionId key_region) {
   const auto tile = [&] {
     return plan_.problem.mask.tile(plan_.layout.ranges(rows), plan_.layout.ranges(keys));
   };
-  const auto work = [&](const Tile& t) {
-    return works_.find_or_add(plan_.works, work_of(t, made.columns.count));
-  };
+  const auto work = [&](const Tile& t) { return tables_.id(work_of(t, made.columns.count)); };
   if (std::uint64_t{rows.count} * keys.count <= 16) return work(tile());
   const std::uint64_t key = (std::uint64_t{made.rows.value} << 32) | key_region.value;
   const auto [known, is_new] = costly_tiles_.try_emplace(key);
@@ -207,7 +205,7 @@ WorkId PlanReader::work_of_attend(const Piece& made, RegionId key_region) {
 WorkId PlanReader::work_of_rows(const Piece& p) {
   const Region r = plan_.regions[p.rows.value];
   const Tokens rows{rows_before_[r.end()] - rows_before_[r.first.value]};
-  return works_.find_or_add(plan_.works, work_of(plan_.program, p.value, rows, p.columns.count));
+  return tables_.id(work_of(plan_.program, p.value, rows, p.columns.count));
 }
 
 }  // namespace ringsched::plan_file

@@ -6,8 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "ringsched/scheduler/piece_table.hpp"
-#include "ringsched/scheduler/work_table.hpp"
+#include "ringsched/scheduler/plan_tables.hpp"
 #include "support/term_surgery.hpp"
 
 namespace ringsched {
@@ -124,7 +123,7 @@ void restate_work(Plan& plan, TaskId id) {
     work = work_of(plan.program, value, plan.layout.rows(plan.regions[region.value]),
                    piece.columns.count);
   }
-  t.work = WorkTable().find_or_add(plan.works, work);
+  t.work = PlanTables(plan).id(work);
 }
 
 void erase_task(Plan& plan, TaskId t) {

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "ringsched/scheduler/piece_table.hpp"
+#include "ringsched/scheduler/plan_tables.hpp"
 #include "support/surgery.hpp"
 
 namespace ringsched {
