@@ -40,7 +40,12 @@ class PlanParts {
   Tile tile(RegionId queries, RegionId keys) const {
     return plan.problem.mask.tile(token_sets_[queries.value], token_sets_[keys.value]);
   }
-  WorkId work(const Tile& t) { return tables_.id(work_of(t, plan.problem.heads)); }
+  WorkId work(const Tile& t) {
+    const Work w = work_of(t, plan.problem.heads);
+    WorkId& likely = likely_[w.form == TileForm::Full ? 0 : 1];
+    if (!likely.valid() || plan.works[likely.value] != w) likely = tables_.id(w);
+    return likely;
+  }
   // The rows of a value, all columns of them.
   PieceId piece(ValueId value, RegionId rows) { return known(value, rows).piece; }
   WorkId work(ValueId value, RegionId rows) {
@@ -67,6 +72,7 @@ class PlanParts {
 
   PlanTables tables_{plan};
   std::vector<RegionId> chunks_;
+  WorkId likely_[2];                       // of tiles, the last ones of two sorts
   std::vector<TokenSet> token_sets_;       // by region
   std::vector<std::vector<Known>> known_;  // by value and region; none: not asked for yet
   std::vector<std::uint32_t> given_;       // by value: the initial tensor of worker 0

@@ -103,7 +103,9 @@ void PlanWriter::step(Step s) {
 void PlanWriter::move(CallId id, const Call& c) {
   const Survey::Use& use = survey_.uses[id];
   if (!use.any()) return;
-  const RegionId rows = parts_.region({{use.first}, use.end - use.first});
+  const RegionId share = parts_.share(owner(c));
+  const Region read{{use.first}, use.end - use.first};
+  const RegionId rows = plan_.regions[share.value] == read ? share : parts_.region(read);
   const ValueId value = c.of_keys ? attention::kKeyValue : attention::kQuery;
   const WorkerId from = worker(tape_[c.from]), to = worker(c);
   made_[id] = transfer(made_[c.from], value, rows, from, to, c.lane);

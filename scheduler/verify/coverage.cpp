@@ -112,8 +112,8 @@ class CoverageCheck {
   }
   Region region(RegionId r) const { return plan_.regions[r.value]; }
 
-  // By task and output: what uses it; later the sum that it belongs to, or of an attend the next
-  // attend of that.
+  // By task and output: where it goes, to a combination or a receive; later the sum that it belongs
+  // to, or of an attend the next attend of that.
   std::uint32_t& goes_to(TensorId t) {
     const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
     return goes_to_[index % 2][index / 2];
@@ -150,12 +150,16 @@ class CoverageCheck {
   bool use(TaskId id, TensorId input) {
     std::uint32_t& used = goes_to(input);
     const bool first = used == kNone;
-    if (!first)
-      findings_.add(Rule::Coverage, {id, TaskId{used}},
+    if (!first) {
+      const TaskId user =
+          is_receive(plan_.tasks[used].kind) ? plan_.tasks[used].peer : TaskId{used};
+      findings_.add(Rule::Coverage, {id, user},
                     "{} uses the {} of {} again, which {} has used: it would count twice",
                     name_of(plan_, id), plan_.name(plan_.value(plan_.tasks[id.value])),
-                    name_of(plan_, plan_.producer(input)), name_of(plan_, {used}));
-    used = id.value;
+                    name_of(plan_, plan_.producer(input)), name_of(plan_, user));
+    }
+    const Task& task = plan_.tasks[id.value];
+    used = is_send(task.kind) ? task.peer.value : id.value;
     return first;
   }
 
@@ -175,8 +179,7 @@ class CoverageCheck {
       for_each_sum(task, [&](std::uint32_t out) {
         std::uint32_t& to = goes_to_[out][id];
         if (!task.completes_output(out)) {
-          const Task& user = plan_.tasks[to];
-          to = goes_to_[0][user.kind == TaskKind::Send ? user.peer.value : to];
+          to = goes_to_[0][to];
         } else if (is_copy(task)) {
           return;  // nothing partial goes there
         } else {
@@ -194,8 +197,11 @@ class CoverageCheck {
   // In the order of the plan.
   template <class Visit>
   void for_each_attend(const Sum& s, Visit visit) const {
-    for (std::uint32_t id = s.first_attend; id != kNone; id = goes_to_[s.side][id])
+    for (std::uint32_t id = s.first_attend, next = id; id != kNone; id = next) {
+      next = goes_to_[s.side][id];
+      if (next != kNone) __builtin_prefetch(&plan_.tasks[next]);  // they lie far apart
       visit(TaskId{id});
+    }
   }
   std::uint64_t pairs_of(TaskId attend) const {
     const Task& task = plan_.tasks[attend.value];

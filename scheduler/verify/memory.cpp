@@ -41,7 +41,7 @@ class MemoryCheck {
     return out;
   }
   void check_slots();
-  void add_up(std::vector<Bytes>& peak) const;
+  void add_up(Verification&) const;
 
  private:
   bool computes(TaskId id) const { return plan_.tasks[id.value].lane == Lane::Compute; }
@@ -173,7 +173,7 @@ class MemoryCheck {
   template <class Visit>
   void for_each_made(Visit visit) const;
   template <class Sum>
-  void add_up_in(std::vector<Bytes>& peak) const;
+  void add_up_in(Verification&) const;
 
   const Plan& plan_;
   const LaneNumbers lanes_;
@@ -252,7 +252,7 @@ void MemoryCheck::for_each_made(Visit visit) const {
 // The bytes held at each moment, as differences: those of all workers one after the other. What
 // nobody reads is never freed.
 template <class Sum>
-void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
+void MemoryCheck::add_up_in(Verification& result) const {
   const std::vector<Tokens> rows = rows_of_regions(plan_);
   std::vector<std::size_t> first{0};  // of each worker's moments
   for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
@@ -263,6 +263,9 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
     const Piece made = output == 0 ? plan_.piece(task) : plan_.second_piece(task);
     const Sum size =
         plan_.program.bytes(made.value, rows[made.rows.value], made.columns.count).value;
+    if (is_receive(task.kind) && freed == 0) ++result.unread;
+    if (is_attend(task.kind) && output == 0 && plan_.works[task.work.value].pairs.value == 0)
+      ++result.hidden;
     const std::uint32_t w = task.worker_index, from = made_at(id);
     change[first[w] + from] += size;
     change[first[w] + (freed == 0 ? moments(w) : std::max(freed, from))] -= size;
@@ -271,15 +274,16 @@ void MemoryCheck::add_up_in(std::vector<Bytes>& peak) const {
     Sum held = 0, most = 0;
     for (std::size_t m = first[w]; m < first[w + 1]; ++m) most = std::max(most, held += change[m]);
     constexpr Sum limit = std::numeric_limits<std::int64_t>::max();
-    peak[w] = capped_sum(peak[w], Bytes{static_cast<std::int64_t>(std::min(most, limit))});
+    Bytes& peak = result.peak[w];
+    peak = capped_sum(peak, Bytes{static_cast<std::int64_t>(std::min(most, limit))});
   }
 }
 
-void MemoryCheck::add_up(std::vector<Bytes>& peak) const {
-  peak.assign(plan_.problem.workers, {});
+void MemoryCheck::add_up(Verification& result) const {
+  result.peak.assign(plan_.problem.workers, {});
   const std::vector<Tokens> rows = rows_of_regions(plan_);
   for (const InitialTensor& t : plan_.initial)
-    peak[t.worker.value] += plan_.program.bytes(
+    result.peak[t.worker.value] += plan_.program.bytes(
         plan_.piece(t).value, rows[plan_.piece(t).rows.value], plan_.piece(t).columns.count);
   // No tensor is larger than one of all tokens.
   std::int64_t largest = 1;
@@ -287,17 +291,17 @@ void MemoryCheck::add_up(std::vector<Bytes>& peak) const {
     largest = std::max(largest, plan_.program.bytes(ValueId{v}, plan_.problem.tokens).value);
   const std::int64_t limit = std::numeric_limits<std::int64_t>::max() / largest / 2;
   if (static_cast<std::uint64_t>(limit) > plan_.tasks.size())
-    add_up_in<std::int64_t>(peak);
+    add_up_in<std::int64_t>(result);
   else
-    add_up_in<WideBytes>(peak);
+    add_up_in<WideBytes>(result);
 }
 
 }  // namespace
 
-void verify_memory(const Plan& plan, Findings& findings, std::vector<Bytes>& peak) {
+void verify_memory(const Plan& plan, Findings& findings, Verification& result) {
   MemoryCheck check(plan, findings);
   check.check_slots();
-  check.add_up(peak);
+  check.add_up(result);
 }
 
 std::vector<Lifetime> lifetimes(const Plan& plan) {

@@ -18,18 +18,6 @@ std::uint32_t threads_for(const Plan& plan, VerifyOptions options) {
              : std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
 }
 
-void count_waste(const Plan& plan, Verification& result) {
-  TaskColumn<std::uint8_t> read(plan.tasks.size());
-  for (const Task& task : plan.tasks) {
-    if (is_receive(task.kind)) ++result.unread;
-    if (is_attend(task.kind) && plan.works[task.work.value].pairs.value == 0) ++result.hidden;
-    for (const TensorId input : task.inputs)
-      if (const TaskId maker = maker_of(plan, input); maker.valid())
-        if (std::exchange(read[maker.value], 1) == 0 && is_receive(plan.tasks[maker.value].kind))
-          --result.unread;
-  }
-}
-
 }  // namespace
 
 Verification verify(const Plan& plan, VerifyOptions options) {
@@ -39,12 +27,9 @@ Verification verify(const Plan& plan, VerifyOptions options) {
   verify_structure(plan, threads, findings);
   // The later parts follow ids without looking, so they need a sound structure.
   if (findings.empty()) {
-    const CheckJob jobs[] = {[&](Findings& found) {
-                               count_waste(plan, result);
-                               verify_coverage(plan, found);
-                             },
+    const CheckJob jobs[] = {[&](Findings& found) { verify_coverage(plan, found); },
                              [&](Findings& found) { verify_deadlock(plan, found); },
-                             [&](Findings& found) { verify_memory(plan, found, result.peak); }};
+                             [&](Findings& found) { verify_memory(plan, found, result); }};
     run_jobs(threads, jobs, findings);
   }
   std::move(findings).hand_over(result);
