@@ -259,8 +259,8 @@ Plan PlanBuilder::finish(std::string_view schedule) && {
   const Pass pass = plan.problem.pass;
   const Survey read = survey(r.tape, plan, pass != Pass::Forward);
   PlanWriter writer(r.parts, r.tape, read, r.most_tasks);
-  if (pass != Pass::Backward) writer.write_forward();
-  if (pass != Pass::Forward) writer.write_backward();
+  if (pass != Pass::Backward) writer.write(false);
+  if (pass != Pass::Forward) writer.write(true);
   drop_last_lanes(plan);
   plan.schedule = schedule;
   return std::move(plan);

@@ -25,7 +25,7 @@ void PlanWriter::add_key_gradient(CallId keys, TensorId gradient, RegionId rows)
   accumulate(attention::kKeyValueGradient, worker(c), key_gradient_[keys], {gradient, rows});
   if (c.what == Call::What::Given) return;
   const Survey::Path& path = survey_.paths[keys];
-  if (path.onward.valid() && attends_ >= path.attends_when_moved_on)
+  if (path.onward.valid() && attends_ >= survey_.paths[path.onward].attends_when_moved)
     mistake_at(
         step_ - first_step_,
         "worker {} attends the keys of worker {} after it moved them on, when their gradient "

@@ -40,7 +40,9 @@ class SurveyPass {
       if (!use.any()) {
         use = {rows.first.value, rows.end()};
         ++moves;
-        if (backward_) lead_on(tape_[at].from, at);
+        if (!backward_) continue;
+        CallId& onward = out_.paths[tape_[at].from].onward;
+        if (!onward.valid() || is_later(at, onward)) onward = at;
       } else if (use.first <= rows.first.value && rows.end() <= use.end) {
         return;
       } else {
@@ -49,14 +51,10 @@ class SurveyPass {
     }
   }
 
-  void lead_on(CallId from, CallId to) {
-    Survey::Path& path = out_.paths[from];
-    const std::uint32_t moved = out_.paths[to].attends_when_moved;
-    if (path.onward.valid() && (path.attends_when_moved_on > moved ||
-                                (path.attends_when_moved_on == moved && path.onward > to)))
-      return;
-    path.onward = to;
-    path.attends_when_moved_on = moved;
+  // In time, which need not be the order of calls.
+  bool is_later(CallId a, CallId b) const {
+    const auto when = [&](CallId m) { return std::pair(out_.paths[m].attends_when_moved, m); };
+    return when(a) > when(b);
   }
 
   const Tape& tape_;

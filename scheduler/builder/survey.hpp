@@ -18,7 +18,6 @@ struct Survey {
     std::uint32_t attends_when_moved = 0;
     std::uint32_t last_attend = ~0u;
     CallId onward;  // the last move of these that is used
-    std::uint32_t attends_when_moved_on = 0;
   };
 
   CallColumn<Use> uses;

@@ -18,27 +18,8 @@ PlanWriter::PlanWriter(PlanParts& parts, const Tape& tape, const Survey& survey,
       lanes_(parts.plan),
       made_(tape.size()) {}
 
-void PlanWriter::write_forward() {
-  begin(false);
-  write_calls();
-  write_outputs(attention::kPartial, result_);
-  final_result_ = result_;
-}
-
-void PlanWriter::write_backward() {
-  begin(true);
-  prepared_ = CallColumn<TensorId>(tape_.size());
-  key_gradient_ = CallColumn<Accumulator>(tape_.size());
-  prepare_gradients();
-  write_calls();
-  write_outputs(attention::kQueryGradient, result_);
-  std::vector<Accumulator> at_home;
-  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
-    at_home.push_back(key_gradient_[tape_.keys_of({w})]);
-  write_outputs(attention::kKeyValueGradient, at_home);
-}
-
-void PlanWriter::write_calls() {
+void PlanWriter::write(bool backward) {
+  begin(backward);
   tape_.for_each([&](CallId id, const Call& c) {
     if (first_step_ + c.step != step_) step(c.step);
     switch (c.what) {
@@ -62,6 +43,12 @@ void PlanWriter::write_calls() {
     }
   });
   end();
+  write_outputs(result_value(), result_);
+  if (!backward) return;
+  std::vector<Accumulator> at_home;
+  for (std::uint32_t w = 0; w < plan_.problem.workers; ++w)
+    at_home.push_back(key_gradient_[tape_.keys_of({w})]);
+  write_outputs(attention::kKeyValueGradient, at_home);
 }
 
 void PlanWriter::begin(bool backward) {
@@ -77,9 +64,13 @@ void PlanWriter::begin(bool backward) {
 
   first_step_ = plan_.tasks.empty() ? 0 : plan_.tasks.back().step + 1;
   step_ = first_step_;
-  result_.assign(plan_.problem.workers, {});
+  final_result_ = std::exchange(result_, std::vector<Accumulator>(plan_.problem.workers));
   posted_.assign(lanes_.all, {});
   computed_.assign(plan_.problem.workers, 0);
+  if (!backward) return;
+  prepared_ = CallColumn<TensorId>(tape_.size());
+  key_gradient_ = CallColumn<Accumulator>(tape_.size());
+  prepare_gradients();
 }
 
 void PlanWriter::end() {

@@ -15,8 +15,7 @@ class PlanWriter {
  public:
   PlanWriter(PlanParts&, const Tape&, const Survey&, std::uint64_t most_tasks);
 
-  void write_forward();
-  void write_backward();
+  void write(bool backward);
 
  private:
   struct Posted {  // the last group of a lane; open while nothing else comes
@@ -30,7 +29,6 @@ class PlanWriter {
   };
 
   void begin(bool backward);
-  void write_calls();
   void end();
 
   void step(Step);
