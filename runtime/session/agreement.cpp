@@ -74,7 +74,8 @@ std::string disagreement(const std::vector<Facts>& by_rank) {
 
 std::string disagreement(World& world, const Facts& own) {
   std::string text;
-  for (const auto& [name, value] : own) text += name + '\0' + value + '\0';
+  for (const auto& [name, value] : own)
+    text.append(name).append(1, '\0').append(value).append(1, '\0');
   std::vector<Facts> all;
   for (const std::string& one : world.gather(text)) all.push_back(facts_in(one, all.size()));
   return disagreement(all);

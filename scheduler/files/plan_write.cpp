@@ -6,7 +6,6 @@
 #include <concepts>
 #include <functional>
 #include <iterator>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -208,9 +207,11 @@ class Writer {
     const Task& task = plan_.tasks[id.value];
     if (task.completes == completes_[id.value]) return;
     const std::uint32_t outputs = outputs_of(task.kind);
-    list(outputs > 1 ? ",\"complete\":[" : ",\"complete\":", ",", std::views::iota(0u, outputs),
-         [&](std::uint32_t i) { text_ += task.completes_output(i) ? "true" : "false"; });
-    if (outputs > 1) text_ += ']';
+    const auto said = [&](std::uint32_t i) { return task.completes_output(i) ? "true" : "false"; };
+    if (outputs > 1)
+      text_ += fmt::format(",\"complete\":[{},{}]", said(0), said(1));
+    else
+      text_ += fmt::format(",\"complete\":{}", said(0));
   }
 
   void write_controls(TaskId id) {

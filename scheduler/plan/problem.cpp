@@ -67,9 +67,9 @@ std::int64_t parse_count(std::string_view text, std::string_view what) {
   if (error != std::errc{} || n < 0) wrong();
   std::int64_t unit = 1;
   if (stop != end) {
-    const std::size_t power = std::string_view("kKmMgG").find(*stop) / 2 + 1;  // of 1024
-    if (power > 3 || stop + 1 != end) wrong();
-    unit <<= 10 * power;
+    const std::size_t letter = std::string_view("kKmMgG").find(*stop);
+    if (letter == std::string_view::npos || stop + 1 != end) wrong();
+    for (std::size_t power = 0; power <= letter / 2; ++power) unit *= 1024;
   }
   if (n > std::numeric_limits<std::int64_t>::max() / unit) too_large();
   return n * unit;

@@ -130,9 +130,9 @@ class LaneRun {
     for (const TensorId input : plan_.tasks[id.value].inputs)
       if (const TaskId maker = maker_of(plan_, input); maker.valid() && state_[maker.value] != Done)
         return maker;
-    for (const ControlEdge& e :
-         std::ranges::equal_range(plan_.controls, id, {}, &ControlEdge::after))
-      if (state_[e.before.value] != Done) return e.before;
+    for (auto e = std::ranges::lower_bound(plan_.controls, id, {}, &ControlEdge::after);
+         e != plan_.controls.end() && e->after == id; ++e)
+      if (state_[e->before.value] != Done) return e->before;
     return {};
   }
 
