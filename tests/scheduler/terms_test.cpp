@@ -76,8 +76,8 @@ TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
                           "key_value_gradient of chunk 1: the term of query chunk 2" + both));
 }
 
-// One attend for each half of the query heads; both add to gradients of the same key heads.
-Plan two_halves(ColumnRange second) {
+// Two attends, each of some query heads; both add to gradients of the same key heads.
+Plan two_attends(ColumnRange first, ColumnRange second) {
   Problem problem = small_problem(1, 4, Pass::Backward);
   problem.kv_heads = 1;
   Plan plan = build_plan(problem, find_schedule("ring"));
@@ -86,10 +86,8 @@ Plan two_halves(ColumnRange second) {
   const TaskId output = find_task(plan, TaskKind::Output, 0);
   repeat_task(plan, output);
   plan.tasks[output.value + 1].inputs[0] = plan.output(other);
-  for (const auto& [id, columns] : {std::pair(attend, ColumnRange{0, 2}),
-                                    {output, {0, 2}},
-                                    {other, second},
-                                    {{output.value + 1}, second}}) {
+  for (const auto& [id, columns] :
+       {std::pair(attend, first), {output, first}, {other, second}, {{output.value + 1}, second}}) {
     set_columns(plan, plan.tasks[id.value], columns);
     restate_work(plan, id);
   }
@@ -103,8 +101,8 @@ Plan two_halves(ColumnRange second) {
 }
 
 TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
-  expect_holds(two_halves({2, 2}));
-  const Plan plan = two_halves({1, 2});
+  expect_holds(two_attends({0, 2}, {2, 2}));
+  const Plan plan = two_attends({0, 2}, {1, 2});
   EXPECT_NE(interpret(plan, 1), "");
   const std::vector<std::string> all = found_in(plan);
   EXPECT_THAT(all, Contains(EndsWith("both put out the query_gradient of chunk 0, heads 1")));
@@ -113,6 +111,35 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
                                        "heads 1 goes in twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
                                        "heads 3 is missing in task ")));
+}
+
+TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
+  EXPECT_THAT(found_in(two_attends({0, 4}, {2, 2})),
+              Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, heads "
+                                  "2-3 goes in twice: by task ")));
+}
+
+TEST(Terms, APartialThatIsSentTwiceIsRefusedWithBothSends) {
+  Plan plan = built("balanced", 4, Pass::Forward);
+  const auto is_sent = [&](const Task& t) {
+    return t.kind == TaskKind::Send && plan.value(t) == attention::kPartial;
+  };
+  const auto at = std::ranges::find_if(plan.tasks, is_sent) - plan.tasks.begin();
+  const TaskId send{static_cast<std::uint32_t>(at)}, again{send.value + 1};
+  repeat_task(plan, plan.tasks[send.value].peer);
+  repeat_task(plan, send);
+  const TaskId second{plan.tasks[send.value].peer.value + 1};
+  plan.tasks[again.value].peer = second;
+  plan.tasks[second.value].peer = again;
+  EXPECT_THAT(
+      found_in(plan),
+      ElementsAre(
+          fmt::format("{} uses the partial of {} again, which {} has used: it would count "
+                      "twice",
+                      name_of(plan, again),
+                      name_of(plan, plan.producer(plan.tasks[send.value].inputs[0])),
+                      name_of(plan, send)),
+          name_of(plan, second) + ": its partial is a part of the terms, and is never merged"));
 }
 
 TEST(Terms, ResultsMayBeComputedAgainForTheirGradients) {
@@ -163,6 +190,7 @@ TEST(Terms, WholeGradientsMayBeComputedTwice) {
   const TaskId attend = find_task(plan, TaskKind::AttendBackward, 0);
   repeat_task(plan, attend);
   expect_holds(plan);
+  EXPECT_EQ(verify(plan).unread, 0u);  // which counts messages only
   const TaskId output = find_task(plan, TaskKind::Output, 0, 1);
   plan.tasks[output.value].inputs[0] = plan.output({attend.value + 1}, 1);
   expect_holds(plan);
