@@ -54,9 +54,15 @@ Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDev
 }
 
 Execution::~Execution() {
+  const bool failed = control_.stopped();
   control_.stop("the run was given up");
   for (const WorkerId w : mine_)
     if (devices_[w.value]) devices_[w.value]->join();
+  if (failed) give_up();  // it may still be at a message in memory that goes now
+}
+
+void Execution::give_up() {
+  if (!std::exchange(gave_up_, true)) transport_.give_up();
 }
 
 void Execution::fill_all(const FillTensor& fill) {
@@ -313,7 +319,7 @@ void Execution::wait_for_all(Clock::time_point zero, std::chrono::nanoseconds de
       const Clock::time_point now = Clock::now();
       if (stopped_at == Clock::time_point{}) {
         stopped_at = now;
-        transport_.give_up();
+        give_up();
       }
       if (control_.interrupted() != 0 || now - stopped_at > kGivingUp) hung(control_.why());
     }

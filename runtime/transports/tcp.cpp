@@ -49,16 +49,11 @@ class TcpTransport final : public Transport {
       throw RunFailed(fmt::format("cannot start a thread for messages: {}", wrong.what()));
     }
   }
-  ~TcpTransport() override {
-    {
-      const std::lock_guard lock(guard_);
-      ends_ = true;
-    }
-    bell_.ring();
-    thread_.join();
-  }
+  ~TcpTransport() override { end_thread(); }
 
   void begin_run() override { local_.begin_run(); }
+  // What the lanes wait for is about to go, with the memory that its messages are in.
+  void give_up() override { end_thread(); }
 
   void exchange(Device& device, WorkerId worker, Lane lane, std::vector<MessageEnd> all) override {
     auto group = std::make_shared<TcpGroup>();
@@ -81,6 +76,15 @@ class TcpTransport final : public Transport {
   }
 
  private:
+  void end_thread() {
+    {
+      const std::lock_guard lock(guard_);
+      ends_ = true;
+    }
+    bell_.ring();
+    if (thread_.joinable()) thread_.join();
+  }
+
   // Those that this process has messages for, or gets some from.
   std::set<std::uint32_t> ranks() const {
     std::set<std::uint32_t> out;

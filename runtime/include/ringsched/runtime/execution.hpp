@@ -76,6 +76,7 @@ class Execution {
   std::byte* place(TensorId) const;
   std::string pending(std::chrono::nanoseconds after) const;
   std::string name(TaskId) const;
+  void give_up();
   void look(Clock::time_point zero, std::chrono::nanoseconds deadline);
   double share_ended() const;
   void wait_for_all(Clock::time_point zero, std::chrono::nanoseconds deadline, const Hung&);
@@ -90,7 +91,7 @@ class Execution {
   std::vector<Result> results_;
   std::vector<const std::byte*> result_places_;  // in memory of the device
   std::vector<std::vector<float>> fetched_;
-  bool rehearsed_ = false;
+  bool rehearsed_ = false, gave_up_ = false;
   std::function<std::uint32_t(WorkerId)> process_of_;
   std::function<void(double)> tell_progress_;
 };

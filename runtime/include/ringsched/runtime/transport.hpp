@@ -28,8 +28,8 @@ class Transport {
   virtual void begin_run() = 0;  // before each run, when no lane runs
   // While lanes run, again and again: for what fails without anybody being told. Throws RunFailed.
   virtual void look() {}
-  // Once, when a run is given up: ends what lanes wait for that do not look at the control. Returns
-  // soon.
+  // Once, when a run is given up: ends what lanes wait for that do not look at the control, and
+  // lets go of the memory of all messages. Returns soon.
   virtual void give_up() {}
 };
 
