@@ -83,6 +83,54 @@ TEST(Calls, AMergeThatAViewSaysBelongsToTheStepOfTheView) {
   EXPECT_THAT(steps_of(plan, TaskKind::Merge, attention::kPartial), ElementsAre(3));
 }
 
+TEST(Calls, StepsOfAViewCountFromTheStepThatItIsMadeIn) {
+  const Plan plan = plan_of_calls(2, [](const Problem&, PlanBuilder& p) {
+    p.merge(p.attend(p.queries(kWorker0), p.keys(kWorker0)));
+    p.step(2);
+    PlanBuilder view = p.view({{p.keys(kWorker0), p.keys(kWorker1)}});
+    view.merge(view.attend(view.queries(kWorker1), view.keys(kWorker1)));
+    const Keys there = view.move(view.keys(kWorker0), kWorker1, {.needed = 1});
+    view.step(4);
+    view.merge(view.attend(view.queries(kWorker1), there));
+  });
+  expect_valid(plan);
+  EXPECT_THAT(steps_of(plan, TaskKind::Attend, attention::kPartial), ElementsAre(0, 2, 6));
+  EXPECT_THAT(steps_of(plan, TaskKind::Send, attention::kKeyValue), ElementsAre(3));
+}
+
+TEST(Calls, NothingIsUsedBeforeTheStepThatItIsMovedFor) {
+  EXPECT_EQ(refusal_of_calls(2,
+                             [](const Problem&, PlanBuilder& p) {
+                               const Queries away =
+                                   p.move(p.queries(kWorker1), kWorker0, {.needed = 2});
+                               p.attend(away, p.keys(kWorker0));
+                             }),
+            "schedule test, step 0: worker 0 attends what a move brings for step 2");
+  EXPECT_EQ(refusal_of_calls(2,
+                             [](const Problem&, PlanBuilder& p) {
+                               const Queries away = p.move(p.queries(kWorker1), kWorker0);
+                               const Partial there = p.attend(away, p.keys(kWorker0));
+                               p.step(2);
+                               const Partial home = p.move(there, kWorker1);
+                               p.step(1);
+                               p.merge(home);
+                             }),
+            "schedule test, step 1: a partial of the queries of worker 1 is used, which is made in "
+            "step 2");
+}
+
+TEST(Calls, AWorkerThatAttendsNothingHasNoResult) {
+  const Plan plan = plan_of_calls(
+      2,
+      [](const Problem&, PlanBuilder& p) {
+        p.lane("spare");
+        p.merge(p.attend(p.queries(kWorker0), p.keys(kWorker0)));
+      },
+      Pass::Both);
+  for (const Task& t : plan.tasks) EXPECT_EQ(t.worker(), kWorker0);
+  EXPECT_EQ(plan.lanes.size(), 3u);  // nothing moves on the other
+}
+
 // A view numbers worker 2 as 0 and worker 1 as 1.
 PlanBuilder view_of_two(PlanBuilder& p) { return p.view({{p.keys(kWorker2), p.keys(kWorker1)}}); }
 

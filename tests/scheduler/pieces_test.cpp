@@ -58,6 +58,25 @@ TEST(Works, AWrongOneIsFoundInEachTaskThatStatesIt) {
   }
 }
 
+TEST(Works, OfAttendsAreRightInEachField) {
+  const Plan plan = plan_by("balanced-split", 4);
+  const auto count =
+      std::ranges::count_if(plan.tasks, [](const Task& t) { return is_attend(t.kind); });
+  const auto refused = [&](auto change) {
+    Plan spoilt = plan;
+    for (Work& w : spoilt.works) change(w);
+    return std::ranges::count_if(faults_of(spoilt), [](const std::string& text) {
+      return text.find(": it states ") != text.npos && text.find(" bytes, and") == text.npos;
+    });
+  };
+  EXPECT_EQ(refused([](Work&) {}), 0);
+  EXPECT_EQ(refused([](Work& w) { ++w.rows; }), count);
+  EXPECT_EQ(refused([](Work& w) { ++w.keys; }), count);
+  EXPECT_EQ(refused([](Work& w) { ++w.pairs.value; }), count);
+  EXPECT_EQ(refused([](Work& w) { w.form = TileForm::Empty; }), count);
+  EXPECT_EQ(refused([](Work& w) { ++w.columns; }), count);
+}
+
 // Tables from elsewhere may hold the same thing several times.
 TEST(Pieces, AreWhatTheyHoldAndNotTheirPlaceInATable) {
   const auto twice = [](auto& table) {
@@ -104,6 +123,16 @@ TEST(Inputs, MustBeOutputsThatTasksHave) {
   EXPECT_THAT(faults_of(plan), Contains(EndsWith("input 0 is no tensor of this plan")));
 }
 
+TEST(Inputs, ThatAreNotThereAreSaidOnce) {
+  Plan plan = plan_by("ring", 3, Pass::Forward);
+  Task& merge = plan.tasks[find_task(plan, TaskKind::Merge, 2).value];
+  merge.inputs[1] = TensorId{};
+  EXPECT_THAT(faults_of(plan), ElementsAre(EndsWith("input 1 is missing")));
+  merge.inputs[1] = {3};  // the keys of worker 0, at home
+  EXPECT_THAT(faults_of(plan),
+              ElementsAre(EndsWith("held by worker 0, which it has not received")));
+}
+
 TEST(Inputs, MustHoldTheRowsThatAreReadOfThem) {
   Plan plan = plan_by("ring", 3, Pass::Forward);
   const TaskId attend = find_task(plan, TaskKind::Attend, 2, 1);
@@ -112,6 +141,58 @@ TEST(Inputs, MustHoldTheRowsThatAreReadOfThem) {
   restate_work(plan, attend);
   EXPECT_THAT(faults_of(plan),
               Contains(EndsWith("it uses chunk 0 of a key_value that holds only chunk 1")));
+}
+
+TEST(Inputs, AreSentWithRowsAndHeadsThatTheyHold) {
+  const auto refused = [](Plan plan, auto change) {
+    const TaskId send = find_task(plan, TaskKind::Send, 0);
+    for (const TaskId half : {send, plan.tasks[send.value].peer}) {
+      change(plan, plan.tasks[half.value]);
+      restate_work(plan, half);
+    }
+    return faults_of(plan);
+  };
+  const Plan plan = plan_by("ring", 3, Pass::Forward);
+  EXPECT_THAT(refused(plan, [](Plan& p, Task& t) { set_rows(p, t, {1}); }),
+              Contains(EndsWith("it uses chunk 1 of a key_value that holds only chunk 0")));
+  EXPECT_THAT(refused(by_half_the_heads(plan, true),
+                      [](Plan& p, Task& t) {
+                        set_columns(p, t, {1, 1});
+                      }),
+              Contains(EndsWith("it uses kv_heads 1 of a key_value that holds only kv_heads 0")));
+}
+
+TEST(Inputs, ArePutOutAsTheyAre) {
+  Plan plan = plan_by("ring", 3, Pass::Forward);
+  const TaskId output = find_task(plan, TaskKind::Output, 2);
+  set_rows(plan, plan.tasks[output.value], {1});
+  restate_work(plan, output);
+  EXPECT_THAT(faults_of(plan), Contains(EndsWith("its input holds chunk 2")));
+}
+
+TEST(Inputs, DoNotGoToTheirOwnWorker) {
+  Plan plan = plan_by("ring", 3, Pass::Forward);
+  const TaskId send = find_task(plan, TaskKind::Send, 0);
+  plan.tasks[plan.tasks[send.value].peer.value].worker_index = 0;
+  EXPECT_THAT(faults_of(plan), Contains(EndsWith("it sends to its own worker")));
+}
+
+TEST(Inputs, ArePutTogetherInOneWayOnly) {
+  Plan plan = plan_by("ring", 3, Pass::Forward);
+  plan.tasks[find_task(plan, TaskKind::Merge, 2).value].kind = TaskKind::Reduce;
+  EXPECT_THAT(faults_of(plan), Contains(EndsWith("a partial is not put together that way")));
+}
+
+TEST(Inputs, AreNotReadForWhatTheProblemDoesNotNeed) {
+  Plan plan = plan_by("ring", 1, Pass::Backward);
+  Task& attend = plan.tasks.emplace_back();
+  attend.kind = TaskKind::Attend;
+  attend.inputs = {TensorId{0}, TensorId{1}, {}};
+  attend.keys = {0};
+  attend.completes = 1;
+  set_piece(plan, attend, attention::kPartial, {0});
+  restate_work(plan, {static_cast<std::uint32_t>(plan.tasks.size()) - 1});
+  EXPECT_THAT(faults_of(plan), ElementsAre(EndsWith("the problem does not need a partial")));
 }
 
 // Query chunks one by one: what has no tokens is in no partial.
