@@ -85,7 +85,7 @@ class Memory {
     for (std::size_t i = 0; i < t_.tasks.size(); ++i) {
       const TimelineTask& x = t_.tasks[i];
       const std::int64_t from = in_place(i) ? x.end_ps : x.start_ps;
-      for (const std::size_t half : {0, 1}) {
+      for (std::size_t half = 0; half < 2; ++half) {
         const std::int64_t until = made_[i].until[half];
         if (until <= from) continue;
         changes[x.worker].add(from, made_[i].bytes[half]);
