@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "ringsched/scheduler/words.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 
 namespace ringsched {
 

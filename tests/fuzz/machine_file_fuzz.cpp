@@ -48,7 +48,7 @@ void run(const Machine& m) {
   const PathShare& p = r.path;
   expect(p.attending + p.overhead + p.startup + p.wire + p.contention + p.waiting == r.makespan,
          "the path does not add up");
-  for (const WorkerReport& worker : r.workers)
+  for (const WorkerTimes& worker : r.workers)
     expect(worker.attending + worker.overhead + worker.waiting + worker.out_of_work == r.makespan,
            "a worker does not add up");
   for (const std::int64_t ps : slack(w, s, {})) expect(ps >= 0, "negative slack");

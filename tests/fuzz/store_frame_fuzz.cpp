@@ -45,9 +45,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t have : {std::size_t{0}, p.taken / 2, p.taken - 1})
       if (parse_frame(bytes.substr(0, have), most).outcome != Outcome::NeedsMore) std::abort();
     if (const auto g = parse_greeting(body)) {
-      const auto again = parse_greeting(greeting_text(*g));
-      if (!again || again->rank != g->rank || again->size != g->size || again->host != g->host ||
-          again->nonce != g->nonce || again->secret != g->secret)
+      const auto back = parse_greeting(greeting_text(*g));
+      if (!back || back->rank != g->rank || back->size != g->size || back->host != g->host ||
+          back->nonce != g->nonce || back->secret != g->secret)
         std::abort();
     }
     if (const auto texts = parse_texts(body))
