@@ -4,9 +4,9 @@
 //
 //   structure      ids, kinds, places, sizes and order of what each task reads
 //   communication  each send has its receive, with the same tensor and size
-//   coverage       each visible pair of chunks is computed once and reaches its owner's result
-//   deadlock       with sends that wait for their receives, each lane in program order, all tasks
-//   end memory         no receive buffer is overwritten while something still reads it
+//   coverage       each complete tensor has each term of its cells once; all results are put out
+//   deadlock       sends wait for their receives and lanes go in order, and yet all tasks end
+//   memory         no receive buffer is overwritten while something still reads it
 #pragma once
 
 #include <cstdint>
