@@ -130,7 +130,7 @@ std::string MachineFlags::figures() const {
 }
 
 std::string MachineFlags::figures(const Machine& m) const {
-  const std::string given = figures();
+  std::string given = figures();
   if (!library_.empty() || kernel_libraries(m).size() < 2) return given;
   return fmt::format("kernels {}{}{}", m.library, given.empty() ? "" : "; ", given);
 }

@@ -30,7 +30,7 @@ inline std::int64_t after(std::int64_t at, std::int64_t took) {
 
 // When bytes at this rate have passed: never before the last of them, to the picosecond.
 inline std::int64_t flow_ps(double bytes, double bytes_per_ps) {
-  const double exact = std::min(bytes / bytes_per_ps, 2.0 * kLatest);
+  const double exact = std::min(bytes / bytes_per_ps, 2.0 * static_cast<double>(kLatest));
   const auto whole = static_cast<std::int64_t>(exact);
   return whole + (static_cast<double>(whole) < exact ? 1 : 0);
 }

@@ -180,7 +180,7 @@ class FairShare::Tightest {
       for (const std::uint32_t g : link.classes) link.open += all.classes_[g].flows;
       if (link.open > 0) heap_.push_back({link.capacity / link.open, l});
     }
-    std::make_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   }
 
   // Null: none has anything to share out.
@@ -189,11 +189,11 @@ class FairShare::Tightest {
       const Entry top = heap_.front();
       const Link& link = links_[top.link];
       if (link.open > 0 && share(link) <= top.share) return &link;
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
       heap_.pop_back();
       if (link.open > 0) {
         heap_.push_back({share(link), top.link});
-        std::push_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+        std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
       }
     }
     return nullptr;

@@ -87,7 +87,7 @@ class FairShare {
     std::uint32_t version = 0;
     std::uint32_t mark = 0;  // of the last solve that reached it
     bool fixed = false, changed = false;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   };
   struct Link {
     double capacity = 0;

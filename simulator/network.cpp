@@ -42,7 +42,6 @@ double startup(const LinkFigures& link, double bytes) {
 
 Network::Network(const Machine& m, std::uint32_t workers)
     : workers_(workers),
-      workers_per_device_(1),
       per_node_(m.ideal ? std::max(workers, 1u) : m.devices_per_node),
       fabric_(m.fabric),
       network_(m.network),

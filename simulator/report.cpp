@@ -113,7 +113,7 @@ Picoseconds one_device(const Workload& w, const Machine& machine) {
   double ps = 0;
   if (p.pass != Pass::Backward) ps += kernels.ps(whole, false);
   if (p.pass != Pass::Forward) ps += kernels.ps(whole, true);
-  if (!(ps < 2.0 * kLatest))
+  if (!(ps < 2.0 * static_cast<double>(kLatest)))
     fail("one device would take {:.0f} days for this problem; use a smaller one",
          ps * 1e-12 / 86400);
   return {static_cast<std::int64_t>(ps)};

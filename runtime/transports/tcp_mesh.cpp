@@ -48,7 +48,7 @@ Address address_in(std::string_view told, std::uint32_t rank) {
   const std::size_t before = rank == 0 ? kNonce : 0;
   try {
     if (told.size() <= before || told[before] != '\n') fail("no address");
-    const Address a = parse_address(told.substr(before + 1), "an address");
+    Address a = parse_address(told.substr(before + 1), "an address");
     if (is_number(a)) return a;
   } catch (const Error&) {
   }

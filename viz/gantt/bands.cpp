@@ -43,7 +43,8 @@ class Columns {
   std::vector<double> sums_;
 };
 
-enum Class : std::size_t { Own, Helping, Overhead, Waiting, kClasses };
+enum Class : std::size_t { Own, Helping, Overhead, Waiting };
+constexpr std::size_t kClasses = 4;
 constexpr Colour kLook[kClasses] = {ink::own, ink::helping, ink::overhead, ink::waiting};
 
 // Between two curves of shares, as stairs; points that change nothing are left out.

@@ -107,7 +107,7 @@ std::string short_name(const Timeline& run, const TimelineTask& t) {
   const std::string& letters = run.value(t).symbol;
   if (is_attend(t.kind))
     return fmt::format("{}q{} k{}", is_backward(t.kind) ? "d" : "", t.queries, t.other);
-  const std::string what = fmt::format("{} {}{}", to_text(t.kind), letters, t.queries);
+  std::string what = fmt::format("{} {}{}", to_text(t.kind), letters, t.queries);
   if (!is_transfer(t.kind)) return what;
   return fmt::format("{} {} {}", what, is_send(t.kind) ? "to" : "from", t.other);
 }

@@ -221,7 +221,8 @@ struct Backward {
     for (std::int32_t first = 0; first < keys; first += kTogether) {
       const std::int32_t count = std::min(kTogether, keys - first);
       for (std::int32_t j = 0; j < count; ++j)
-        offsets[j] = key_gradient_at(call.shape, static_cast<std::size_t>(first + j), head);
+        offsets[j] = key_gradient_at(
+            call.shape, static_cast<std::size_t>(first) + static_cast<std::size_t>(j), head);
       kernels.unpack(key_gradient + first * width, key_panel(), ones, call.key_gradient, offsets,
                      count, columns);
       kernels.unpack(value_gradient + first * width, key_panel(), ones, call.value_gradient,

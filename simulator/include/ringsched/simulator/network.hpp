@@ -60,7 +60,7 @@ class Network {
   std::uint32_t nic(std::uint32_t device) const;
   void inside(Route&, std::uint32_t from, std::uint32_t to) const;
 
-  std::uint32_t workers_, workers_per_device_, per_node_;
+  std::uint32_t workers_, workers_per_device_ = 1, per_node_;
   FabricFigures fabric_;
   NetworkFigures network_;
   double memory_gb_per_s_ = 0;
