@@ -48,35 +48,45 @@ class Tape {
   CallId keys_of(WorkerId w) const { return {workers_ + w.value}; }
 
   Call& say(Call::What what, Step step) {
-    in_order_ = in_order_ && (calls_.empty() || calls_.back().step <= step);
-    Call& c = calls_.emplace_back();
+    in_order_ = in_order_ && latest_ <= step;
+    latest_ = step;
+    if (size_ % kPage == 0) {
+      pages_.emplace_back();
+      if (size_ > 0) pages_.back().reserve(kPage);
+    }
+    ++size_;
+    Call& c = pages_.back().emplace_back();
     c.what = what;
     c.step = step;
     return c;
   }
-  CallId last() const { return {size() - 1}; }
-  std::uint32_t size() const { return static_cast<std::uint32_t>(calls_.size()); }
-  Call& operator[](CallId id) { return calls_[id.value]; }
-  const Call& operator[](CallId id) const { return calls_[id.value]; }
+  CallId last() const { return {size_ - 1}; }
+  std::uint32_t size() const { return size_; }
+  Call& operator[](CallId id) { return pages_[id.value / kPage][id.value % kPage]; }
+  const Call& operator[](CallId id) const { return pages_[id.value / kPage][id.value % kPage]; }
 
   // From then on for_each() goes step by step, and within a step in the order of what was said.
   void put_in_order() {
     if (in_order_) return;
-    order_.resize(size());
+    order_.resize(size_);
     std::iota(order_.begin(), order_.end(), 0);
-    std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return calls_[i].step; });
+    std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return (*this)[{i}].step; });
   }
   template <class Visit>
   void for_each(Visit visit) const {
-    for (std::uint32_t i = 0; i < size(); ++i) {
+    for (std::uint32_t i = 0; i < size_; ++i) {
       const CallId id{order_.empty() ? i : order_[i]};
-      visit(id, calls_[id.value]);
+      visit(id, (*this)[id]);
     }
   }
 
  private:
-  std::uint32_t workers_;
-  TaskColumn<Call> calls_;
+  static constexpr std::uint32_t kPage = 1 << 16;  // calls: 2 MiB
+
+  std::uint32_t workers_, size_ = 0;
+  std::vector<TaskColumn<Call>>
+      pages_;  // all full but the last, so that calls are not copied again and again
+  Step latest_ = 0;
   bool in_order_ = true;
   std::vector<std::uint32_t> order_;  // calls; empty: as they are
 };
