@@ -9,7 +9,6 @@
 
 #include "mistake.hpp"
 #include "parts.hpp"
-#include "survey.hpp"
 #include "tape.hpp"
 #include "writer.hpp"
 
@@ -256,11 +255,7 @@ Plan PlanBuilder::finish(std::string_view schedule) && {
   Recording& r = *recording_;
   r.tape.put_in_order();
   Plan& plan = r.parts.plan;
-  const Pass pass = plan.problem.pass;
-  const Survey read = survey(r.tape, plan, pass != Pass::Forward);
-  PlanWriter writer(r.parts, r.tape, read, r.most_tasks);
-  if (pass != Pass::Backward) writer.write(false);
-  if (pass != Pass::Forward) writer.write(true);
+  write_tasks(r.parts, r.tape, r.most_tasks);
   drop_last_lanes(plan);
   plan.schedule = schedule;
   return std::move(plan);

@@ -8,6 +8,8 @@
 namespace ringsched {
 
 struct Survey {
+  Survey(const Tape&, const Plan& regions_of, bool backward);
+
   // Chunks that are read where a move brings them, or further on; none if equal.
   struct Use {
     std::uint32_t first = 0, end = 0;
@@ -22,9 +24,11 @@ struct Survey {
 
   CallColumn<Use> uses;
   CallColumn<Path> paths;  // empty where only the forward pass is wanted
-  std::uint64_t attends = 0, query_moves = 0, key_moves = 0, returns = 0;
-};
+  std::uint32_t attends = 0;
+  std::uint64_t query_moves = 0, key_moves = 0, returns = 0;
 
-Survey survey(const Tape&, const Plan& regions_of, bool backward);
+ private:
+  void mark_used(const Tape&, CallId, Region rows, std::uint64_t& moves, bool backward);
+};
 
 }  // namespace ringsched
