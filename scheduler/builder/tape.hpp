@@ -14,7 +14,7 @@ namespace ringsched {
 struct Call {
   enum class What : std::uint8_t {
     Given,       // queries or keys, at home with their owner
-    Begin,       // the step begins, whether or not anything else is said in it
+    Begin,       // the step begins, even if the schedule does nothing in it
     Move,        // of the queries or keys that `from` brought, to `worker`
     Attend,      // of the queries that `from` brought to those keys that `keys` did
     MoveResult,  // of the result that `from` made, to `worker`
@@ -25,8 +25,8 @@ struct Call {
   bool used : 1 = false;     // Attend, MoveResult: the result was merged, or moved on
   bool merged : 1 = false;   // Attend: at once
   Lane lane = Lane::Fetch;   // Move
-  std::uint16_t owner = 0;   // whose queries or keys they are; of a result: whose queries
-  std::uint16_t worker = 0;  // who has it then
+  std::uint16_t owner = 0;   // of the queries or keys; of a result: of its queries
+  std::uint16_t worker = 0;  // where the outcome is
   Step step = 0;
   CallId from, keys;
   RegionId rows, key_rows;  // Attend: what is attended of both; MoveResult: rows
@@ -36,7 +36,7 @@ static_assert(sizeof(Call) == 32);
 
 class Tape {
  public:
-  // What is given has been said.
+  // Begins with a call for all that is given.
   explicit Tape(std::uint32_t workers) : workers_(workers) {
     for (std::uint32_t i = 0; i < 2 * workers; ++i) {
       Call& c = say(Call::What::Given, 0);
@@ -65,7 +65,7 @@ class Tape {
   Call& operator[](CallId id) { return pages_[id.value / kPage][id.value % kPage]; }
   const Call& operator[](CallId id) const { return pages_[id.value / kPage][id.value % kPage]; }
 
-  // From then on for_each() goes step by step, and within a step in the order of what was said.
+  // From then on for_each() goes step by step, and within a step in the order of the calls.
   void put_in_order() {
     if (in_order_) return;
     order_.resize(size_);
@@ -84,8 +84,7 @@ class Tape {
   static constexpr std::uint32_t kPage = 1 << 16;  // calls: 2 MiB
 
   std::uint32_t workers_, size_ = 0;
-  std::vector<TaskColumn<Call>>
-      pages_;  // all full but the last, so that calls are not copied again and again
+  std::vector<TaskColumn<Call>> pages_;  // all full but the last; only the first one grows
   Step latest_ = 0;
   bool in_order_ = true;
   std::vector<std::uint32_t> order_;  // calls; empty: as they are

@@ -62,7 +62,7 @@ ValueId default_value(const Plan&, const Task&);
 ColumnRange default_heads(const Plan&, const Task&, ValueId);
 // This one asks for the kind and for what the task makes.
 Lane default_lane(const Plan&, const Task&);
-bool has_outputs(const Plan&);  // else the reader adds them, unless it is told not to
+bool has_outputs(const Plan&);  // else the reader adds them, unless the file forbids it
 // By task, as in Task::completes, of all tasks: results are complete that an output reads.
 std::vector<std::uint8_t> default_completes(const Plan&);
 

@@ -184,8 +184,8 @@ TEST(Calls, AMoveBringsAllThatIsReadInAnyOrder) {
         build_plan(small_problem(2, 8, pass, Mask::full()), {"test", "", "", zigzag, parts}));
 }
 
-// Worker 1 hands the keys of worker 0 on twice: to worker 3, which is said first and happens last,
-// and to worker 2. It attends them in between.
+// Worker 1 hands the keys of worker 0 on twice: to worker 3 (the first call, and the last move) and
+// to worker 2. It attends them in between.
 void hand_on_twice(const Problem& problem, PlanBuilder& p) {
   for (std::uint32_t q = 0; q < problem.workers; ++q)
     for (std::uint32_t k = q == 0 ? 0 : 1; k <= q; ++k)
