@@ -40,7 +40,8 @@ std::string headline(const Plan& plan) {
 
 std::string tasks_line(const PlanSummary& s) {
   static constexpr std::string_view nouns[kTaskKinds] = {
-      "attend", "backward attend", "prepare", "merge", "reduce", "send", "receive", "output"};
+      "attend", "backward attend", "prepare", "merge", "reduce",
+      "send",   "receive",         "output",  "round", "exchange"};
   std::string line;
   for (std::size_t k = 0; k < kTaskKinds; ++k)
     if (s.tasks[k] > 0)

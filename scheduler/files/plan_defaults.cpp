@@ -63,6 +63,8 @@ Region default_rows(const Plan& plan, const Task& task) {
       return hull(region_of(plan, task.inputs[0]), region_of(plan, task.inputs[1]));
     case Peer:
       return plan.regions[plan.rows(plan.tasks[task.peer.value]).value];
+    case Said:
+      break;
   }
   return {};
 }

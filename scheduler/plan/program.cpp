@@ -20,12 +20,12 @@ constexpr Part kKeysValuesSum[] = {{"k", Element::Fp32, false}, {"v", Element::F
 
 // By TypeId.
 constexpr Type kTypes[] = {
-    {"rows", kRows, Algebra::Plus, TypeId::RowsSum},
-    {"keys_values", kKeysValues, Algebra::Plus, TypeId::KeysValuesSum},
-    {"softmax", kSoftmax, Algebra::Softmax, TypeId::Prepared},
-    {"prepared", kPrepared, Algebra::Plus, TypeId::RowsSum},
-    {"rows_sum", kRowsSum, Algebra::Plus, TypeId::RowsSum},
-    {"keys_values_sum", kKeysValuesSum, Algebra::Plus, TypeId::KeysValuesSum},
+    {"rows", kRows, Algebra::Plus, TypeId::RowsSum, TypeId::Rows},
+    {"keys_values", kKeysValues, Algebra::Plus, TypeId::KeysValuesSum, TypeId::KeysValues},
+    {"softmax", kSoftmax, Algebra::Softmax, TypeId::Prepared, TypeId::Rows},
+    {"prepared", kPrepared, Algebra::Plus, TypeId::RowsSum, TypeId::Prepared},
+    {"rows_sum", kRowsSum, Algebra::Plus, TypeId::RowsSum, TypeId::Rows},
+    {"keys_values_sum", kKeysValuesSum, Algebra::Plus, TypeId::KeysValuesSum, TypeId::KeysValues},
 };
 
 }  // namespace
@@ -50,6 +50,17 @@ const Statement* Program::statement(TaskKind op, ValueId made) const {
   return at == statements.end() ? nullptr : &*at;
 }
 
+ValueId Program::unrounded(ValueId v) const {
+  const Statement* const s = statement(TaskKind::Round, v);
+  return s ? s->inputs[0] : v;
+}
+
+ValueId Program::rounded(ValueId v) const {
+  for (const Statement& s : statements)
+    if (s.op == TaskKind::Round && s.inputs[0] == v) return s.outputs[0];
+  return {};
+}
+
 ValueId add_value(Program& p, Value v) {
   v.column_bytes = 0;
   for (const Part& part : type_of(v.type).parts)
@@ -57,6 +68,14 @@ ValueId add_value(Program& p, Value v) {
         (part.scalar ? 1 : std::int64_t{v.columns.width}) * element_bytes(part.element, p.dtype);
   p.values.push_back(std::move(v));
   return {p.size() - 1};
+}
+
+ValueId add_rounded(Program& p, ValueId of) {
+  const Value v = p[of];
+  const ValueId id =
+      add_value(p, {"rounded_" + v.name, v.symbol, v.words, type_of(v.type).rounded, v.columns});
+  p.statements.push_back({TaskKind::Round, {of, {}, {}}, {id, {}}});
+  return id;
 }
 
 void mark_sums_and_needs(Program& p) {
@@ -72,6 +91,8 @@ void mark_sums_and_needs(Program& p) {
   }
   for (const ValueId v : p.given) there[v.value] = true;
   for (const ValueId v : p.asked) needed[v.value] = true;
+  for (const Statement& s : p.statements)
+    if (s.op == TaskKind::Round && needed[s.inputs[0].value]) needed[s.outputs[0].value] = true;
   for (bool more = true; more;) {
     more = false;
     for (Statement& s : p.statements) {
@@ -171,6 +192,7 @@ Program program_of(const Problem& p) {
   call(kOutputGradient, "output_gradient", "");
   call(kPreparedGradient, "prepared_gradient", "output gradients");
   call(kKeyValueGradient, "key_value_gradient", "key and value gradients");
+  for (const ValueId v : {kPartial, kQueryGradient, kKeyValueGradient}) add_rounded(out, v);
   if (p.pass == Pass::Forward) {
     out.given = given;
     out.asked = asked;

@@ -5,6 +5,7 @@
 namespace ringsched {
 
 std::string name_of(Region r) {
+  if (r.count == 0) return "nothing";
   return r.count == 1 ? fmt::format("chunk {}", r.first.value)
                       : fmt::format("chunks {}-{}", r.first.value, r.end() - 1);
 }

@@ -1,8 +1,8 @@
 // Coverage. Each cell of a value is a sum, and each of its terms goes in exactly once. A partial
 // tensor may be used once only: added to another, or sent on. Following that one use from each
-// attend leads to the task that completes the sum, and what came in there is compared with the
-// terms that its cells have. So each complete tensor is right by itself, may be read any number of
-// times, and any number of them may hold the same cells.
+// attend leads to the task, or the exchange, that completes the sum, and what came in there is
+// compared with the terms that its cells have. So each complete tensor is right by itself, may be
+// read any number of times, and any number of them may hold the same cells.
 #include <algorithm>
 #include <optional>
 
@@ -45,12 +45,19 @@ struct Terms {
   Region rows, inner;
 };
 
-// A tensor that a task completes.
+// A tensor that a task completes, or all tensors that an exchange does.
 struct Sum {
-  TaskId task;
+  TaskId task;  // of an exchange, the first member
+  ValueId value;
   std::uint32_t side = 0;  // of attends: 0 if their first outputs add to it, 1 if their second do
   std::uint32_t first_attend = ~0u;  // that adds to it
   bool in_bands = false;             // some of these have not all columns
+};
+
+// Rows of a sum with these columns of the attends that add to it: all of them fare alike.
+struct Cells {
+  Region rows;
+  ColumnRange inner_columns;
 };
 
 class CoverageCheck {
@@ -88,7 +95,7 @@ class CoverageCheck {
     };
     std::ranges::sort(doubtful, {}, place);
     for (const Sum* s : doubtful)
-      for (const ColumnRange band : bands(*s)) name_faults(*s, band);
+      for (const Cells& cells : cells_of(*s)) name_faults(*s, cells);
   }
 
  private:
@@ -129,9 +136,10 @@ class CoverageCheck {
       const Task& task = plan_.tasks[id];
       for_each_sum(task, [&](std::uint32_t out) { made += task.completes_output(out) ? 0 : 1; });
       if (task.kind == TaskKind::Output) outputs_.push_back({id});
-      const bool sends_partial =
-          task.kind == TaskKind::Send && is_sum(task) && !is_complete(task.inputs[0]);
-      if (!sends_partial && !is_combine(task.kind)) continue;
+      const bool gives_partial = (is_send(task.kind) || is_exchange(task.kind)) &&
+                                 task.inputs[0].valid() && is_sum(task) &&
+                                 !is_complete(task.inputs[0]);
+      if (!gives_partial && !is_combine(task.kind)) continue;
       for (const TensorId input : task.inputs)
         if (input.valid()) used_up += use({id}, input) ? 1 : 0;
     }
@@ -159,7 +167,9 @@ class CoverageCheck {
                     name_of(plan_, plan_.producer(input)), name_of(plan_, user));
     }
     const Task& task = plan_.tasks[id.value];
-    used = is_send(task.kind) ? task.peer.value : id.value;
+    used = is_send(task.kind)       ? task.peer.value
+           : is_exchange(task.kind) ? plan_.exchange(task).first.value
+                                    : id.value;
     return first;
   }
 
@@ -168,8 +178,16 @@ class CoverageCheck {
     return !maker.valid() ||
            plan_.tasks[maker.value].completes_output(t == plan_.output(maker) ? 0 : 1);
   }
-  bool is_copy(const Task& task) const {
-    return task.kind == TaskKind::Receive && is_complete(plan_.tasks[task.peer.value].inputs[0]);
+  // Of a receive or a member of an exchange, nothing partial goes there.
+  bool is_copy(TaskId id) const {
+    const Task& task = plan_.tasks[id.value];
+    if (is_receive(task.kind)) return is_complete(plan_.tasks[task.peer.value].inputs[0]);
+    if (!is_exchange(task.kind)) return false;
+    const Exchange& e = plan_.exchange(task);
+    if (id != e.first) return true;  // the first stands for all
+    for (std::uint32_t m = e.first.value; m < e.end(); ++m)
+      if (const TensorId given = plan_.tasks[m].inputs[0]; given.valid()) return is_complete(given);
+    return true;
   }
 
   // Back from the last task: what uses a tensor comes later, and knows its sum.
@@ -180,11 +198,12 @@ class CoverageCheck {
         std::uint32_t& to = goes_to_[out][id];
         if (!task.completes_output(out)) {
           to = goes_to_[0][to];
-        } else if (is_copy(task)) {
-          return;  // nothing partial goes there
+        } else if (is_copy({id})) {
+          return;
         } else {
           to = static_cast<std::uint32_t>(sums_.size());
-          sums_.push_back({.task = {id}, .side = side_of(value_of({id}, out))});
+          const ValueId value = value_of({id}, out);
+          sums_.push_back({.task = {id}, .value = value, .side = side_of(value)});
         }
         if (!is_attend(task.kind)) return;
         Sum& sum = sums_[to];
@@ -220,10 +239,10 @@ class CoverageCheck {
     const bool by_attend = is_attend(plan_.tasks[s.task.value].kind);
     return plan_.tensor(plan_.output(s.task, by_attend ? s.side : 0));
   }
-  // The columns of attends that add to all columns of a tensor.
-  ColumnRange inner_columns(const Tensor& t) const {
-    const std::uint32_t group = plan_.program[t.value].columns.group;
-    return {t.columns.first * group, t.columns.count * group};
+  // The columns of attends that add to these columns of a value.
+  ColumnRange inner_columns(ValueId value, ColumnRange columns) const {
+    const std::uint32_t group = plan_.program[value].columns.group;
+    return {columns.first * group, columns.count * group};
   }
 
   // `all`, cut wherever one of these begins or ends: within a band, all columns fare alike.
@@ -237,14 +256,66 @@ class CoverageCheck {
         out.push_back(c);
     return out;
   }
-  std::vector<ColumnRange> bands(const Sum& s) const {
-    const ColumnRange all = inner_columns(made(s));
-    if (!s.in_bands) return {all};
-    std::vector<std::uint32_t> cuts;
+  // Where the columns of attends begin and end that have not all of these.
+  std::vector<std::uint32_t> cuts(const Sum& s, ColumnRange all) const {
+    std::vector<std::uint32_t> out;
+    if (!s.in_bands) return out;
     for_each_attend(s, [&](TaskId a) {
-      if (const ColumnRange c = columns(a); c != all) cuts.insert(cuts.end(), {c.first, c.end()});
+      if (const ColumnRange c = columns(a); c != all) out.insert(out.end(), {c.first, c.end()});
     });
-    return bands(all, std::move(cuts));
+    return out;
+  }
+  std::vector<Cells> cells_of(const Sum& s) const {
+    if (is_exchange(plan_.tasks[s.task.value].kind)) return cells_of_exchange(s);
+    const Tensor t = made(s);
+    const ColumnRange all = inner_columns(t.value, t.columns);
+    std::vector<Cells> out;
+    for (const ColumnRange band : bands(all, cuts(s, all))) out.push_back({region(t.rows), band});
+    return out;
+  }
+  // What its members get, together: in each band, the rows that any of them gets.
+  std::vector<Cells> cells_of_exchange(const Sum& s) const {
+    struct Got {
+      Region rows;
+      ColumnRange columns;
+    };
+    const Exchange& e = plan_.exchange(plan_.tasks[s.task.value]);
+    std::vector<Got> got;
+    std::vector<std::uint32_t> ends = cuts(s, {});
+    ColumnRange all;
+    for (std::uint32_t m = e.first.value; m < e.end(); ++m) {
+      const Piece& piece = plan_.piece(plan_.tasks[m]);
+      if (region(piece.rows).count == 0) continue;
+      got.push_back({region(piece.rows), inner_columns(s.value, piece.columns)});
+      const ColumnRange c = got.back().columns;
+      ends.insert(ends.end(), {c.first, c.end()});
+      const std::uint32_t first = all.count == 0 ? c.first : std::min(all.first, c.first);
+      all = {first, std::max(all.end(), c.end()) - first};
+    }
+    std::ranges::sort(got, {}, [](const Got& g) { return g.rows.first; });
+    std::vector<Cells> out;
+    for (const ColumnRange band : bands(all, std::move(ends))) {
+      const std::size_t before = out.size();
+      for (const Got& g : got) {
+        if (!g.columns.contains(band)) continue;
+        if (out.size() > before && g.rows.first.value <= out.back().rows.end()) {
+          Region& run = out.back().rows;
+          run.count = std::max(run.end(), g.rows.end()) - run.first.value;
+        } else {
+          out.push_back({g.rows, band});
+        }
+      }
+    }
+    return out;
+  }
+  // The terms of an attend for some rows, and how many pairs these are.
+  std::pair<Terms, std::uint64_t> terms_within(const Sum& s, TaskId attend, Region rows) const {
+    Terms t = terms(s.side, attend);
+    if (rows.contains(t.rows)) return {t, pairs_of(attend)};
+    const std::uint32_t first = std::max(t.rows.first.value, rows.first.value);
+    const std::uint32_t end = std::min(t.rows.end(), rows.end());
+    t.rows = {{first}, end > first ? end - first : 0};
+    return {t, t.rows.count > 0 ? visible(s.side, tokens(t.rows), tokens(t.inner)) : 0};
   }
 
   TokenSet tokens(const Region& r) const { return plan_.layout.ranges(r); }
@@ -258,19 +329,26 @@ class CoverageCheck {
   // Attends are rectangles in the table of rows and inner chunks. If no two of them overlap, and
   // they have as many pairs as the mask shows, then they have each of them once.
   bool has_all_once(const Sum& s) {
-    std::optional<std::uint64_t>& expected = expected_[s.side][made(s).rows.value];
-    if (!expected) expected = visible(s.side, tokens(region(made(s).rows)), all_tokens());
-    const std::vector<ColumnRange> all = bands(s);
-    return std::ranges::all_of(all, [&](ColumnRange band) {
+    const std::vector<Cells> all = cells_of(s);
+    return std::ranges::all_of(all, [&](const Cells& cells) {
       in_band_.clear();
       std::uint64_t pairs = 0;  // too many for this only if attends overlap
       for_each_attend(s, [&](TaskId a) {
-        if (all.size() > 1 && !columns(a).contains(band)) return;
-        in_band_.push_back(terms(s.side, a));
-        pairs += pairs_of(a);
+        if (all.size() > 1 && !columns(a).contains(cells.inner_columns)) return;
+        const auto [terms, count] = terms_within(s, a, cells.rows);
+        if (terms.rows.count == 0) return;
+        in_band_.push_back(terms);
+        pairs += count;
       });
-      return pairs == *expected && are_disjoint(in_band_);
+      return pairs == expected(s, cells.rows) && are_disjoint(in_band_);
     });
+  }
+  // Pairs that the mask shows of these rows.
+  std::uint64_t expected(const Sum& s, Region rows) {
+    std::optional<std::uint64_t>& known = expected_[s.side][made(s).rows.value];
+    if (region(made(s).rows) != rows) return visible(s.side, tokens(rows), all_tokens());
+    if (!known) known = visible(s.side, tokens(rows), all_tokens());
+    return *known;
   }
 
   // Goes through the rows and keeps the set of inner chunks that the rectangles of the row have.
@@ -313,7 +391,7 @@ class CoverageCheck {
     std::vector<TaskId> of_value;
     for (const TaskId id : outputs_) {
       const Piece& piece = plan_.piece(plan_.tasks[id.value]);
-      if (piece.value != value) continue;
+      if (plan_.program.unrounded(piece.value) != value) continue;
       of_value.push_back(id);
       cuts.insert(cuts.end(), {piece.columns.first, piece.columns.end()});
     }
@@ -340,17 +418,17 @@ class CoverageCheck {
   }
 
   // Goes through the terms one by one.
-  void name_faults(const Sum& s, ColumnRange band) {
-    const Region rows = region(made(s).rows);
+  void name_faults(const Sum& s, const Cells& cells) {
+    const Region rows = cells.rows;
     std::vector<std::vector<TaskId>> of_row(rows.count);
     for_each_attend(s, [&](TaskId a) {
-      if (!columns(a).contains(band)) return;
-      const Region r = terms(s.side, a).rows;
+      if (!columns(a).contains(cells.inner_columns)) return;
+      const Region r = terms_within(s, a, rows).first.rows;
       for (std::uint32_t c = r.first.value; c < r.end(); ++c)
         of_row[c - rows.first.value].push_back(a);
     });
     for (std::uint32_t row = 0; row < rows.count && !findings_.full(); ++row)
-      name_faults(s, band, rows.first.value + row, of_row[row]);
+      name_faults(s, cells.inner_columns, rows.first.value + row, of_row[row]);
   }
 
   // Of one row. Only where pairs are missing is it asked which.
@@ -385,7 +463,7 @@ class CoverageCheck {
     Tensor cell = made(s);
     cell.columns = band.grouped(plan_.program[cell.value].columns.group);
     std::string some;
-    if (band != inner_columns(cell)) {
+    if (s.first_attend != kNone && band != inner_columns(cell.value, cell.columns)) {
       const Task& attend = plan_.tasks[s.first_attend];
       some = of_columns(plan_.value(attend), band);
     }

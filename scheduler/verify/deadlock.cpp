@@ -1,6 +1,7 @@
 // Deadlock freedom, by running the plan without time. A group of transfers is posted when the lane
 // is free and its data are there, and is complete when every partner is posted too: sends that wait
-// for their receives, which is the least that a transport promises. Whatever order this run takes,
+// for their receives, which is the least that a transport promises, and members of an exchange that
+// wait for all others. Whatever order this run takes,
 // the same tasks end: each step only enables others. If some never do, each stuck lane waits for
 // one task of a stuck lane, so following the waits from any of them runs into a cycle, which is the
 // counterexample.
@@ -39,7 +40,9 @@ class ListedOrder {
           return false;
       for (; edge != plan_.controls.end() && edge->after.value == id; ++edge)
         if (!complete_before(edge->before, id)) return false;
-      const std::uint32_t partner = is_transfer(task.kind) ? posted_[task.peer.value] : group;
+      const std::uint32_t partner = is_transfer(task.kind)   ? posted_[task.peer.value]
+                                    : is_exchange(task.kind) ? plan_.exchange(task).end() - 1
+                                                             : group;
       complete_[group] = std::max({complete_[group], group, partner});
     }
     return true;
@@ -119,6 +122,10 @@ class LaneRun {
         const Task& task = plan_.tasks[l.tasks[l.scan].value];
         if (is_transfer(task.kind) && state_[task.peer.value] == Waiting)
           return wait(lane, task.peer);
+        if (!is_exchange(task.kind)) continue;
+        const Exchange& e = plan_.exchange(task);
+        for (std::uint32_t m = e.first.value; m < e.end(); ++m)
+          if (state_[m] == Waiting) return wait(lane, {m});
       }
       mark(l, end, Done);
       l.at = l.scan = end;

@@ -11,6 +11,7 @@
 
 #include "happens_before.hpp"
 #include "internal.hpp"
+#include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/lifetimes.hpp"
 
 namespace ringsched {
@@ -270,6 +271,16 @@ void MemoryCheck::add_up_in(Verification& result) const {
     change[first[w] + from] += size;
     change[first[w] + (freed == 0 ? moments(w) : std::max(freed, from))] -= size;
   });
+  for (const Exchange& e : plan_.exchanges) {
+    const std::vector<Staging> staging = staging_of(plan_, e, shares_of(plan_, e));
+    for (std::uint32_t m = 0; m < e.members; ++m) {
+      const TaskId id{e.first.value + m};
+      const std::uint32_t w = plan_.tasks[id.value].worker_index, from = made_at(id);
+      const Sum size = Sum{staging[m].given.value} + staging[m].got.value;
+      change[first[w] + from] += size;
+      change[first[w] + std::max(freed_by(id), from)] -= size;
+    }
+  }
   for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) {
     Sum held = 0, most = 0;
     for (std::size_t m = first[w]; m < first[w + 1]; ++m) most = std::max(most, held += change[m]);

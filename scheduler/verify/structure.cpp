@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "exchanges.hpp"
 #include "jobs.hpp"
 
 namespace ringsched {
@@ -46,6 +47,7 @@ class StructureCheck {
     const Task& task = plan_.tasks[id.value];
     const Tensor& t = found.emplace(plan_.tensor(task.inputs[index]));
     const Operation::Does does = operation(task.kind).does;
+    const bool takes_both = does == Operation::Does::Transfer || does == Operation::Does::Exchange;
     if (t.worker != task.worker()) {
       findings_.add(Rule::Communication, {id},
                     "{} reads the {} of {} held by worker {}, which it has not received",
@@ -56,10 +58,12 @@ class StructureCheck {
       wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(t.value),
             plan_.name(wanted));
       found.reset();
+    } else if (region(t.rows).count == 0) {
+      wrong(id, "input {} has no rows: its exchange gave nothing", index);
+      found.reset();
     } else if (does == Operation::Does::Combine && t.complete) {
       wrong(id, "input {} is complete: more would count twice", index);
-    } else if (does != Operation::Does::Combine && does != Operation::Does::Transfer &&
-               !t.complete) {
+    } else if (does != Operation::Does::Combine && !takes_both && !t.complete) {
       wrong(id, "input {} is a {} that is not complete", index, plan_.name(wanted));
     }
     return found;
@@ -123,6 +127,7 @@ class StructureCheck {
     const Task& task = plan_.tasks[id.value];
     const Operation& op = operation(task.kind);
     inputs_ = {};
+    if (!is_exchange(task.kind) && has_no_rows(task)) return wrong(id, "it has no rows");
     switch (op.does) {
       case Operation::Does::Compute:
         check_compute(id);
@@ -136,16 +141,26 @@ class StructureCheck {
       case Operation::Does::Deliver:
         check_output(id);
         break;
+      case Operation::Does::Exchange:
+        check_member(id);
+        break;
     }
     for (std::size_t i = op.inputs; i < task.inputs.size(); ++i)
       if (task.inputs[i].valid()) wrong(id, "it has an input too many");
     if (task.completes >> op.outputs != 0)
       wrong(id, "it completes an output that it does not have");
-    if (op.does != Operation::Does::Transfer) {
+    if (is_exchange(task.kind)) {
+      if (task.with_previous) wrong(id, "an exchange is posted alone");
+    } else if (op.does != Operation::Does::Transfer) {
       if (task.lane != Lane::Compute) wrong(id, "it computes, but not on the compute lane");
       if (task.with_previous) wrong(id, "only sends and receives are posted in groups");
     }
     check_work(id);
+  }
+
+  bool has_no_rows(const Task& task) const {
+    return region(plan_.rows(task)).count == 0 ||
+           (is_attend(task.kind) && region(task.keys).count == 0);
   }
 
   // Terms of a statement, from complete operands that hold all that is read of them.
@@ -237,7 +252,7 @@ class StructureCheck {
   void check_output(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Piece& piece = plan_.piece(task);
-    if (std::ranges::count(plan_.program.asked, piece.value) == 0)
+    if (std::ranges::count(plan_.program.asked, plan_.program.unrounded(piece.value)) == 0)
       wrong(id, "a {} is not a result", plan_.name(piece.value));
     if (const auto& t = input(id, 0, piece.value)) {
       if (region(t->rows) != region(piece.rows))
@@ -247,6 +262,24 @@ class StructureCheck {
     if (!plan_.layout.share(task.worker()).contains(region(piece.rows)))
       wrong(id, "these chunks live on worker {}",
             plan_.layout.owner(region(piece.rows).first).value);
+  }
+
+  // One member, and with the first all of them together.
+  void check_member(TaskId id) {
+    const Task& task = plan_.tasks[id.value];
+    const Exchange& e = plan_.exchange(task);
+    const Task& first = plan_.tasks[e.first.value];
+    const Piece& piece = plan_.piece(task);
+    if (piece.value != plan_.value(first) || task.lane != first.lane || task.step != first.step)
+      findings_.add(Rule::Communication, {id, e.first},
+                    "{} and {} are of one exchange, but of another value, lane or step",
+                    name_of(plan_, id), name_of(plan_, e.first));
+    if (!task.completes_output()) wrong(id, "what an exchange makes is complete");
+    if (task.inputs[0].valid())
+      input(id, 0, piece.value);
+    else if (region(piece.rows).count == 0)
+      wrong(id, "it gives nothing and gets nothing");
+    if (id == e.first) ExchangeCheck(plan_, e, findings_).run();
   }
 
   // Tiles of many chunks are remembered: a short file can ask for the same one very often.

@@ -17,9 +17,35 @@ void check_names(const Plan& plan, std::uint32_t first, std::uint32_t end, Findi
                        static_cast<std::uint32_t>(t.lane) < plan.lane_count() &&
                        t.piece.value < plan.pieces.size() && t.work.value < plan.works.size() &&
                        (!is_attend(t.kind) || t.keys.value < plan.regions.size());
-    if (!known)
+    if (!known) {
       findings.add(Rule::Structure, {TaskId{id}},
                    "task {} names a worker, lane, piece or work that the plan does not have", id);
+    } else if (is_exchange(t.kind)) {
+      const bool member = t.exchange.value < plan.exchanges.size() &&
+                          plan.exchange(t).first.value <= id && id < plan.exchange(t).end();
+      if (!member)
+        findings.add(Rule::Structure, {TaskId{id}}, "task {} is no member of its exchange", id);
+    }
+  }
+}
+
+// Are the members of each exchange there?
+void check_members(const Plan& plan, Findings& findings) {
+  std::uint32_t before = 0;
+  for (std::uint32_t e = 0; e < plan.exchanges.size(); ++e) {
+    const Exchange& x = plan.exchanges[e];
+    if (x.members == 0 || x.first.value < before || x.first.value >= plan.tasks.size() ||
+        x.members > plan.tasks.size() - x.first.value) {
+      findings.add_missing(Rule::Structure, {},
+                           "exchange {} has no members, or others than those of {} tasks in order",
+                           e, plan.tasks.size());
+      return;
+    }
+    before = x.end();
+    for (std::uint32_t id = x.first.value; id < x.end(); ++id)
+      if (!is_exchange(plan.tasks[id].kind) || plan.tasks[id].exchange.value != e)
+        findings.add(Rule::Structure, {TaskId{id}}, "{} stands among the members of exchange {}",
+                     name_of(plan, {id}), e);
   }
 }
 
@@ -51,7 +77,7 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
     return findings.add_missing(Rule::Structure, {}, "{}", why);
   const std::size_t chunks = plan.layout.chunks.size();
   const auto bad_region = [&](Region r) {
-    return r.count == 0 || r.first.value >= chunks || r.count > chunks - r.first.value;
+    return r.first.value >= chunks || r.count > chunks - r.first.value;
   };
   if (plan.layout.workers() != plan.problem.workers)
     findings.add_missing(Rule::Structure, {}, "the layout has {} workers, the problem {}",
@@ -74,7 +100,10 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
       continue;
     }
     const Piece& piece = plan.piece(t);
-    if (std::ranges::count(plan.program.given, piece.value) == 0)
+    if (plan.regions[piece.rows.value].count == 0)
+      findings.add_missing(Rule::Structure, t.worker, "an initial {} has no rows",
+                           plan.name(piece.value));
+    else if (std::ranges::count(plan.program.given, piece.value) == 0)
       findings.add_missing(Rule::Structure, t.worker, "no {} is given", plan.name(piece.value));
     else if (!plan.layout.share(t.worker).contains(plan.regions[piece.rows.value]))
       findings.add_missing(Rule::Structure, t.worker, "an initial {} is not where its chunks live",
@@ -85,6 +114,7 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
     check_names(plan, first, end, found);
   };
   run_jobs(threads, jobs_over_tasks(plan, threads, check), findings);
+  if (findings.empty()) check_members(plan, findings);
 }
 
 void verify_edges(const Plan& plan, Findings& findings) {

@@ -18,8 +18,10 @@ enum class TaskKind : std::uint8_t {
   Send,            // a tensor, to the worker of `peer`
   Receive,         // the tensor sent by `peer`, on this worker
   Output,          // a complete tensor becomes a result of the whole computation
+  Round,           // a complete result -> the same as the problem's dtype has it
+  Exchange,        // one member of an exchange: gives a tensor or none, gets one or none
 };
-inline constexpr std::uint32_t kTaskKinds = 8;
+inline constexpr std::uint32_t kTaskKinds = 10;
 
 // One statement that the gradients of a program need for each use of an operation: it reads some of
 // what the operation read, and the gradient of what that made, and adds to gradients of inputs.
@@ -37,9 +39,10 @@ struct Operation {
     Combine,   // puts pieces of one value together
     Transfer,  // moves a piece
     Deliver,
+    Exchange,  // one of several that are done together
   };
   // Which input gives the rows of the task, where a plan file leaves them out.
-  enum class Rows : std::uint8_t { First, Second, Both /* together */, Peer };
+  enum class Rows : std::uint8_t { First, Second, Both /* together */, Peer, Said /* always */ };
   static constexpr std::uint8_t kNone = 3;
 
   std::string_view name;
@@ -73,6 +76,8 @@ inline constexpr std::array<Operation, kTaskKinds> kOperations = [] {
       {"send", Transfer, 1, 0, none, First, 0},
       {"receive", Transfer, 0, 1, none, Peer, 0},
       {"output", Deliver, 1, 0, none, First, 0, none, kAdjointsOfOutput},
+      {"round", Compute, 1, 1, none, First, 0},
+      {"exchange", Operation::Does::Exchange, 1, 1, none, Said, 0},
   }};
 }();
 constexpr const Operation& operation(TaskKind k) {
@@ -97,6 +102,8 @@ inline constexpr std::uint32_t kSends = operations_where(
 inline constexpr std::uint32_t kReceives = kTransfers & ~kSends;
 inline constexpr std::uint32_t kCombines =
     operations_where([](const Operation& o) { return o.does == Operation::Does::Combine; });
+inline constexpr std::uint32_t kExchanges =
+    operations_where([](const Operation& o) { return o.does == Operation::Does::Exchange; });
 inline constexpr std::uint32_t kOutputs =
     operations_where([](const Operation& o) { return o.does == Operation::Does::Deliver; });
 
@@ -109,6 +116,9 @@ constexpr bool is_transfer(TaskKind k) { return is_in(kTransfers, k); }
 constexpr bool is_send(TaskKind k) { return is_in(kSends, k); }
 constexpr bool is_receive(TaskKind k) { return is_in(kReceives, k); }
 constexpr bool is_combine(TaskKind k) { return is_in(kCombines, k); }
+constexpr bool is_exchange(TaskKind k) { return is_in(kExchanges, k); }
+// What moves something between workers.
+constexpr bool communicates(TaskKind k) { return is_in(kTransfers | kExchanges, k); }
 constexpr bool is_output(TaskKind k) { return is_in(kOutputs, k); }
 // The number of tensors a task makes.
 constexpr std::uint32_t outputs_of(TaskKind k) { return operation(k).outputs; }

@@ -5,7 +5,9 @@
 // Invariants (verify() checks them; the simulator, the runtimes and the pictures rely on them):
 //   - tasks stand in program order: within one worker and lane a lower TaskId is issued first, and
 //     whatever a task reads was made by a lower TaskId, so ids are a topological order;
-//   - a tensor is written once and lives on one worker; only Receive brings one in from elsewhere;
+//   - a tensor is written once and lives on one worker; only Receive and Exchange bring one in from
+//     elsewhere;
+//   - the members of an exchange are consecutive tasks, one for each worker that takes part;
 //   - a task waits for the tensors it reads, for its lane, and for its control edges: nothing else.
 // Why the layout is what it is: docs/decisions/plan-layout.md.
 #pragma once
@@ -58,8 +60,9 @@ struct Task {
   WorkId work;    // how much there is to do: an index into Plan::works
   PieceId piece;  // what it makes (first), sends or puts out: an index into Plan::pieces
   union {
-    RegionId keys;  // attends: the keys met, a part of what the input of the inner axis holds
-    TaskId peer;    // Send, Receive: the other half; none in a broken plan
+    RegionId keys;        // attends: the keys met, a part of what the input of the inner axis holds
+    TaskId peer;          // Send, Receive: the other half; none in a broken plan
+    ExchangeId exchange;  // Exchange: an index into Plan::exchanges
   };
   std::array<TensorId, 3> inputs{};  // in the order given at TaskKind; the rest are none
 
@@ -86,6 +89,17 @@ struct Work {
 struct InitialTensor {
   PieceId piece;
   WorkerId worker;
+};
+
+// Some workers put together what they have of a value, and each takes what it wants of that. The
+// cells of complete tensors are copied, and no two members have the same ones; parts of a sum are
+// added up, and what comes out is complete. All members say the same value and lane, and none does
+// anything on that lane meanwhile. A member that gets nothing has a piece without rows.
+struct Exchange {
+  TaskId first;  // of the members' tasks, which have consecutive ids
+  std::uint32_t members = 0;
+  std::uint32_t end() const { return first.value + members; }
+  friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 
 // `after` may not start before `before`, of the same worker, has ended.
@@ -126,6 +140,7 @@ struct Plan {
   std::vector<Work> works;
   std::vector<InitialTensor> initial;
   TaskArray tasks;
+  std::vector<Exchange> exchanges;    // sorted by first
   std::vector<ControlEdge> controls;  // sorted by (after, before)
   std::vector<BufferSlot> slots;      // sorted by receive; empty: as many buffers as it takes
 
@@ -133,6 +148,7 @@ struct Plan {
   const Piece& piece(const InitialTensor& t) const { return pieces[t.piece.value]; }
   ValueId value(const Task& t) const { return piece(t).value; }
   RegionId rows(const Task& t) const { return piece(t).rows; }
+  const Exchange& exchange(const Task& t) const { return exchanges[t.exchange.value]; }
   std::string_view name(ValueId v) const { return program[v].name; }
   std::string_view name(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   std::uint32_t lane_count() const { return static_cast<std::uint32_t>(lanes.size()); }

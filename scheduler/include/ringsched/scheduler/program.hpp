@@ -49,6 +49,7 @@ struct Type {
   std::span<const Part> parts;
   Algebra algebra;
   TypeId gradient;  // what the gradient of such a value is made of
+  TypeId rounded;   // what it is made of in the problem's dtype
 };
 const Type& type_of(TypeId);
 
@@ -108,6 +109,9 @@ struct Program {
   const Type& type(ValueId id) const { return type_of(values[id.value].type); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(values.size()); }
   ValueId find(std::string_view name) const;  // none if no value has it
+  // What a value is rounded from; itself if it is not rounded.
+  ValueId unrounded(ValueId) const;
+  ValueId rounded(ValueId) const;  // the value that has it rounded; none if there is none
   // The statement with this op that makes this value, or null.
   const Statement* statement(TaskKind op, ValueId made) const;
   // Of a tensor with this many rows and columns.
@@ -119,6 +123,10 @@ struct Program {
 
 // Adds a value; its bytes follow from its type and columns.
 ValueId add_value(Program&, Value);
+// Adds a value that has the numbers of another, once they are complete, in the problem's dtype, and
+// the statement that makes it. A log-sum-exp stays behind. It counts as the other where that is
+// asked for, and is what exchanges of results send.
+ValueId add_rounded(Program&, ValueId of);
 // Sets Value::is_sum and Statement::asked, which follow from the rest.
 void mark_sums_and_needs(Program&);
 // The same program with the gradients of all that is given: for each result a gradient that is
@@ -135,6 +143,9 @@ inline constexpr ValueId kOutputGradient{3};    // dO
 inline constexpr ValueId kPreparedGradient{4};  // dO, with what each attend needs beside it
 inline constexpr ValueId kQueryGradient{5};     // dQ
 inline constexpr ValueId kKeyValueGradient{6};  // dK and dV
+inline constexpr ValueId kRoundedPartial{7};
+inline constexpr ValueId kRoundedQueryGradient{8};
+inline constexpr ValueId kRoundedKeyValueGradient{9};
 }  // namespace attention
 
 Program program_of(const Problem&);

@@ -46,6 +46,7 @@ using PieceId = Id<struct PieceTag>;
 using WorkId = Id<struct WorkTag>;
 using TensorId = Id<struct TensorTag>;
 using TaskId = Id<struct TaskTag>;
+using ExchangeId = Id<struct ExchangeTag>;
 
 using Tokens = Quantity<struct TokensTag>;
 using Bytes = Quantity<struct BytesTag>;

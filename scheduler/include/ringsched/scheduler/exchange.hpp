@@ -1,0 +1,37 @@
+// What goes from whom to whom in an exchange. Everybody who has to know asks here: the simulator,
+// the runtimes, the pictures. Whether all that is wanted is there, verify() finds out by itself.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+// Cells that one member gets of another's tensor, or of its own. Members count from 0.
+struct Share {
+  std::uint32_t from = 0, to = 0;
+  Region rows;
+  ColumnRange columns;
+  friend bool operator==(const Share&, const Share&) = default;
+};
+
+// By `to`, and of those by `from`. Of an exchange that adds up, `to` adds its shares in this order.
+std::vector<Share> shares_of(const Plan&, const Exchange&);
+
+// Does it add up parts of a sum? Otherwise it copies.
+bool adds_up(const Plan&, const Exchange&);
+
+// A share is one run of memory for each matrix, at the giver or at the getter, if it has all
+// columns of the tensor there. If not, it is gathered into memory of its own before it is sent, or
+// spread from there after it has come; and what is added up has to come somewhere, too.
+bool is_run_at_giver(const Plan&, const Exchange&, const Share&);
+bool is_run_at_getter(const Plan&, const Exchange&, const Share&);
+// By member: the bytes of that memory, for all it gives to others and gets from others.
+struct Staging {
+  Bytes given, got;
+};
+std::vector<Staging> staging_of(const Plan&, const Exchange&, const std::vector<Share>&);
+
+}  // namespace ringsched

@@ -1,0 +1,116 @@
+#include "exchanges.hpp"
+
+#include <algorithm>
+
+namespace ringsched {
+
+void ExchangeCheck::run() {
+  if (!has_each_worker_once() || !gives_alike()) return;
+  if (held_.empty() || !is_held_once()) return;
+  check_wanted();
+}
+
+bool ExchangeCheck::has_each_worker_once() {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> workers;
+  for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id)
+    workers.emplace_back(plan_.tasks[id].worker_index, id);
+  std::ranges::sort(workers);
+  const auto twice = std::ranges::adjacent_find(workers, {}, [](auto& w) { return w.first; });
+  if (twice == workers.end()) return true;
+  const TaskId a{twice->second}, b{(twice + 1)->second};
+  findings_.add(Rule::Structure, {b, a}, "{} and {} are of one exchange and one worker",
+                name_of(plan_, a), name_of(plan_, b));
+  return false;
+}
+
+// Finds the complete tensors that are given. False where nothing is, or parts and complete ones.
+bool ExchangeCheck::gives_alike() {
+  TaskId of_part;
+  for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id) {
+    const Task& task = plan_.tasks[id];
+    const TensorId given = task.inputs[0];
+    if (!given.valid()) continue;
+    // Whether there is such a tensor is for each member's own check to say.
+    if (given.value >= plan_.initial.size() + 2 * plan_.tasks.size()) return false;
+    if (const TaskId maker = plan_.producer(given); maker.valid())
+      if (maker.value >= id ||
+          given.value - plan_.output(maker).value >= outputs_of(plan_.tasks[maker.value].kind))
+        return false;
+    const Tensor t = plan_.tensor(given);
+    if (plan_.regions[t.rows.value].count == 0) return false;
+    if (t.complete)
+      held_.push_back({plan_.regions[t.rows.value], t.columns, {id}});
+    else
+      of_part = {id};
+  }
+  if (held_.empty() && !of_part.valid()) {
+    findings_.add(Rule::Structure, {exchange_.first},
+                  "{}: no member of its exchange gives anything", name_of(plan_, exchange_.first));
+    return false;
+  }
+  if (!held_.empty() && of_part.valid()) {
+    const TaskId whole = held_[0].member;
+    findings_.add(Rule::Structure, {of_part, whole},
+                  "{} gives a part of the terms to an exchange, and {} all of them",
+                  name_of(plan_, of_part), name_of(plan_, whole));
+    return false;
+  }
+  return true;
+}
+
+// Cuts the columns wherever a tensor begins or ends, and finds the rows that are held in each band.
+bool ExchangeCheck::is_held_once() {
+  std::vector<std::uint32_t> cuts;
+  for (const Held& h : held_) cuts.insert(cuts.end(), {h.columns.first, h.columns.end()});
+  std::ranges::sort(cuts);
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<std::vector<const Held*>> of_band(cuts.size());
+  for (const Held& h : held_)
+    for (auto c = std::ranges::lower_bound(cuts, h.columns.first); *c < h.columns.end(); ++c)
+      of_band[static_cast<std::size_t>(c - cuts.begin())].push_back(&h);
+  for (std::size_t b = 0; b + 1 < cuts.size(); ++b) {
+    std::vector<const Held*>& held = of_band[b];
+    std::ranges::sort(held, {}, [](const Held* h) { return h->rows.first; });
+    Band band{{cuts[b], cuts[b + 1] - cuts[b]}, {}};
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      const Region r = held[i]->rows;
+      if (i > 0 && r.first.value < held[i - 1]->rows.end()) {
+        findings_.add(Rule::Structure, {held[i]->member, held[i - 1]->member},
+                      "{} and {} give the same cells to an exchange",
+                      name_of(plan_, held[i - 1]->member), name_of(plan_, held[i]->member));
+        return false;
+      }
+      if (!band.runs.empty() && band.runs.back().end() == r.first.value)
+        band.runs.back().count += r.count;
+      else
+        band.runs.push_back(r);
+    }
+    bands_.push_back(std::move(band));
+  }
+  return true;
+}
+
+void ExchangeCheck::check_wanted() {
+  for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id) {
+    const Piece& wanted = plan_.piece(plan_.tasks[id]);
+    const Region rows = plan_.regions[wanted.rows.value];
+    if (rows.count == 0) continue;
+    const auto is_held = [&](const Band& b) {
+      auto run = std::ranges::upper_bound(b.runs, rows.first, {}, &Region::first);
+      return run != b.runs.begin() && (--run)->contains(rows);
+    };
+    std::uint32_t at = wanted.columns.first;  // up to here all is held
+    auto band =
+        std::ranges::lower_bound(bands_, at, {}, [](const Band& b) { return b.columns.end() - 1; });
+    for (; band != bands_.end() && at < wanted.columns.end(); ++band) {
+      if (band->columns.first > at || !is_held(*band)) break;
+      at = band->columns.end();
+    }
+    if (at < wanted.columns.end())
+      findings_.add(Rule::Communication, {TaskId{id}},
+                    "{} gets cells that no member of its exchange has: {}", name_of(plan_, {id}),
+                    name_of(plan_.program[wanted.value].columns, {at, 1}));
+  }
+}
+
+}  // namespace ringsched

@@ -1,0 +1,38 @@
+// What the members of an exchange have to agree on, and whether what they get is there.
+#pragma once
+
+#include "internal.hpp"
+
+namespace ringsched {
+
+class ExchangeCheck {
+ public:
+  ExchangeCheck(const Plan& plan, const Exchange& e, Findings& findings)
+      : plan_(plan), exchange_(e), findings_(findings) {}
+  void run();
+
+ private:
+  struct Held {  // of complete tensors: a rectangle of cells
+    Region rows;
+    ColumnRange columns;
+    TaskId member;
+  };
+  // Rows that are held for all columns of a band.
+  struct Band {
+    ColumnRange columns;
+    std::vector<Region> runs;  // in order; no two touch
+  };
+
+  bool has_each_worker_once();
+  bool gives_alike();
+  bool is_held_once();
+  void check_wanted();
+
+  const Plan& plan_;
+  const Exchange exchange_;
+  Findings& findings_;
+  std::vector<Held> held_;
+  std::vector<Band> bands_;
+};
+
+}  // namespace ringsched
