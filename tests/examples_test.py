@@ -67,6 +67,8 @@ def main():
                        {"do": "receive", "from": None}, {"do": "merge", "in": [1, "K1"]},
                        {"do": "send", "in": ["KV0.0"]}, {"do": "send", "in": ["KV0"], "heads": [1, 0]},
                        {"do": "output", "in": [0], "complete": True},
+                       {"do": "exchange", "in": ["Q0"]}, {"do": "exchange", "in": [], "rows": [0, 1]},
+                       {"do": "exchange", "in": ["Q0"], "rows": [0, 0]}, {"do": "round", "in": []},
                        {"do": "merge", "in": [0, 1], "complete": [True, True]}):
             plan["tasks"] = [broken]
             assert not validator.is_valid(plan), broken
@@ -80,6 +82,10 @@ def main():
         for field in ("heads", "complete"):
             old["tasks"] = [{"do": "attend", "in": ["Q0", "KV0"], field: new[field]}]
             assert not validator.is_valid(old), field
+        for task in ({"do": "exchange", "in": ["Q0"], "rows": [0, 1]}, {"do": "round", "in": [0]},
+                     {"do": "receive", "from": None, "worker": 0, "tensor": "rounded_partial", "rows": [0, 1]}):
+            validator.validate({**old, "version": 2, "tasks": [task]})
+            assert not validator.is_valid({**old, "tasks": [task]}), task
     print(f"{len(EXAMPLES)} example plans; "
           f"{'checked' if validator else 'not checked (no jsonschema)'} against the schema, "
           f"{'verified' if PROGRAM else 'not verified (no program given)'}")

@@ -8,7 +8,9 @@ MOST = 2147483647
 INPUTS = {"attend": ["query", "key_value"], "attend_backward": ["query", "prepared_gradient", "key_value"],
           "prepare": ["partial", "output_gradient"], "merge": ["partial", "partial"]}
 RESULTS = ("partial", "query_gradient", "key_value_gradient")
-KINDS = ("query", "key_value", "output_gradient", "prepared_gradient") + RESULTS
+ROUNDED = {kind: "rounded_" + kind for kind in RESULTS}
+UNROUNDED = {rounded: kind for kind, rounded in ROUNDED.items()}
+KINDS = ("query", "key_value", "output_gradient", "prepared_gradient") + RESULTS + tuple(UNROUNDED)
 GIVEN = {"Q": "query", "KV": "key_value", "dO": "output_gradient", "O": "partial"}
 ALL = {"do", "worker", "step", "rows", "heads", "lane", "after"}
 FIELDS = {"attend": ALL | {"in", "keys", "pairs", "complete"},
@@ -16,7 +18,8 @@ FIELDS = {"attend": ALL | {"in", "keys", "pairs", "complete"},
           "send": ALL | {"in", "to", "tensor", "with_previous", "bytes"},
           "receive": ALL | {"from", "tensor", "with_previous", "slot", "bytes", "complete"},
           "prepare": ALL | {"in", "complete"}, "merge": ALL | {"in", "complete"},
-          "reduce": ALL | {"in", "complete"}, "output": ALL | {"in"}}
+          "reduce": ALL | {"in", "complete"}, "output": ALL | {"in"}, "round": ALL | {"in", "complete"},
+          "exchange": ALL | {"in", "tensor", "members", "bytes", "complete"}}
 NEW = {"lanes", "given", "heads", "complete"}  # since version 2
 # What makes it: a task's number and which of its outputs; None: it is given.
 Tensor = collections.namedtuple("Tensor", "kind worker region heads maker")
@@ -144,7 +147,7 @@ class Plan:
         self.read_given(root["given"] if "given" in root else self.usual_given())
         require(isinstance(root["tasks"], list), "tasks")
         self.count = len(root["tasks"])
-        self.tasks, self.step = [], 0
+        self.tasks, self.step, self.exchanges = [], 0, []
         for given in root["tasks"]:
             self.read_task(given)
         add = root.get("add_outputs", True)
@@ -191,7 +194,7 @@ class Plan:
             self.given.append(Tensor(kind, w, region, heads, None))
 
     def all_heads(self, kind):
-        return self.kv_heads if kind in ("key_value", "key_value_gradient") else self.heads
+        return self.kv_heads if "key_value" in kind else self.heads
 
     def some_heads(self, given, kind):
         return some_of(given, self.all_heads(kind))
@@ -211,7 +214,9 @@ class Plan:
         cells = sum(len(self.chunks[c]) for c in span(region)) * heads[1]
         d, e = self.head_dim, self.element
         return cells * {"query": d * e, "output_gradient": d * e, "key_value": 2 * d * e, "partial": 4 * (d + 1),
-                        "prepared_gradient": d * e + 8, "query_gradient": 4 * d, "key_value_gradient": 8 * d}[kind]
+                        "prepared_gradient": d * e + 8, "query_gradient": 4 * d, "key_value_gradient": 8 * d,
+                        "rounded_partial": d * e, "rounded_query_gradient": d * e,
+                        "rounded_key_value_gradient": 2 * d * e}[kind]
 
     def tensor(self, ref):
         if isinstance(ref, str):
@@ -230,7 +235,7 @@ class Plan:
                     return there[int(index or 0)]
             raise Rejected(f"no tensor {ref}")
         made = self.outputs(self.earlier(ref))
-        require(made, "makes nothing")
+        require(made and made[0].region[1], "makes nothing")
         return made[0]
 
     def outputs(self, n):
@@ -251,12 +256,15 @@ class Plan:
     def read_task(self, g):
         require(isinstance(g, dict) and isinstance(g.get("do"), str) and g["do"] in FIELDS, "do")
         do = g["do"]
-        only(g, FIELDS[do], {"from"} if do == "receive" else {"in"})
-        require(not self.old or not NEW & set(g), "new in version 2")
+        only(g, FIELDS[do], {"from"} if do == "receive" else {"in", "rows"} if do == "exchange" else {"in"})
+        require(not self.old or not (NEW & set(g) or do in ("exchange", "round") or g.get("tensor") in UNROUNDED),
+                "new in version 2")
+        self.read_members(g, do)
         t = {"do": do, "in": [], "with_previous": g.get("with_previous", False), "peer": None}
         require(isinstance(t["with_previous"], bool), "with_previous")
         require(isinstance(g.get("in", []), list), "in")
         t["in"] = [self.tensor(ref) for ref in g.get("in", [])]
+        require(do != "exchange" or len(t["in"]) == 1 or {"worker", "tensor"} <= set(g) and not t["in"], "inputs")
         self.check_kinds(do, [x.kind for x in t["in"]])
         send = None
         if do == "receive" and g["from"] is not None:
@@ -273,41 +281,55 @@ class Plan:
         require(send is None or send["to"] in (None, t["worker"]), "another worker than the send says")
         t["makes"] = {"attend": "partial", "merge": "partial", "attend_backward": "query_gradient",
                       "prepare": "prepared_gradient"}.get(do)
+        if do == "round":
+            t["makes"] = ROUNDED[t["in"][0].kind]
         if t["makes"] is None:
             t["makes"] = t["in"][0].kind if t["in"] else send and send["makes"]
         if "tensor" in g:
             kind = one_of(g["tensor"], KINDS)
-            require(do != "send" or kind == t["makes"], "tensor")
+            require(do == "receive" or not t["in"] or kind == t["makes"], "tensor")
             t["makes"] = kind
-        t["rows"] = self.region(g["rows"]) if "rows" in g else self.usual_rows(do, t, send)
+        t["rows"] = self.usual_rows(do, t, send) if "rows" not in g else \
+            (0, 0) if do == "exchange" and g["rows"] == [] else self.region(g["rows"])
         t["heads"] = self.some_heads(g["heads"], t["makes"]) if "heads" in g else self.usual_heads(t, send)
         t["complete"] = self.read_complete(g, do)
         if do in ("attend", "attend_backward"):
             t["keys"] = self.region(g["keys"]) if "keys" in g else t["in"][-1].region
             pairs = sum(self.visible(q, k) for q in span(t["rows"]) for k in span(t["keys"]))
             require(g.get("pairs", pairs) == pairs and type(g.get("pairs", pairs)) is int, "pairs")
-        if do in ("send", "receive"):
+        if do in ("send", "receive", "exchange"):
             size = self.bytes(t["makes"], t["rows"], t["heads"])
             require(g.get("bytes", size) == size and type(g.get("bytes", size)) is int, "bytes")
         self.step = t["step"] = whole(g.get("step", self.step), 0, MOST)
-        moves = do in ("send", "receive")
-        usual = "compute" if not moves else "return" if t["makes"] in RESULTS else "fetch"
+        moves = do in ("send", "receive", "exchange")
+        usual = "compute" if not moves else "return" if t["makes"] in RESULTS + tuple(UNROUNDED) else "fetch"
         t["lane"] = one_of(g.get("lane", usual), self.lanes)
         require(isinstance(g.get("after", []), list), "after")
         t["after"] = [self.earlier(n) for n in g.get("after", [])]
         t["slot"] = whole(g["slot"], 0, self.count - 1) if "slot" in g else None
         self.tasks.append(t)
 
+    def read_members(self, g, do):
+        n = len(self.tasks)
+        if self.exchanges and n in self.exchanges[-1]:
+            require(do == "exchange" and "members" not in g, "among the members of an exchange")
+        elif do == "exchange":
+            require("members" in g, "no members")
+            self.exchanges.append(range(n, n + whole(g["members"], 1, self.count - n)))
+
     def check_kinds(self, do, kinds):
-        if do == "receive":
+        if do in ("receive", "exchange"):
             return
-        require(len(kinds) == (3 if do == "attend_backward" else 1 if do in ("send", "output") else 2), "inputs")
+        one = ("send", "output", "round")
+        require(len(kinds) == (3 if do == "attend_backward" else 1 if do in one else 2), "inputs")
         if do in INPUTS:
             require(kinds == INPUTS[do], f"{do} of {kinds}")
         if do == "reduce":
             require(kinds[0] == kinds[1] and kinds[0] in RESULTS[1:], f"reduce of {kinds}")
         if do == "output":
-            require(kinds[0] in RESULTS, f"output of {kinds}")
+            require(kinds[0] in RESULTS or kinds[0] in UNROUNDED, f"output of {kinds}")
+        if do == "round":
+            require(kinds[0] in RESULTS, f"round of {kinds}")
 
     def usual_rows(self, do, t, send):
         if do == "receive":
@@ -333,19 +355,21 @@ class Plan:
         put_out = {t["in"][0].maker for t in self.tasks if t["do"] == "output"}
         self.complete = {None}  # what makes complete tensors
         for x in self.made():
-            said = self.tasks[x.maker[0]]["complete"]
-            if said[x.maker[1]] if said else x.kind not in RESULTS or x.maker in put_out:
+            t = self.tasks[x.maker[0]]
+            usual = x.kind not in RESULTS or t["do"] == "exchange" or x.maker in put_out
+            if t["complete"][x.maker[1]] if t["complete"] else usual:
                 self.complete.add(x.maker)
 
     def made(self):
         return [x for n in range(len(self.tasks)) for x in self.outputs(n)]
 
     def add_outputs(self):
-        read = {x.maker for t in self.tasks if t["do"] in ("send", "merge", "reduce") for x in t["in"]}
+        read = {x.maker for t in self.tasks if t["do"] in ("send", "exchange", "merge", "reduce", "round")
+                for x in t["in"]}
         wanted = RESULTS[1:] if self.turn == "backward" else RESULTS
-        new = [x for x in self.made()
-               if x.kind in wanted and x.maker not in read and inside(x.region, self.home[x.worker])]
-        for x in sorted(new, key=lambda x: (RESULTS.index(x.kind), x.worker)):
+        new = [x for x in self.made() if UNROUNDED.get(x.kind, x.kind) in wanted and x.maker not in read
+               and x.region[1] and inside(x.region, self.home[x.worker])]
+        for x in sorted(new, key=lambda x: (KINDS.index(x.kind), x.worker)):
             self.tasks.append({"do": "output", "in": [x], "with_previous": False, "peer": None, "worker": x.worker,
                                "makes": x.kind, "rows": x.region, "heads": x.heads, "lane": "compute", "after": [],
                                "slot": None})
@@ -392,7 +416,7 @@ def broken_rule(p):
             other = tasks[t["peer"]]
             if other["worker"] == t["worker"] or any(other[x] != t[x] for x in ("makes", "rows", "heads")):
                 return 2
-        elif t["lane"] != "compute":
+        elif t["do"] != "exchange" and t["lane"] != "compute":
             return 4
         if any(tasks[b]["worker"] != t["worker"] for b in t["after"]):
             return 5
@@ -403,7 +427,7 @@ def broken_rule(p):
             at = lane.index(n)
             if at == 0 or tasks[lane[at - 1]]["do"] not in ("send", "receive"):
                 return 20
-    return broken_use(p) or broken_completeness(p) or broken_coverage(p) or broken_order(p, lanes)
+    return broken_exchange(p) or broken_use(p) or broken_completeness(p) or broken_coverage(p) or broken_order(p, lanes)
 
 
 def broken_region(p, t):
@@ -418,7 +442,7 @@ def broken_region(p, t):
             return 7
         if p.turn == ("forward" if do == "attend_backward" else "backward"):
             return 12
-    if do == "output" and p.turn == ("backward" if t["in"][0].kind == "partial" else "forward"):
+    if do in ("output", "round") and p.turn == ("backward" if "partial" in t["in"][0].kind else "forward"):
         return 12
     if do == "prepare":
         partial, gradient = t["in"]
@@ -438,6 +462,39 @@ def broken_region(p, t):
             return 10
     if do == "output" and (rows, heads) != (t["in"][0].region, t["in"][0].heads):
         return 11
+    if do == "round" and not (inside(heads, t["in"][0].heads) and
+                              all(c in span(t["in"][0].region) or not p.chunks[c] for c in span(rows))):
+        return 11
+    return None
+
+
+def cells(region, heads):
+    return {(c, h) for c in span(region) for h in span(heads)}
+
+
+def broken_exchange(p):
+    for exchange in p.exchanges:
+        members = [p.tasks[n] for n in exchange]
+        if len({t["worker"] for t in members}) < len(members):
+            return 23
+        if len({(t["makes"], t["lane"], t["step"]) for t in members}) > 1:
+            return 23
+        given = [x for t in members for x in t["in"]]
+        if not given or any(not t["in"] and not t["rows"][1] for t in members):
+            return 24
+        if len({x.maker in p.complete for x in given}) > 1:
+            return 25
+        if given[0].maker in p.complete:
+            there = set()
+            for x in given:
+                new = cells(x.region, x.heads)
+                if there & new:
+                    return 25
+                there |= new
+            if any(not cells(t["rows"], t["heads"]) <= there for t in members):
+                return 25
+        if any((n, 0) not in p.complete for n in exchange):
+            return 26
     return None
 
 
@@ -448,10 +505,11 @@ def broken_use(p):
         if t["do"] in ("merge", "reduce"):
             if any(x.maker in p.complete for x in t["in"]):
                 return 14
-        if t["do"] in ("merge", "reduce", "send"):
+        if t["do"] in ("merge", "reduce", "send", "exchange"):
             readers.update(x.maker for x in t["in"])
         if t["do"] == "output":
-            outputs.update((t["makes"], c, h) for c in span(t["rows"]) for h in span(t["heads"]))
+            kind = UNROUNDED.get(t["makes"], t["makes"])
+            outputs.update((kind, c, h) for c in span(t["rows"]) for h in span(t["heads"]))
     if any(x.maker not in p.complete and readers[x.maker] != 1 for x in p.made() if x.kind in RESULTS):
         return 13
     if any(n > 1 for n in outputs.values()):
@@ -470,7 +528,7 @@ def broken_use(p):
 
 def broken_completeness(p):
     for t in p.tasks:
-        if t["do"] in ("attend", "attend_backward", "prepare", "output"):
+        if t["do"] in ("attend", "attend_backward", "prepare", "output", "round"):
             if any(x.maker not in p.complete for x in t["in"]):
                 return 16
         if t["do"] == "send" and t["in"][0].maker in p.complete and (t["peer"], 0) not in p.complete:
@@ -479,13 +537,19 @@ def broken_completeness(p):
 
 
 def broken_coverage(p):
-    reader = {x.maker: n for n, t in enumerate(p.tasks) if t["do"] in ("merge", "reduce", "send") for x in t["in"]}
+    reader = {x.maker: n for n, t in enumerate(p.tasks)
+              if t["do"] in ("merge", "reduce", "send", "exchange") for x in t["in"]}
+    exchange_of = {n: e for e in p.exchanges for n in e}
 
     def completing(maker):
         while maker not in p.complete:
             n = reader[maker]
-            maker = (p.tasks[n]["peer"] if p.tasks[n]["do"] == "send" else n), 0
+            n = p.tasks[n]["peer"] if p.tasks[n]["do"] == "send" else n
+            maker = (exchange_of[n][0] if n in exchange_of else n), 0
         return maker
+
+    def adds(exchange):
+        return any(x.maker not in p.complete for n in exchange for x in p.tasks[n]["in"])
 
     met = collections.defaultdict(collections.Counter)
     for n, t in enumerate(p.tasks):
@@ -497,6 +561,10 @@ def broken_coverage(p):
     for x in p.made():
         t = p.tasks[x.maker[0]]
         is_copy = t["do"] == "receive" and p.tasks[t["peer"]]["in"][0].maker in p.complete
+        sum_of = x.maker
+        if t["do"] == "exchange":
+            exchange = exchange_of[x.maker[0]]
+            is_copy, sum_of = not adds(exchange), (exchange[0], 0)
         if x.kind not in RESULTS or x.maker not in p.complete or is_copy:
             continue
         of_keys = x.kind == "key_value_gradient"
@@ -504,7 +572,7 @@ def broken_coverage(p):
         for chunk in span(x.region):
             for other in chunks:
                 q, k = (other, chunk) if of_keys else (chunk, other)
-                if p.visible(q, k) and any(met[x.maker][q, k, h] != 1 for h in heads):
+                if p.visible(q, k) and any(met[sum_of][q, k, h] != 1 for h in heads):
                     return 19
     return None
 
@@ -531,6 +599,8 @@ def broken_order(p, lanes):
             posted |= {(group_of[b], "ended") for b in t["after"]}
             if t["peer"] is not None:
                 ended.add((group_of[t["peer"]], "posted"))
+            for e in p.exchanges:
+                ended |= {(group_of[m], "posted") for m in e if n in e}
         waits[g, "posted"], waits[g, "ended"] = posted, ended
     happened, left = {}, dict(waits)  # by event: all that comes before it
     while left:

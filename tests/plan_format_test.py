@@ -71,13 +71,95 @@ def on_more_lanes(plan):
     return dict(plan, lanes=lanes, tasks=tasks)
 
 
+class Exchanges:
+    """Writes plans in which workers exchange what they have, by hand."""
+
+    def __init__(self, workers, turn, mask, layout="contiguous"):
+        problem = {"workers": workers, "tokens": 11, "heads": 4, "kv_heads": 2, "head_dim": 4, "dtype": "bf16",
+                   "mask": mask, "pass": turn}
+        self.plan = {"format": "ringsched-plan", "version": 2, "problem": problem, "layout": layout, "tasks": []}
+        self.tasks, self.workers, self.turn = self.plan["tasks"], range(workers), turn
+        per_worker = 2 if layout in ("zigzag", "halves") else 1
+        self.home = [[w * per_worker, per_worker] for w in self.workers]
+        self.all = [0, workers * per_worker]
+
+    def add(self, do, inputs, **more):
+        self.tasks.append({"do": do, "in": inputs, **more})
+        return len(self.tasks) - 1
+
+    def exchange(self, given, wanted, step, tensor):
+        """By worker: what each gives or None, and the rows and heads that it gets or None. Whoever has neither is
+        no member. Returns what each has got."""
+        members = [w for w in self.workers if given[w] is not None or wanted[w]]
+        got = [None] * len(given)
+        for w in members:
+            rows, heads = wanted[w] or ([], [0, 1])
+            more = {"members": len(members)} if w == members[0] else {}
+            got[w] = self.add("exchange", [] if given[w] is None else [given[w]], worker=w, step=step, tensor=tensor,
+                              rows=rows, heads=heads, **more)
+        return got
+
+    def ulysses(self):
+        """Each worker attends all rows with some of the heads."""
+        q = [[w * 4 // len(self.workers), (w + 1) * 4 // len(self.workers)] for w in self.workers]
+        heads = [[a, b - a] if a < b else None for a, b in q]
+        kv_heads = [[a // 2, (b + 1) // 2 - a // 2] if a < b else None for a, b in q]
+
+        def gather(names, heads, tensor):
+            return self.exchange([f"{names}{w}" for w in self.workers], [h and [self.all, h] for h in heads], 0, tensor)
+
+        def at_each(do, *inputs, **more):
+            return [self.add(do, [x[w] for x in inputs], worker=w, step=0, **more) if heads[w] else None
+                    for w in self.workers]
+
+        def send_home(made, tensor, heads):
+            return self.exchange(made, [[home, heads] for home in self.home], 1, tensor)
+        q, kv = gather("Q", heads, "query"), gather("KV", kv_heads, "key_value")
+        if self.turn != "backward":
+            o = at_each("attend", q, kv, complete=True)
+            send_home(at_each("round", o), "rounded_partial", [0, 4])
+        if self.turn != "forward":
+            o = o if self.turn == "both" else gather("O", heads, "partial")
+            prepared = at_each("prepare", o, gather("dO", heads, "output_gradient"))
+            gradients = at_each("attend_backward", q, prepared, kv, complete=[True, False])
+            send_home(at_each("round", gradients), "rounded_query_gradient", [0, 4])
+            dkv = [None if g is None else f"{g}.1" for g in gradients]
+            send_home(dkv, "key_value_gradient", [0, 2])  # adds up where a head is on several workers
+        return self.plan
+
+    def all_gather(self):
+        """Each worker attends its rows with all keys; one head at a time."""
+        for head in range(2):
+            kv = self.exchange([f"KV{w}" for w in self.workers], [[self.all, [head, 1]] for _ in self.workers],
+                               head, "key_value")
+            heads = [2 * head, 2]
+            gradients = []
+            for w in self.workers:
+                place = {"worker": w, "step": head, "heads": heads}
+                if self.turn != "backward":
+                    o = self.add("attend", [f"Q{w}", kv[w]], **place, complete=True)
+                    self.add("output", [self.add("round", [o], worker=w)], worker=w)
+                if self.turn != "forward":
+                    o = f"O{w}" if self.turn == "backward" else o
+                    prepared = self.add("prepare", [o, f"dO{w}"], **place)
+                    gradients.append(self.add("attend_backward", [f"Q{w}", prepared, kv[w]], **place,
+                                              complete=[True, False]))
+                    self.add("output", [gradients[-1]], worker=w)
+            if gradients:
+                summed = self.exchange([f"{g}.1" for g in gradients], [[home, [head, 1]] for home in self.home], head,
+                                       "key_value_gradient")
+                for w in self.workers:
+                    self.add("output", [summed[w]], worker=w)
+        return self.plan
+
+
 def with_all_said(plan):
     """Bytes, pairs, heads and what is complete, as the page says they are."""
     p = Plan(json.dumps(plan))
     tasks = []
     for n, (given, t) in enumerate(zip(plan["tasks"], p.tasks)):
         new = dict(given, heads=list(t["heads"]))
-        if t["do"] in ("send", "receive"):
+        if t["do"] in ("send", "receive", "exchange"):
             new["bytes"] = p.bytes(t["makes"], t["rows"], t["heads"])
         if "keys" in t:
             new["pairs"] = sum(p.visible(q, k) for q in span(t["rows"]) for k in span(t["keys"]))
@@ -187,6 +269,33 @@ def spoil(plan, rnd):
         tasks[n:n] = [{"do": "attend", "in": [f"Q{w}", f"KV{v}"], "worker": w, "step": t.get("step", 0)}]
         renumber(lambda m: m + (m >= n))
 
+    def member():  # dropped, doubled or turned round, and the first one says how many there are
+        ends = [i for i, x in enumerate(tasks) if x["do"] == "exchange" and type(x.get("members")) is int]
+        if not ends:
+            return
+        first = rnd.choice(ends)
+        members = tasks[first]["members"]
+        end = min(first + members, len(tasks))
+        m = rnd.randrange(first, end)
+        how = rnd.randrange(4)
+        if how == 0 and members > 1:
+            del tasks[m]
+            renumber(lambda x: x - (x > m))
+            tasks[first].pop("members", None)
+            tasks[first]["members"] = members - 1
+        elif how == 1:
+            tasks.insert(m + 1, {k: v for k, v in copy.deepcopy(tasks[m]).items() if k != "members"})
+            renumber(lambda x: x + (x > m))
+            tasks[first]["members"] = members + 1
+        elif how == 2:
+            tasks[first]["members"] = rnd.choice([members - 1, members + 1, worker])
+        else:
+            other = tasks[rnd.randrange(first, end)]
+            field = rnd.choice(["in", "rows", "heads", "worker", "lane", "step", "complete"])
+            tasks[m][field] = copy.deepcopy(rnd.choice([
+                other.get(field), {"in": [], "rows": [], "heads": [rnd.randrange(4), 1], "worker": worker,
+                                   "lane": "compute", "step": 7, "complete": False}[field]]))
+
     def waste():
         w = rnd.randrange(plan["problem"]["workers"])
         tasks.extend([{"do": "send", "in": [f"KV{worker}"], "to": w}, {"do": "receive", "from": len(tasks)},
@@ -234,7 +343,7 @@ def spoil(plan, rnd):
     rnd.choice([
         drop, repeat, swap, swap, swap, an_input, an_input, an_input, input_of_another, input_of_another,
         flip_group, output_of_what_is_given, flip_group, regions, regions, heads, heads, heads_of_a_line, heads_of_a_line, no_heads,
-        completeness, completeness, lanes, lanes, a_given, a_given, lambda: plan.update(version=1),
+        completeness, completeness, member, member, member, lanes, lanes, a_given, a_given, lambda: plan.update(version=1),
         both_halves, hidden, waste, waste, helped, helped, a_problem, a_layout, a_chunk, a_root_field,
         lambda: t.update(worker=worker),
         lambda: t.update(lane=rnd.choice(["compute", "fetch", "return", "fast"])),
@@ -267,6 +376,9 @@ def seeds(program):
                               "--overlap", *overlap, "--output", "-"], capture_output=True, text=True)
         if run.returncode == 0:
             found.append(json.loads(run.stdout))
+    for i, turn in enumerate(("forward", "both", "backward") * 4):
+        exchanges = Exchanges(2 + i % 4, turn, masks[i % 5], ("contiguous", "zigzag", "striped", "halves")[i % 4])
+        found.append(exchanges.ulysses() if i % 2 else exchanges.all_gather())
     return found
 
 
@@ -292,7 +404,8 @@ def main():
     program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1500
     rnd = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     plans = seeds(program)
-    plans += [with_heads(plan, i) for i, plan in enumerate(plans)]
+    plans += [with_heads(plan, i) for i, plan in enumerate(plans)
+              if all(t["do"] != "exchange" for t in plan["tasks"])]
     plans += [plan for plan in map(on_more_lanes, plans) if judged(json.dumps(plan))[0] == HOLDS]
     plans += [with_copies(plan) for plan in plans[::2]]
     plans += [with_all_said(plan) for plan in plans]

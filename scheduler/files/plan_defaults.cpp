@@ -75,6 +75,7 @@ Region default_keys(const Plan& plan, const Task& task) {
 
 ValueId default_value(const Plan& plan, const Task& task) {
   if (task.kind == TaskKind::Receive) return plan.value(plan.tasks[task.peer.value]);
+  if (task.kind == TaskKind::Round) return plan.program.rounded(plan.tensor(task.inputs[0]).value);
   if (operation(task.kind).does == Operation::Does::Compute)
     for (const Statement& s : plan.program.statements)
       if (s.op == task.kind) return s.outputs[0];
@@ -92,15 +93,17 @@ ColumnRange default_heads(const Plan& plan, const Task& task, ValueId value) {
 }
 
 Lane default_lane(const Plan& plan, const Task& task) {
-  if (!is_transfer(task.kind)) return Lane::Compute;
-  return plan.program[plan.value(task)].is_sum ? Lane::Return : Lane::Fetch;
+  if (!communicates(task.kind)) return Lane::Compute;
+  const ValueId value = plan.program.unrounded(plan.value(task));
+  return plan.program[value].is_sum ? Lane::Return : Lane::Fetch;
 }
 
 std::vector<std::uint8_t> default_completes(const Plan& plan) {
   std::vector<std::uint8_t> completes(plan.tasks.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    if (outputs_of(task.kind) > 0 && !plan.program[plan.value(task)].is_sum) completes[id] = 1;
+    const bool is_part = plan.program[plan.value(task)].is_sum && !is_exchange(task.kind);
+    if (outputs_of(task.kind) > 0 && !is_part) completes[id] = 1;
     if (task.kind != TaskKind::Output || !task.inputs[0].valid()) continue;
     if (const TaskId maker = plan.producer(task.inputs[0]); maker.valid())
       completes[maker.value] =

@@ -51,10 +51,11 @@ void PlanReader::read_inputs(const Found& found, Task& task) {
     if (given < expected) task.inputs[given] = reference(where, input);
     ++given;
   }
-  if (given != expected)
+  const bool may_be_empty = is_exchange(task.kind);
+  if (given > expected || (given < expected && !may_be_empty))
     where.fail("{} takes {} input{}, not {}", to_text(task.kind), expected,
                expected == 1 ? "" : "s", given);
-  check_input_kinds(where, task);
+  if (given > 0) check_input_kinds(where, task);
 }
 
 TensorId PlanReader::reference(const Where& where, dom::element found) {
@@ -111,6 +112,8 @@ TensorId PlanReader::output_of(const Where& where, std::int64_t task, std::uint3
   if (index >= outputs_of(kind))
     where.fail("input \"{}.1\": only attend_backward has a second output, not {}", task,
                to_text(kind));
+  if (plan_.regions[plan_.rows(plan_.tasks[id.value]).value].count == 0)
+    where.fail("input {}: that member of an exchange gets nothing", task);
   return plan_.output(id, index);
 }
 
@@ -122,17 +125,23 @@ void PlanReader::check_input_kinds(const Where& where, const Task& task) {
                  plan_.name(expected), plan_.name(found));
   };
   const Operation& op = operation(task.kind);
+  if (communicates(task.kind)) return;
+  const Value& first = plan_.program[value_of(0)];
+  const ValueId unrounded = plan_.program.unrounded(value_of(0));
+  if (task.kind == TaskKind::Round && !plan_.program.rounded(value_of(0)).valid())
+    where.fail("round takes a partial, query_gradient or key_value_gradient tensor, not {}",
+               first.name);
   if (op.does == Operation::Does::Compute) {
     const Statement& statement = *plan_.program.statement(task.kind, default_value(plan_, task));
     for (std::size_t i = 0; i < op.inputs; ++i) expect(i, statement.inputs[i]);
     return;
   }
-  if (is_transfer(task.kind)) return;
-  const Value& first = plan_.program[value_of(0)];
   const bool softmax = type_of(first.type).algebra == Algebra::Softmax;
-  if (op.does == Operation::Does::Deliver && !first.is_sum)
-    where.fail("output takes a partial, query_gradient or key_value_gradient tensor, not {}",
-               first.name);
+  if (op.does == Operation::Does::Deliver && !plan_.program[unrounded].is_sum)
+    where.fail(
+        "output takes a partial, query_gradient or key_value_gradient tensor, rounded or not, "
+        "not {}",
+        first.name);
   if (task.kind == TaskKind::Reduce && (!first.is_sum || softmax))
     where.fail("reduce adds query_gradient or key_value_gradient tensors, not {}", first.name);
   if (task.kind == TaskKind::Merge) expect(0, attention::kPartial);
@@ -163,7 +172,7 @@ void PlanReader::add_outputs() {
   if (has_outputs(plan_)) return;
   std::vector<bool> is_read(plan_.output(next_task()).value);
   for (const Task& task : plan_.tasks)
-    if (is_send(task.kind) || is_combine(task.kind))
+    if (communicates(task.kind) || is_combine(task.kind) || task.kind == TaskKind::Round)
       for (const TensorId input : task.inputs)
         if (input.valid()) is_read[input.value] = true;
 
@@ -172,7 +181,8 @@ void PlanReader::add_outputs() {
     for (std::uint32_t i = 0; i < outputs_of(plan_.tasks[maker.value].kind); ++i) {
       const TensorId id = plan_.output(maker, i);
       const ringsched::Tensor tensor = plan_.tensor(id);
-      const bool is_result = plan_.program[tensor.value].is_sum && !is_given(plan_, tensor.value);
+      const ValueId result = plan_.program.unrounded(tensor.value);
+      const bool is_result = plan_.program[result].is_sum && !is_given(plan_, result);
       const Region home = plan_.layout.share(tensor.worker);
       if (!is_result || is_read[id.value] || !home.contains(plan_.regions[tensor.rows.value]))
         continue;

@@ -17,9 +17,9 @@
 
 namespace ringsched::plan_file {
 
-inline constexpr std::array<std::string_view, 17> kTaskFields = {
-    "do",   "worker",        "step",  "in",   "from",  "to",    "rows",  "keys",    "tensor",
-    "lane", "with_previous", "after", "slot", "bytes", "pairs", "heads", "complete"};
+inline constexpr std::array<std::string_view, 18> kTaskFields = {
+    "do",   "worker",        "step",  "in",   "from",  "to",    "rows",  "keys",     "tensor",
+    "lane", "with_previous", "after", "slot", "bytes", "pairs", "heads", "complete", "members"};
 inline constexpr std::size_t kTaskFieldsOfVersion1 = 15;
 using TaskFields = Fields<kTaskFields>;
 
@@ -37,6 +37,8 @@ class PlanReader {
 
  private:
   void read_task(const TaskFields&);
+  TaskKind read_kind(const TaskFields&) const;
+  void read_membership(const TaskFields&, Task&);
   void read_inputs(const Found&, Task&);
   TensorId reference(const Where&, dom::element);
   TensorId named_tensor(const Where&, std::string_view text);
@@ -52,6 +54,7 @@ class PlanReader {
   void read_completion(const TaskFields&, TaskKind);
   WorkerId worker(const Found&) const;
   Region region(const Found&) const;
+  Region read_rows(const Found&, TaskKind) const;
   ColumnRange heads(const Found&, ValueId) const;
   TaskId next_task() const { return {static_cast<std::uint32_t>(plan_.tasks.size())}; }
   void measure(const TaskFields&, Task&);

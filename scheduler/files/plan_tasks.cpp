@@ -14,7 +14,9 @@ std::uint32_t fields_of(TaskKind kind) {
   std::uint32_t fields = set({"do", "worker", "step", "rows", "heads", "lane", "after"});
   fields |= kind == TaskKind::Receive ? set({"from", "slot"}) : set({"in"});
   if (kind == TaskKind::Send) fields |= set({"to"});
-  if (is_transfer(kind)) fields |= set({"tensor", "with_previous", "bytes"});
+  if (communicates(kind)) fields |= set({"tensor", "bytes"});
+  if (is_transfer(kind)) fields |= set({"with_previous"});
+  if (is_exchange(kind)) fields |= set({"members"});
   if (is_attend(kind)) fields |= set({"keys", "pairs"});
   if (outputs_of(kind) > 0) fields |= set({"complete"});
   return fields;
@@ -47,12 +49,9 @@ void PlanReader::read_tasks(dom::array tasks) {
 }
 
 void PlanReader::read_task(const TaskFields& fields) {
-  const Where& where = fields.where;
-  fields.require({"do"});
   Task task;
-  task.kind = static_cast<TaskKind>(place_of(fields["do"], "task", kOperations, &Operation::name));
-  if (const auto wrong = fields.other_than(fields_of(task.kind)); !wrong.empty())
-    where.fail("\"{}\" has no meaning for {} tasks", wrong, to_text(task.kind));
+  task.kind = read_kind(fields);
+  read_membership(fields, task);
   if (task.kind == TaskKind::Receive) {
     fields.require({"from"});
     read_sender(fields["from"], task);
@@ -70,6 +69,46 @@ void PlanReader::read_task(const TaskFields& fields) {
   plan_.tasks.push_back(task);
 }
 
+TaskKind PlanReader::read_kind(const TaskFields& fields) const {
+  const Where& where = fields.where;
+  fields.require({"do"});
+  const auto kind =
+      static_cast<TaskKind>(place_of(fields["do"], "task", kOperations, &Operation::name));
+  if (version_ == 1 && kind > TaskKind::Output)
+    where.fail("{} needs \"version\":2; this file says 1", to_text(kind));
+  if (const auto wrong = fields.other_than(fields_of(kind)); !wrong.empty())
+    where.fail("\"{}\" has no meaning for {} tasks", wrong, to_text(kind));
+  return kind;
+}
+
+// The first task of an exchange says how many members there are, and the others follow it.
+void PlanReader::read_membership(const TaskFields& fields, Task& task) {
+  const Where& where = fields.where;
+  const std::uint32_t id = next_task().value;
+  if (!plan_.exchanges.empty() && id < plan_.exchanges.back().end()) {
+    const Exchange& e = plan_.exchanges.back();
+    if (!is_exchange(task.kind))
+      where.fail("task {} begins an exchange of {} members, so this must be an exchange, not {}",
+                 e.first.value, e.members, to_text(task.kind));
+    if (fields.has("members"))
+      where.fail(
+          "only the first task of an exchange says \"members\"; this is one of the {} members that "
+          "begin with task {}",
+          e.members, e.first.value);
+  } else if (is_exchange(task.kind)) {
+    if (!fields.has("members"))
+      where.fail("\"members\" is missing: the first task of an exchange says how many there are");
+    const auto members = fields.number("members", 1, kMostTasks);
+    if (members > count_ - id)
+      where.fail("\"members\" is {}, but the file has only {} tasks from here on", members,
+                 count_ - id);
+    plan_.exchanges.push_back({{id}, static_cast<std::uint32_t>(members)});
+  } else {
+    return;
+  }
+  task.exchange = {static_cast<std::uint32_t>(plan_.exchanges.size()) - 1};
+}
+
 void PlanReader::mark_complete() {
   std::vector<std::uint8_t> completes = default_completes(plan_);
   for (const auto& [id, said] : completes_) completes[id.value] = said & 3u;
@@ -80,7 +119,7 @@ void PlanReader::mark_complete() {
 void PlanReader::read_worker(const TaskFields& fields, Task& task) {
   WorkerId derived;
   if (task.kind != TaskKind::Receive) {
-    derived = plan_.tensor(task.inputs[0]).worker;
+    if (task.inputs[0].valid()) derived = plan_.tensor(task.inputs[0]).worker;
   } else if (task.peer.valid()) {
     derived = to_[task.peer.value];
   }
@@ -89,8 +128,10 @@ void PlanReader::read_worker(const TaskFields& fields, Task& task) {
     fields.where.fail("\"worker\" is {}, but task {} sends to worker {}", here.value,
                       task.peer.value, derived.value);
   if (!here.valid())
-    fields.where.fail("\"worker\" is missing{}",
-                      task.peer.valid() ? ", and the send has no \"to\"" : "");
+    fields.where.fail("\"worker\" is missing{}", is_exchange(task.kind) ? ", and \"in\" is empty"
+                                                 : task.peer.valid()
+                                                     ? ", and the send has no \"to\""
+                                                     : "");
   task.worker_index = static_cast<std::uint16_t>(here.value);
   to_.push_back(fields.has("to") ? worker(fields["to"]) : WorkerId{});
 }
@@ -101,12 +142,18 @@ void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
   const bool has_default = task.kind != TaskKind::Receive || task.peer.valid();
   for (const TaskFields::Name n : {TaskFields::Name("tensor"), TaskFields::Name("rows")})
     if (!has_default && !fields.has(n)) where.fail("a receive from null needs \"{}\"", n.text());
+  if (is_exchange(task.kind)) {
+    fields.require({"rows"});
+    if (!task.inputs[0].valid() && !fields.has("tensor"))
+      where.fail("\"tensor\" is missing, and \"in\" is empty");
+  }
   const ValueId value =
       fields.has("tensor") ? named_value(fields["tensor"]) : default_value(plan_, task);
-  if (task.kind == TaskKind::Send && value != default_value(plan_, task))
-    where.fail("\"tensor\" is {}, but the send sends {}", plan_.name(value),
-               plan_.name(default_value(plan_, task)));
-  const Region rows = fields.has("rows") ? region(fields["rows"]) : default_rows(plan_, task);
+  if (communicates(task.kind) && task.inputs[0].valid() && value != default_value(plan_, task))
+    where.fail("\"tensor\" is {}, but the {} {} {}", plan_.name(value), to_text(task.kind),
+               is_exchange(task.kind) ? "is of" : "sends", plan_.name(default_value(plan_, task)));
+  const Region rows =
+      fields.has("rows") ? read_rows(fields["rows"], task.kind) : default_rows(plan_, task);
   const ColumnRange columns =
       fields.has("heads") ? heads(fields["heads"], value) : default_heads(plan_, task, value);
   task.piece = tables_.id(Piece{value, tables_.id(rows), columns});
@@ -116,7 +163,10 @@ void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
 }
 
 ValueId PlanReader::named_value(const Found& found) const {
-  return {place_of(found, "kind of tensor", plan_.program.values, &Value::name)};
+  const ValueId value{place_of(found, "kind of tensor", plan_.program.values, &Value::name)};
+  if (version_ == 1 && plan_.program.unrounded(value) != value)
+    found.where.fail("{} needs \"version\":2; this file says 1", plan_.name(value));
+  return value;
 }
 
 WorkerId PlanReader::worker(const Found& found) const {
@@ -126,6 +176,13 @@ WorkerId PlanReader::worker(const Found& found) const {
 Region PlanReader::region(const Found& found) const {
   const Range r = range(found, "chunks", plan_.layout.chunks.size());
   return {{r.first}, r.count};
+}
+
+// A member of an exchange may get nothing.
+Region PlanReader::read_rows(const Found& found, TaskKind kind) const {
+  const dom::array rows = array(found);
+  if (is_exchange(kind) && rows.begin() == rows.end()) return {{0}, 0};
+  return region(found);
 }
 
 ColumnRange PlanReader::heads(const Found& found, ValueId value) const {

@@ -147,7 +147,7 @@ class Writer {
     field(",\"worker\":", task.worker_index);
     field(",\"step\":", task.step);
     write_inputs(task);
-    write_transfer(task);
+    write_partners(id);
     write_piece(task);
     write_completion(id);
     if (task.lane != default_lane(plan_, task)) field(",\"lane\":", plan_.name(task.lane));
@@ -178,7 +178,10 @@ class Writer {
     }
   }
 
-  void write_transfer(const Task& task) {
+  void write_partners(TaskId id) {
+    const Task& task = plan_.tasks[id.value];
+    if (is_exchange(task.kind) && plan_.exchange(task).first == id)
+      field(",\"members\":", plan_.exchange(task).members);
     const bool receives = task.kind == TaskKind::Receive;
     if (task.kind == TaskKind::Send && task.peer.valid())
       field(",\"to\":", plan_.tasks[task.peer.value].worker_index);
@@ -192,10 +195,13 @@ class Writer {
     const bool complete = (task.kind != TaskKind::Receive || task.peer.valid()) &&
                           std::ranges::all_of(inputs, &TensorId::valid);
     const Piece& piece = plan_.piece(task);
-    if (is_transfer(task.kind) && (!complete || piece.value != default_value(plan_, task)))
+    if (communicates(task.kind) && (!complete || piece.value != default_value(plan_, task)))
       field(",\"tensor\":", plan_.name(piece.value));
     const Region rows = plan_.regions[piece.rows.value];
-    if (!complete || rows != default_rows(plan_, task)) region(",\"rows\":[", rows);
+    if (rows.count == 0)
+      text_ += ",\"rows\":[]";  // a member of an exchange that gets nothing
+    else if (!complete || is_exchange(task.kind) || rows != default_rows(plan_, task))
+      region(",\"rows\":[", rows);
     if (is_attend(task.kind)) {
       const Region keys = plan_.regions[task.keys.value];
       if (!complete || keys != default_keys(plan_, task)) region(",\"keys\":[", keys);

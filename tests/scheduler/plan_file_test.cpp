@@ -15,60 +15,13 @@
 #include "support/cases.hpp"
 #include "support/more_lanes.hpp"
 #include "support/plan_texts.hpp"
+#include "support/same_plan.hpp"
 #include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {
 
 using ::testing::HasSubstr;
-
-// The same tasks in the same order, however regions and works are numbered.
-void expect_same(const Plan& a, const Plan& b) {
-  EXPECT_EQ(a.problem, b.problem);
-  EXPECT_EQ(a.layout, b.layout);
-  EXPECT_EQ(a.schedule, b.schedule);
-  EXPECT_EQ(a.lanes, b.lanes);
-  EXPECT_EQ(a.controls, b.controls);
-  EXPECT_EQ(a.slots, b.slots);
-  const auto expect_same_piece = [&](const Piece& x, const Piece& y) {
-    EXPECT_EQ(x.value, y.value);
-    EXPECT_EQ(a.regions[x.rows.value], b.regions[y.rows.value]);
-    EXPECT_EQ(x.columns, y.columns);
-  };
-  ASSERT_EQ(a.initial.size(), b.initial.size());
-  for (std::uint32_t i = 0; i < a.initial.size(); ++i) {
-    SCOPED_TRACE(fmt::format("given tensor {}", i));
-    EXPECT_EQ(a.initial[i].worker, b.initial[i].worker);
-    expect_same_piece(a.piece(a.initial[i]), b.piece(b.initial[i]));
-  }
-  ASSERT_EQ(a.tasks.size(), b.tasks.size());
-  for (std::uint32_t i = 0; i < a.tasks.size(); ++i) {
-    const Task &s = a.tasks[i], &t = b.tasks[i];
-    SCOPED_TRACE(fmt::format("task {}", i));
-    EXPECT_EQ(s.kind, t.kind);
-    expect_same_piece(a.piece(s), b.piece(t));
-    EXPECT_EQ(s.lane, t.lane);
-    EXPECT_EQ(s.completes, t.completes);
-    EXPECT_EQ(s.with_previous, t.with_previous);
-    EXPECT_EQ(s.worker_index, t.worker_index);
-    EXPECT_EQ(s.step, t.step);
-    EXPECT_EQ(s.inputs, t.inputs);
-    EXPECT_EQ(a.works[s.work.value], b.works[t.work.value]);
-    if (is_attend(s.kind)) {
-      EXPECT_EQ(a.regions[s.keys.value], b.regions[t.keys.value]);
-    }
-    if (is_transfer(s.kind)) {
-      EXPECT_EQ(s.peer, t.peer);
-    }
-  }
-}
-
-void expect_round_trip(const Plan& plan) {
-  const std::string text = write_plan(plan);
-  const Plan back = read_plan(text, "plan");
-  EXPECT_EQ(write_plan(back), text);
-  expect_same(plan, back);
-}
 
 std::string backward(std::string file) { return file.replace(file.find("forward"), 7, "backward"); }
 
