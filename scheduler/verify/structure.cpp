@@ -183,8 +183,13 @@ class StructureCheck {
       if (rows != t->rows && (!value.is_sum || has_tokens_beyond(rows, t->rows)))
         is_within(id, rows, *t);
       if (t->columns.count < value.columns.count)
-        has_columns(id, made.columns.grouped(value.columns.group), *t);
+        has_columns(id, query_heads_of(made).grouped(value.columns.group), *t);
     }
+  }
+  // The query heads of a piece: all that read its columns, if those are of keys.
+  ColumnRange query_heads_of(const Piece& p) const {
+    const std::uint32_t group = plan_.program[p.value].columns.group;
+    return {p.columns.first * group, p.columns.count * group};
   }
 
   // Pieces of one value, together.

@@ -1,0 +1,20 @@
+// Plans with exchanges, written task by task without the builder, so that tests of whatever reads
+// plans need no schedule. Tokens lie in contiguous shares, any number of workers and heads.
+#pragma once
+
+#include <cstdint>
+
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+// DeepSpeed Ulysses: all-to-all exchanges from shares of tokens to shares of heads and back. With
+// fewer heads than workers some get nothing; a key/value head goes to all workers that read it, and
+// its gradients are added up at home.
+Plan ulysses_by_hand(const Problem&);
+
+// Each worker gathers keys and values, `stride` heads of them at a time (0: all), and attends with
+// its own queries; gradients of keys and values are added up at home. Backward gathers them again.
+Plan all_gather_by_hand(const Problem&, std::uint32_t stride = 0);
+
+}  // namespace ringsched
