@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "commands.hpp"
@@ -20,24 +21,36 @@ void print_list() {
 
 void print_one(const Schedule& s) {
   fmt::print("{}: {}\n\n", s.name, s.summary);
-  fmt::print("from    {}\nlayout  {}\n", s.source, s.layout(1, Tokens{2}).name);
+  fmt::print("from    {}\nlayout  {}\n", s.source, s.layout(1, Tokens{2}, s.arguments).name);
   if (s.parameters.empty()) fmt::print("\nIt has no parameters.\n");
-  for (const Parameter& p : s.parameters)
-    fmt::print("\n--schedule {}:{}=N\n  {}\n  N is {} to {}, {} if it is not given\n", s.name,
-               p.name, p.words, p.least, p.most, p.initial);
+  for (const Parameter& p : s.parameters) {
+    if (p.choices.empty())
+      fmt::print("\n--schedule {}:{}=N\n  {}\n  N is {} to {}, {} if it is not given\n", s.name,
+                 p.name, p.words, p.least, p.most, p.initial);
+    else
+      fmt::print("\n--schedule {}:{}=WORD\n  {}\n  WORD is {}; {} if it is not given\n", s.name,
+                 p.name, p.words, fmt::join(p.choices, ", "), p.choices[p.initial]);
+  }
 }
 
 void print_json(const Schedule& s) {
   fmt::print(
       "{{\"name\": \"{}\", \"summary\": \"{}\", \"source\": \"{}\", \"layout\": \"{}\", "
       "\"parameters\": [",
-      s.name, escaped(s.summary), escaped(s.source), s.layout(1, Tokens{2}).name);
+      s.name, escaped(s.summary), escaped(s.source), s.layout(1, Tokens{2}, s.arguments).name);
   const char* separator = "";
   for (const Parameter& p : s.parameters) {
-    fmt::print(
-        "{}{{\"name\": \"{}\", \"meaning\": \"{}\", \"least\": {}, \"most\": {}, "
-        "\"default\": {}}}",
-        separator, p.name, escaped(p.words), p.least, p.most, p.initial);
+    if (p.choices.empty())
+      fmt::print(
+          "{}{{\"name\": \"{}\", \"meaning\": \"{}\", \"least\": {}, \"most\": {}, "
+          "\"default\": {}}}",
+          separator, p.name, escaped(p.words), p.least, p.most, p.initial);
+    else
+      fmt::print(
+          "{}{{\"name\": \"{}\", \"meaning\": \"{}\", \"choices\": [\"{}\"], "
+          "\"default\": \"{}\"}}",
+          separator, p.name, escaped(p.words), fmt::join(p.choices, "\", \""),
+          p.choices[p.initial]);
     separator = ", ";
   }
   fmt::print("]}}");

@@ -17,16 +17,26 @@ namespace ringsched {
 namespace {
 
 template <class T>
-T chunk_of(const T& whole, std::uint32_t i) {
-  if (i >= whole.view.count)
+T part_of(const T& whole, std::uint32_t i) {
+  if (i >= whole.parts)
     throw ScheduleMistake(fmt::format(
         "part({}) of the share of worker {}: it has {} chunk{}, counted from 0; the layout in "
         "the registry decides how many",
-        i, whole.owner.value, whole.view.count, whole.view.count == 1 ? "" : "s"));
+        i, whole.owner.value, whole.parts, whole.parts == 1 ? "" : "s"));
   T part = whole;
-  part.view = {{whole.view.first.value + i}, 1};
+  const std::uint32_t chunks = whole.view.count / whole.parts;
+  part.view = {{whole.view.first.value + i * chunks}, chunks};
   part.view_id = {};
+  part.parts = 1;
   return part;
+}
+
+// Does each get just what it gives?
+template <class T>
+bool nothing_moves(std::span<const T> given, std::span<const Wanted> wanted) {
+  return std::ranges::equal(given, wanted, [](const T& g, const Wanted& w) {
+    return g.valid() && g.view == w.rows && g.heads == w.heads;
+  });
 }
 
 // The last lanes that a schedule made, where nothing moves on them.
@@ -39,25 +49,43 @@ void drop_last_lanes(Plan& plan) {
 
 }  // namespace
 
-Queries Queries::part(std::uint32_t i) const { return chunk_of(*this, i); }
-Keys Keys::part(std::uint32_t i) const { return chunk_of(*this, i); }
+Queries Queries::part(std::uint32_t i) const { return part_of(*this, i); }
+Keys Keys::part(std::uint32_t i) const { return part_of(*this, i); }
 
 struct PlanBuilder::Recording {
   Recording(const Problem& problem, Layout layout, std::uint64_t most)
-      : parts(problem, std::move(layout)), tape(problem.workers), most_tasks(most) {}
-
-  // A view is a whole share or one chunk of it.
-  RegionId view_id(const Operand& x) const {
-    return x.view_id.valid() ? x.view_id : parts.chunk(x.view.first.value);
+      : parts(problem, std::move(layout)), tape(problem.workers), most_tasks(most) {
+    for (const bool of_keys : {false, true})
+      for (std::uint32_t w = 0; w < problem.workers; ++w) {
+        Call& c = tape.say(Call::What::Given, 0);
+        c.of_keys = of_keys;
+        c.worker = static_cast<std::uint16_t>(w);
+        tape.add_origin(parts.share({w}), all_columns(of_keys));
+      }
   }
-  Tile tile(const Operand& queries, const Operand& keys) const {
+
+  ColumnRange all_columns(bool of_keys) const {
+    return parts.plan.program[of_keys ? attention::kKeyValue : attention::kQuery].all_columns();
+  }
+  // A view is all rows of an origin, or a part of them.
+  RegionId view_id(const Operand& x) {
+    if (x.view_id.valid()) return x.view_id;
+    return x.view.count == 1 ? parts.chunk(x.view.first.value) : parts.region(x.view);
+  }
+  const Tile& tile(const Operand& queries, const Operand& keys) {
     return parts.tile(view_id(queries), view_id(keys));
   }
-  void set_share(Operand& x, WorkerId w) const {
+  // What the last call, or that one, has at worker `w`, in the numbers of a view.
+  void set_origin(Operand& x, OriginId id, WorkerId w) const {
+    const Origin& origin = tape.origin(id);
     x.owner = x.worker = w;
-    x.view = parts.plan.layout.share(w);
-    x.view_id = parts.share(w);
+    x.view = parts.plan.regions[origin.rows.value];
+    x.view_id = origin.rows;
+    x.heads = origin.columns;
+    x.brought_by = origin.call;
+    x.parts = x.view.count;
   }
+  WorkerId owner(CallId operand) const { return tape.worker(tape[operand].origin); }
 
   PlanParts parts;
   Tape tape;
@@ -72,6 +100,23 @@ PlanBuilder::PlanBuilder(const Problem& problem, Layout layout, std::uint64_t mo
 PlanBuilder::PlanBuilder(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {}
 PlanBuilder::~PlanBuilder() = default;
 PlanBuilder::PlanBuilder(PlanBuilder&&) noexcept = default;
+
+PlanBuilder PlanBuilder::view(std::span<const Queries> queries, std::span<const Keys> keys) const {
+  PlanBuilder out = view(keys);
+  if (queries.size() != keys.size())
+    mistake_at(step_, "a view has queries of {} workers, but keys of {}", queries.size(),
+               keys.size());
+  for (Queries q : queries) {
+    const auto number = static_cast<std::uint32_t>(out.queries_.size());
+    if (!q.valid() || true_number(q.worker) != out.workers_[number])
+      mistake_at(step_, "worker {} of a view has no queries where it has its keys", number);
+    if (recording_->tape.origin(recording_->tape[q.brought_by]).call != q.brought_by)
+      mistake_at(step_, "worker {} of a view has queries that have moved there", number);
+    q.owner = q.worker = WorkerId{number};
+    out.queries_.push_back(q);
+  }
+  return out;
+}
 
 PlanBuilder PlanBuilder::view(std::span<const Keys> keys) const {
   PlanBuilder out(recording_);
@@ -108,18 +153,166 @@ Lane PlanBuilder::lane(std::string_view name) {
 }
 
 Queries PlanBuilder::queries(WorkerId w) const {
+  const WorkerId there = true_number(w);
+  if (!queries_.empty()) return queries_[w.value];
   Queries q;
-  recording_->set_share(q, true_number(w));
-  q.owner = q.worker = w;
-  q.brought_by = recording_->tape.queries_of(true_number(w));
+  recording_->set_origin(q, recording_->tape.queries_of(there), w);
   return q;
 }
 
 Keys PlanBuilder::keys(WorkerId w) const {
+  const WorkerId there = true_number(w);
+  if (!keys_.empty()) return keys_[w.value];
   Keys k;
-  recording_->set_share(k, true_number(w));
-  k.brought_by = recording_->tape.keys_of(true_number(w));
-  return keys_.empty() ? k : keys_[w.value];
+  recording_->set_origin(k, recording_->tape.keys_of(there), w);
+  return k;
+}
+
+Queries PlanBuilder::only(const Queries& q, ColumnRange heads) {
+  Recording& r = *recording_;
+  if (!q.valid() || heads == q.heads) return q;
+  const Origin from = r.tape.origin(r.tape[q.brought_by]);
+  if (from.call != q.brought_by)
+    mistake_at(step_, "some heads are taken of queries of worker {} that have moved",
+               r.owner(q.brought_by).value);
+  if (heads.count == 0 || !q.heads.contains(heads))
+    mistake_at(step_, "heads {} to {} are taken of queries of worker {} that have heads {} to {}",
+               heads.first, heads.end(), r.owner(q.brought_by).value, q.heads.first, q.heads.end());
+  Call& c = r.tape.say(Call::What::Narrow, step_);
+  c.worker = r.tape[q.brought_by].worker;
+  c.from = q.brought_by;
+  r.tape.add_origin(from.rows, heads);
+  Queries out = q;
+  out.heads = heads;
+  out.brought_by = r.tape.last();
+  return out;
+}
+
+void PlanBuilder::check_lane(Lane lane) const {
+  const auto number = static_cast<std::size_t>(lane);
+  if (number < recording_->parts.plan.lanes.size() &&
+      (number >= kBasicLanes.size() || lane == Lane::Fetch))
+    return;
+  mistake_at(
+      step_,
+      "queries and keys cannot move on lane {}; use fetch, or a lane that the schedule "
+      "made with lane(name)",
+      number < kBasicLanes.size() ? std::string(kBasicLanes[number]) : std::to_string(number));
+}
+
+void PlanBuilder::check_wanted(std::span<const Wanted> wanted, std::size_t given, bool keys) const {
+  const Recording& r = *recording_;
+  if (wanted.empty() || wanted.size() != given)
+    mistake_at(step_, "an exchange has {} that give and {} that want; a member does both", given,
+               wanted.size());
+  std::vector<WorkerId> workers;
+  const std::uint32_t chunks = static_cast<std::uint32_t>(r.parts.plan.layout.chunks.size());
+  const std::uint32_t heads = r.all_columns(keys).count;
+  for (const Wanted& w : wanted) {
+    workers.push_back(true_number(w.worker));
+    if (w.rows.count > chunks || w.rows.first.value > chunks - w.rows.count)
+      mistake_at(step_, "worker {} wants chunks {} to {} of an exchange; there are {}",
+                 workers.back().value, w.rows.first.value, w.rows.first.value + w.rows.count,
+                 chunks);
+    if (w.heads.count > heads || w.heads.first > heads - w.heads.count)
+      mistake_at(step_, "worker {} wants heads {} to {} of an exchange; there are {}",
+                 workers.back().value, w.heads.first, w.heads.first + w.heads.count, heads);
+  }
+  std::ranges::sort(workers);
+  if (const auto twice = std::ranges::adjacent_find(workers); twice != workers.end())
+    mistake_at(step_, "worker {} takes part in an exchange twice", twice->value);
+}
+
+CallId PlanBuilder::say_member(std::uint32_t number, const Wanted& wanted, CallId given,
+                               CallId first, const Exchanging& how, bool results, bool keys) {
+  Recording& r = *recording_;
+  Call& c = r.tape.say(results ? Call::What::ResultMember : Call::What::Member, step_);
+  c.worker = static_cast<std::uint16_t>(true_number(wanted.worker).value);
+  c.from = given;
+  c.keys = number == 0 ? r.tape.last() : first;
+  c.lane = results ? Lane::Return : how.lane;
+  c.again = how.again;
+  c.of_keys = keys;
+  if (wanted.rows.count > 0 && wanted.heads.count > 0)
+    r.tape.add_origin(r.parts.region(wanted.rows), wanted.heads);
+  return r.tape.last();
+}
+
+template <class T>
+std::vector<T> PlanBuilder::exchanged(std::span<const T> given, std::span<const Wanted> wanted,
+                                      const Exchanging& how) {
+  constexpr bool keys = std::is_same_v<T, Keys>;
+  Recording& r = *recording_;
+  check_lane(how.lane);
+  check_wanted(wanted, given.size(), keys);
+  std::uint32_t parts = 0;
+  std::vector<CallId> from(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].valid()) continue;
+    const Origin& origin = r.tape.origin(r.tape[given[i].brought_by]);
+    const std::uint32_t owner = r.owner(given[i].brought_by).value;
+    if (given[i].worker != wanted[i].worker)
+      mistake_at(step_, "worker {} is to give what worker {} has to an exchange",
+                 true_number(wanted[i].worker).value, true_number(given[i].worker).value);
+    if (origin.call != given[i].brought_by || origin.rows != r.view_id(given[i]))
+      mistake_at(step_,
+                 "the {} of worker {} are given to an exchange, but have moved, or are a part",
+                 keys ? "keys" : "queries", owner);
+    if (given[i].since > step_)
+      mistake_at(step_, "worker {} gives to an exchange what comes in step {}", owner,
+                 given[i].since);
+    from[i] = given[i].brought_by;
+    parts = std::max(parts, given[i].parts);
+  }
+  if (nothing_moves(given, wanted)) return {given.begin(), given.end()};
+  if (parts == 0) mistake_at(step_, "an exchange of {} is given none", keys ? "keys" : "queries");
+  const CallId first{r.tape.size()};
+  std::vector<T> out(given.size());
+  for (std::uint32_t i = 0; i < given.size(); ++i) {
+    const CallId member = say_member(i, wanted[i], from[i], first, how, false, keys);
+    if (!r.tape[member].origin.valid()) continue;
+    r.set_origin(out[i], r.tape[member].origin, wanted[i].worker);
+    out[i].parts = out[i].view.count % parts == 0 ? parts : 1;
+    out[i].since = step_;
+  }
+  return out;
+}
+
+std::vector<Queries> PlanBuilder::exchange(std::span<const Queries> given,
+                                           std::span<const Wanted> wanted, Exchanging how) {
+  return exchanged(given, wanted, how);
+}
+
+std::vector<Keys> PlanBuilder::exchange(std::span<const Keys> given, std::span<const Wanted> wanted,
+                                        Exchanging how) {
+  return exchanged(given, wanted, how);
+}
+
+std::vector<Merged> PlanBuilder::merged() const {
+  std::vector<Merged> out;
+  for (std::uint32_t w = 0; w < workers_.size(); ++w) {
+    const Queries q = queries(WorkerId{w});
+    out.push_back({workers_[w], q.view, q.heads, q.brought_by});
+  }
+  return out;
+}
+
+std::vector<Merged> PlanBuilder::exchange(std::span<const Merged> given,
+                                          std::span<const Wanted> wanted) {
+  Recording& r = *recording_;
+  check_wanted(wanted, given.size(), false);
+  if (nothing_moves(given, wanted)) return {given.begin(), given.end()};
+  const CallId first{r.tape.size()};
+  std::vector<Merged> out(given.size());
+  for (std::uint32_t i = 0; i < given.size(); ++i) {
+    const WorkerId worker = true_number(wanted[i].worker);
+    if (given[i].valid() && given[i].worker != worker)
+      mistake_at(step_, "worker {} is to give a result of worker {} to an exchange", worker.value,
+                 given[i].worker.value);
+    const CallId member = say_member(i, wanted[i], given[i].of, first, {}, true, false);
+    if (r.tape[member].origin.valid()) out[i] = {worker, wanted[i].rows, wanted[i].heads, member};
+  }
+  return out;
 }
 
 void PlanBuilder::no_such_worker(WorkerId w) const {
@@ -136,13 +329,15 @@ void PlanBuilder::step(Step s) {
   recording_->tape.say(Call::What::Begin, step_);
 }
 
+Step PlanBuilder::steps() const { return recording_->tape.most_steps() - first_; }
+
 template <class T>
 T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing) {
   constexpr bool keys = std::is_same_v<T, Keys>;
   T out = from;
   if (!from.valid() || from.worker == to) return out;
   Recording& r = *recording_;
-  const std::uint16_t owner = r.tape[from.brought_by].owner;
+  const std::uint32_t owner = r.owner(from.brought_by).value;
   const WorkerId target = true_number(to);
   out.worker = to;
   out.since = timing.needed ? first_ + *timing.needed : step_;
@@ -155,20 +350,14 @@ T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing) {
                "step {} only",
                keys ? "keys" : "queries", owner, target.value, out.since,
                true_number(from.worker).value, from.since);
-  const auto lane = static_cast<std::size_t>(timing.lane);
-  if (lane >= r.parts.plan.lanes.size() ||
-      (lane < kBasicLanes.size() && timing.lane != Lane::Fetch))
-    mistake_at(step_,
-               "queries and keys cannot move on lane {}; use fetch, or a lane that the schedule "
-               "made with lane(name)",
-               lane < kBasicLanes.size() ? std::string(kBasicLanes[lane]) : std::to_string(lane));
+  check_lane(timing.lane);
   // The mask may leave most of them out, but to know that takes memory for all.
   if (++r.moves > r.most_tasks / 2)
     fail("this schedule needs more than {} moves; use fewer workers", r.most_tasks / 2);
   Call& c = r.tape.say(Call::What::Move, out.since);
   c.of_keys = keys;
   c.lane = timing.lane;
-  c.owner = owner;
+  c.origin = r.tape[from.brought_by].origin;
   c.worker = static_cast<std::uint16_t>(target.value);
   c.from = from.brought_by;
   out.brought_by = r.tape.last();
@@ -187,25 +376,30 @@ Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
   if (!q.valid() || !k.valid()) return {};
   Recording& r = *recording_;
   const WorkerId worker = true_number(q.worker);
-  const std::uint16_t owner = r.tape[q.brought_by].owner;
   if (q.worker != k.worker)
     mistake_at(step_,
                "attend needs both operands on one worker, but the queries of worker {} are on "
                "worker {} and the keys of worker {} on worker {}; move one of them first",
-               owner, worker.value, r.tape[k.brought_by].owner, true_number(k.worker).value);
+               r.owner(q.brought_by).value, worker.value, r.owner(k.brought_by).value,
+               true_number(k.worker).value);
   if (std::max(q.since, k.since) > step_)
     mistake_at(step_, "worker {} attends what a move brings for step {}", worker.value,
                std::max(q.since, k.since));
-  const Tile tile = r.tile(q, k);
+  if (const Problem& p = r.parts.plan.problem; q.heads.grouped(p.heads / p.kv_heads) != k.heads)
+    mistake_at(step_,
+               "worker {} attends heads {} to {} of queries with key/value heads {} to {}, which "
+               "are not those they read",
+               worker.value, q.heads.first, q.heads.end(), k.heads.first, k.heads.end());
+  const Tile& tile = r.tile(q, k);
   if (tile.form == TileForm::Empty) return {};
   Call& c = r.tape.say(Call::What::Attend, step_);
-  c.owner = owner;
+  c.origin = r.tape[q.brought_by].origin;
   c.worker = static_cast<std::uint16_t>(worker.value);
   c.from = q.brought_by;
   c.keys = k.brought_by;
   c.rows = r.view_id(q);
   c.key_rows = r.view_id(k);
-  c.work = r.parts.work(tile);
+  c.work = r.parts.work(tile, q.heads.count);
   return {q.owner, q.worker, r.tape.last(), step_};
 }
 
@@ -214,7 +408,7 @@ Partial PlanBuilder::move(const Partial& p, WorkerId to) {
   use(p);
   Tape& tape = recording_->tape;
   Call& c = tape.say(Call::What::MoveResult, step_);
-  c.owner = tape[p.made_by].owner;
+  c.origin = tape[p.made_by].origin;
   c.worker = static_cast<std::uint16_t>(true_number(to).value);
   c.from = p.made_by;
   c.rows = tape[p.made_by].rows;

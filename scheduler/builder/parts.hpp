@@ -19,13 +19,13 @@ class PlanParts {
     tables_.add_shares();
     for (std::uint32_t c = 0; c < plan.layout.chunks.size(); ++c)
       chunks_.push_back(region({{c}, 1}));
-    for (const Region& r : plan.regions) token_sets_.emplace_back(plan.layout.ranges(r));
     known_.resize(plan.program.size());
     given_.resize(plan.program.size());
     for (const ValueId value : plan.program.given) {
       given_[value.value] = static_cast<std::uint32_t>(plan.initial.size());
       for (std::uint32_t w = 0; w < problem.workers; ++w)
-        plan.initial.push_back({piece(value, share({w})), WorkerId{w}});
+        plan.initial.push_back(
+            {piece(value, share({w}), plan.program[value].all_columns()), WorkerId{w}});
     }
   }
 
@@ -36,23 +36,32 @@ class PlanParts {
   RegionId chunk(std::uint32_t c) const { return chunks_[c]; }
   TensorId given(ValueId value, WorkerId w) const { return {given_[value.value] + w.value}; }
 
-  // Of shares and chunks.
-  Tile tile(RegionId queries, RegionId keys) const {
-    return plan.problem.mask.tile(token_sets_[queries.value], token_sets_[keys.value]);
+  const Tile& tile(RegionId queries, RegionId keys) {
+    if (queries == tile_of_[0] && keys == tile_of_[1]) return tile_;
+    for (std::size_t r = token_sets_.size(); r < plan.regions.size(); ++r)
+      token_sets_.emplace_back(plan.layout.ranges(plan.regions[r]));
+    tile_of_[0] = queries;
+    tile_of_[1] = keys;
+    return tile_ = plan.problem.mask.tile(token_sets_[queries.value], token_sets_[keys.value]);
   }
-  WorkId work(const Tile& t) {
-    const Work w = work_of(t, plan.problem.heads);
+  WorkId work(const Tile& t, std::uint32_t heads) {
+    const Work w = work_of(t, heads);
     WorkId& likely = likely_[w.form == TileForm::Full ? 0 : 1];
     if (!likely.valid() || plan.works[likely.value] != w) likely = tables_.id(w);
     return likely;
   }
-  // The rows of a value, all columns of them.
-  PieceId piece(ValueId value, RegionId rows) { return known(value, rows).piece; }
-  WorkId work(ValueId value, RegionId rows) {
+  PieceId piece(ValueId value, RegionId rows, ColumnRange columns) {
+    if (!has_all(value, columns)) return tables_.id(Piece{value, rows, columns});
+    return known(value, rows).piece;
+  }
+  WorkId work(ValueId value, RegionId rows, ColumnRange columns) {
+    const auto find = [&] {
+      return tables_.id(
+          work_of(plan.program, value, plan.layout.rows(plan.regions[rows.value]), columns.count));
+    };
+    if (!has_all(value, columns)) return find();
     Known& k = known(value, rows);
-    if (!k.work.valid())
-      k.work = tables_.id(work_of(plan.program, value, plan.layout.rows(plan.regions[rows.value]),
-                                  plan.program[value].columns.count));
+    if (!k.work.valid()) k.work = find();
     return k.work;
   }
 
@@ -61,6 +70,9 @@ class PlanParts {
     PieceId piece;
     WorkId work;
   };
+  bool has_all(ValueId value, ColumnRange columns) const {
+    return columns.count == plan.program[value].columns.count;
+  }
   Known& known(ValueId value, RegionId rows) {
     std::vector<Known>& all = known_[value.value];
     if (all.size() <= rows.value) all.resize(plan.regions.size());
@@ -72,8 +84,10 @@ class PlanParts {
 
   PlanTables tables_{plan};
   std::vector<RegionId> chunks_;
-  WorkId likely_[2];                       // of tiles, the last ones of two sorts
-  std::vector<TokenSet> token_sets_;       // by region
+  WorkId likely_[2];     // of tiles, the last ones of two sorts
+  RegionId tile_of_[2];  // the last tile that was asked for
+  Tile tile_;
+  std::vector<TokenSet> token_sets_;       // by region, as far as tiles were asked for
   std::vector<std::vector<Known>> known_;  // by value and region; none: not asked for yet
   std::vector<std::uint32_t> given_;       // by value: the initial tensor of worker 0
 };

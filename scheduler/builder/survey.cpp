@@ -16,8 +16,28 @@ Survey::Survey(const Tape& tape, const Plan& plan, bool backward)
       paths[id].attends_when_moved = attends;
     } else if (c.what == Call::What::MoveResult) {
       ++returns;
+    } else if (Tape::is_member(c)) {
+      ++members;
+      const bool results = c.what == Call::What::ResultMember;
+      if (c.keys == id) (results ? result_exchanges : exchanges).push_back(id);
+      if (results && c.from.valid()) given_on.insert(c.from.value);
     }
   });
+  if (backward) find_open_members(tape);
+}
+
+void Survey::find_open_members(const Tape& tape) {
+  for (const CallId first : exchanges) {
+    if (!tape[first].of_keys) continue;
+    std::uint32_t open = 0;
+    bool any_onward = false;
+    for (std::uint32_t i = 0; i < tape.members(first); ++i) {
+      const Path& path = paths[{first.value + i}];
+      open += path.last_attend != ~0u ? 1 : 0;
+      any_onward = any_onward || path.onward.valid();
+    }
+    if (!any_onward) open_members[first.value] = open;
+  }
 }
 
 // What is read of a move was also read of what it moved, if only to be sent.

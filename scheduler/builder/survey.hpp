@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
 
 #include "tape.hpp"
 
@@ -25,9 +28,17 @@ struct Survey {
   CallColumn<Use> uses;
   CallColumn<Path> paths;  // empty where only the forward pass is wanted
   std::uint32_t attends = 0;
-  std::uint64_t query_moves = 0, key_moves = 0, returns = 0;
+  std::uint64_t query_moves = 0, key_moves = 0, returns = 0, members = 0;
+
+  // By their first members, in the order of the plan.
+  std::vector<CallId> exchanges, result_exchanges;
+  std::set<std::uint32_t> given_on;  // calls: an exchange takes the result
+  // By first member, of exchanges of keys: those that get keys which are attended where they came.
+  // None of an exchange whose keys move on.
+  std::map<std::uint32_t, std::uint32_t> open_members;
 
  private:
+  void find_open_members(const Tape&);
   void mark_used(const Tape&, CallId, Region rows, std::uint64_t& moves, bool backward);
 };
 

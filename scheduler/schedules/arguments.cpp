@@ -27,6 +27,13 @@ const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
 }
 
 std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_view text) {
+  if (!p.choices.empty()) {
+    const auto at = std::find(p.choices.begin(), p.choices.end(), text);
+    if (at == p.choices.end())
+      throw Error(
+          unknown_name(fmt::format("{} of schedule {}", p.name, schedule), text, p.choices));
+    return static_cast<std::uint32_t>(at - p.choices.begin());
+  }
   std::uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc{} || end != text.data() + text.size() || n < p.least || n > p.most)
@@ -36,6 +43,10 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
 }
 
 }  // namespace
+
+std::string value_text(const Parameter& p, std::uint32_t number) {
+  return p.choices.empty() ? std::to_string(number) : std::string(p.choices[number]);
+}
 
 Arguments::Arguments(std::span<const Parameter> parameters) {
   for (const Parameter& p : parameters) numbers_.emplace_back(p.name, p.initial);
@@ -53,8 +64,8 @@ Arguments Arguments::parse(std::string_view schedule, std::span<const Parameter>
     const Parameter& p = find(schedule, parameters, one.substr(0, equals));
     const auto i = static_cast<std::size_t>(&p - parameters.data());
     if (equals == one.size())
-      fail("{} of schedule {} needs a number: {}:{}={}", p.name, schedule, schedule, p.name,
-           p.initial);
+      fail("{} of schedule {} needs a value: {}:{}={}", p.name, schedule, schedule, p.name,
+           value_text(p, p.initial));
     if (given[i]) fail("{} of schedule {} is given twice", p.name, schedule);
     given[i] = true;
     out.numbers_[i].second = number(schedule, p, one.substr(equals + 1));

@@ -23,6 +23,9 @@
 
 namespace ringsched {
 
+Layout all_gather_layout(std::uint32_t workers, Tokens, const Arguments&);
+Layout usp_layout(std::uint32_t workers, Tokens, const Arguments&);
+
 #define TYPE(...) const Problem&, PlanBuilder& __VA_OPT__(, const Arguments&)
 #define DECLARE(function, name, layout, summary, source, ...) void function(TYPE(__VA_ARGS__));
 RINGSCHED_SCHEDULES(DECLARE)
@@ -49,7 +52,7 @@ Schedule find_schedule(std::string_view text) {
       found.arguments = Arguments::parse(name, s.parameters, text.substr(name.size() + 1));
     for (const Parameter& p : s.parameters)
       if (const std::uint32_t n = found.arguments[p.name]; n != p.initial)
-        found.name += fmt::format(":{}={}", p.name, n);
+        found.name += fmt::format(":{}={}", p.name, value_text(p, n));
     return found;
   }
   throw Error(unknown_name("schedule", name, names));
@@ -57,7 +60,8 @@ Schedule find_schedule(std::string_view text) {
 
 Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t most_tasks) {
   require_valid(problem);
-  PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens), most_tasks);
+  PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens, schedule.arguments),
+                      most_tasks);
   try {
     schedule.build(problem, builder, schedule.arguments);
     return std::move(builder).finish(schedule.name);

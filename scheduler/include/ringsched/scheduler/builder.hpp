@@ -12,6 +12,13 @@
 // calls: dQ goes where the partial went, and the gradient of a copy of keys travels on with the
 // copy, or home from where it is used last. For a backward pass, a schedule must hand keys on only
 // after their last use.
+//
+// An exchange is one call for all that take part: each gives queries, or none, and says which rows
+// and heads it wants of those that all give. What it gets is handled like a share of its own:
+//
+//   std::vector<Queries> q = plan.exchange(given, wanted);   e.g. all rows of some heads each
+//   PlanBuilder inside = plan.view(q, kv);                   a schedule runs on these
+//   plan.exchange(inside.merged(), wanted);                 and the results go home
 #pragma once
 
 #include <cstdint>
@@ -34,17 +41,42 @@ struct Operand {
   WorkerId worker;
   Region view;       // chunks meant; there may be more at `worker`
   RegionId view_id;  // none: to be looked up
+  ColumnRange heads;
   CallId brought_by;
-  Step since = 0;  // the first step that may use it
+  std::uint32_t parts = 1;  // that the layout cuts it into
+  Step since = 0;           // the first step that may use it
 
   bool valid() const { return worker.valid(); }
 };
 
 struct Queries : Operand {
-  Queries part(std::uint32_t i) const;  // the i-th chunk
+  Queries part(std::uint32_t i) const;  // the i-th of what the layout cuts a share into
 };
 struct Keys : Operand {
   Keys part(std::uint32_t i) const;
+};
+
+// The result of some queries, once all has been merged.
+struct Merged {
+  WorkerId worker;  // by its number in the whole plan
+  Region view;
+  ColumnRange heads;
+  CallId of;  // the queries, or the exchange that brought it
+
+  bool valid() const { return worker.valid(); }
+};
+
+// What a worker gets in an exchange; nothing if it has no rows or no heads. Heads of keys are
+// key/value heads.
+struct Wanted {
+  WorkerId worker;
+  Region rows;
+  ColumnRange heads;
+};
+
+struct Exchanging {
+  Lane lane = Lane::Fetch;
+  bool again = false;  // for the backward pass anew; else what came is kept until then
 };
 
 // What an attend made for the queries: a partial result, to be merged once.
@@ -74,22 +106,37 @@ class PlanBuilder {
   // Some of the workers, to run a schedule on: worker i of the view is where keys[i] are, and these
   // are its keys. Step 0 of the view is the step that is being written here.
   PlanBuilder view(std::span<const Keys> keys) const;
+  // The same with queries of its own: a share as good as any for the schedule that runs there.
+  PlanBuilder view(std::span<const Queries> queries, std::span<const Keys> keys) const;
   Problem problem() const;  // that of the whole plan, with the workers of this view
 
   // A lane by its name. On a lane made so, what a step needs may move as soon as this worker has
   // begun the last step before that needed something of the lane. A plan has at most eight lanes.
   Lane lane(std::string_view name);
 
-  Queries queries(WorkerId) const;               // the whole share of a worker, at home
-  Keys keys(WorkerId) const;                     // likewise; in a view, what it was given
+  Queries queries(WorkerId) const;  // the whole share of a worker, at home
+  Keys keys(WorkerId) const;        // likewise; in a view, what it was given
+  // Some heads of queries that have not moved; their results are results of their own.
+  Queries only(const Queries&, ColumnRange heads);
   bool sees(const Queries&, const Keys&) const;  // is any pair visible?
 
   void step(Step);
+  Step steps() const;  // how many there are so far, from step 0 of this view on
 
   // The same on worker `to`; nothing moves if it is there already, or is none.
   Queries move(const Queries&, WorkerId to, Timing = {});
   Keys move(const Keys&, WorkerId to, Timing = {});
   Partial move(const Partial&, WorkerId to);
+
+  // Member i gives given[i], or nothing, and gets what wanted[i] says of all that is given. It must
+  // not have moved, nor be a part.
+  std::vector<Queries> exchange(std::span<const Queries> given, std::span<const Wanted>,
+                                Exchanging = {});
+  std::vector<Keys> exchange(std::span<const Keys> given, std::span<const Wanted>, Exchanging = {});
+  // Of results, rounded to the problem's dtype. What is wanted must be at home with its worker
+  // unless it is given to a further exchange.
+  std::vector<Merged> exchange(std::span<const Merged> given, std::span<const Wanted>);
+  std::vector<Merged> merged() const;  // by worker: of the queries it has in this view
 
   // None where the mask hides every pair. Both operands must be on one worker.
   Partial attend(const Queries&, const Keys&);
@@ -110,11 +157,18 @@ class PlanBuilder {
   [[noreturn]] void no_such_worker(WorkerId) const;
   template <class T>
   T moved(const T&, WorkerId to, const Timing&);
+  template <class T>
+  std::vector<T> exchanged(std::span<const T> given, std::span<const Wanted>, const Exchanging&);
+  CallId say_member(std::uint32_t number, const Wanted&, CallId given, CallId first,
+                    const Exchanging&, bool results, bool keys);
+  void check_wanted(std::span<const Wanted>, std::size_t given, bool keys) const;
+  void check_lane(Lane) const;
   void use(const Partial&);
 
   std::shared_ptr<Recording> recording_;  // views share it
   std::vector<WorkerId> workers_;         // by the number here: the true one
   std::vector<Keys> keys_;                // of a view; else empty
+  std::vector<Queries> queries_;          // of a view that has its own; else empty
   Step first_ = 0;                        // the true number of step 0
   Step step_ = 0;                         // the true number of the step that is being written
 };

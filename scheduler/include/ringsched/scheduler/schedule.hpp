@@ -14,18 +14,22 @@
 
 namespace ringsched {
 
-// A number that its user may choose: --schedule NAME:parameter=number.
+// A number that its user may choose: --schedule NAME:parameter=number; or one of some words.
 struct Parameter {
   std::string_view name;
   std::string_view words;     // one line for `ringsched schedules NAME`
   std::uint32_t initial = 1;  // where none is given
   std::uint32_t least = 1, most = 65535;
+  std::vector<std::string_view> choices = {};  // if any, the number is the place of a word here
 };
+
+// As it is typed.
+std::string value_text(const Parameter&, std::uint32_t number);
 
 // The numbers chosen for the parameters of a schedule.
 class Arguments {
  public:
-  // From "parameter=number:parameter=number". Throws Error for what `schedule` does not take.
+  // From "parameter=number:parameter=word". Throws Error for what `schedule` does not take.
   static Arguments parse(std::string_view schedule, std::span<const Parameter>,
                          std::string_view text);
   explicit Arguments(std::span<const Parameter> = {});
@@ -51,11 +55,32 @@ class ScheduleCalls {
   std::function<void(const Problem&, PlanBuilder&, const Arguments&)> calls_;
 };
 
+// Where the tokens are: takes the number of workers, the tokens, and arguments if it has
+// parameters.
+class ScheduleLayout {
+ public:
+  using Function = std::function<Layout(std::uint32_t, Tokens, const Arguments&)>;
+
+  ScheduleLayout(Layout (*plain)(std::uint32_t, Tokens))
+      : layout_([plain](std::uint32_t w, Tokens t, const Arguments&) { return plain(w, t); }) {}
+  ScheduleLayout(Layout (*chosen)(std::uint32_t, Tokens, const Arguments&)) : layout_(chosen) {}
+  template <std::invocable<std::uint32_t, Tokens> F>
+  ScheduleLayout(F layout)
+      : layout_([layout](std::uint32_t w, Tokens t, const Arguments&) { return layout(w, t); }) {}
+
+  Layout operator()(std::uint32_t workers, Tokens tokens, const Arguments& a) const {
+    return layout_(workers, tokens, a);
+  }
+
+ private:
+  Function layout_;
+};
+
 struct Schedule {
   std::string name;          // as typed after --schedule, with what is not the default
   std::string_view summary;  // one line for `ringsched schedules`
   std::string_view source;   // the paper or page it comes from
-  Layout (*layout)(std::uint32_t workers, Tokens);
+  ScheduleLayout layout;
   ScheduleCalls build;
   std::vector<Parameter> parameters = {};
   Arguments arguments = Arguments(parameters);

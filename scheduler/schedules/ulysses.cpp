@@ -1,0 +1,26 @@
+// DeepSpeed-Ulysses (Jacobs et al. 2023): an all-to-all takes the queries, keys and values from
+// some tokens of all heads to all tokens of some heads. Each worker then has an attention of its
+// own, without any message or merge; and an all-to-all brings the results back.
+#include "heads.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+void ulysses(const Problem& problem, PlanBuilder& plan) {
+  if (problem.heads < problem.workers)
+    fail("ulysses: {} heads cannot be split over {} workers; use at most one worker for each head",
+         problem.heads, problem.workers);
+  std::vector<WorkerId> all;
+  for (std::uint32_t w = 0; w < problem.workers; ++w) all.push_back(WorkerId{w});
+
+  plan.step(0);
+  const auto [queries, keys] = exchange_tokens_for_heads(problem, plan, all);
+  PlanBuilder by_heads = plan.view(queries, keys);
+  for (const WorkerId w : all)
+    by_heads.merge(by_heads.attend(by_heads.queries(w), by_heads.keys(w)));
+
+  plan.step(1);
+  exchange_heads_for_tokens(plan, all, by_heads.merged());
+}
+
+}  // namespace ringsched
