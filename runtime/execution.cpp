@@ -10,6 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "exchange_member.hpp"
+#include "message_numbers.hpp"
+#include "rectangle.hpp"
 #include "ringsched/runtime/tensor_form.hpp"
 #include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/words.hpp"
@@ -32,6 +35,7 @@ Execution::Execution(const Plan& plan, std::vector<WorkerId> mine, const MakeDev
       transport_(transport),
       control_(control),
       memory_(plan_memory(plan)),
+      numbers_(std::make_unique<MessageNumbers>(plan)),
       devices_(plan.problem.workers),
       blocks_(plan.problem.workers) {
   std::vector<std::vector<TaskId>> tasks(plan.problem.workers);
@@ -111,30 +115,45 @@ Operands Execution::operands(TaskId id) const {
   return out;
 }
 
-// The rows of a tensor that a transfer moves. A receive makes a tensor of just these.
-MessageEnd Execution::message(TaskId id) const {
+std::byte* Execution::staging(TaskId id) const {
+  const auto at = memory_.staging.find(id.value);
+  return at == memory_.staging.end() ? nullptr
+                                     : blocks_[plan_.tasks[id.value].worker_index] + at->second;
+}
+
+struct Execution::Gathered {
+  Rectangle from, to;
+};
+
+// The rows of a tensor that a transfer moves. A receive makes a tensor of just these. Some columns
+// of a tensor are to be gathered before they are sent.
+MessageEnd Execution::message(TaskId id, std::vector<Gathered>& gathered) const {
   const Task& task = plan_.tasks[id.value];
   MessageEnd m;
   m.sends = is_send(task.kind);
   m.task = m.sends ? id : task.peer;
+  m.number = m.task.value;
   m.peer = plan_.tasks[task.peer.value].worker();
   const Region region = plan_.regions[plan_.rows(task).value];
   const TensorId tensor = m.sends ? task.inputs[0] : plan_.output(id);
   const Tensor held = plan_.tensor(tensor);
-  const Region whole = plan_.regions[held.rows.value];
-  if (held.columns != plan_.piece(task).columns)
-    throw RunFailed(
-        fmt::format("{} sends a part of the heads that its tensor has, which runs cannot do",
-                    name_of(plan_, id)));
-  const TensorForm form =
-      tensor_form(plan_.program, held.value, plan_.layout.rows(whole), held.columns.count);
-  const std::int64_t first = rows_before(plan_.layout, region, whole);
-  const std::int64_t rows = plan_.layout.rows(region).value;
-  for (std::size_t i = 0; i < m.piece.size(); ++i) {
-    m.piece[i] = place(tensor) + form.at(i, first);
-    m.bytes[i] = rows * form.row_bytes[i];
+  const ColumnRange columns = plan_.piece(task).columns;
+  Rectangle at =
+      rectangle(plan_, place(tensor), {held.value, held.rows, held.columns}, region, columns);
+  if (held.columns != columns) {
+    gathered.push_back({at, packed(plan_, staging(id), held.value, region, columns)});
+    at = gathered.back().to;
   }
+  set_place(m, at);
   return m;
+}
+
+ExchangeMember& Execution::member(TaskId id) {
+  const Task& task = plan_.tasks[id.value];
+  const ExchangeMember::Memory memory{task.inputs[0].valid() ? place(task.inputs[0]) : nullptr,
+                                      place(plan_.output(id)), staging(id)};
+  return *members_.emplace(id, std::make_unique<ExchangeMember>(plan_, *numbers_, id, memory))
+              .first->second;
 }
 
 // Puts the tasks of one worker on its lanes, groups as groups.
@@ -146,7 +165,7 @@ class Execution::Queue {
   void add(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     if (!task.with_previous) close(task.lane);
-    if (is_transfer(task.kind)) {
+    if (communicates(task.kind)) {
       open(task.lane).push_back(id);
       return;
     }
@@ -167,11 +186,30 @@ class Execution::Queue {
     const std::vector<TaskId> members = std::exchange(open(lane), {});
     if (members.empty()) return;
     wait_for_needs(members, lane);
-    std::vector<MessageEnd> messages;
-    for (const TaskId id : members) messages.push_back(run_.message(id));
     device_.begin(lane, members);
-    run_.transport_.exchange(device_, worker_, lane, std::move(messages));
+    if (is_exchange(plan_.tasks[members[0].value].kind))
+      exchange(lane, run_.member(members[0]));
+    else
+      transfer(lane, members);
     device_.end(lane, members);
+  }
+
+  void transfer(Lane lane, const std::vector<TaskId>& members) {
+    std::vector<MessageEnd> messages;
+    std::vector<Gathered> gathered;
+    for (const TaskId id : members) messages.push_back(run_.message(id, gathered));
+    if (!gathered.empty())
+      device_.call(lane, [gathered] {
+        for (const Gathered& g : gathered) copy(g.from, g.to);
+      });
+    run_.transport_.exchange(device_, worker_, lane, std::move(messages));
+  }
+
+  void exchange(Lane lane, ExchangeMember& member) {
+    device_.call(lane, [&member] { member.gather(); });
+    if (!member.messages().empty())
+      run_.transport_.exchange(device_, worker_, lane, member.messages());
+    device_.call(lane, [&member] { member.put_together(); });
   }
 
   // Of each other lane the last task that is needed: those before it have ended as well.
@@ -238,9 +276,26 @@ std::string Execution::pending(std::chrono::nanoseconds after) const {
   return out.empty() ? "nothing" : out;
 }
 
+// Those whom a member of an exchange waits for.
+std::string Execution::awaited(TaskId id) const {
+  constexpr std::size_t kNamed = 4;
+  const auto member = members_.find(id);
+  if (member == members_.end()) return {};
+  const std::vector<WorkerId> all = member->second->awaited();
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kNamed, all.size()); ++i) {
+    out += fmt::format("{}worker {}", out.empty() ? ", waiting for " : ", ", all[i].value);
+    if (process_of_ && process_of_(all[i]) != process_of_(plan_.tasks[id.value].worker()))
+      out += fmt::format(" of process {}", process_of_(all[i]));
+  }
+  if (all.size() > kNamed) out += fmt::format(" and {} more", all.size() - kNamed);
+  return out;
+}
+
 std::string Execution::name(TaskId id) const {
   const Task& t = plan_.tasks[id.value];
   std::string out = name_of(plan_, id);
+  if (is_exchange(t.kind)) return out.insert(out.size() - 1, awaited(id));
   if (!process_of_ || !is_transfer(t.kind)) return out;
   const std::uint32_t there = process_of_(plan_.tasks[t.peer.value].worker());
   if (there != process_of_(t.worker()))

@@ -140,6 +140,7 @@ class Worker {
     MessageEnd m;
     m.sends = sends;
     m.task = sends ? sends_ : receives_;
+    m.number = m.task.value;
     m.peer = {sends ? to_ : from_};
     m.piece[0] = sends ? out_.data() : in_.data();
     m.bytes[0] = static_cast<std::int64_t>(out_.size());

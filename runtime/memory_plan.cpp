@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/lifetimes.hpp"
 
 namespace ringsched {
@@ -197,6 +198,32 @@ Packed pack(const std::vector<Block>& blocks, std::size_t workers) {
   return best;
 }
 
+struct Staged {
+  std::vector<TaskId> tasks;
+  std::vector<Bytes> bytes;
+  void add(TaskId id, Bytes size) {
+    if (size.value == 0) return;
+    tasks.push_back(id);
+    bytes.push_back(size);
+  }
+};
+
+// What transfers need while they run: members of exchanges, and sends of some columns of a tensor.
+Staged staged(const Plan& plan) {
+  Staged out;
+  for (const Exchange& e : plan.exchanges) {
+    const std::vector<Staging> staging = staging_of(plan, e, shares_of(plan, e));
+    for (std::uint32_t m = 0; m < e.members; ++m)
+      out.add({e.first.value + m}, staging[m].given + staging[m].got);
+  }
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    if (is_send(task.kind) && plan.tensor(task.inputs[0]).columns != plan.piece(task).columns)
+      out.add({id}, plan.bytes(plan.piece(task)));
+  }
+  return out;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const Plan& plan) {
@@ -233,6 +260,15 @@ MemoryPlan plan_memory(const Plan& plan) {
       add(made, tensor, lives);
     }
   }
+  const Staged stage = staged(plan);
+  const std::vector<Lifetime> while_staged =
+      stage.tasks.empty() ? std::vector<Lifetime>{} : lifetimes_while(plan, stage.tasks);
+  std::vector<std::size_t> staged_in;  // by staged task, the number of its block
+  for (std::size_t i = 0; i < stage.tasks.size(); ++i) {
+    auto& own = blocks[plan.tasks[stage.tasks[i].value].worker_index];
+    staged_in.push_back(own.size());
+    own.push_back({aligned(stage.bytes[i].value), while_staged[i], 0});
+  }
   MemoryPlan out;
   std::map<std::vector<Block>, std::uint32_t> packed;  // many workers' blocks are alike
   for (std::uint32_t w = 0; w < blocks.size(); ++w) {
@@ -251,6 +287,10 @@ MemoryPlan plan_memory(const Plan& plan) {
   for (std::uint32_t t = 0; t < life.size(); ++t)
     if (block_of[t] != none)
       out.offset[t] = blocks[plan.tensor({t}).worker.value][block_of[t]].offset;
+  for (std::size_t i = 0; i < stage.tasks.size(); ++i) {
+    const std::uint32_t id = stage.tasks[i].value;
+    out.staging[id] = blocks[plan.tasks[id].worker_index][staged_in[i]].offset;
+  }
   return out;
 }
 

@@ -14,6 +14,13 @@ constexpr double kTiny = 1e-30;  // what may be lost where probabilities are too
 
 }  // namespace
 
+double rounded_bound(Dtype dtype, double value, double bound) {
+  if (dtype == Dtype::Fp32) return bound;  // nothing is rounded
+  // Numbers near 0 have a spacing of their own, which only fp16's is large enough to be seen.
+  const double least = dtype == Dtype::Fp16 ? 0x1p-25 : 0;
+  return bound + spacing(dtype) / 2 * (std::abs(value) + bound) + least;
+}
+
 Reference::Reference(const Problem& problem, const Inputs& inputs)
     : problem_(problem),
       inputs_(inputs),
@@ -35,11 +42,13 @@ const std::vector<float>& Reference::numbers(Matrix m, std::uint32_t head) {
 }
 
 // How far a weighted sum may be off, in parts of the sum of its absolute terms: by the rounding of
-// the weights to the dtype, and of scores and sums to fp32.
+// the weights to the dtype, and of scores and sums to fp32. Merges and exchanges add up the parts
+// of a sum one by one, about as many as there are workers.
 double Reference::rounding(double most) const {
   constexpr double fp32 = 0x1p-24;
+  const double parts = std::max(64.0, static_cast<double>(problem_.workers));
   const double weights = problem_.dtype == Dtype::Fp32 ? 0 : spacing(problem_.dtype) / 2;
-  return 4 * (weights + fp32 * (64 + 8 * most));
+  return 4 * (weights + fp32 * (parts + 8 * most));
 }
 
 Reference::Row Reference::softmax(std::int64_t token, std::uint32_t head, bool with_delta) {

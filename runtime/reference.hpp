@@ -13,6 +13,9 @@ struct ReferenceRow {
   double lse = 0, lse_bound = 0;  // forward only
 };
 
+// The bound of a number that was rounded to a dtype after all, where `bound` is that of the number.
+double rounded_bound(Dtype, double value, double bound);
+
 class Reference {
  public:
   Reference(const Problem&, const Inputs&);

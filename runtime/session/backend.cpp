@@ -6,6 +6,7 @@
 #include "ringsched/runtime/modules.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -19,6 +20,35 @@ void BackendOptions::require_valid(const std::string& transport) const {
   if (name == "cpu") cpu_instructions(Dtype::Fp32);
 }
 
+namespace {
+
+// The kernels for GPUs take all heads of a tensor, and NCCL has sends and receives only.
+void require_gpus_run(const Plan& plan) {
+  const auto has_all_heads = [&](const Piece& p) {
+    return p.columns == plan.program[p.value].all_columns();
+  };
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    const char* const what = is_exchange(task.kind)             ? "exchanges"
+                             : task.kind == TaskKind::Round     ? "rounded results"
+                             : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
+                                                                : nullptr;
+    if (what)
+      fail("--backend cuda has no {}, and the plan has {}; use --backend cpu", what,
+           name_of(plan, {id}));
+  }
+  for (const InitialTensor& t : plan.initial)
+    if (!has_all_heads(plan.piece(t)))
+      fail(
+          "--backend cuda has no tensors of some heads, and the plan has {} {} on worker {}; use "
+          "--backend cpu",
+          plan.name(plan.piece(t).value),
+          name_of(plan.program[plan.piece(t).value].columns, plan.piece(t).columns),
+          t.worker.value);
+}
+
+}  // namespace
+
 RunBackend::RunBackend(const BackendOptions& flags, const JoinOptions& join, const Launch& launch,
                        const Plan& plan, const std::vector<WorkerId>& mine, Control& control,
                        World& world, CudaOptions options)
@@ -30,6 +60,7 @@ RunBackend::RunBackend(const BackendOptions& flags, const JoinOptions& join, con
       finite_(options.check_finite),
       place_(launch.local_rank.value_or(0)) {
   if (flags.name == "cuda") {
+    require_gpus_run(plan);
     if (world.size() > 1) {
       place_ = place_here(world, launch.local_rank);
       options.gpu = static_cast<int>(place_);

@@ -32,7 +32,7 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<MessageEnd>
     Mailbox& other = mailboxes_[m.peer.value];
     {
       const std::lock_guard lock(other.guard);
-      other.posted.emplace(m.task.value, &m);
+      other.posted.emplace(m.number, &m);
     }
     other.arrived.notify_all();
   }
@@ -43,7 +43,7 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<MessageEnd>
       std::unique_lock lock(own.guard);
       wait_until(control_, own.arrived, lock, [&] {
         for (const MessageEnd* m : receives) {
-          const auto posted = own.posted.find(m->task.value);
+          const auto posted = own.posted.find(m->number);
           if (posted == own.posted.end()) continue;
           to = m;
           from = posted->second;
@@ -56,18 +56,20 @@ void LocalTransport::exchange_now(WorkerId worker, const std::vector<MessageEnd>
     for (std::size_t i = 0; i < to->piece.size(); ++i)
       if (to->bytes[i] > 0)
         std::memcpy(to->piece[i], from->piece[i], static_cast<std::size_t>(to->bytes[i]));
+    to->complete();
+    from->complete();  // the sender still waits for all it has posted
     std::erase(receives, to);
     Mailbox& other = mailboxes_[to->peer.value];
     {
       const std::lock_guard lock(other.guard);
-      other.taken.insert(to->task.value);
+      other.taken.insert(to->number);
     }
     other.gone.notify_all();
   }
   std::unique_lock lock(own.guard);
   for (const MessageEnd& m : messages)
     if (m.sends)
-      wait_until(control_, own.gone, lock, [&] { return own.taken.erase(m.task.value) > 0; });
+      wait_until(control_, own.gone, lock, [&] { return own.taken.erase(m.number) > 0; });
 }
 
 }  // namespace ringsched

@@ -28,8 +28,8 @@ class LocalTransport final : public Transport {
   struct Mailbox {
     std::mutex guard;
     std::condition_variable arrived, gone;
-    std::unordered_map<std::uint32_t, const MessageEnd*> posted;  // to it, by send
-    std::unordered_set<std::uint32_t> taken;                      // from it
+    std::unordered_map<std::uint32_t, const MessageEnd*> posted;  // to it, by number
+    std::unordered_set<std::uint32_t> taken;                      // from it, by number
   };
 
   const Control& control_;

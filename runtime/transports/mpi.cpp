@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "clock_fit.hpp"
+#include "message_numbers.hpp"
 #include "ringsched/runtime/world.hpp"
 #include "transports/local.hpp"
 
@@ -70,8 +71,14 @@ class MpiTransport final : public Transport {
  private:
   struct Group {
     std::vector<MessageEnd> here, elsewhere;
-    std::size_t open = 0;  // requests that are not complete; guarded
+    std::vector<int> left;  // of the thread: the requests of each message that are not complete
+    std::size_t open = 0;   // all of those; guarded
     std::condition_variable complete;
+  };
+
+  struct Part {  // what one request carries: a message, or some of it
+    Group* group;
+    std::size_t message;
   };
 
   bool is_here(WorkerId w) const {
@@ -109,9 +116,10 @@ class MpiTransport final : public Transport {
 
   void start(Group& group) {
     std::size_t started = 0;
+    group.left.assign(group.elsewhere.size(), 0);
     const auto each = [&](bool sends) {
-      for (const MessageEnd& m : group.elsewhere)
-        if (m.sends == sends) started += start(group, m);
+      for (std::size_t i = 0; i < group.elsewhere.size(); ++i)
+        if (group.elsewhere[i].sends == sends) started += start(group, i);
     };
     each(false);
     each(true);
@@ -120,9 +128,10 @@ class MpiTransport final : public Transport {
     if (group.open == 0) group.complete.notify_all();
   }
 
-  std::size_t start(Group& group, const MessageEnd& m) {
+  std::size_t start(Group& group, std::size_t message) {
+    const MessageEnd& m = group.elsewhere[message];
     const int peer = static_cast<int>(world_.rank_of(m.peer, plan_.problem.workers));
-    const int tag = static_cast<int>(m.task.value);
+    const int tag = static_cast<int>(m.number);
     std::size_t started = 0;
     for (std::size_t i = 0; i < m.piece.size(); ++i)
       for (std::int64_t at = 0; at < m.bytes[i]; at += kMostBytes) {
@@ -134,9 +143,11 @@ class MpiTransport final : public Transport {
                 : MPI_Irecv(m.piece[i] + at, bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request),
             m.sends ? "MPI_Isend" : "MPI_Irecv");
         requests_.push_back(request);
-        groups_.push_back(&group);
+        parts_.push_back({&group, message});
         ++started;
       }
+    group.left[message] = static_cast<int>(started);
+    if (started == 0) m.complete();
     return started;
   }
 
@@ -151,7 +162,9 @@ class MpiTransport final : public Transport {
     {
       const std::lock_guard lock(guard_);
       for (int i = 0; i < count; ++i) {
-        Group& group = *groups_[static_cast<std::size_t>(done[static_cast<std::size_t>(i)])];
+        const Part& part = parts_[static_cast<std::size_t>(done[static_cast<std::size_t>(i)])];
+        Group& group = *part.group;
+        if (--group.left[part.message] == 0) group.elsewhere[part.message].complete();
         if (--group.open == 0) group.complete.notify_all();
       }
     }
@@ -159,10 +172,10 @@ class MpiTransport final : public Transport {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i] == MPI_REQUEST_NULL) continue;
       requests_[kept] = requests_[i];
-      groups_[kept++] = groups_[i];
+      parts_[kept++] = parts_[i];
     }
     requests_.resize(kept);
-    groups_.resize(kept);
+    parts_.resize(kept);
     return true;
   }
 
@@ -172,7 +185,7 @@ class MpiTransport final : public Transport {
   LocalTransport local_;
   std::thread thread_;
   std::vector<MPI_Request> requests_;  // of the thread, as is what follows
-  std::vector<Group*> groups_;         // whose they are
+  std::vector<Part> parts_;            // what they carry
 
   std::mutex guard_;
   std::condition_variable news_;
@@ -270,9 +283,13 @@ class MpiWorld final : public World {
     void* most = nullptr;
     int known = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
-    if (known != 0 && plan.tasks.size() > static_cast<std::size_t>(*static_cast<int*>(most)))
-      throw RunFailed(fmt::format("the plan has {} tasks, but this MPI has only {} message tags",
-                                  plan.tasks.size(), *static_cast<int*>(most)));
+    const std::uint32_t needs = MessageNumbers(plan).end();
+    if (const int has = known != 0 ? *static_cast<int*>(most) : std::numeric_limits<int>::max();
+        needs > static_cast<std::uint32_t>(has))
+      throw RunFailed(
+          fmt::format("the tasks and exchanges of the plan need {} message tags, but this MPI has "
+                      "only {}",
+                      needs, has));
     return std::make_unique<MpiTransport>(plan, control, *this);
   }
 

@@ -19,6 +19,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "message_numbers.hpp"
 #include "rendezvous/crc32c.hpp"
 #include "ringsched/scheduler/task_name.hpp"
 #include "transports/local.hpp"
@@ -37,7 +38,7 @@ class TcpTransport final : public Transport {
  public:
   TcpTransport(const Plan& plan, Control& control, World& world, const std::string& host,
                const TcpOptions& options)
-      : plan_(plan), control_(control), world_(world), local_(plan, control) {
+      : plan_(plan), numbers_(plan), control_(control), world_(world), local_(plan, control) {
     for (auto& [rank, socket] : connect_peers(world, control, ranks(), host, options)) {
       TcpPeer& p = peers_[rank];
       p.rank = rank;
@@ -88,16 +89,12 @@ class TcpTransport final : public Transport {
   // Those that this process has messages for, or gets some from.
   std::set<std::uint32_t> ranks() const {
     std::set<std::uint32_t> out;
-    for (const Task& t : plan_.tasks) {
-      if (!is_send(t.kind)) continue;
-      const auto [from, to] = ends_of(t);
+    numbers_.for_each([&](const MessageNumbers::Message& m) {
+      const std::uint32_t from = rank_of(m.from), to = rank_of(m.to);
       if (from != to && from == world_.rank()) out.insert(to);
       if (from != to && to == world_.rank()) out.insert(from);
-    }
+    });
     return out;
-  }
-  std::pair<std::uint32_t, std::uint32_t> ends_of(const Task& send) const {
-    return {rank_of(send.worker()), rank_of(plan_.tasks[send.peer.value].worker())};
   }
   std::uint32_t rank_of(WorkerId w) const { return world_.rank_of(w, plan_.problem.workers); }
 
@@ -129,7 +126,7 @@ class TcpTransport final : public Transport {
 
   void start(TcpGroup& group) {
     for (const MessageEnd& m : group.elsewhere) {
-      TcpTransfer& t = transfers_.try_emplace(key(m.task, m.sends), group, m).first->second;
+      TcpTransfer& t = transfers_.try_emplace(key(m.number, m.sends), group, m).first->second;
       if (t.left == 0) {  // both ends know that there is nothing to send
         complete(t);
         continue;
@@ -137,8 +134,8 @@ class TcpTransport final : public Transport {
       TcpPeer& peer = peers_.at(rank_of(m.peer));
       if (!peer.socket) lose(peer, "its connection for messages has closed");
       if (!m.sends)
-        peer.out += TcpHeader{TcpHeader::Kind::Ready, m.task}.text();
-      else if (ready_.erase(m.task.value) > 0)
+        peer.out += TcpHeader{TcpHeader::Kind::Ready, m.number}.text();
+      else if (ready_.erase(m.number) > 0)
         queue(peer, t);
     }
   }
@@ -150,13 +147,14 @@ class TcpTransport final : public Transport {
     return true;
   }
 
-  static std::uint64_t key(TaskId task, bool sends) {
-    return std::uint64_t{task.value} << 1 | (sends ? 1 : 0);
+  static std::uint64_t key(std::uint32_t message, bool sends) {
+    return std::uint64_t{message} << 1 | (sends ? 1 : 0);
   }
 
   void complete(const TcpTransfer& t) {
     TcpGroup& group = *t.group;
-    transfers_.erase(key(t.message->task, t.message->sends));
+    t.message->complete();
+    transfers_.erase(key(t.message->number, t.message->sends));
     const std::lock_guard lock(guard_);
     if (--group.open == 0) group.complete.notify_all();
   }
@@ -251,16 +249,15 @@ class TcpTransport final : public Transport {
 
   // What follows a header. False: nothing that this peer may send.
   bool begin(TcpPeer& p, const TcpHeader& header) {
-    if (header.task.value >= plan_.tasks.size()) return false;
-    const Task& send = plan_.tasks[header.task.value];
-    if (!is_send(send.kind)) return false;
-    const auto [from, to] = ends_of(send);
+    const std::optional<MessageNumbers::Message> message = numbers_.message(header.message);
+    if (!message) return false;
+    const std::uint32_t from = rank_of(message->from), to = rank_of(message->to);
     if (header.kind == TcpHeader::Kind::Ready) {
       if (from != world_.rank() || to != p.rank || header.bytes != 0) return false;
-      const auto t = transfers_.find(key(header.task, true));
-      return t != transfers_.end() ? queue(p, t->second) : ready_.insert(header.task.value).second;
+      const auto t = transfers_.find(key(header.message, true));
+      return t != transfers_.end() ? queue(p, t->second) : ready_.insert(header.message).second;
     }
-    const auto t = transfers_.find(key(header.task, false));
+    const auto t = transfers_.find(key(header.message, false));
     if (header.kind != TcpHeader::Kind::Piece || from != p.rank || t == transfers_.end() ||
         header.bytes == 0 || header.bytes > static_cast<std::uint64_t>(t->second.left))
       return false;
@@ -277,7 +274,7 @@ class TcpTransport final : public Transport {
     if (!p.sends.empty()) {
       const TcpTransfer& t = *p.sends.front();
       p.piece = std::min(kPieceBytes, t.left);
-      p.head += TcpHeader{TcpHeader::Kind::Piece, t.message->task,
+      p.head += TcpHeader{TcpHeader::Kind::Piece, t.message->number,
                           static_cast<std::uint64_t>(p.piece), t.checksum(p.piece)}
                     .text();
     }
@@ -315,13 +312,14 @@ class TcpTransport final : public Transport {
   }
 
   const Plan& plan_;
+  const MessageNumbers numbers_;
   Control& control_;
   const World& world_;
   LocalTransport local_;
   Bell bell_;
   std::map<std::uint32_t, TcpPeer> peers_;                    // of the thread, as is what follows
   std::unordered_map<std::uint64_t, TcpTransfer> transfers_;  // that are posted here
-  std::unordered_set<std::uint32_t> ready_;                   // sends that are awaited there
+  std::unordered_set<std::uint32_t> ready_;                   // messages that are awaited there
   std::thread thread_;
 
   std::mutex guard_;

@@ -41,6 +41,9 @@ class MemoryCheck {
     });
     return out;
   }
+  Lifetime lifetime_while(TaskId id) const {
+    return {made_at(id), std::max(freed_by(id), made_at(id))};
+  }
   void check_slots();
   void add_up(Verification&) const;
 
@@ -275,10 +278,11 @@ void MemoryCheck::add_up_in(Verification& result) const {
     const std::vector<Staging> staging = staging_of(plan_, e, shares_of(plan_, e));
     for (std::uint32_t m = 0; m < e.members; ++m) {
       const TaskId id{e.first.value + m};
-      const std::uint32_t w = plan_.tasks[id.value].worker_index, from = made_at(id);
+      const std::uint32_t w = plan_.tasks[id.value].worker_index;
+      const Lifetime life = lifetime_while(id);
       const Sum size = Sum{staging[m].given.value} + staging[m].got.value;
-      change[first[w] + from] += size;
-      change[first[w] + std::max(freed_by(id), from)] -= size;
+      change[first[w] + life.from] += size;
+      change[first[w] + life.until] -= size;
     }
   }
   for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) {
@@ -318,6 +322,14 @@ void verify_memory(const Plan& plan, Findings& findings, Verification& result) {
 std::vector<Lifetime> lifetimes(const Plan& plan) {
   Findings none(plan, 1);
   return MemoryCheck(plan, none).lifetimes();
+}
+
+std::vector<Lifetime> lifetimes_while(const Plan& plan, const std::vector<TaskId>& tasks) {
+  Findings none(plan, 1);
+  const MemoryCheck check(plan, none);
+  std::vector<Lifetime> out;
+  for (const TaskId id : tasks) out.push_back(check.lifetime_while(id));
+  return out;
 }
 
 }  // namespace ringsched

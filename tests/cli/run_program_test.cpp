@@ -7,14 +7,19 @@
 #include <algorithm>
 
 #include "ringsched/runtime/cpu_backend.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "support/cases.hpp"
+#include "support/exchange_plans.hpp"
 #include "support/program.hpp"
+#include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 class RunProgram : public ProgramTest {
  protected:
@@ -49,6 +54,29 @@ TEST_F(RunProgram, ChecksItsNumbersForEverySchedule) {
       EXPECT_THAT(o.out, HasSubstr("worker 3")) << schedule;
       if (kSanitized) break;  // EveryScheduleForReal sees the rest in one process
     }
+}
+
+TEST_F(RunProgram, RunsExchangesAndChecksRoundedResults) {
+  write("ulysses.json", write_plan(ulysses_by_hand(small_problem(2, 90, Pass::Both))));
+  const Outcome o = run("run ulysses.json --repeat 1 --check --check-finite");
+  EXPECT_EQ(o.code, 0) << o.err << o.out;
+  for (const char* name : {"output", "query gradient", "key gradient", "value gradient"})
+    EXPECT_THAT(o.out,
+                ContainsRegex(std::string(name) + ", rounded to bf16  all (360|180) .* good"));
+  EXPECT_THAT(o.out, Not(HasSubstr("log-sum-exp")));
+}
+
+TEST_F(RunProgram, RefusesOnGpusWhatNoKernelThereDoes) {
+  const Problem p = small_problem(2, 60);
+  write("ulysses.json", write_plan(ulysses_by_hand(p)));
+  expect_refused("run ulysses.json --backend cuda",
+                 "--backend cuda has no exchanges, and the plan has task 0 (worker 0, step 0, "
+                 "exchange of query chunks 0-1); use --backend cpu\n");
+  write("heads.json", write_plan(by_half_the_heads(build_plan(p, find_schedule("ring")))));
+  expect_refused("run heads.json --backend cuda",
+                 "--backend cuda has no tasks of some heads, and the plan has task 0 (worker 0");
+  // More processes than one would use NCCL, which is for GPUs alone.
+  expect_refused("run ulysses.json --transport nccl", "--transport nccl needs --backend cuda");
 }
 
 TEST_F(RunProgram, WritesWhatItMeasuredBesideThePrediction) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "kernels.hpp"
 #include "ringsched/runtime/numbers.hpp"
@@ -14,6 +15,24 @@ void merge_partials(float* a, float* a_lse, const float* b, const float* b_lse, 
 }
 
 void add_to(float* a, const float* b, std::int64_t count) { cpu::best_kernels().add(a, b, count); }
+
+void round_to(Dtype dtype, const float* from, std::int64_t count, std::byte* to) {
+  if (dtype == Dtype::Fp32) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * 4);
+    return;
+  }
+  if (dtype == Dtype::Fp16) {
+    for (std::int64_t i = 0; i < count; ++i) put_number(to, dtype, i, from[i]);
+    return;
+  }
+  // As to_bf16() does it, without a jump, so that the compiler may take several at a time.
+  auto* out = reinterpret_cast<std::uint16_t*>(to);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(from[i]);
+    const std::uint32_t nan = bits >> 16 | 0x40, number = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    out[i] = static_cast<std::uint16_t>(from[i] != from[i] ? nan : number);
+  }
+}
 
 namespace {
 

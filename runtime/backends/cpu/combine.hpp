@@ -1,4 +1,4 @@
-// Merging and summing, at the speed of memory.
+// Merging, summing and rounding, at the speed of memory.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,9 @@ void merge_partials(float* a, float* a_lse, const float* b, const float* b_lse, 
                     std::uint32_t width);
 
 void add_to(float* a, const float* b, std::int64_t count);
+
+// To the nearest numbers of a dtype, ties to even.
+void round_to(Dtype, const float* from, std::int64_t count, std::byte* to);
 
 // out[i] = the sum over a row of x times y.
 void row_products(const float* x, const std::byte* y, Dtype y_dtype, std::int64_t rows,

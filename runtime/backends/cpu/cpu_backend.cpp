@@ -31,11 +31,16 @@ std::unique_ptr<Transport> make_local_transport(const Plan& plan, const Control&
 // Chunk of keys by chunk, merged.
 void fill_forward_result(const Plan& plan, const Inputs& inputs, const InitialTensor& tensor,
                          std::span<std::byte> out) {
+  const Piece& piece = plan.piece(tensor);
+  if (piece.columns != plan.program[attention::kPartial].all_columns())
+    fail("a forward result is made for all heads or not at all");
+  fill_forward_result(plan, inputs, plan.regions[piece.rows.value], out);
+}
+
+void fill_forward_result(const Plan& plan, const Inputs& inputs, Region region,
+                         std::span<std::byte> out) {
   const Problem& p = plan.problem;
   const auto all_heads = [&](ValueId value) { return plan.program[value].all_columns(); };
-  if (plan.piece(tensor).columns != all_heads(attention::kPartial))
-    fail("a forward result is made for all heads or not at all");
-  const Region region = plan.regions[plan.piece(tensor).rows.value];
   const Tokens rows = plan.layout.rows(region);
   const auto bytes = [&](ValueId kind, Tokens of) {
     const TensorForm form = tensor_form(plan.program, kind, of);

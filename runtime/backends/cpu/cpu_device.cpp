@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 
-bool takes_turn(TaskKind kind) { return !is_transfer(kind) && !is_output(kind); }
+bool takes_turn(TaskKind kind) { return !communicates(kind) && !is_output(kind); }
 constexpr std::size_t kPage = 4096;
 
 // As Linux estimates it; elsewhere all there may be.

@@ -71,7 +71,7 @@ double message_seconds(std::span<std::byte> memory, std::int64_t bytes, int roun
   const auto message = [&](bool sends, int i) {
     MessageEnd m;
     m.sends = sends;
-    m.task = {static_cast<std::uint32_t>(i)};
+    m.number = static_cast<std::uint32_t>(i);
     m.peer = {sends ? 1u : 0u};
     m.piece[0] = memory.data() + (2 * i + (sends ? 0 : 1)) % places * room;
     m.bytes[0] = bytes;

@@ -76,6 +76,7 @@ void CpuOperations::perform(TaskId id, const Operands& operands, cpu::Scratch& s
       {TaskKind::Prepare, &CpuOperations::prepare},
       {TaskKind::Merge, &CpuOperations::merge},
       {TaskKind::Reduce, &CpuOperations::reduce},
+      {TaskKind::Round, &CpuOperations::round},
   };
   const Task& task = plan_.tasks[id.value];
   for (const auto& [op, kernel] : kernels)
@@ -252,21 +253,46 @@ void CpuOperations::reduce(const Task& task, const Operands& operands, cpu::Scra
   }
 }
 
+// The matrices of what is made are the first ones of the input: a log-sum-exp stays behind.
+void CpuOperations::round(const Task& task, const Operands& operands, cpu::Scratch&) {
+  const Piece& piece = plan_.piece(task);
+  const Tensor in = plan_.tensor(task.inputs[0]),
+               out = {piece.value, {}, piece.rows, piece.columns, {}, true};
+  const TensorForm from = form(in), to = form(out);
+  const std::int64_t size = size_of(plan_.problem.dtype);
+  for (std::size_t m = 0; m < 2 && to.row_bytes[m] > 0; ++m) {
+    const std::byte* first =
+        operands.inputs[0] + offset(in, m, plan_.regions[piece.rows.value], piece.columns.first);
+    const auto round_rows = [&](std::int64_t row, std::int64_t count) {
+      round_to(plan_.problem.dtype, as<float>(first + row * from.row_bytes[m]),
+               count * to.row_bytes[m] / size, operands.outputs[0] + to.at(m, row));
+    };
+    if (in.columns == piece.columns) {
+      round_rows(0, to.rows);
+      continue;
+    }
+    for (std::int64_t row = 0; row < to.rows; ++row) round_rows(row, 1);
+  }
+}
+
 void CpuOperations::require_finite(TaskId id, const Operands& operands) const {
   const Task& task = plan_.tasks[id.value];
   if (task.kind == TaskKind::Prepare) return;  // the next to use it is looked at
   for (std::uint32_t n = 0; n < outputs_of(task.kind); ++n) {
     const Tensor made = plan_.tensor(plan_.output(id, n));
     const TensorForm lies = form(made);
-    const bool partial = made.value == attention::kPartial;
-    for (std::size_t m = 0; m < 3; ++m) {
-      const auto* x = as<float>(operands.outputs[n] + lies.at(m));
-      const std::int64_t count = lies.rows * lies.row_bytes[m] / 4;
-      const bool good = std::all_of(x, x + count, [&](float v) {
-        return std::isfinite(v) ||
-               (partial && m == 1 && v == -std::numeric_limits<float>::infinity());
-      });
-      if (!good) throw RunFailed("it produced a number that is not finite");
+    const std::span<const Part> parts = plan_.program.type(made.value).parts;
+    const bool softmax = plan_.program.type(made.value).algebra == Algebra::Softmax;
+    for (std::size_t m = 0; m < parts.size(); ++m) {
+      const std::byte* x = operands.outputs[n] + lies.at(m);
+      const Dtype dtype = parts[m].element == Element::Fp32 ? Dtype::Fp32 : plan_.problem.dtype;
+      const std::int64_t count = lies.rows * lies.row_bytes[m] / size_of(dtype);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float v = dtype == Dtype::Fp32 ? as<float>(x)[i] : number_at(x, dtype, i);
+        if (std::isfinite(v)) continue;
+        if (softmax && m == 1 && v == -std::numeric_limits<float>::infinity()) continue;
+        throw RunFailed("it produced a number that is not finite");
+      }
     }
   }
 }

@@ -35,6 +35,7 @@ class CpuOperations {
   void prepare(const Task&, const Operands&, cpu::Scratch&);
   void merge(const Task&, const Operands&, cpu::Scratch&);
   void reduce(const Task&, const Operands&, cpu::Scratch&);
+  void round(const Task&, const Operands&, cpu::Scratch&);
   std::int64_t rows(RegionId) const;
   TensorForm form(const Tensor&) const;
   std::int64_t offset(const Tensor&, std::size_t matrix, Region part, std::uint32_t column) const;

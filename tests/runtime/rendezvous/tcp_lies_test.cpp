@@ -67,7 +67,7 @@ class TcpLies : public testing::Test {
     Control control;
     const auto sockets = connect_peers(one, control, {0}, "127.0.0.1", options_);
     const Socket& s = sockets.at(0);
-    const std::string ready = TcpHeader{TcpHeader::Kind::Ready, send_}.text();
+    const std::string ready = TcpHeader{TcpHeader::Kind::Ready, send_.value}.text();
     const auto until = std::chrono::steady_clock::now() + 20s;
     EXPECT_TRUE(send_all(s, while_it_comes ? ready : ready + ready, until));
     char c = 0;
@@ -87,6 +87,7 @@ class TcpLies : public testing::Test {
     MessageEnd message;
     message.sends = true;
     message.task = send_;
+    message.number = send_.value;
     message.peer = {1};
     message.piece[0] = bytes_.data();
     message.bytes[0] = static_cast<std::int64_t>(bytes_.size());

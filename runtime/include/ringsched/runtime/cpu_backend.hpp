@@ -35,6 +35,8 @@ std::unique_ptr<Transport> make_local_transport(const Plan&, const Control&);
 
 // The forward result that a plan of the backward pass alone begins with.
 void fill_forward_result(const Plan&, const Inputs&, const InitialTensor&, std::span<std::byte>);
+// Of all heads in these rows.
+void fill_forward_result(const Plan&, const Inputs&, Region, std::span<std::byte>);
 
 // The instructions that attention uses here: "avx512", "amx", ... Throws Error where RINGSCHED_CPU
 // caps them by none of these.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +17,9 @@
 #include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
+
+class ExchangeMember;
+class MessageNumbers;
 
 // A tensor that the computation as a whole results in, on a worker of this process.
 struct Result {
@@ -72,10 +76,14 @@ class Execution {
   void fill_all(const FillTensor&);
   void enqueue(WorkerId, const std::vector<TaskId>& tasks);
   Operands operands(TaskId) const;
-  MessageEnd message(TaskId) const;
+  struct Gathered;
+  MessageEnd message(TaskId, std::vector<Gathered>&) const;
+  ExchangeMember& member(TaskId);
   std::byte* place(TensorId) const;
+  std::byte* staging(TaskId) const;
   std::string pending(std::chrono::nanoseconds after) const;
   std::string name(TaskId) const;
+  std::string awaited(TaskId) const;
   void give_up();
   void look(Clock::time_point zero, std::chrono::nanoseconds deadline);
   double share_ended() const;
@@ -86,6 +94,8 @@ class Execution {
   Transport& transport_;
   Control& control_;
   MemoryPlan memory_;
+  const std::unique_ptr<const MessageNumbers> numbers_;
+  std::map<TaskId, std::unique_ptr<ExchangeMember>> members_;  // of this process
   std::vector<std::unique_ptr<Device>> devices_;  // by worker; none where another process has it
   std::vector<std::byte*> blocks_;                // likewise
   std::vector<Result> results_;

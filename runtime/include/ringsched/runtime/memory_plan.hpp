@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
@@ -13,8 +14,10 @@ namespace ringsched {
 struct MemoryPlan {
   static constexpr std::int64_t kNowhere = -1;
   std::vector<std::int64_t> offset;  // by TensorId, bytes from the start of its worker's block
-  std::vector<Bytes> size;           // of each worker's block
-  std::int64_t looks = 0;            // at two tensors that live at one time: the work it took
+  // Likewise, by the id of its task: where a transfer gathers and spreads what is no run in memory.
+  std::map<std::uint32_t, std::int64_t> staging;
+  std::vector<Bytes> size;  // of each worker's block
+  std::int64_t looks = 0;   // at two tensors that live at one time: the work it took
 };
 
 // Every tensor begins at a multiple of this.

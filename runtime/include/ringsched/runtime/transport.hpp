@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "ringsched/runtime/device.hpp"
@@ -12,10 +14,16 @@ namespace ringsched {
 // One end of a message: which rows of each matrix of a tensor to send, or where to receive them.
 struct MessageEnd {
   bool sends = false;
-  TaskId task;  // of the send, at both ends
+  std::uint32_t number = 0;  // as MessageNumbers has it, the same at both ends
+  TaskId task;  // of the send, or of the member of an exchange that gives, at both ends
   WorkerId peer;
   std::array<std::byte*, 3> piece{};
   std::array<std::int64_t, 3> bytes{};
+  std::atomic<bool>* open = nullptr;  // if there is one, it is cleared once this end is complete
+
+  void complete() const {
+    if (open) open->store(false, std::memory_order_relaxed);
+  }
 };
 
 class Transport {

@@ -24,5 +24,7 @@ struct Lifetime {
 // By TensorId, of a plan that verifies; {0, 0} where there is no such tensor. What is there before
 // the run always is.
 std::vector<Lifetime> lifetimes(const Plan&);
+// Of what each of these tasks needs only while it runs: the staging memory of a transfer.
+std::vector<Lifetime> lifetimes_while(const Plan&, const std::vector<TaskId>&);
 
 }  // namespace ringsched

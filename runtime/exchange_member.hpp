@@ -1,0 +1,48 @@
+// What one member of an exchange does, in host memory: it gathers what does not lie in one run,
+// sends each other member its share, and puts together what came, always in the same order.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <vector>
+
+#include "message_numbers.hpp"
+#include "rectangle.hpp"
+
+namespace ringsched {
+
+class ExchangeMember {
+ public:
+  struct Memory {
+    std::byte* given = nullptr;  // the tensor it gives, if there is one
+    std::byte* made = nullptr;
+    std::byte* staging = nullptr;  // as many bytes as staging_of() says
+  };
+  // The plan is kept by reference.
+  ExchangeMember(const Plan&, const MessageNumbers&, TaskId, const Memory&);
+
+  // In a run, one after the other, with the messages between them.
+  void gather();
+  void put_together();
+  const std::vector<MessageEnd>& messages() const { return messages_; }
+
+  // The workers that it still has a message for, or awaits one from. At any time, on any thread.
+  std::vector<WorkerId> awaited() const;
+
+ private:
+  struct Move {
+    Rectangle from, to;
+  };
+  void add_message(const MessageNumbers::Message&, std::uint32_t number, bool sends,
+                   const Rectangle&);
+
+  const Plan& plan_;
+  ValueId value_;
+  bool adds_ = false;
+  Rectangle made_;
+  std::vector<Move> gathers_, puts_;
+  std::vector<MessageEnd> messages_;
+  std::deque<std::atomic<bool>> open_;  // by message
+};
+
+}  // namespace ringsched

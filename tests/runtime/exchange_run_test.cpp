@@ -1,0 +1,164 @@
+// Plans with exchanges, run by threads of one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "exchange_member.hpp"
+#include "ringsched/runtime/numbers.hpp"
+#include "ringsched/runtime/tensor_form.hpp"
+#include "ringsched/scheduler/exchange.hpp"
+#include "ringsched/scheduler/verify.hpp"
+#include "runtime/plans_to_run.hpp"
+#include "support/cases.hpp"
+#include "support/exchange_cases.hpp"
+#include "support/exchange_plans.hpp"
+
+namespace ringsched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// The workers of a plan as threads of this process, or some of them.
+class ThreadedRun {
+ public:
+  explicit ThreadedRun(const Plan& plan, std::vector<WorkerId> mine = {})
+      : plan_(plan),
+        inputs_(plan.problem, 7),
+        gate_(make_core_gate(2, true, control_)),
+        execution_(
+            plan, mine.empty() ? all_workers(plan) : mine,
+            [&](WorkerId w, std::span<const TaskId> tasks) {
+              return make_cpu_device(plan, w, tasks, control_, {true, gate_});
+            },
+            *transport_, control_, fill_from(plan, inputs_)) {}
+
+  Execution& execute(std::chrono::nanoseconds deadline = 60s) {
+    execution_.run(Clock::now() + execution_.lead(), deadline,
+                   [](const std::string& why) { FAIL() << "hung: " << why; });
+    return execution_;
+  }
+  std::vector<CheckedResults> check(std::int64_t rows = 0, const ForwardRows& forward = {}) {
+    return check_results(plan_, inputs_, execution_.results(), {rows, 3}, forward);
+  }
+  const Inputs& inputs() const { return inputs_; }
+
+ private:
+  const Plan& plan_;
+  Control control_;
+  const Inputs inputs_;
+  const std::unique_ptr<Transport> transport_ = make_local_transport(plan_, control_);
+  const std::shared_ptr<CoreGate> gate_;
+  Execution execution_;
+};
+
+TEST(ExchangeRun, RandomPlansComputeTheRightNumbers) {
+  std::mt19937_64 random(22);
+  for (int i = 0; i < exchange_cases(100, kSanitized ? 12 : 25) && !testing::Test::HasFailure();
+       ++i) {
+    const Plan plan = random_exchange_plan(random);
+    ASSERT_TRUE(verify(plan).holds()) << described(plan);
+    ThreadedRun run(plan);
+    run.execute();
+    expect_right(run.check(), fmt::format("{}: {}", i, described(plan)));
+  }
+}
+
+// What is added up is so in one order, whichever message comes first.
+TEST(ExchangeRun, GivesTheSameBitsEachTime) {
+  const Plan plan =
+      all_gather_by_hand(problem(5, 60, 4, 2, 8, Dtype::Bf16, Pass::Both, Mask::full()));
+  const auto bits = [&](const Execution& e) {
+    std::string out;
+    for (const Result& r : e.results()) {
+      const TensorForm form =
+          tensor_form(plan.program, r.value, plan.layout.rows(r.region), r.columns.count);
+      out.append(reinterpret_cast<const char*>(r.data), static_cast<std::size_t>(form.at(2)));
+    }
+    return out;
+  };
+  ThreadedRun run(plan);
+  const std::string first = bits(run.execute());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(bits(run.execute()) == first) << i;
+}
+
+TEST(ExchangeRun, OutputsInTheProblemsDtypeHaveNoLogSumExpToCheck) {
+  for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16}) {
+    const Plan plan = ulysses_by_hand(problem(3, 40, 6, 3, 16, dtype, Pass::Both));
+    ThreadedRun run(plan);
+    run.execute();
+    const std::vector<CheckedResults> all = run.check();
+    expect_right(all, described(plan));
+    std::vector<std::string> names;
+    for (const CheckedResults& c : all) names.push_back(c.name);
+    const std::string how =
+        dtype == Dtype::Fp32 ? "" : fmt::format(", rounded to {}", to_text(dtype));
+    EXPECT_THAT(names, testing::ElementsAre("output" + how, "query gradient" + how,
+                                            "key gradient" + how, "value gradient" + how));
+  }
+}
+
+// A number of a result that is wrong by two spacings of its dtype is found.
+TEST(ExchangeRun, AWrongRoundedNumberIsFound) {
+  const Plan plan = ulysses_by_hand(problem(2, 30, 2, 2, 8, Dtype::Bf16, Pass::Forward));
+  ThreadedRun run(plan);
+  std::vector<Result> results = run.execute().results();
+  const Result& r = results[0];
+  std::vector<std::byte> changed(
+      static_cast<std::size_t>(plan.program.bytes(r.value, plan.layout.rows(r.region)).value));
+  std::memcpy(changed.data(), r.data, changed.size());
+  const float was = number_at(changed.data(), Dtype::Bf16, 5);
+  put_number(changed.data(), Dtype::Bf16, 5, was * 1.25f + 0.25f);
+  results[0].data = changed.data();
+  const std::vector<CheckedResults> all = check_results(plan, run.inputs(), results, {0, 3}, {});
+  EXPECT_FALSE(all[0].holds());
+  EXPECT_EQ(all[0].worst, "token 0, head 0, on worker 0");
+}
+
+// The key gradients of a large problem need each query's log-sum-exp, which is not put out.
+TEST(ExchangeRun, LargeProblemsAreCheckedToo) {
+  const Plan plan = ulysses_by_hand(problem(2, 2100, 2, 1, 8, Dtype::Bf16, Pass::Both));
+  ASSERT_TRUE(needs_forward_rows(plan.problem, {}));
+  ThreadedRun run(plan);
+  const ForwardRows forward = forward_rows(plan, run.inputs(), run.execute().results());
+  expect_right(run.check(6, forward), described(plan));
+}
+
+TEST(ExchangeRun, StagingIsPlannedWithTheTensors) {
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 60; ++i) {
+    const Plan plan = random_exchange_plan(random);
+    const Verification v = verify(plan);
+    const MemoryPlan memory = plan_memory(plan);
+    for (std::uint32_t w = 0; w < plan.problem.workers; ++w) {
+      EXPECT_GE(memory.size[w], v.peak[w]) << described(plan);
+      // A start at a multiple of 64 bytes for each of few small tensors.
+      EXPECT_LE(static_cast<double>(memory.size[w].value),
+                1.2 * static_cast<double>(v.peak[w].value) + 64 * 40)
+          << described(plan);
+    }
+    for (const Exchange& e : plan.exchanges) {
+      const std::vector<Staging> staging = staging_of(plan, e, shares_of(plan, e));
+      for (std::uint32_t m = 0; m < e.members; ++m)
+        EXPECT_EQ(memory.staging.contains(e.first.value + m),
+                  (staging[m].given + staging[m].got).value > 0);
+    }
+  }
+}
+
+TEST(ExchangeRun, AMemberThatWaitsSaysForWhom) {
+  // Workers 1 and 3 are of a process that is not there.
+  const Plan plan = ulysses_by_hand(problem(4, 64, 4, 4, 8, Dtype::Fp32, Pass::Forward));
+  ThreadedRun run(plan, {{0}, {2}});
+  try {
+    run.execute(200ms);
+    FAIL();
+  } catch (const RunFailed& failed) {
+    EXPECT_THAT(failed.what(), HasSubstr("(worker 0, step 0, exchange of query chunks 0-3, waiting "
+                                         "for worker 1, worker 3), for "));
+  }
+}
+
+}  // namespace
+}  // namespace ringsched

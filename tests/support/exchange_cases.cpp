@@ -1,0 +1,42 @@
+#include "support/exchange_cases.hpp"
+
+#include <cstdlib>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "support/exchange_plans.hpp"
+
+namespace ringsched {
+
+Plan random_exchange_plan(std::mt19937_64& random) {
+  const auto any = [&](std::uint32_t least, std::uint32_t most) {
+    return static_cast<std::uint32_t>(least + random() % (most - least + 1));
+  };
+  constexpr std::pair<std::uint32_t, std::uint32_t> heads[] = {{4, 4}, {4, 1}, {6, 3}, {5, 1},
+                                                               {8, 2}, {3, 3}, {7, 7}, {12, 4}};
+  constexpr std::uint32_t dims[] = {5, 8, 16, 32};
+  constexpr const char* masks[] = {"causal", "full", "window:9", "prefix:3,window:7"};
+  Problem p;
+  p.workers = any(1, 6);
+  p.tokens = {p.workers + any(0, 60)};
+  std::tie(p.heads, p.kv_heads) = heads[random() % std::size(heads)];
+  p.head_dim = dims[random() % std::size(dims)];
+  p.dtype = static_cast<Dtype>(random() % 3);
+  p.pass = static_cast<Pass>(random() % 3);
+  p.mask = random() % 5 == 0 && p.tokens.value > 20
+               ? Mask::documents({{7}, {9}, {p.tokens.value - 16}})
+               : parse_mask(masks[random() % std::size(masks)]);
+  Plan plan = random() % 2 == 0 ? ulysses_by_hand(p)
+                                : all_gather_by_hand(p, static_cast<std::uint32_t>(random() % 3));
+  if (random() % 3 == 0)
+    for (Task& t : plan.tasks) t.lane = Lane::Compute;
+  return plan;
+}
+
+int exchange_cases(int whole, int sample) {
+  const char* const asked = std::getenv("RINGSCHED_WHOLE");
+  return asked && std::string_view(asked) == "1" ? whole : sample;
+}
+
+}  // namespace ringsched
