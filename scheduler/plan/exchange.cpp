@@ -21,6 +21,56 @@ const Task& member(const Plan& plan, const Exchange& e, std::uint32_t number) {
   return plan.tasks[e.first.value + number];
 }
 
+struct Cells {
+  Region rows;
+  ColumnRange columns;
+
+  bool empty() const { return rows.count == 0 || columns.count == 0; }
+  bool contains(const Cells& c) const {
+    return rows.contains(c.rows) && columns.contains(c.columns);
+  }
+  bool meets(const Cells& c) const {
+    return common(rows, c.rows).count > 0 && common(columns, c.columns).count > 0;
+  }
+  // The smallest rectangle with both.
+  Cells around(const Cells& c) const {
+    const std::uint32_t row = std::min(rows.first.value, c.rows.first.value);
+    const std::uint32_t column = std::min(columns.first, c.columns.first);
+    return {{{row}, std::max(rows.end(), c.rows.end()) - row},
+            {column, std::max(columns.end(), c.columns.end()) - column}};
+  }
+  friend bool operator==(const Cells&, const Cells&) = default;
+};
+
+std::vector<Cells> given_cells(const Plan& plan, const Exchange& e) {
+  std::vector<Cells> out;
+  for (std::uint32_t m = 0; m < e.members; ++m)
+    if (const TensorId t = member(plan, e, m).inputs[0]; t.valid()) {
+      const Tensor tensor = plan.tensor(t);
+      out.push_back({plan.regions[tensor.rows.value], tensor.columns});
+    }
+  return out;
+}
+
+std::vector<Cells> wanted_cells(const Plan& plan, const Exchange& e) {
+  std::vector<Cells> out;
+  for (std::uint32_t m = 0; m < e.members; ++m) {
+    const Piece& piece = plan.piece(member(plan, e, m));
+    const Cells wanted = {plan.regions[piece.rows.value], piece.columns};
+    if (!wanted.empty()) out.push_back(wanted);
+  }
+  return out;
+}
+
+// Does this hold for any two?
+template <class Holds>
+bool for_all_pairs(const std::vector<Cells>& cells, Holds holds) {
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!holds(cells[i], cells[j])) return false;
+  return true;
+}
+
 }  // namespace
 
 std::vector<Share> shares_of(const Plan& plan, const Exchange& e) {
@@ -51,6 +101,33 @@ bool adds_up(const Plan& plan, const Exchange& e) {
   for (std::uint32_t m = 0; m < e.members; ++m)
     if (const TensorId t = member(plan, e, m).inputs[0]; t.valid()) return !plan.tensor(t).complete;
   return false;
+}
+
+ExchangeForm form_of(const Plan& plan, const Exchange& e) {
+  const std::vector<Cells> given = given_cells(plan, e), wanted = wanted_cells(plan, e);
+  if (given.empty() || wanted.empty()) return ExchangeForm::Other;
+  const bool all_give = given.size() == e.members, all_get = wanted.size() == e.members;
+  const bool same = std::all_of(wanted.begin(), wanted.end(),
+                                [&](const Cells& c) { return c == wanted.front(); });
+  const auto apart = [](const Cells& a, const Cells& b) { return !a.meets(b); };
+  if (adds_up(plan, e)) {
+    Cells all = wanted.front();
+    for (const Cells& c : wanted) all = all.around(c);
+    if (all_give &&
+        std::all_of(given.begin(), given.end(), [&](const Cells& g) { return g.contains(all); })) {
+      if (wanted.size() == 1) return ExchangeForm::Reduce;
+      if (all_get && same) return ExchangeForm::AllReduce;
+      if (all_get && for_all_pairs(wanted, apart)) return ExchangeForm::ReduceScatter;
+    }
+  } else {
+    if (all_get && same)
+      return given.size() > 1 ? ExchangeForm::AllGather : ExchangeForm::Broadcast;
+    if (wanted.size() == 1) return ExchangeForm::Gather;
+    if (given.size() == 1 && for_all_pairs(wanted, apart)) return ExchangeForm::Scatter;
+  }
+  return for_all_pairs(wanted, [](const Cells& a, const Cells& b) { return a == b || !a.meets(b); })
+             ? ExchangeForm::AllToAll
+             : ExchangeForm::Other;
 }
 
 bool is_run_at_giver(const Plan& plan, const Exchange& e, const Share& s) {

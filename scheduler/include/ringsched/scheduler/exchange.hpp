@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ringsched/scheduler/exchange_form.hpp"
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
@@ -22,6 +23,9 @@ std::vector<Share> shares_of(const Plan&, const Exchange&);
 
 // Does it add up parts of a sum? Otherwise it copies.
 bool adds_up(const Plan&, const Exchange&);
+
+// What people call it, and what a machine's figures go by.
+ExchangeForm form_of(const Plan&, const Exchange&);
 
 // A share is one run of memory for each matrix, at the giver or at the getter, if it has all
 // columns of the tensor there. If not, it is gathered into memory of its own before it is sent, or
