@@ -20,6 +20,11 @@ inline const std::map<std::string, Dtype> kDtypes = {
 inline const std::map<std::string, bool> kPasses = {{"forward", false}, {"backward", true}};
 inline const std::map<std::string, TileShape> kShapes = {{"full", TileShape::Full},
                                                          {"causal", TileShape::Causal}};
+inline const std::map<std::string, ExchangeForm> kCollectives = {
+    {"all-gather", ExchangeForm::AllGather},
+    {"all-to-all", ExchangeForm::AllToAll},
+    {"reduce-scatter", ExchangeForm::ReduceScatter},
+    {"all-reduce", ExchangeForm::AllReduce}};
 inline const std::map<std::string, bool> kModels = {{"ideal", true}};
 
 constexpr double kMostGb = 1e6, kMostUs = 1e9;
@@ -56,6 +61,16 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.text("source", k.source);
 }
 
+template <class Keys, class Collective>
+void collective_keys(Keys& s, Collective& c) {
+  s.choice("kind", c.kind, kCollectives);
+  s.count("per_node", c.per_node, 1, kMaxWorkers);
+  s.count("nodes", c.nodes, 1, kMaxWorkers);
+  s.count("groups", c.groups, 1, kMaxWorkers);
+  s.rates("busbw", c.busbw);
+  s.text("source", c.source);
+}
+
 template <class Keys, class M>
 void devices_keys(Keys& d, M& m) {
   d.count("nodes", m.nodes, 1, kMaxWorkers);
@@ -69,7 +84,7 @@ void devices_keys(Keys& d, M& m) {
   d.text("source", m.devices_source);
 }
 
-// All but [[kernel]], which may stand there several times.
+// All but [[kernel]] and [[collective]], which may stand there several times.
 template <class Keys, class M>
 void machine_keys(Keys& s, M& m) {
   s.text("name", m.name);

@@ -33,10 +33,57 @@ KernelTable read_kernel(Section& s) {
   return k;
 }
 
+bool are_for_the_same(const CollectiveTable& a, const CollectiveTable& b) {
+  return a.kind == b.kind && a.per_node == b.per_node && a.nodes == b.nodes && a.groups == b.groups;
+}
+
+CollectiveTable read_collective(Section& s) {
+  CollectiveTable c;
+  collective_keys(s, c);
+  for (const char* needed : {"kind", "per_node", "busbw"}) s.required(needed);
+  if (std::uint64_t{c.per_node} * c.nodes < 2)
+    s.wrong(s.table(), "collective.per_node times collective.nodes is 1; use at least 2");
+  return c;
+}
+
+// What a base has measured over links that this profile changes, is not true of it.
+void drop_collectives(const toml::table& file, Machine& m) {
+  const bool fabric = file.contains("fabric"), network = file.contains("network");
+  std::erase_if(m.collectives,
+                [&](const CollectiveTable& c) { return fabric || (network && c.nodes > 1); });
+}
+
+void read_collectives(Section& s, Machine& m) {
+  const auto inherited = static_cast<std::ptrdiff_t>(m.collectives.size());
+  std::vector<CollectiveTable> own;
+  s.sections("collective", [&](Section& t) {
+    const CollectiveTable c = read_collective(t);
+    if (std::any_of(own.begin(), own.end(),
+                    [&](const CollectiveTable& o) { return are_for_the_same(o, c); }))
+      t.wrong(t.table(),
+              fmt::format("collective: a second table for {} of {} workers on each of {} nodes, {} "
+                          "at once",
+                          to_text(c.kind), c.per_node, c.nodes, c.groups));
+    own.push_back(c);
+  });
+  for (const CollectiveTable& c : own) {
+    const auto end = m.collectives.begin() + inherited;
+    const auto same = std::find_if(m.collectives.begin(), end, [&](const CollectiveTable& o) {
+      return are_for_the_same(o, c);
+    });
+    if (same != end)
+      *same = c;
+    else
+      m.collectives.push_back(c);
+  }
+}
+
 void read_machine(Section& s, Machine& m) {
   machine_keys(s, m);
   if (s.has("kernel")) m.kernels.clear();
   s.sections("kernel", [&](Section& k) { m.kernels.push_back(read_kernel(k)); });
+  drop_collectives(s.table(), m);
+  read_collectives(s, m);
 }
 
 // Where the table (or key) is that a complaint of require_valid() begins with; the first line if

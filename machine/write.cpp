@@ -116,12 +116,15 @@ std::string to_toml(const Machine& m, const std::vector<std::string>& comments) 
     section = line.section;
     add_line(out, line);
   }
-  for (const KernelTable& k : m.kernels) {
-    out += "\n[[kernel]]\n";
+  const auto add_table = [&](const char* name, auto write) {
+    out += fmt::format("\n[[{}]]\n", name);
     Writer writer;
-    kernel_keys(writer, k);
+    write(writer);
     for (const Writer::Line& line : writer.take()) add_line(out, line);
-  }
+  };
+  for (const KernelTable& k : m.kernels) add_table("kernel", [&](Writer& w) { kernel_keys(w, k); });
+  for (const CollectiveTable& c : m.collectives)
+    add_table("collective", [&](Writer& w) { collective_keys(w, c); });
   if (read_machine(out, m.name) != m)
     fail("{}: this machine cannot be written as a profile", m.name);
   return out;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/exchange_form.hpp"
 #include "ringsched/scheduler/problem.hpp"
 
 namespace ringsched {
@@ -77,6 +78,25 @@ struct KernelTable {
   bool operator==(const KernelTable&) const = default;
 };
 
+// What exchanges of one kind achieve alone, as nccl-tests counts: bus bandwidth by size, where the
+// size is of all that each member gets (all-gather), has (reduce-scatter, all-reduce) or has for
+// all, itself included (all-to-all).
+struct CollectiveTable {
+  ExchangeForm kind = ExchangeForm::Other;
+  std::uint32_t per_node = 0;  // members in each node
+  std::uint32_t nodes = 1;
+  std::uint32_t groups = 1;  // so many at once, each of other workers of the same nodes
+  std::vector<MessageRate> busbw;
+  std::string source;
+
+  bool operator==(const CollectiveTable&) const = default;
+};
+
+// Of that size, what each of so many members moves.
+constexpr double moved_share(ExchangeForm kind, double members) {
+  return (kind == ExchangeForm::AllReduce ? 2 : 1) * (members - 1) / members;
+}
+
 // What a library does around its kernels, in passes over memory: bytes per element of the result.
 struct SoftwareFigures {
   double merge_bytes = 12;   // fp32 result and partial read, result written
@@ -131,6 +151,7 @@ struct Machine {
   FabricFigures fabric;
   NetworkFigures network;
   std::vector<KernelTable> kernels;
+  std::vector<CollectiveTable> collectives;
   SoftwareFigures software;
 
   std::uint32_t devices() const { return nodes * devices_per_node; }
