@@ -23,6 +23,23 @@ std::string answer_list(const std::vector<Answer>& answers) {
   return out.empty() ? "[]" : "[" + out + "\n  ]";
 }
 
+std::string exchanges_json(const Prediction& p) {
+  std::string list;
+  for (const ExchangeReport& e : p.study.report.exchanges) {
+    const bool measured = e.row != ExchangeCost::kLinks;
+    list += fmt::format(
+        "{}\n    {{\"form\": \"{}\", \"count\": {}, \"workers\": {}, \"nodes\": {}, "
+        "\"workers_per_node\": {}, \"bytes\": {:.0f}, \"priced_by\": \"{}\"{}}}",
+        list.empty() ? "" : ",", to_text(e.form), e.count, e.members, e.nodes,
+        e.per_node > 0 ? fmt::format("{}", e.per_node) : "null", e.bytes,
+        measured ? "collective" : "links",
+        measured ? fmt::format(", \"source\": \"{}\"",
+                               escaped(p.study.setup.machine.collectives[e.row].source))
+                 : "");
+  }
+  return "[" + list + "\n  ]";
+}
+
 }  // namespace
 
 std::string workers_json(const RunTimes& r) {
@@ -104,6 +121,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
         list.empty() ? "" : ",", escaped(p.study.workload.network.name(l.link)), l.bytes,
         us(l.busy), json_number(l.utilisation));
   key("links", list.empty() ? "[]" : "[" + list + "\n  ]");
+  if (!r.exchanges.empty()) key("exchanges", exchanges_json(p));
   if (!p.study.makespans.empty()) {
     const auto at = [&](double x) { return us(percentile(p.study.makespans, x)); };
     key("runs", fmt::format("{{\"count\": {}, \"p5_us\": {}, \"p50_us\": {}, \"p95_us\": {}, "

@@ -136,6 +136,18 @@ std::string bound_line(const Report& r, TimeUnit unit) {
                      above < 0.0005 ? "reaches it" : "is " + percent(above) + " above it");
 }
 
+// What priced the exchanges, and where the profile has no figures for them.
+std::string exchange_line(const Prediction& p) {
+  if (p.study.setup.machine.ideal) return "take no time";
+  std::string out;
+  for (const ExchangeReport& e : p.study.report.exchanges)
+    out += fmt::format(
+        "{}{} {} of {} on {}: {}", out.empty() ? "" : "; ", e.count, to_text(e.form),
+        counted(e.members, "worker"), counted(e.nodes, "node"),
+        e.row == ExchangeCost::kLinks ? "by links alone; no [[collective]] for it" : "as measured");
+  return out;
+}
+
 std::string path_table(const Prediction& p) {
   std::vector<std::vector<std::string>> rows = {
       {"task", "kind", "worker", "step", "start", "took", "waited for"}};
@@ -202,6 +214,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
          fmt::format("{}: {}, {} used", p.study.workload.network.name(r.links[0].link),
                      human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
                      percent(r.links[0].utilisation)));
+  if (!r.exchanges.empty()) line("exchanges", exchange_line(p));
   if (!p.study.makespans.empty()) {
     const auto at = [&](double x) { return duration(percentile(p.study.makespans, x), unit); };
     line(fmt::format("{} runs", p.study.makespans.size()),

@@ -13,7 +13,8 @@ double unit(std::uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-
 }  // namespace
 
 Costs::Costs(const Workload& w, const Conditions& c)
-    : compute_(w.compute.data()),
+    : workload_(w),
+      compute_(w.compute.data()),
       amounts_(w.amounts.empty() ? nullptr : w.amounts.data()),
       works_(w.plan->works.size()),
       noise_(c.noise),
@@ -30,6 +31,26 @@ Costs::Costs(const Workload& w, const Conditions& c)
       if (unit(mixed(seed_ ^ kStragglers ^ r)) < c.straggler_share)
         factor_[r] *= c.straggler_factor;
   }
+}
+
+// The slowest member packs last.
+ExchangeTimes Costs::exchange(std::uint32_t number) const {
+  const ExchangeCost& cost = workload_.exchanges[number];
+  const std::uint32_t first = workload_.plan->exchanges[number].first.value;
+  ExchangeTimes out{0, cost.startup, 0, cost.wire, cost.stretch};
+  for (std::uint32_t m = 0; m < cost.packing.size(); ++m) {
+    const double factor =
+        factor_.empty() ? 1 : factor_[workload_.plan->tasks[first + m].worker_index];
+    out.packing = std::max(out.packing, scaled(cost.packing[m], factor));
+    out.unpacking = std::max(out.unpacking, scaled(cost.unpacking[m], factor));
+  }
+  if (noise_ > 0) {
+    const double factor = noise_at(first);
+    for (std::int64_t* ps : {&out.packing, &out.startup, &out.unpacking, &out.wire})
+      *ps = scaled(*ps, factor);
+    out.stretch *= factor;
+  }
+  return out;
 }
 
 // 1 + noise times a sum of four uniform numbers, centred and of variance 1: close to normal, never

@@ -21,6 +21,16 @@ struct MessageCost {
   double bytes = 0;
 };
 
+// What an exchange takes: the time before its flows set out and after the last has arrived, and how
+// many times their bytes they move.
+struct ExchangeTimes {
+  std::int64_t packing = 0, startup = 0, unpacking = 0;  // ps
+  std::int64_t wire = 0;                                 // of the flows alone, ps
+  double stretch = 1;
+
+  std::int64_t alone() const { return packing + startup + wire + unpacking; }
+};
+
 class Costs {
  public:
   Costs(const Workload&, const Conditions&);
@@ -39,6 +49,7 @@ class Costs {
     }
     return m;
   }
+  ExchangeTimes exchange(std::uint32_t number) const;
   // By how much `groups` transfers that hold SMs slow a task down.
   double slowed(const Task& task, unsigned groups) const {
     return groups == 0 || !slowed_[0] ? 1 : slowed_[groups > 1][price_of(task)];
@@ -55,6 +66,7 @@ class Costs {
     return static_cast<std::int64_t>(std::min(static_cast<double>(ps) * factor + 0.5, 9e18));
   }
 
+  const Workload& workload_;
   const std::int64_t* compute_;
   const std::int64_t* startup_[kDistances];
   const std::int64_t* amounts_;

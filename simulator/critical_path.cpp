@@ -30,6 +30,10 @@ class Walk {
         decided = first_of_group(run_.start[peer] > run_.start[at] ? peer : at);
         begin = run_.start[decided];
         add_transfer(share, at, until - begin);
+      } else if (is_exchange(task.kind)) {
+        at = decided = last_posted(task);
+        begin = run_.start[decided];
+        add_exchange(share, task.exchange.value, until - begin);
       } else {
         add_compute(share, at, until - begin);
       }
@@ -72,6 +76,14 @@ class Walk {
     return id;
   }
 
+  std::uint32_t last_posted(const Task& member) const {
+    const Exchange& e = plan_.exchange(member);
+    std::uint32_t last = e.first.value;
+    for (std::uint32_t id = last; id < e.end(); ++id)
+      if (run_.start[id] > run_.start[last]) last = id;
+    return last;
+  }
+
   void add_compute(PathShare& share, std::uint32_t id, std::int64_t took) const {
     const Task& task = plan_.tasks[id];
     const std::int64_t alone = std::min(took, costs_.compute(id, task));
@@ -91,6 +103,17 @@ class Walk {
     share.startup.value += startup;
     share.wire.value += wire;
     share.contention.value += took - startup - wire;
+  }
+
+  void add_exchange(PathShare& share, std::uint32_t number, std::int64_t took) const {
+    const ExchangeTimes times = costs_.exchange(number);
+    const std::int64_t packs = std::min(took, times.packing + times.unpacking);
+    const std::int64_t startup = std::min(took - packs, times.startup);
+    const std::int64_t wire = std::min(took - packs - startup, times.wire);
+    share.overhead.value += packs;
+    share.startup.value += startup;
+    share.wire.value += wire;
+    share.contention.value += took - packs - startup - wire;
   }
 
   const Workload& workload_;

@@ -11,8 +11,8 @@ namespace ringsched {
 
 // One pass over the tasks in their order, without events: each start is the latest of the ends it
 // waits for. Only where nothing is shared: no link by two messages at once, no device by two
-// kernels, no SM by both. False where something is, or where the order of ids does not do; what is
-// in the simulation is then to be thrown away.
+// kernels, no SM by both, and no exchanges. False where something is, or where the order of ids
+// does not do; what is in the simulation is then to be thrown away.
 bool in_one_pass(const Workload&, const Costs&, Simulation&);
 
 // A queue of events; anything may be shared.
@@ -26,6 +26,11 @@ inline constexpr std::int64_t kLatest = 4'000'000'000'000'000'000;
 inline std::int64_t after(std::int64_t at, std::int64_t took) {
   if (at > kLatest || took > kLatest) too_late();
   return at + took;
+}
+
+inline std::int64_t rounded_ps(double ps) {
+  if (!(ps >= 0 && ps <= static_cast<double>(kLatest))) too_late();
+  return static_cast<std::int64_t>(ps + 0.5);
 }
 
 // When bytes at this rate have passed: never before the last of them, to the picosecond.

@@ -171,12 +171,19 @@ Route Network::route(WorkerId from, WorkerId to) const {
   const std::uint32_t a = device(from), b = device(to);
   route.distance = distance(from, to);
   if (route.distance == Distance::OtherNode) {
-    route.links[route.count++] = {nic_out_.value + nic(a)};
-    if (network_core_.valid()) route.links[route.count++] = network_core_;
-    route.links[route.count++] = {nic_in_.value + nic(b)};
+    route = between(nic(a), nic(b));
   } else if (route.distance == Distance::SameNode || fabric_.kind == Fabric::Memory) {
     inside(route, a, b);
   }
+  return route;
+}
+
+Route Network::between(std::uint32_t from_nic, std::uint32_t to_nic) const {
+  Route route;
+  route.distance = Distance::OtherNode;
+  route.links[route.count++] = {nic_out_.value + from_nic};
+  if (network_core_.valid()) route.links[route.count++] = network_core_;
+  route.links[route.count++] = {nic_in_.value + to_nic};
   return route;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engines.hpp"
+#include "exchange_prices.hpp"
 #include "kernel_time.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/simulator/simulate.hpp"
@@ -12,11 +13,6 @@ namespace ringsched {
 namespace {
 
 constexpr double kBlockPs = 1e6;  // a full block of the block model takes 1 us
-
-std::int64_t rounded(double ps) {
-  if (!(ps >= 0 && ps <= static_cast<double>(kLatest))) too_late();
-  return static_cast<std::int64_t>(ps + 0.5);
-}
 
 // Of a tile, how much is computed.
 double visible_share(const Work& work, double diagonal) {
@@ -49,8 +45,8 @@ void price_blocks(Workload& out, double diagonal) {
   for (const Work& w : plan.works) visible.push_back(visible_share(w, diagonal));
   const auto price_of = [&](const Task& t) {
     const double heads = static_cast<double>(plan.works[t.work.value].columns) / plan.problem.heads;
-    return rounded(visible[t.work.value] * shares[plan.rows(t).value] * shares[t.keys.value] *
-                   heads * kBlockPs);
+    return rounded_ps(visible[t.work.value] * shares[plan.rows(t).value] * shares[t.keys.value] *
+                      heads * kBlockPs);
   };
 
   std::vector<bool> known(out.compute.size());
@@ -127,6 +123,7 @@ constexpr struct Price {
     {TaskKind::Merge, merge_ps, pass_slowed},
     {TaskKind::Reduce, reduce_ps, pass_slowed},
     {TaskKind::Output, output_ps, pass_slowed},
+    {TaskKind::Round, output_ps, pass_slowed},
 };
 
 // A library that merges into a slice of its result copies the slice out and in again: where a tile
@@ -139,8 +136,22 @@ bool is_slice(const Plan& plan, const Task& merge) {
          plan.works[plan.tasks[maker.value].work.value].form == TileForm::StrictlyCausal;
 }
 
+// A rounded result was written when it was rounded.
+bool is_rounded(const Plan& plan, const Task& output) {
+  const ValueId value = plan.value(output);
+  return plan.program.unrounded(value) != value;
+}
+
+// Does the work of each task alone tell its price?
+bool go_by_work(const Plan& plan, const SoftwareFigures& s) {
+  if (s.slice_bytes > 0) return false;
+  if (!(s.output_bytes > 0)) return true;
+  return std::none_of(plan.tasks.begin(), plan.tasks.end(),
+                      [&](const Task& t) { return is_output(t.kind) && is_rounded(plan, t); });
+}
+
 // Prices by task, for what a task's work alone does not tell.
-void price_slices(Workload& out, const Machine& m) {
+void price_tasks(Workload& out, const Machine& m) {
   const Plan& plan = *out.plan;
   const std::size_t works = plan.works.size();
   out.amounts.resize(plan.tasks.size());
@@ -151,24 +162,26 @@ void price_slices(Workload& out, const Machine& m) {
       out.amounts[id] = w.bytes.value;
       continue;
     }
+    if (is_output(t.kind) && is_rounded(plan, t)) continue;
     out.amounts[id] = out.compute[static_cast<std::size_t>(t.kind) * works + t.work.value];
     if (t.kind == TaskKind::Merge && is_slice(plan, t))
       out.amounts[id] +=
-          rounded(pass_ps(m, static_cast<double>(w.rows) * w.columns * plan.problem.head_dim,
-                          m.software.slice_bytes, 0));
+          rounded_ps(pass_ps(m, static_cast<double>(w.rows) * w.columns * plan.problem.head_dim,
+                             m.software.slice_bytes, 0));
   }
 }
 
 }  // namespace
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
-  Workload out{&plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 1, {}, 0, {},
-               {}};
+  Workload out{
+      &plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 1, {}, 0, {}, {}, {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
   if (machine.ideal) {
     price_blocks(out, diagonal);
+    out.exchanges = price_exchanges(out, machine);
     return out;
   }
 
@@ -191,18 +204,19 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
     for (std::size_t w = 0; w < works; ++w) {
       const std::size_t at = static_cast<std::size_t>(price.op) * works + w;
       if (!occurs[at]) continue;
-      out.compute[at] = rounded(price.ps(pricing, plan.works[w]));
+      out.compute[at] = rounded_ps(price.ps(pricing, plan.works[w]));
       for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
         out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);
     }
   for (std::size_t d = 0; d < kDistances; ++d) {
-    out.latency[d] = rounded(out.network.startup_ps(static_cast<Distance>(d), 0));
+    out.latency[d] = rounded_ps(out.network.startup_ps(static_cast<Distance>(d), 0));
     for (std::size_t w = 0; w < works; ++w)
       if (occurs[static_cast<std::size_t>(TaskKind::Send) * works + w])
-        out.startup[d][w] = rounded(out.network.startup_ps(
+        out.startup[d][w] = rounded_ps(out.network.startup_ps(
             static_cast<Distance>(d), static_cast<double>(plan.works[w].bytes.value)));
   }
-  if (machine.software.slice_bytes > 0) price_slices(out, machine);
+  if (!go_by_work(plan, machine.software)) price_tasks(out, machine);
+  out.exchanges = price_exchanges(out, machine);
   return out;
 }
 

@@ -13,10 +13,16 @@ namespace {
 
 RunTimes times_of(const Plan& plan, const Simulation& run) {
   Accounting books(plan.problem.workers);
+  std::vector<std::int64_t> posted(plan.exchanges.size());  // by all members
+  for (std::size_t e = 0; e < posted.size(); ++e)
+    for (std::uint32_t id = plan.exchanges[e].first.value; id < plan.exchanges[e].end(); ++id)
+      posted[e] = std::max(posted[e], run.start[id]);
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
     books.add(t.kind, t.worker_index, t.lane, run.start[id], run.end[id],
-              is_transfer(t.kind) ? run.start[t.peer.value] : 0);
+              is_transfer(t.kind)   ? run.start[t.peer.value]
+              : is_exchange(t.kind) ? posted[t.exchange.value]
+                                    : 0);
   }
   return books.close(run.makespan);
 }
@@ -42,20 +48,33 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   const Plan& plan = *w.plan;
   std::vector<std::int64_t> own(plan.problem.workers);
   TaskColumn<std::int64_t> chain(plan.tasks.size());  // when each task could end, nothing shared
-  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& task = plan.tasks[id];
+  const auto ready_at = [&](const Task& task) {
     std::int64_t ready = 0;
     for (const TensorId input : task.inputs) {
       if (!input.valid()) continue;
       const TaskId maker = plan.producer(input);
       if (maker.valid()) ready = std::max(ready, chain[maker.value]);
     }
+    return ready;
+  };
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    std::int64_t ready = ready_at(task);
     if (is_receive(task.kind)) {
       const std::uint32_t send = task.peer.value;
       const Task& sender = plan.tasks[send];
       const Route route = w.network.route(sender.worker(), task.worker());
       const MessageCost m = costs.message(send, sender, route.distance);
       ready = chain[send] + m.startup_ps + flow_ps(m.bytes, w.network.rate(route));
+    } else if (is_exchange(task.kind)) {
+      const Exchange& e = plan.exchange(task);
+      if (id == e.first.value) {
+        for (std::uint32_t m = id; m < e.end(); ++m)
+          ready = std::max(ready, ready_at(plan.tasks[m]));
+        ready += costs.exchange(task.exchange.value).alone();
+      } else {
+        ready = chain[e.first.value];
+      }
     } else if (!is_send(task.kind)) {
       const std::int64_t duration = costs.compute(id, task);
       own[task.worker_index] += duration;
@@ -81,6 +100,24 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   bounds.work.value = static_cast<std::int64_t>(all / lanes);
 }
 
+// Those that are alike count as one, in the order of the first of each.
+std::vector<ExchangeReport> exchanges_of(const Workload& w) {
+  std::vector<ExchangeReport> out;
+  for (std::size_t e = 0; e < w.exchanges.size(); ++e) {
+    const ExchangeCost& cost = w.exchanges[e];
+    const ExchangeReport one = {
+        cost.form, w.plan->exchanges[e].members, cost.nodes, cost.per_node, 0, 0, cost.row};
+    const auto found = std::find_if(out.begin(), out.end(), [&](const ExchangeReport& r) {
+      return r.form == one.form && r.members == one.members && r.nodes == one.nodes &&
+             r.per_node == one.per_node && r.row == one.row;
+    });
+    ExchangeReport& r = found != out.end() ? *found : out.emplace_back(one);
+    ++r.count;
+    r.bytes += cost.bytes;
+  }
+  return out;
+}
+
 }  // namespace
 
 Picoseconds LowerBounds::best() const { return std::max({work, worker, chain, link}); }
@@ -93,6 +130,7 @@ Report report(const Workload& w, const Simulation& run, const Conditions& condit
   count_bounds(w, costs, r.bounds);
   count_links(w, run, r);
   critical_path(w, run, costs, r.path, r.path_steps);
+  r.exchanges = exchanges_of(w);
   return r;
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 
-// A unit is a computing task, or a group of transfers that is posted and complete as one; it goes
-// by its first task.
+// A unit is a computing task, a group of transfers that is posted and complete as one, or all
+// members of an exchange; it goes by its first task.
 class Slack {
  public:
   Slack(const Workload& w, const Simulation& run, const Conditions& c)
@@ -29,7 +29,14 @@ class Slack {
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       std::uint32_t& previous = last[lanes.of(task)];
-      if (task.with_previous && previous != kNone) {
+      if (is_exchange(task.kind)) {
+        unit_[id] = plan_.exchange(task).first.value;
+        if (previous != kNone) before_[id] = unit_[previous];
+        if (unit_[id] == id)
+          units_.push_back(id);
+        else
+          next_member_[id - 1] = id;
+      } else if (task.with_previous && previous != kNone) {
         unit_[id] = unit_[previous];
         next_member_[previous] = id;
       } else {
@@ -80,6 +87,12 @@ class Slack {
     const MessageCost m = costs_.message(send, task, route.distance);
     return std::min(most, m.startup_ps + flow_ps(m.bytes, workload_.network.rate(route)));
   }
+  std::int64_t posted_by_all(std::uint32_t first) const {
+    std::int64_t at = 0;
+    for (std::uint32_t id = first; id != kNone; id = next_member_[id])
+      at = std::max(at, run_.start[id]);
+    return at;
+  }
   // The groups at both ends wait for it.
   std::int64_t latest_arrival(std::uint32_t send) const {
     return std::min(latest_[unit_[send]], latest_[unit_[receive_of(send)]]);
@@ -94,7 +107,9 @@ class Slack {
 
   void look_at(std::uint32_t unit) {
     std::int64_t start = run_.makespan.value;
-    if (!is_transfer(plan_.tasks[unit].kind)) {
+    if (is_exchange(plan_.tasks[unit].kind)) {
+      start = std::min(start, latest_[unit] - (run_.end[unit] - posted_by_all(unit)));
+    } else if (!is_transfer(plan_.tasks[unit].kind)) {
       start = std::min(start, latest_[unit] - (run_.end[unit] - run_.start[unit]));
     } else {
       for (std::uint32_t id = unit; id != kNone; id = next_member_[id]) {
@@ -102,10 +117,10 @@ class Slack {
         start = std::min(start, latest_arrival(send) - took(send));
       }
     }
-    if (const std::uint32_t before = before_[unit]; before != kNone) lower(latest_[before], start);
-    const Cause cause = run_.cause[unit];
-    if (cause.kind == Cause::Kernel) must_end_by(cause.task, start);
     for (std::uint32_t id = unit; id != kNone; id = next_member_[id]) {
+      if (const std::uint32_t before = before_[id]; before != kNone) lower(latest_[before], start);
+      const Cause cause = run_.cause[id];
+      if (cause.kind == Cause::Kernel) must_end_by(cause.task, start);
       for (const TensorId input : plan_.tasks[id].inputs)
         if (input.valid() && plan_.producer(input).valid())
           must_end_by(plan_.producer(input).value, start);

@@ -37,9 +37,27 @@ void scale(LinkFigures& link, double bandwidth, double latency) {
   link.latency_us *= latency;
 }
 
+// Of what a collective takes, the latency of its links is start-up.
+void scale(CollectiveTable& c, double latency_us, double bandwidth, double latency) {
+  for (MessageRate& m : c.busbw) {
+    const double members = static_cast<double>(c.nodes) * c.per_node;
+    const double bytes = m.bytes * moved_share(c.kind, members), all = bytes / m.gb_per_s;
+    const double start = std::min(all, latency_us * 1e3);
+    const double scaled = (all - start) / bandwidth + start * latency;
+    m.gb_per_s = bytes / std::max(scaled, all * 1e-9);  // the first may be nothing but latency
+  }
+}
+
+void scale_links(Machine& m, double bandwidth, double latency) {
+  for (CollectiveTable& c : m.collectives)
+    scale(c, c.nodes > 1 ? m.network.link.latency_us : m.fabric.link.latency_us, bandwidth,
+          latency);
+  scale(m.fabric.link, bandwidth, latency);
+  scale(m.network.link, bandwidth, latency);
+}
+
 void bandwidth(Machine& m, double by) {
-  scale(m.fabric.link, by, 1);
-  scale(m.network.link, by, 1);
+  scale_links(m, by, 1);
   for (double* rate : {&m.fabric.core_gb_per_s, &m.fabric.uplink_gb_per_s, &m.fabric.host_gb_per_s})
     *rate *= by;
 }
@@ -75,8 +93,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     bandwidth(s.machine, above_zero(by, change));
   } else if (name == "latency") {
     needs_machine();
-    scale(s.machine.fabric.link, 1, by);
-    scale(s.machine.network.link, 1, by);
+    scale_links(s.machine, 1, by);
   } else if (name == "kernels") {
     needs_machine();
     for (KernelTable& k : s.machine.kernels)

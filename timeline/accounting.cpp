@@ -59,7 +59,7 @@ void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t 
                      std::int64_t end, std::int64_t both_posted) {
   Activity& a = activities_[worker];
   WorkerTimes& w = workers_[worker];
-  if (!is_transfer(kind)) {
+  if (!communicates(kind)) {
     a.computing.add(start, end);
     Picoseconds& sum = is_attend(kind) ? w.attending : w.overhead;
     sum = capped_sum(sum, Picoseconds{end - start});
@@ -67,7 +67,7 @@ void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t 
   }
   const auto lane = static_cast<std::size_t>(in);
   const std::int64_t begin = std::min(std::max(start, both_posted), end);
-  if (is_receive(kind))
+  if (is_receive(kind) || is_exchange(kind))
     w.waiting_for_sender = capped_sum(w.waiting_for_sender, Picoseconds{begin - start});
   a.transferring[lane].add(begin, end);
   a.posted[lane].add(start, end);
@@ -98,9 +98,40 @@ RunTimes Accounting::close(Picoseconds makespan) {
   return r;
 }
 
+namespace {
+
+// One past the last member of the exchange that begins at a task.
+std::size_t end_of_exchange(const Timeline& t, std::size_t first) {
+  const TimelineTask& a = t.tasks[first];
+  std::size_t end = first + 1;
+  const auto joins = [&](const TimelineTask& b) {
+    return is_exchange(b.kind) && b.other == a.other && b.worker != a.other && b.makes == a.makes &&
+           b.lane == a.lane && b.step == a.step;
+  };
+  while (end < t.tasks.size() && joins(t.tasks[end])) ++end;
+  return end;
+}
+
+// No member of an exchange moves anything before all are posted.
+void wait_for_members(const Timeline& t, std::vector<std::int64_t>& from) {
+  for (std::size_t i = 0; i < t.tasks.size();) {
+    if (!is_exchange(t.tasks[i].kind)) {
+      ++i;
+      continue;
+    }
+    const std::size_t first = i, end = end_of_exchange(t, first);
+    std::int64_t all = 0;
+    for (i = first; i < end; ++i) all = std::max(all, t.tasks[i].start_ps);
+    for (i = first; i < end; ++i) from[i] = std::min(all, t.tasks[i].end_ps);
+  }
+}
+
+}  // namespace
+
 std::vector<std::int64_t> moving_from(const Timeline& t) {
   std::vector<std::int64_t> from(t.tasks.size());
   for (std::size_t i = 0; i < t.tasks.size(); ++i) from[i] = t.tasks[i].start_ps;
+  wait_for_members(t, from);
   for (std::size_t i = 0; i < t.details.size(); ++i) {
     const TaskId send = t.details[i].needs[0];
     if (!is_receive(t.tasks[i].kind) || !send.valid()) continue;

@@ -11,8 +11,8 @@ namespace ringsched {
 namespace {
 
 std::string class_of(const Timeline& run, const TimelineTask& t) {
-  return is_transfer(t.kind) ? fmt::format("{} {}", to_text(t.kind), run.value(t).name)
-                             : std::string(to_text(t.kind));
+  return communicates(t.kind) ? fmt::format("{} {}", to_text(t.kind), run.value(t).name)
+                              : std::string(to_text(t.kind));
 }
 
 Picoseconds took(const TimelineTask& t) { return {t.end_ps - t.start_ps}; }
@@ -28,7 +28,7 @@ void count(const Timeline& t, std::size_t side, std::map<std::string, ComparedPa
     ComparedPart& c = classes[class_of(t, x)];
     ++c.tasks[side];
     c.time[side] = capped_sum(c.time[side], took(x));
-    if (is_transfer(x.kind)) continue;
+    if (communicates(x.kind)) continue;
     ++workers[x.worker].tasks[side];
     Picoseconds& computing = workers[x.worker].time[side];
     computing = capped_sum(computing, took(x));

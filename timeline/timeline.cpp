@@ -70,7 +70,10 @@ std::string plan_hash(const Plan& plan) {
           static_cast<std::uint64_t>(t.with_previous) << 10 | std::uint64_t{t.worker_index} << 11 |
           std::uint64_t{t.step} << 32);
     h.add(region(piece.rows));
-    h.add(is_attend(t.kind) ? region(t.keys) : is_transfer(t.kind) ? t.peer.value : 0);
+    h.add(is_attend(t.kind)     ? region(t.keys)
+          : is_transfer(t.kind) ? t.peer.value
+          : is_exchange(t.kind) ? t.exchange.value
+                                : 0);
     for (const TensorId input : t.inputs) h.add(input.value);
   }
   for (const ControlEdge& e : plan.controls)
@@ -165,7 +168,8 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.queries = homes[plan.rows(t).value];
     row.other = is_attend(t.kind)                       ? homes[t.keys.value]
                 : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
-                                                        : row.queries;
+                : is_exchange(t.kind) ? plan.tasks[plan.exchange(t).first.value].worker_index
+                                      : row.queries;
   }
   add_details(plan, out);
   return out;

@@ -1,5 +1,6 @@
 #include <stdexcept>
 
+#include "exchanges.hpp"
 #include "kernels.hpp"
 #include "lanes.hpp"
 #include "messages.hpp"
@@ -42,6 +43,7 @@ void EventRun::run() {
   }
   if (left_ > 0) report_stuck();
   out_.links.assign(network_.use().begin(), network_.use().end());
+  count_links_of_exchanges();
   out_.by_events = true;
 }
 
@@ -65,6 +67,7 @@ inline void EventRun::set_up() {
   for (std::uint32_t id = 0; id < count; ++id)
     order_[lanes_[numbers_.of(plan_.tasks[id])].end++] = id;
   left_ = count;
+  for (const Exchange& e : plan_.exchanges) exchanges_.push_back({e.members, 0});
   // Where the controls of a task begin; looked up by task, in pages of some.
   std::size_t c = 0;
   for (std::uint32_t id = 0; id < count; id += kPage) {
@@ -110,6 +113,12 @@ inline void EventRun::happen(const Event& e) {
       for (const std::uint32_t f : ended_) end_flow(f);
       break;
     }
+    case ExchangeGoesOn:
+      if (version == kStarts)
+        start_exchange(index);
+      else
+        end_exchange(index);
+      break;
   }
 }
 

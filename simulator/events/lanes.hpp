@@ -13,7 +13,7 @@ inline void EventRun::advance(std::uint32_t index) {
     for (; l.scan < end; ++l.scan)
       if (waits(index, order_[l.scan])) return;
     const std::uint32_t first = order_[l.at];
-    if (!is_transfer(plan_.tasks[first].kind)) {
+    if (!communicates(plan_.tasks[first].kind)) {
       if (start_kernel(first, l.cause)) return;
       complete(index, end);
       continue;

@@ -17,6 +17,8 @@ inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
     out_.cause[order_[i]] = i == l.at ? cause : Cause{Cause::Member, order_[l.at] & kTaskBits};
   }
   if (takes_sms && ++w.groups) set_speed(l.worker);
+  if (is_exchange(plan_.tasks[order_[l.at]].kind))
+    return join_exchange(plan_.tasks[order_[l.at]].exchange.value);
   // Beginning a message may complete a group at once, so look at the members of this one only.
   const std::uint32_t first = l.at;
   for (std::uint32_t i = first; i < end; ++i) {
@@ -57,22 +59,29 @@ inline void EventRun::start_flow(std::uint32_t send) {
   }
   const bool at_once = route.count == 0 && copying.rate == FairShare::Copying{}.rate;
   if (at_once || message.bytes <= 0) return arrive(send);
+  add_flow({send, copying, kNone}, route, message.bytes);
+}
+
+inline void EventRun::add_flow(const Flow& flow, const Route& route, double bytes) {
   if (free_flows_.empty()) {
     free_flows_.push_back(static_cast<std::uint32_t>(flows_.size()));
     flows_.emplace_back();
   }
   const std::uint32_t f = free_flows_.back();
   free_flows_.pop_back();
-  flows_[f] = {send, copying};
-  network_.start(f, route, copying, message.bytes, now_);
-  change_copies(flows_[f], +1);
+  flows_[f] = flow;
+  network_.start(f, route, flow.copying, bytes, now_);
+  change_copies(flow, +1);
 }
 
 inline void EventRun::end_flow(std::uint32_t f) {
-  const std::uint32_t send = flows_[f].send;
-  change_copies(flows_[f], -1);
+  const Flow flow = flows_[f];
+  change_copies(flow, -1);
   free_flows_.push_back(f);
-  arrive(send);
+  if (flow.send != kNone)
+    arrive(flow.send);
+  else if (--exchanges_[flow.exchange].open == 0)
+    unpack(flow.exchange);
 }
 
 inline void EventRun::arrive(std::uint32_t send) {

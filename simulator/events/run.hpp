@@ -1,7 +1,7 @@
 // A run by events: what every lane, worker, device and message is about at one instant, and what
-// happens next. events.cpp moves time; event_lanes.hpp takes tasks in the order of their lane,
-// event_kernels.hpp computes, event_messages.hpp moves. These are compiled as one, for they call
-// each other at every event: apart they cost a twentieth more instructions.
+// happens next. events.cpp moves time; lanes.hpp takes tasks in the order of their lane,
+// kernels.hpp computes, messages.hpp moves, and exchanges.hpp moves together. These are compiled as
+// one, for they call each other at every event: apart they cost a twentieth more instructions.
 #pragma once
 
 #include <utility>
@@ -24,8 +24,9 @@ class EventRun {
   static constexpr std::uint64_t kVersions = (std::uint64_t{1} << 30) - 1;
   static constexpr std::uint32_t kTaskBits = (1u << 29) - 1;
   static constexpr std::uint32_t kPage = 64;
+  static constexpr std::uint32_t kStarts = 0, kEnds = 1;  // how an exchange goes on
 
-  enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd };
+  enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd, ExchangeGoesOn };
 
   struct LaneState {
     std::uint32_t at = 0, end = 0;  // the unit (task or group) at the head, in the order of tasks
@@ -62,8 +63,14 @@ class EventRun {
   };
 
   struct Flow {
-    std::uint32_t send = kNone;
+    std::uint32_t send = kNone;  // none: of an exchange
     FairShare::Copying copying;
+    std::uint32_t exchange = kNone;
+  };
+
+  struct ExchangeState {
+    std::uint32_t missing = 0;  // members that are not posted yet
+    std::uint32_t open = 0;     // flows on their way
   };
 
   // Time, in events.cpp.
@@ -82,7 +89,7 @@ class EventRun {
       std::swap(items[i - 1], items[(shuffle_ = mixed(shuffle_)) % i]);
   }
 
-  // Tasks in the order of their lanes, in event_lanes.hpp.
+  // Tasks in the order of their lanes, in lanes.hpp.
   void advance(std::uint32_t lane);
   bool waits(std::uint32_t lane, std::uint32_t id);
   void finish(std::uint32_t id);
@@ -94,7 +101,7 @@ class EventRun {
     return end;
   }
 
-  // Kernels, in event_kernels.hpp.
+  // Kernels, in kernels.hpp.
   bool start_kernel(std::uint32_t id, Cause);
   void give_turns();
   void end_kernel(std::uint32_t id);
@@ -105,13 +112,21 @@ class EventRun {
   void set_speeds(std::uint32_t device);
   void set_speed(std::uint32_t worker);
 
-  // Messages, in event_messages.hpp.
+  // Messages, in messages.hpp.
   void post(std::uint32_t lane, std::uint32_t end);
   void begin(std::uint32_t send);
   void start_flow(std::uint32_t send);
   void end_flow(std::uint32_t flow);
   void arrive(std::uint32_t send);
   void complete_group(std::uint32_t lane, std::uint32_t longest);
+  void add_flow(const Flow&, const Route&, double bytes);
+
+  // Exchanges, in exchanges.hpp.
+  void join_exchange(std::uint32_t number);
+  void start_exchange(std::uint32_t number);
+  void unpack(std::uint32_t number);
+  void end_exchange(std::uint32_t number);
+  void count_links_of_exchanges();
 
   const Network& network_of() const { return workload_.network; }
   std::uint32_t device_of(std::uint32_t worker) const {
@@ -133,6 +148,7 @@ class EventRun {
   TaskColumn<std::uint32_t> order_;      // tasks lane by lane
   TaskColumn<std::uint32_t> first_waiter_;
   std::vector<std::size_t> controls_from_;  // by page of tasks
+  std::vector<ExchangeState> exchanges_;
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> free_flows_, ended_;
   std::vector<std::uint32_t> computing_, moving_;  // lanes to look at

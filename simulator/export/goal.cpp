@@ -4,12 +4,24 @@
 #include <limits>
 
 #include "common.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/simulator/export.hpp"
 
 namespace ringsched {
 
+namespace {
+
+void refuse_exchanges(const Plan& plan, const char* format) {
+  if (plan.exchanges.empty()) return;
+  fail("--format {} has no exchanges, and this plan has {}; use a schedule of messages", format,
+       plan.exchanges.size());
+}
+
+}  // namespace
+
 Goal goal(const Workload& w) {
   const Plan& plan = *w.plan;
+  refuse_exchanges(plan, "goal");
   const Costs costs(w, {});
   const LaneUnits lanes = lane_units(plan);
 
@@ -61,6 +73,7 @@ Goal goal(const Workload& w) {
 
 std::string workload_text(const Workload& w) {
   const Plan& plan = *w.plan;
+  refuse_exchanges(plan, "workload");
   const Costs costs(w, {});
   std::string text;
   const auto put = std::back_inserter(text);

@@ -14,11 +14,19 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Message {
-  std::uint32_t send = 0, receive = 0;
+  std::uint32_t send = 0, receive = 0;  // of an exchange: its number, twice
+  bool of_exchange = false;
+  std::uint32_t devices[2] = {};
   double startup = 0, bytes = 0, rate = 0;
   double copied = kNever;  // the rate at which cores of its own copy it
   Route route;
   enum { Waiting, Starting, Flowing, Done } state = Waiting;
+};
+
+// Packing and the start-up, then messages, then unpacking.
+struct Gathering {
+  double before = 0, after = 0;  // what is left of them
+  enum { Waiting, Before, Moving, After, Done } state = Waiting;
 };
 
 struct Group {
@@ -46,6 +54,8 @@ class Naive {
       m.send = id;
       m.receive = t.peer.value;
       m.route = w.network.route(t.worker(), plan_.tasks[m.receive].worker());
+      m.devices[0] = device(m.send);
+      m.devices[1] = device(m.receive);
       m.startup =
           static_cast<double>(w.startup[static_cast<std::size_t>(m.route.distance)][t.work.value]);
       m.bytes = static_cast<double>(w.amounts.empty() ? plan_.works[t.work.value].bytes.value
@@ -59,6 +69,7 @@ class Naive {
       message_of_[id] = message_of_[m.receive] = messages_.size();
       messages_.push_back(m);
     }
+    for (std::uint32_t e = 0; e < plan_.exchanges.size(); ++e) add_exchange(e);
     left_.assign(n, -1);
     has_turn_.assign(n, false);
     ready_.assign(n, -1);
@@ -76,6 +87,10 @@ class Naive {
         if (m.state == Message::Starting) step = std::min(step, m.startup);
         if (m.state == Message::Flowing && m.rate > 0) step = std::min(step, m.bytes / m.rate);
       }
+      for (const Gathering& g : gatherings_) {
+        if (g.state == Gathering::Before) step = std::min(step, g.before);
+        if (g.state == Gathering::After) step = std::min(step, g.after);
+      }
       if (step == kNever) break;
       pass(step);
     }
@@ -87,6 +102,66 @@ class Naive {
   }
 
  private:
+  void add_exchange(std::uint32_t number) {
+    const ExchangeCost& cost = w_.exchanges[number];
+    const Exchange& e = plan_.exchanges[number];
+    Gathering g;
+    for (std::uint32_t m = 0; m < e.members; ++m) {
+      const std::uint32_t worker = plan_.tasks[e.first.value + m].worker_index;
+      const double slow = c_.slow_worker.empty() ? 1 : c_.slow_worker[worker];
+      const auto taking = [&](std::int64_t ps) {
+        return std::floor(static_cast<double>(ps) * slow + 0.5);
+      };
+      g.before = std::max(g.before, taking(cost.packing[m]));
+      g.after = std::max(g.after, taking(cost.unpacking[m]));
+    }
+    g.before += static_cast<double>(cost.startup);
+    gatherings_.push_back(g);
+    for (const ExchangeFlow& f : cost.flows) {
+      Message m;
+      m.send = m.receive = number;
+      m.of_exchange = true;
+      m.devices[0] = f.from;
+      m.devices[1] = f.to;
+      m.route = f.route;
+      m.bytes = f.bytes * cost.stretch;
+      m.copied = f.copied;
+      messages_.push_back(m);
+    }
+  }
+
+  // Exchanges that can go on at this instant.
+  bool settle_exchanges() {
+    bool any = false;
+    for (std::uint32_t number = 0; number < gatherings_.size(); ++number) {
+      Gathering& g = gatherings_[number];
+      const Exchange& e = plan_.exchanges[number];
+      const auto was = g.state;
+      if (g.state == Gathering::Waiting) {
+        bool all = true;
+        for (std::uint32_t id = e.first.value; id < e.end(); ++id) all = all && run_.start[id] >= 0;
+        if (all) g.state = Gathering::Before;
+      } else if (g.state == Gathering::Before && g.before <= 0) {
+        g.state = Gathering::Moving;
+      } else if (g.state == Gathering::Moving) {
+        const bool arrived = std::all_of(messages_.begin(), messages_.end(), [&](const Message& m) {
+          return !m.of_exchange || m.send != number || m.state == Message::Done;
+        });
+        if (arrived) g.state = Gathering::After;
+      } else if (g.state == Gathering::After && g.after <= 0) {
+        g.state = Gathering::Done;
+      }
+      any = any || g.state != was;
+    }
+    return any;
+  }
+
+  bool is_done(std::uint32_t id) const {
+    return is_exchange(plan_.tasks[id].kind)
+               ? gatherings_[plan_.tasks[id].exchange.value].state == Gathering::Done
+               : messages_[message_of_[id]].state == Message::Done;
+  }
+
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
 
   bool ready(std::uint32_t id) const {
@@ -111,7 +186,7 @@ class Naive {
       for (std::size_t lane = 0; lane < units_.size(); ++lane) {
         Group* g = head(lane);
         if (g == nullptr || g->posted >= 0) continue;
-        if (is_transfer(plan_.tasks[g->tasks[0]].kind) != transfers) continue;
+        if (communicates(plan_.tasks[g->tasks[0]].kind) != transfers) continue;
         if (!std::all_of(g->tasks.begin(), g->tasks.end(), [&](auto id) { return ready(id); }))
           continue;
         const auto worker = static_cast<std::uint32_t>(lane / plan_.lane_count());
@@ -126,6 +201,7 @@ class Naive {
       }
       if (any) return true;  // messages before kernels
     }
+    any = settle_exchanges();
     for (Message& m : messages_)
       if (m.state == Message::Waiting && may_begin(m)) {
         m.state = Message::Starting;
@@ -144,10 +220,9 @@ class Naive {
     }
     for (std::size_t lane = 0; lane < units_.size(); ++lane) {
       Group* g = head(lane);
-      if (g == nullptr || g->posted < 0 || !is_transfer(plan_.tasks[g->tasks[0]].kind)) continue;
-      const bool done = std::all_of(g->tasks.begin(), g->tasks.end(), [&](std::uint32_t id) {
-        return messages_[message_of_[id]].state == Message::Done;
-      });
+      if (g == nullptr || g->posted < 0 || !communicates(plan_.tasks[g->tasks[0]].kind)) continue;
+      const bool done = std::all_of(g->tasks.begin(), g->tasks.end(),
+                                    [&](std::uint32_t id) { return is_done(id); });
       if (!done) continue;
       g->done = any = true;
       for (const std::uint32_t id : g->tasks) run_.end[id] = now_;
@@ -199,6 +274,7 @@ class Naive {
   }
 
   bool may_begin(const Message& m) const {
+    if (m.of_exchange) return gatherings_[m.send].state == Gathering::Moving;
     return run_.start[m.send] >= 0 && run_.start[m.receive] >= 0;
   }
 
@@ -232,7 +308,7 @@ class Naive {
       unsigned posted = 0;
       for (std::uint32_t lane = 0; lane < plan_.lane_count(); ++lane) {
         const Group* g = head(std::size_t{t.worker_index} * plan_.lane_count() + lane);
-        posted += g != nullptr && g->posted >= 0 && is_transfer(plan_.tasks[g->tasks[0]].kind);
+        posted += g != nullptr && g->posted >= 0 && communicates(plan_.tasks[g->tasks[0]].kind);
       }
       if (posted > 0 && !w_.slowed[0].empty())
         speed_[id] /= w_.slowed[posted > 1][static_cast<std::size_t>(t.kind) * plan_.works.size() +
@@ -252,7 +328,7 @@ class Naive {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       wanted += running(id) && has_turn_[id] && device(id) == here;
     for (const Message& m : messages_)
-      if (m.state == Message::Flowing && (device(m.send) == here || device(m.receive) == here))
+      if (m.state == Message::Flowing && (m.devices[0] == here || m.devices[1] == here))
         wanted += w_.copy_cores;
     return wanted;
   }
@@ -271,8 +347,7 @@ class Naive {
       m.rate = 0;
       if (m.state != Message::Flowing) continue;
       rising.push_back(&m);
-      most[&m] =
-          m.copied * std::min(share_of_core(device(m.send)), share_of_core(device(m.receive)));
+      most[&m] = m.copied * std::min(share_of_core(m.devices[0]), share_of_core(m.devices[1]));
     }
     std::vector<double> left(w_.network.links());
     for (std::uint32_t l = 0; l < left.size(); ++l) left[l] = w_.network.capacity({l});
@@ -314,6 +389,10 @@ class Naive {
         if (m.bytes <= 1e-3 * m.rate) m.bytes = 0;
       }
     }
+    for (Gathering& g : gatherings_) {
+      if (g.state == Gathering::Before && (g.before -= step) <= 1e-3) g.before = 0;
+      if (g.state == Gathering::After && (g.after -= step) <= 1e-3) g.after = 0;
+    }
   }
 
   const Workload& w_;
@@ -323,6 +402,7 @@ class Naive {
   double now_ = 0;
   std::vector<std::vector<Group>> units_;  // by lane
   std::vector<Message> messages_;
+  std::vector<Gathering> gatherings_;    // by exchange
   std::vector<std::size_t> message_of_;  // by task
   std::vector<double> left_, speed_;     // of computing tasks
   std::vector<double> ready_;            // likewise: when it began to wait for its turn

@@ -26,6 +26,7 @@ struct Route {
 
   std::span<const LinkId> over() const& { return {links.data(), count}; }
   std::span<const LinkId> over() && = delete;  // it would outlive the route
+  friend bool operator==(const Route&, const Route&) = default;
 };
 
 class Network {
@@ -38,6 +39,10 @@ class Network {
   std::uint32_t device(WorkerId w) const { return w.value / workers_per_device_; }
   Distance distance(WorkerId from, WorkerId to) const;
   Route route(WorkerId from, WorkerId to) const;
+  std::uint32_t node_of(WorkerId w) const { return node(device(w)); }
+  // The NIC of a worker's device, and the way from one NIC to one of another node.
+  std::uint32_t nic_of(WorkerId w) const { return nic(device(w)); }
+  Route between(std::uint32_t from_nic, std::uint32_t to_nic) const;
 
   std::uint32_t links() const;
   double capacity(LinkId l) const { return group(l).bytes_per_ps; }

@@ -38,12 +38,23 @@ struct LinkReport {
   double utilisation = 0;  // of what it could carry during the makespan
 };
 
+// Exchanges that are alike, and what priced them.
+struct ExchangeReport {
+  ExchangeForm form = ExchangeForm::Other;
+  std::uint32_t members = 0;
+  std::uint32_t nodes = 0, per_node = 0;  // of the members; per_node 0: not the same in all nodes
+  std::uint32_t count = 0;
+  double bytes = 0;                          // that pass between workers, in all of them
+  std::uint32_t row = ExchangeCost::kLinks;  // of Machine::collectives, or the links alone
+};
+
 // The accounts of the run, and what only a simulator can tell.
 struct Report : RunTimes {
   std::vector<LinkReport> links;  // those that carried something, busiest first
   PathShare path;
   std::vector<PathStep> path_steps;  // from the start of the run to its end
   LowerBounds bounds;
+  std::vector<ExchangeReport> exchanges;
 };
 
 Report report(const Workload&, const Simulation&, const Conditions& = {});

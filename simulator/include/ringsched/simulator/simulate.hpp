@@ -6,14 +6,42 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/exchange_form.hpp"
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/scheduler/storage.hpp"
 #include "ringsched/simulator/network.hpp"
 
 namespace ringsched {
+
+// Bytes of an exchange on their way over links.
+struct ExchangeFlow {
+  Route route;
+  std::uint32_t from = 0, to = 0;  // devices
+  double bytes = 0;
+  // Bytes per ps on cores of its own, where processors copy; otherwise infinite.
+  double copied = std::numeric_limits<double>::infinity();
+  friend bool operator==(const ExchangeFlow&, const ExchangeFlow&) = default;
+};
+
+// What an exchange costs alone. Once all members are posted, they pack what they give; after the
+// start-up all flows set out at once, and after the last of them the members unpack.
+struct ExchangeCost {
+  static constexpr std::uint32_t kLinks = ~0u;
+
+  ExchangeForm form = ExchangeForm::Other;
+  std::uint32_t nodes = 0, per_node = 0;  // of its members; per_node 0: not the same in all nodes
+  std::int64_t startup = 0, wire = 0;     // ps
+  double bytes = 0;                       // that pass between workers
+  // The flows move so many times their bytes: they are as slow as a row of the machine says.
+  double stretch = 1;
+  std::uint32_t row = kLinks;  // of Machine::collectives, or none: the links alone say
+  std::vector<ExchangeFlow> flows;
+  std::vector<std::int64_t> packing, unpacking;  // by member, ps
+};
 
 // A plan with its prices on one machine: all that the engines read.
 struct Workload {
@@ -35,6 +63,8 @@ struct Workload {
 
   // In place of the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.
   TaskColumn<std::int64_t> amounts;
+
+  std::vector<ExchangeCost> exchanges;  // as in the plan
 };
 
 // How many times longer a kernel takes beside others than alone, when this many want the device.

@@ -17,8 +17,9 @@ struct WorkerTimes {
   Picoseconds waiting;      // before a task that is still to come
   Picoseconds out_of_work;  // after its last task
   // Of its communication.
-  Picoseconds waiting_for_sender;  // receives that are posted while the sender is not
-  Picoseconds transferring;        // at least one message on its way, to or from here
+  Picoseconds waiting_for_sender;  // receives that are posted while the sender is not, and
+                                   // exchanges while some member is not
+  Picoseconds transferring;        // at least one message on its way, to or from here, or exchange
   Picoseconds hidden;              // ... while it computes
   // As HolisticTraceAnalysis counts, from its first task to its last.
   Picoseconds hta_span, hta_busy, hta_communication, hta_overlapped;
@@ -39,7 +40,8 @@ class Accounting {
  public:
   explicit Accounting(std::uint32_t workers);
   ~Accounting();
-  // `both_posted`: of a transfer, when its other end was posted too.
+  // `both_posted`: of a transfer, when its other end was posted too; of an exchange, when all
+  // members were.
   void add(TaskKind, std::uint32_t worker, Lane, std::int64_t start, std::int64_t end,
            std::int64_t both_posted);
   RunTimes close(Picoseconds makespan);
@@ -54,10 +56,11 @@ class Accounting {
 // as on their way from when their own end was posted.
 RunTimes run_times(const Timeline&);
 
-// When both ends of each transfer were posted, by task; of other tasks their start, ps.
+// When both ends of each transfer, or all members of each exchange, were posted, by task; of other
+// tasks their start, ps.
 std::vector<std::int64_t> moving_from(const Timeline&);
 // When the bytes of each transfer have surely arrived: its own group or that of its other end was
-// complete. Of other tasks their end, ps.
+// complete. Of other tasks, exchanges included, their end, ps.
 std::vector<std::int64_t> moving_until(const Timeline&);
 
 }  // namespace ringsched

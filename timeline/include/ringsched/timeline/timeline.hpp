@@ -22,13 +22,15 @@ inline constexpr int kTimelineVersion = 1;
 enum class TimelineSource : std::uint8_t { Predicted, Measured, Emulated };
 
 // A task and its time. A transfer starts when its worker has posted it and ends when its group is
-// complete.
+// complete; likewise a member of an exchange. Members of one exchange follow each other, the first
+// one being the one whose worker all name.
 struct TimelineTask {
   TaskKind kind = TaskKind::Attend;
   Lane lane = Lane::Compute;
   std::uint16_t worker = 0;
   std::uint16_t queries = 0;  // at home on this worker; otherwise the home of what is worked on
-  std::uint16_t other = 0;    // attends: the home of the keys; transfers: the other end
+  // Attends: the home of the keys; transfers: the other end; exchanges: the first member.
+  std::uint16_t other = 0;
   ValueId makes;
   Step step = 0;
   std::int64_t start_ps = 0;

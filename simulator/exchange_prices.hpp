@@ -1,0 +1,28 @@
+// What exchanges cost: packing, the ways their bytes take, and how fast those are on this machine.
+#pragma once
+
+#include <vector>
+
+#include "fair_share.hpp"
+#include "ringsched/machine/machine.hpp"
+
+namespace ringsched {
+
+// The latencies and copying cores of the workload are already there.
+std::vector<ExchangeCost> price_exchanges(const Workload&, const Machine&);
+
+// How long an exchange between so many takes by a row, if the one that moves most moves so many
+// bytes: ps. Below the first size it falls straight to the latency.
+double collective_ps(const CollectiveTable&, std::uint32_t members, double moved,
+                     double latency_ps);
+
+// Do its bytes take time, or are they there at once?
+inline bool moves(const ExchangeFlow& f) {
+  return f.bytes > 0 && (f.route.count > 0 || f.copied < FairShare::Copying{}.rate);
+}
+inline FairShare::Copying copying_of(const ExchangeFlow& f) {
+  if (!(f.copied < FairShare::Copying{}.rate)) return {};
+  return {f.copied, {f.from, f.to}};
+}
+
+}  // namespace ringsched
