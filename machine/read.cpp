@@ -61,8 +61,7 @@ void read_collectives(Section& s, Machine& m) {
     if (std::any_of(own.begin(), own.end(),
                     [&](const CollectiveTable& o) { return are_for_the_same(o, c); }))
       t.wrong(t.table(),
-              fmt::format("collective: a second table for {} of {} workers on each of {} nodes, {} "
-                          "at once",
+              fmt::format("collective: a second table for {} with per_node {}, nodes {}, groups {}",
                           to_text(c.kind), c.per_node, c.nodes, c.groups));
     own.push_back(c);
   });

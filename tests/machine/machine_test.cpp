@@ -51,6 +51,12 @@ std::string with(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
+// Begins on line 22 of what follows kGood.
+std::string collective(const std::string& kind, const std::string& more,
+                       const std::string& busbw = "[[1, 1]]") {
+  return "[[collective]]\n" + kind + "\n" + more + "\nbusbw = " + busbw + "\nsource = \"s\"\n";
+}
+
 std::string error_of_machine(const std::string& toml) {
   try {
     read_machine(toml, "mine.toml");
@@ -241,9 +247,58 @@ const BadProfile kBad[] = {
     {"a_letter_for_a_number", with("= 1000", "= \xc3\xa9"), 7, ""},
     {"a_line_break_in_a_key", with("[memory]", "\"a\\nb\".x = 1\n\"a\\nb\".x = 2"), 7, "a"},
     {"no_key_in_a_header", with("[memory]", "[="), 6, "key"},
+    {"collective_of_an_unknown_kind", kGood + collective("kind = \"broadcast\"", "per_node = 2"),
+     23, "collective.kind must be one of: all-gather, all-reduce, all-to-all, reduce-scatter"},
+    {"collective_without_members", kGood + collective("kind = \"all-gather\"", "nodes = 2"), 22,
+     "collective.per_node is missing"},
+    {"collective_of_one", kGood + collective("kind = \"all-gather\"", "per_node = 1"), 22,
+     "collective.per_node times collective.nodes is 1; use at least 2"},
+    {"collective_of_no_groups",
+     kGood + collective("kind = \"all-gather\"", "per_node = 2\ngroups = 0"), 25,
+     "collective.groups must be a whole number from 1"},
+    {"collective_without_figures",
+     kGood + "[[collective]]\nkind = \"all-gather\"\nper_node = 2\nsource = \"s\"\n", 22,
+     "collective.busbw is missing"},
+    {"collective_without_a_source",
+     kGood + "[[collective]]\nkind = \"all-gather\"\nper_node = 2\nbusbw = [[1, 1]]\n", 22,
+     "[collective] needs \"source\""},
+    {"collective_figures_that_fall",
+     kGood + collective("kind = \"all-gather\"", "per_node = 2", "[[2, 1], [1, 1]]"), 25,
+     "collective.busbw must be in order of size"},
+    {"collective_table_for_a_list", kGood + "[collective]\nkind = \"all-gather\"\n", 22,
+     "collective must be a list"},
+    {"two_collectives_for_the_same",
+     kGood + collective("kind = \"all-gather\"", "per_node = 2") +
+         collective("kind = \"all-gather\"", "per_node = 2\ngroups = 1"),
+     27, "collective: a second table for all-gather with per_node 2, nodes 1, groups 1"},
     {"a_library_of_two_lines", with("head_dim = 64", "head_dim = 64\nlibrary = \"a\\nb\""), 19,
      "kernel.library must be one line"},
 };
+
+// A derived profile keeps what its base measured over links that are still the same.
+TEST(MachineProfile, KeepsCollectivesOfItsBaseWhileTheLinksAreTheSame) {
+  const auto derived = [](const std::string& more) {
+    return read_machine("name = \"a\"\nsummary = \"b\"\nbase = \"dgx-a100\"\n" + more, "a.toml")
+        .collectives;
+  };
+  const std::vector<CollectiveTable> base = find_machine("dgx-a100").collectives;
+  ASSERT_EQ(base.size(), 4u);
+  EXPECT_EQ(derived(""), base);
+  EXPECT_EQ(find_machine("dgx-a100x2-ib100").collectives, base);
+  EXPECT_TRUE(derived("[fabric]\ngb_per_s = 200\nsource = \"s\"\n").empty());
+  EXPECT_EQ(derived("[network]\nnics = 1\nsource = \"s\"\n"), base);
+  std::vector<CollectiveTable> expected = base;
+  const auto same = std::find_if(expected.begin(), expected.end(), [](const CollectiveTable& c) {
+    return c.kind == ExchangeForm::AllGather;
+  });
+  same->busbw = {{1, 1}};
+  same->source = "s";
+  EXPECT_EQ(derived(collective("kind = \"all-gather\"", "per_node = 8")), expected);
+  expected = base;
+  expected.push_back({ExchangeForm::AllGather, 8, 2, 4, {{1, 1}}, "s"});
+  EXPECT_EQ(derived(collective("kind = \"all-gather\"", "per_node = 8\nnodes = 2\ngroups = 4")),
+            expected);
+}
 
 class BadMachineProfile : public testing::TestWithParam<BadProfile> {};
 

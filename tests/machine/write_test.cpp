@@ -57,6 +57,7 @@ class AnyMachine {
     const std::uint32_t kernels = count(1, 4);
     for (std::uint32_t i = 0; i < kernels; ++i) m.kernels.push_back(kernel());
     m.library = m.kernels.front().library;
+    for (std::uint32_t i = count(0, 3); i > 0; --i) m.collectives.push_back(collective(i));
     m.software = software();
     return m;
   }
@@ -135,6 +136,21 @@ class AnyMachine {
     }
     k.source = text();
     return k;
+  }
+  CollectiveTable collective(std::uint32_t groups) {
+    CollectiveTable c;
+    c.kind = static_cast<ExchangeForm>(count(0, 3));
+    c.per_node = count(2, 8);
+    c.nodes = count(1, 4);
+    c.groups = groups;  // no two are for the same
+    double bytes = number(1, 100), rate = number(1e-6, 1e4);
+    for (std::uint32_t i = count(1, 5); i > 0; --i) {
+      c.busbw.push_back({bytes, rate});
+      bytes *= number(2, 10);
+      rate *= number(1, 2);
+    }
+    c.source = text();
+    return c;
   }
   SoftwareFigures software() {
     SoftwareFigures s;
