@@ -200,9 +200,11 @@ TEST(Gradients, AStatementIsAskedIfAResultNeedsIt) {
       if (s.asked) out.push_back(to_text(s.op));
     return out;
   };
-  EXPECT_THAT(asked(Pass::Forward), testing::ElementsAre("attend"));
-  EXPECT_THAT(asked(Pass::Backward), testing::ElementsAre("prepare", "attend_backward"));
-  EXPECT_THAT(asked(Pass::Both), testing::ElementsAre("attend", "prepare", "attend_backward"));
+  EXPECT_THAT(asked(Pass::Forward), testing::ElementsAre("attend", "round"));
+  EXPECT_THAT(asked(Pass::Backward),
+              testing::ElementsAre("prepare", "attend_backward", "round", "round"));
+  EXPECT_THAT(asked(Pass::Both), testing::ElementsAre("attend", "prepare", "attend_backward",
+                                                      "round", "round", "round"));
 }
 
 TEST(Gradients, SayWhatHasNone) {
@@ -216,10 +218,12 @@ TEST(Gradients, SayWhatHasNone) {
   };
   EXPECT_EQ(message(attended(4, 2)),
             "the gradient of query_gradient cannot be given: it is not the result of an attend");
+  Program forward = attended(4, 2, Pass::Forward);
+  EXPECT_EQ(message(forward), "round has no gradient");
   Program twice = attended(4, 2);
   twice.asked = {attention::kPartial};
-  twice.statements[0] = {
-      TaskKind::Merge, {attention::kPartial, attention::kPartial, {}}, {attention::kPartial, {}}};
+  twice.statements = {
+      {TaskKind::Merge, {attention::kPartial, attention::kPartial, {}}, {attention::kPartial, {}}}};
   EXPECT_EQ(message(twice), "merge has no gradient");
 }
 

@@ -80,6 +80,10 @@ std::vector<Dense> Evaluator::terms(const Statement& s, std::vector<Dense>& valu
     case TaskKind::Prepare:
       prepare(in, out[0]);
       break;
+    case TaskKind::Round:  // numbers here are exact; the log-sum-exp, last of the parts, is left
+                           // out
+      for (std::size_t p = 0; p < out[0].parts(); ++p) out[0].part(p) = in[0]->part(p);
+      break;
     default:
       throw std::logic_error("no statement has the operation " + std::string(to_text(s.op)));
   }
