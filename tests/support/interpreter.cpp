@@ -112,18 +112,38 @@ class Interpreter {
     return terms;
   }
 
+  // What a value is before it is rounded.
+  static ValueId unrounded(ValueId kind) {
+    if (kind == attention::kRoundedPartial) return attention::kPartial;
+    if (kind == attention::kRoundedQueryGradient) return attention::kQueryGradient;
+    if (kind == attention::kRoundedKeyValueGradient) return attention::kKeyValueGradient;
+    return kind;
+  }
   static std::int64_t row_of(ValueId kind, const Term& t) {
-    return kind == attention::kKeyValueGradient ? std::get<1>(t) : std::get<0>(t);
+    return unrounded(kind) == attention::kKeyValueGradient ? std::get<1>(t) : std::get<0>(t);
+  }
+  // Only these rows and heads of it.
+  static Content part_of(Content c, const std::set<std::int64_t>& rows,
+                         const std::set<std::uint32_t>& heads) {
+    const auto is_there = [&](const Term& t) {
+      return heads.contains(std::get<2>(t)) && rows.contains(row_of(c.kind, t));
+    };
+    std::erase_if(c.terms, [&](const auto& t) { return !is_there(t.first); });
+    c.tokens = rows;
+    c.heads = heads;
+    return c;
+  }
+  bool has_all_terms(const Content& c) const {
+    std::map<Term, int> expected = expected_of(all_tokens_, c.heads);
+    std::erase_if(expected,
+                  [&](const auto& t) { return !c.tokens.contains(row_of(c.kind, t.first)); });
+    return c.terms == expected;
   }
 
   // Does it have what it should, if its task says that it is complete?
   bool keeps_promise(std::uint32_t id, std::uint32_t output, const Content& c) const {
     if (!plan_.program.values.at(c.kind.value).is_sum) return true;
-    if (!plan_.tasks[id].completes_output(output)) return true;
-    std::map<Term, int> expected = expected_of(all_tokens_, c.heads);
-    std::erase_if(expected,
-                  [&](const auto& t) { return !c.tokens.contains(row_of(c.kind, t.first)); });
-    return c.terms == expected;
+    return !plan_.tasks[id].completes_output(output) || has_all_terms(c);
   }
 
   std::size_t group_end(const LaneState& lane) const {
@@ -161,13 +181,16 @@ class Interpreter {
         if (!inputs_ready(lane.tasks[i])) return false;
       for (std::size_t i = lane.at; i < end; ++i) posted_[lane.tasks[i]] = true;
       lane.posted = true;
-      for (std::size_t i = lane.at; i < end; ++i) move_if_matched(lane.tasks[i]);
+      for (std::size_t i = lane.at; i < end; ++i) {
+        move_if_matched(lane.tasks[i]);
+        exchange_if_all_are_there(lane.tasks[i]);
+      }
       return true;
     }
     for (std::size_t i = lane.at; i < end; ++i)
-      if (is_transfer(plan_.tasks[lane.tasks[i]].kind) && !moved_[lane.tasks[i]]) return false;
+      if (communicates(plan_.tasks[lane.tasks[i]].kind) && !moved_[lane.tasks[i]]) return false;
     for (std::size_t i = lane.at; i < end; ++i) {
-      if (!is_transfer(plan_.tasks[lane.tasks[i]].kind)) compute(lane.tasks[i]);
+      if (!communicates(plan_.tasks[lane.tasks[i]].kind)) compute(lane.tasks[i]);
       done_[lane.tasks[i]] = true;
     }
     lane.at = end;
@@ -192,14 +215,66 @@ class Interpreter {
     if (plan_.value(r) != plan_.value(s) || tokens_of(plan_.rows(r)) != rows ||
         heads_of(plan_.piece(r)) != heads)
       throw Failure{"sizes differ"};
-    Content carried = read(send, 0, plan_.value(s), rows, heads);
-    std::erase_if(carried.tokens, [&](std::int64_t t) { return !rows.contains(t); });
-    carried.heads = heads;
-    std::erase_if(carried.terms, [&](const auto& t) {
-      return !heads.contains(std::get<2>(t.first)) || !rows.contains(row_of(carried.kind, t.first));
-    });
-    put(receive, 0, std::move(carried));
+    put(receive, 0, part_of(read(send, 0, plan_.value(s), rows, heads), rows, heads));
     moved_[send] = moved_[receive] = true;
+  }
+
+  std::vector<std::uint32_t> members_with(std::uint32_t id) const {
+    const ExchangeId exchange = plan_.tasks[id].exchange;
+    if (exchange.value >= plan_.exchanges.size())
+      throw Failure{fmt::format("task {} is of no exchange", id)};
+    const Exchange& e = plan_.exchanges[exchange.value];
+    std::vector<std::uint32_t> members;
+    for (std::uint32_t m = e.first.value; m < e.end(); ++m) {
+      if (m >= plan_.tasks.size() || !is_exchange(plan_.tasks[m].kind) ||
+          plan_.tasks[m].exchange != exchange ||
+          plan_.value(plan_.tasks[m]) != plan_.value(plan_.tasks[id]))
+        throw Failure{fmt::format("task {} is no member of its exchange", m)};
+      members.push_back(m);
+    }
+    if (std::find(members.begin(), members.end(), id) == members.end())
+      throw Failure{fmt::format("the exchange of task {} does not have it", id)};
+    return members;
+  }
+
+  // What is complete is copied from the one that has it; parts are added up.
+  void exchange_if_all_are_there(std::uint32_t id) {
+    if (!is_exchange(plan_.tasks[id].kind)) return;
+    const std::vector<std::uint32_t> members = members_with(id);
+    if (!std::all_of(members.begin(), members.end(), [&](std::uint32_t m) { return posted_[m]; }))
+      return;
+    const ValueId value = plan_.value(plan_.tasks[id]);
+    std::vector<Content> complete, parts;
+    for (const std::uint32_t m : members)
+      if (const TensorId given = plan_.tasks[m].inputs[0]; given.valid()) {
+        Content c = read(m, 0, value, {}, {});
+        (plan_.tensor(given).complete ? complete : parts).push_back(std::move(c));
+      }
+    if (complete.empty() == parts.empty())
+      throw Failure{fmt::format("the exchange of task {} has parts and complete ones", id)};
+    for (const std::uint32_t m : members) {
+      moved_[m] = true;
+      const Piece& wanted = plan_.piece(plan_.tasks[m]);
+      if (plan_.regions.at(wanted.rows.value).count == 0) continue;
+      Content got{value, tokens_of(wanted.rows), heads_of(wanted), {}};
+      if (parts.empty()) require_one_source(m, got, complete);
+      for (const auto* const given : {&complete, &parts})
+        for (const Content& c : *given)
+          for (const auto& [term, times] : part_of(c, got.tokens, got.heads).terms)
+            got.terms[term] += times;
+      put(m, 0, std::move(got));
+    }
+  }
+
+  static void require_one_source(std::uint32_t id, const Content& wanted,
+                                 const std::vector<Content>& given) {
+    for (const std::int64_t token : wanted.tokens)
+      for (const std::uint32_t head : wanted.heads)
+        if (std::count_if(given.begin(), given.end(), [&](const Content& c) {
+              return c.tokens.contains(token) && c.heads.contains(head);
+            }) != 1)
+          throw Failure{fmt::format("token {}, head {} of member {} is given by none or by several",
+                                    token, head, id)};
   }
 
   // What a task finds in its input, which must be on its worker and hold these tokens.
@@ -248,10 +323,18 @@ class Interpreter {
       case TaskKind::Prepare: {
         const Content o = read(id, 0, attention::kPartial, rows, heads);
         const Content g = read(id, 1, attention::kOutputGradient, rows, heads);
-        for (const auto& [term, times] : expected_of(rows, heads))
-          if (!o.terms.contains(term) || o.terms.at(term) != times)
-            throw Failure{fmt::format("task {} prepares from an unfinished result", id)};
+        if (!has_all_terms(part_of(o, rows, heads)))
+          throw Failure{fmt::format("task {} prepares from an unfinished result", id)};
         return put(id, 0, {attention::kPreparedGradient, rows, heads, {}});
+      }
+      case TaskKind::Round: {
+        if (unrounded(plan_.value(t)) == plan_.value(t))
+          throw Failure{fmt::format("task {} rounds to what is not rounded", id)};
+        Content c = part_of(read(id, 0, unrounded(plan_.value(t)), rows, heads), rows, heads);
+        if (!has_all_terms(c))
+          throw Failure{fmt::format("task {} rounds an unfinished result", id)};
+        c.kind = plan_.value(t);
+        return put(id, 0, std::move(c));
       }
       case TaskKind::Merge:
       case TaskKind::Reduce: {
@@ -264,7 +347,7 @@ class Interpreter {
       }
       case TaskKind::Output: {
         const Content c = read(id, 0, plan_.value(t), rows, heads);
-        auto& out = outputs_[plan_.value(t)];
+        auto& out = outputs_[unrounded(plan_.value(t))];
         for (const std::int64_t token : c.tokens)
           for (const std::uint32_t head : c.heads)
             if (++out.put_out[{token, head}] > 1 || owner(token) != t.worker_index)
