@@ -31,6 +31,7 @@ TEST(Exchanges, PlansByHandHold) {
         SCOPED_TRACE(testing::Message() << to_text(pass) << ", " << workers << " workers, "
                                         << heads.query << ":" << heads.key_value << " heads");
         ASSERT_EQ(first_fault(ulysses_by_hand(p)), "");
+        ASSERT_EQ(first_fault(gather_queries_by_hand(p)), "");
         for (const std::uint32_t stride : {0u, 1u, 3u})
           ASSERT_EQ(first_fault(all_gather_by_hand(p, stride)), "");
       }

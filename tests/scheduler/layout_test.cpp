@@ -59,7 +59,7 @@ Layout custom(std::vector<TokenRange> chunks) {
   return {"custom", std::move(chunks), {0, n}};
 }
 
-std::string refusal(const Layout& l, std::int64_t tokens) {
+std::string fault_of(const Layout& l, std::int64_t tokens) {
   try {
     require_valid(l, {tokens});
   } catch (const Error& e) {
@@ -69,24 +69,24 @@ std::string refusal(const Layout& l, std::int64_t tokens) {
 }
 
 TEST(Layout, AcceptsEveryPartitionIntoStrides) {
-  EXPECT_EQ(refusal(custom({{0, 2, 3}, {1, 2, 2}}), 5), "accepted");
-  EXPECT_EQ(refusal(custom({{4, 2, 2}, {0, 2, 2}, {1, 2, 4}}), 8), "accepted");
-  EXPECT_EQ(refusal(custom({{0, 1, 3}, {3, 2, 2}, {4, 2, 2}}), 7), "accepted");
-  EXPECT_EQ(refusal(custom({{0, 7, 1}, {1, 1, 4}}), 5), "accepted");
+  EXPECT_EQ(fault_of(custom({{0, 2, 3}, {1, 2, 2}}), 5), "accepted");
+  EXPECT_EQ(fault_of(custom({{4, 2, 2}, {0, 2, 2}, {1, 2, 4}}), 8), "accepted");
+  EXPECT_EQ(fault_of(custom({{0, 1, 3}, {3, 2, 2}, {4, 2, 2}}), 7), "accepted");
+  EXPECT_EQ(fault_of(custom({{0, 7, 1}, {1, 1, 4}}), 5), "accepted");
   constexpr std::int64_t huge = kMaxTokens;
-  EXPECT_EQ(refusal(custom({{0, 2, (huge + 1) / 2}, {1, 2, huge / 2}}), huge), "accepted");
+  EXPECT_EQ(fault_of(custom({{0, 2, (huge + 1) / 2}, {1, 2, huge / 2}}), huge), "accepted");
 }
 
 TEST(Layout, NamesTheTokenThatIsMissingOrHeldTwice) {
   using testing::HasSubstr;
-  EXPECT_THAT(refusal(custom({{0, 1, 3}, {4, 1, 2}}), 6), HasSubstr("token 3 is in no chunk"));
-  EXPECT_THAT(refusal(custom({{0, 1, 3}}), 6), HasSubstr("token 3 is in no chunk"));
-  EXPECT_THAT(refusal(custom({{0, 1, 4}, {3, 1, 3}}), 6),
+  EXPECT_THAT(fault_of(custom({{0, 1, 3}, {4, 1, 2}}), 6), HasSubstr("token 3 is in no chunk"));
+  EXPECT_THAT(fault_of(custom({{0, 1, 3}}), 6), HasSubstr("token 3 is in no chunk"));
+  EXPECT_THAT(fault_of(custom({{0, 1, 4}, {3, 1, 3}}), 6),
               HasSubstr("token 3 is in chunks 0 and 1"));
-  EXPECT_THAT(refusal(custom({{0, 2, 3}, {1, 2, 2}}), 6), HasSubstr("token 5 is in no chunk"));
-  EXPECT_THAT(refusal(custom({{0, 2, 3}, {4, 2, 1}, {1, 2, 3}}), 6), HasSubstr("token 4"));
-  EXPECT_THAT(refusal(custom({{0, 1, 2}, {0, 2, 2}}), 4), HasSubstr("token 0"));
-  EXPECT_THAT(refusal(custom({{1, 3, 2}, {2, 3, 2}}), 6), HasSubstr("token 0 is in no chunk"));
+  EXPECT_THAT(fault_of(custom({{0, 2, 3}, {1, 2, 2}}), 6), HasSubstr("token 5 is in no chunk"));
+  EXPECT_THAT(fault_of(custom({{0, 2, 3}, {4, 2, 1}, {1, 2, 3}}), 6), HasSubstr("token 4"));
+  EXPECT_THAT(fault_of(custom({{0, 1, 2}, {0, 2, 2}}), 4), HasSubstr("token 0"));
+  EXPECT_THAT(fault_of(custom({{1, 3, 2}, {2, 3, 2}}), 6), HasSubstr("token 0 is in no chunk"));
 }
 
 TEST(Layout, RefusesHostileNumbersAtOnce) {
@@ -94,10 +94,10 @@ TEST(Layout, RefusesHostileNumbersAtOnce) {
   for (const TokenRange r :
        {TokenRange{big, 1, 2}, TokenRange{0, big, 2}, TokenRange{0, 1, big}, TokenRange{-1, 1, 2},
         TokenRange{0, 0, 2}, TokenRange{0, -1, 2}, TokenRange{0, 1, -1}, TokenRange{3, 1, 2}})
-    EXPECT_NE(refusal(custom({r}), 4), "accepted") << r.start << " " << r.stride << " " << r.count;
-  EXPECT_NE(refusal({"custom", {{0, 1, 4}}, {0}}, 4), "accepted");
-  EXPECT_NE(refusal({"custom", {{0, 1, 4}}, {0, 2}}, 4), "accepted");
-  EXPECT_NE(refusal({"custom", {{0, 1, 2}, {2, 1, 2}}, {0, 2, 1, 2}}, 4), "accepted");
+    EXPECT_NE(fault_of(custom({r}), 4), "accepted") << r.start << " " << r.stride << " " << r.count;
+  EXPECT_NE(fault_of({"custom", {{0, 1, 4}}, {0}}, 4), "accepted");
+  EXPECT_NE(fault_of({"custom", {{0, 1, 4}}, {0, 2}}, 4), "accepted");
+  EXPECT_NE(fault_of({"custom", {{0, 1, 2}, {2, 1, 2}}, {0, 2, 1, 2}}, 4), "accepted");
 }
 
 TEST(Layout, AsksBackByTheNearestName) {

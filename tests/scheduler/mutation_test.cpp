@@ -22,13 +22,6 @@ class Mutation : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(All, Mutation, testing::ValuesIn(all_schedules(5)),
                          [](const auto& c) { return c.param.name(); });
 
-std::string any_wrong_run(const Plan& plan, int runs) {
-  for (int seed = 0; seed < runs; ++seed)
-    if (std::string wrong = interpret(plan, static_cast<std::uint64_t>(seed)); !wrong.empty())
-      return wrong;
-  return "";
-}
-
 // Complete copies: results that workers compute again for their gradients, and the first of those
 // that is prepared where it is used.
 void make_copies(Plan& plan) {

@@ -59,6 +59,8 @@ class ByHand {
   bool is_given(ValueId v) const { return !given(v).empty(); }
 
   void set_step(Step step) { step_ = step; }
+  // Attends meet the keys of their worker's share, not all keys.
+  void attend_to_own_keys() { own_keys_ = true; }
 
   Tensors exchange(ValueId v, Lane lane, const Tensors& given, const CellsOfAll& wanted) {
     Tensors got(workers());
@@ -84,7 +86,7 @@ class ByHand {
                  std::array<TensorId, 3> inputs, unsigned completes = 1) {
     Task t;
     t.kind = kind;
-    if (is_attend(kind)) t.keys = tables_.id(all_rows());
+    if (is_attend(kind)) t.keys = tables_.id(own_keys_ ? plan_.layout.share({w}) : all_rows());
     return add(w, t, made, cells, inputs, completes);
   }
   TensorId output_of(TaskId t, std::uint32_t index = 0) const { return plan_.output(t, index); }
@@ -118,6 +120,7 @@ class ByHand {
   Plan plan_;
   PlanTables tables_;
   Step step_ = 0;
+  bool own_keys_ = false;
 };
 
 class Ulysses : ByHand {
@@ -265,7 +268,68 @@ class AllGather : ByHand {
   std::vector<ColumnRange> heads_;  // of queries, by stride
 };
 
+class GatherQueries : ByHand {
+ public:
+  explicit GatherQueries(const Problem& p) : ByHand(p, "gather_queries_by_hand") {
+    attend_to_own_keys();
+  }
+
+  Plan write(Pass pass) {
+    const Tensors q = gather(kQuery), kv = given(kKeyValue);
+    Tensors partial;
+    if (is_given(kPartial))
+      partial = gather(kPartial);
+    else
+      partial = forward(q, kv, pass);
+    if (pass != Pass::Forward) backward(q, kv, partial);
+    return take();
+  }
+
+ private:
+  Cells all(ValueId v) const { return {all_rows(), all_columns(v)}; }
+  CellsOfAll all_for_each(ValueId v) const { return CellsOfAll(workers(), all(v)); }
+  Tensors gather(ValueId v) { return exchange(v, Lane::Fetch, given(v), all_for_each(v)); }
+
+  Tensors forward(const Tensors& q, const Tensors& kv, Pass pass) {
+    Tensors parts;
+    for (std::uint32_t w = 0; w < workers(); ++w)
+      parts.push_back(
+          output_of(compute(w, TaskKind::Attend, kPartial, all(kPartial), {q[w], kv[w], {}}, 0)));
+    const ColumnRange heads = all_columns(kPartial);
+    const bool at_home = pass == Pass::Forward;
+    const Tensors sum =
+        exchange(kPartial, Lane::Return, parts, at_home ? shares(heads) : all_for_each(kPartial));
+    for (std::uint32_t w = 0; w < workers(); ++w) {
+      const TaskId own =
+          compute(w, TaskKind::Round, kRoundedPartial, share(w, heads), {sum[w], {}, {}});
+      put_out(w, kRoundedPartial, heads, output_of(own));
+    }
+    return sum;
+  }
+
+  void backward(const Tensors& q, const Tensors& kv, const Tensors& partial) {
+    set_step(1);
+    const Tensors gradient = gather(kOutputGradient);
+    Tensors dq;
+    for (std::uint32_t w = 0; w < workers(); ++w) {
+      const TaskId prepare = compute(w, TaskKind::Prepare, kPreparedGradient,
+                                     all(kPreparedGradient), {partial[w], gradient[w], {}});
+      const TaskId attend = compute(w, TaskKind::AttendBackward, kQueryGradient,
+                                    all(kQueryGradient), {q[w], output_of(prepare), kv[w]}, 2);
+      dq.push_back(output_of(attend));
+      put_out(w, kKeyValueGradient, all_columns(kKeyValueGradient), output_of(attend, 1));
+    }
+    const ColumnRange heads = all_columns(kQueryGradient);
+    const Tensors home = exchange(kQueryGradient, Lane::Return, dq, shares(heads));
+    for (std::uint32_t w = 0; w < workers(); ++w) put_out(w, kQueryGradient, heads, home[w]);
+  }
+};
+
 }  // namespace
+
+Plan gather_queries_by_hand(const Problem& problem) {
+  return GatherQueries(problem).write(problem.pass);
+}
 
 Plan ulysses_by_hand(const Problem& problem) { return Ulysses(problem).write(problem.pass); }
 

@@ -17,4 +17,8 @@ Plan ulysses_by_hand(const Problem&);
 // its own queries; gradients of keys and values are added up at home. Backward gathers them again.
 Plan all_gather_by_hand(const Problem&, std::uint32_t stride = 0);
 
+// Each worker gathers all queries and attends to its own keys. The partial results are added up
+// where they are needed: forward at home, for gradients on all workers (an all-reduce).
+Plan gather_queries_by_hand(const Problem&);
+
 }  // namespace ringsched

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 namespace ringsched {
@@ -422,7 +423,18 @@ class Interpreter {
 }  // namespace
 
 std::string interpret(const Plan& plan, std::uint64_t seed) {
-  return Interpreter(plan, seed).run();
+  try {
+    return Interpreter(plan, seed).run();
+  } catch (const std::out_of_range&) {
+    return "a task names what the plan does not have";
+  }
+}
+
+std::string any_wrong_run(const Plan& plan, int runs) {
+  for (int seed = 0; seed < runs; ++seed)
+    if (std::string wrong = interpret(plan, static_cast<std::uint64_t>(seed)); !wrong.empty())
+      return wrong;
+  return "";
 }
 
 }  // namespace ringsched

@@ -13,8 +13,31 @@ namespace ringsched {
 
 namespace {
 
-// Lays the tasks out anew: order[i] is the old id of the i-th, and may leave some out or repeat
-// some.
+std::vector<std::uint32_t> identity(const Plan& plan) {
+  std::vector<std::uint32_t> order(plan.tasks.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  return order;
+}
+
+}  // namespace
+
+void find_members(Plan& plan) {
+  std::vector<Exchange> found;
+  std::vector<ExchangeId> numbers(plan.exchanges.size());
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    Task& t = plan.tasks[id];
+    if (!is_exchange(t.kind) || t.exchange.value >= numbers.size()) continue;
+    ExchangeId& number = numbers[t.exchange.value];
+    if (!number.valid()) {
+      number = {static_cast<std::uint32_t>(found.size())};
+      found.push_back({{id}, 0});
+    }
+    ++found[number.value].members;
+    t.exchange = number;
+  }
+  plan.exchanges = std::move(found);
+}
+
 void relay(Plan& plan, const std::vector<std::uint32_t>& order) {
   std::vector<TaskId> moved(plan.tasks.size());
   for (std::uint32_t i = 0; i < order.size(); ++i)
@@ -34,6 +57,7 @@ void relay(Plan& plan, const std::vector<std::uint32_t>& order) {
     tasks.push_back(t);
   }
   plan.tasks = std::move(tasks);
+  find_members(plan);
 
   std::vector<ControlEdge> controls;
   for (const ControlEdge& e : plan.controls)
@@ -50,14 +74,6 @@ void relay(Plan& plan, const std::vector<std::uint32_t>& order) {
             [](const BufferSlot& a, const BufferSlot& b) { return a.receive < b.receive; });
   plan.slots = std::move(slots);
 }
-
-std::vector<std::uint32_t> identity(const Plan& plan) {
-  std::vector<std::uint32_t> order(plan.tasks.size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  return order;
-}
-
-}  // namespace
 
 void read_instead(Plan& plan, TensorId old, TensorId instead) {
   for (Task& t : plan.tasks)
@@ -88,14 +104,15 @@ void set_columns(Plan& plan, Task& task, ColumnRange columns) {
 
 void restate_completion(Plan& plan) {
   for (Task& t : plan.tasks)
-    t.completes = outputs_of(t.kind) == 0 || plan.program[plan.value(t)].is_sum ? 0 : 1;
+    t.completes =
+        outputs_of(t.kind) > 0 && (is_exchange(t.kind) || !plan.program[plan.value(t)].is_sum);
   const auto is_complete = [&](TaskId receive) {
     return receive.value < plan.tasks.size() && plan.tasks[receive.value].completes != 0;
   };
   // Whatever reads a tensor comes later, so it is known by then what its own result is.
   for (auto id = static_cast<std::uint32_t>(plan.tasks.size()); id-- > 0;) {
     const Task& t = plan.tasks[id];
-    if (t.kind != TaskKind::Output && t.kind != TaskKind::Prepare &&
+    if (t.kind != TaskKind::Output && t.kind != TaskKind::Prepare && t.kind != TaskKind::Round &&
         !(t.kind == TaskKind::Send && is_complete(t.peer)))
       continue;
     const TaskId maker = t.inputs[0].valid() ? plan.producer(t.inputs[0]) : TaskId{};
@@ -118,7 +135,8 @@ void restate_work(Plan& plan, TaskId id) {
     if ((is_combine(t.kind)) && t.inputs[1].valid() &&
         t.inputs[1].value < plan.initial.size() + 2 * plan.tasks.size())
       region = plan.tensor(t.inputs[1]).rows;
-    const ValueId value = t.kind == TaskKind::Prepare ? attention::kOutputGradient : piece.value;
+    const Statement* const s = plan.program.statement(t.kind, piece.value);
+    const ValueId value = s ? s->inputs[operation(t.kind).sized_by] : piece.value;
     if (region.value >= plan.regions.size()) return;
     work = work_of(plan.program, value, plan.layout.rows(plan.regions[region.value]),
                    piece.columns.count);
@@ -146,6 +164,7 @@ void swap_tasks(Plan& plan, TaskId a, TaskId b) {
 
 Plan by_half_the_heads(const Plan& whole, bool given) {
   Plan plan = whole;
+  if (!plan.exchanges.empty()) return plan;  // most of these cut heads themselves
   plan.tasks.clear();
   plan.controls.clear();
   plan.slots.clear();

@@ -1,8 +1,10 @@
 // Changes to finished plans, for tests of what must not pass.
 #pragma once
 
+#include <cstdint>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "ringsched/scheduler/plan.hpp"
 
@@ -10,6 +12,12 @@ namespace ringsched {
 
 // The n-th task of a kind on a worker.
 TaskId find_task(const Plan&, TaskKind, std::uint32_t worker, int n = 0);
+
+// Lays the tasks out anew: order[i] is the old id of the i-th, and may leave some out or repeat
+// some.
+void relay(Plan&, const std::vector<std::uint32_t>& order);
+// Lists the exchanges that tasks name, each with as many members as name it.
+void find_members(Plan&);
 
 // Takes a task out; whatever named it, or what it made, then names nothing.
 void erase_task(Plan&, TaskId);
@@ -34,9 +42,9 @@ void restate_work(Plan&, TaskId);
 // adds up, that it is complete.
 void restate_completion(Plan&);
 
-// The same with each task done twice, for the first and for the second half of its columns; with
-// `given` the tensors that are there from the beginning are in halves, too. All values must have an
-// even number of columns; a plan with buffers or control edges loses them.
+// The same with each task done twice, for the first and for the second half of its columns, unless
+// it has exchanges; with `given` the tensors that are there from the beginning are in halves, too.
+// All values must have an even number of columns; a plan with buffers or control edges loses them.
 Plan by_half_the_heads(const Plan&, bool given = false);
 
 // One random change: drops, repeats, moves, reorders or points elsewhere. Says what it did.
