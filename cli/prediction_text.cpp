@@ -136,15 +136,22 @@ std::string bound_line(const Report& r, TimeUnit unit) {
                      above < 0.0005 ? "reaches it" : "is " + percent(above) + " above it");
 }
 
+std::string price_of(const ExchangeReport& e, const Machine& m) {
+  if (e.row == ExchangeCost::kLinks) return "by links: no [[collective]]";
+  const std::uint32_t measured = m.collectives[e.row].per_node;
+  return measured == e.per_node ? "as measured" : fmt::format("as measured with {}", measured);
+}
+
 // What priced the exchanges, and where the profile has no figures for them.
 std::string exchange_line(const Prediction& p) {
-  if (p.study.setup.machine.ideal) return "take no time";
+  const Machine& m = p.study.setup.machine;
+  if (m.ideal) return "take no time";
   std::string out;
   for (const ExchangeReport& e : p.study.report.exchanges)
-    out += fmt::format(
-        "{}{} {} of {} on {}: {}", out.empty() ? "" : "; ", e.count, to_text(e.form),
-        counted(e.members, "worker"), counted(e.nodes, "node"),
-        e.row == ExchangeCost::kLinks ? "by links alone; no [[collective]] for it" : "as measured");
+    out += fmt::format("{}{} {} of {}{} ({})", out.empty() ? "" : "; ", e.count, to_text(e.form),
+                       counted(e.members, "worker"),
+                       e.nodes > 1 ? fmt::format(" on {}", counted(e.nodes, "node")) : "",
+                       price_of(e, m));
   return out;
 }
 

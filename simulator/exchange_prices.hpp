@@ -10,6 +10,8 @@ namespace ringsched {
 
 // The latencies and copying cores of the workload are already there.
 std::vector<ExchangeCost> price_exchanges(const Workload&, const Machine&);
+// All but how long the flows take.
+ExchangeCost cost_by_links(const Workload&, const Machine&, const Exchange&);
 
 // How long an exchange between so many takes by a row, if the one that moves most moves so many
 // bytes: ps. Below the first size it falls straight to the latency.

@@ -42,11 +42,13 @@ inline void EventRun::end_exchange(std::uint32_t number) {
 }
 
 // A link carries the bytes of an exchange, not those that its flows moved to be as slow as it is.
+// Of one that is faster than links are, they count what they can carry.
 inline void EventRun::count_links_of_exchanges() {
   for (std::uint32_t e = 0; e < plan_.exchanges.size(); ++e) {
     const double more = costs_.exchange(e).stretch - 1;
+    if (more <= 0) continue;
     for (const ExchangeFlow& f : workload_.exchanges[e].flows)
-      if (more > -1 && moves(f))
+      if (moves(f))
         for (const LinkId link : f.route.over()) {
           double& bytes = out_.links[link.value].bytes;
           bytes = std::max(0.0, bytes - more * f.bytes);

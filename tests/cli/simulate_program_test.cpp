@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "ringsched/scheduler/plan_file.hpp"
 #include "support/cases.hpp"
+#include "support/exchange_plans.hpp"
 #include "support/program.hpp"
 
 namespace {
@@ -226,6 +228,38 @@ TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
               HasSubstr("\nwith kernels fa2; worker 3 x2\n"));
   EXPECT_THAT(run(of + "--noise 5% --runs 1 --format json").out,
               HasSubstr("\"conditions\": \"kernels cudnn; noise 0.05 seed 1\","));
+}
+
+TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
+  ringsched::Problem p = ringsched::small_problem(4, 4096);
+  write("ulysses.json", write_plan(ringsched::ulysses_by_hand(p)));
+  p.workers = 16;
+  p.pass = ringsched::Pass::Both;
+  write("gather.json", write_plan(ringsched::all_gather_by_hand(p)));
+  const auto line = [&](const std::string& flags) {
+    const std::string out = run("simulate --no-chart " + flags).out;
+    const std::size_t at = out.find("\nexchanges");
+    return at == out.npos ? out : out.substr(at + 18, out.find('\n', at + 1) - at - 18);
+  };
+  EXPECT_EQ(line("ulysses.json -m hgx-h100"), "3 all-to-all of 4 workers (as measured with 8)");
+  EXPECT_EQ(line("ulysses.json -m pcie-a5000x8"),
+            "3 all-to-all of 4 workers (by links: no [[collective]])");
+  EXPECT_EQ(line("ulysses.json -m ideal"), "take no time");
+  EXPECT_EQ(line("gather.json -m hgx-h100x4-ib400"),
+            "2 all-gather of 16 workers on 2 nodes (by links: no [[collective]]);");
+  const std::string json = run("simulate ulysses.json -m hgx-h100 --format json").out;
+  EXPECT_THAT(json,
+              HasSubstr("{\"form\": \"all-to-all\", \"count\": 3, \"workers\": 4, \"nodes\": 1, "
+                        "\"workers_per_node\": 4, \"bytes\": 786432, \"priced_by\": "
+                        "\"collective\", \"source\": \"NCCL on 8 x H100"));
+  EXPECT_THAT(run("simulate gather.json -m dgx-a100x2-ib100 --format json").out,
+              HasSubstr("\"priced_by\": \"links\"}"));
+  EXPECT_EQ(run("simulate -m hgx-h100 --format json").out.find("\"exchanges\""), std::string::npos);
+  const Outcome refused = run("export ulysses.json -m hgx-h100");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "ringsched: --format goal has no exchanges, and this plan has 3; use a schedule of "
+            "messages\n");
 }
 
 TEST_F(SimulateProgram, HasTheNoiseOfTheMachine) {

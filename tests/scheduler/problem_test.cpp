@@ -12,7 +12,7 @@ namespace ringsched {
 namespace {
 
 std::string refusal_after(const std::function<void(Problem&)>& change) {
-  return refusal([&] {
+  return ringsched::refusal([&] {
     Problem p;
     change(p);
     require_valid(p);
@@ -45,8 +45,10 @@ TEST(Problem, NamesAreParsedOrAskedBack) {
     EXPECT_EQ(parse_dtype(to_text(d)), d);
   for (const Pass p : {Pass::Forward, Pass::Backward, Pass::Both})
     EXPECT_EQ(parse_pass(to_text(p)), p);
-  EXPECT_THAT(refusal([] { parse_dtype("bf61"); }), testing::HasSubstr("did you mean bf16?"));
-  EXPECT_THAT(refusal([] { parse_pass("froward"); }), testing::HasSubstr("did you mean forward?"));
+  EXPECT_THAT(ringsched::refusal([] { parse_dtype("bf61"); }),
+              testing::HasSubstr("did you mean bf16?"));
+  EXPECT_THAT(ringsched::refusal([] { parse_pass("froward"); }),
+              testing::HasSubstr("did you mean forward?"));
 }
 
 TEST(Problem, CountsAreReadAsPeopleTypeThem) {
@@ -57,7 +59,7 @@ TEST(Problem, CountsAreReadAsPeopleTypeThem) {
   EXPECT_EQ(parse_count("1G", "x"), std::int64_t{1} << 30);
   for (const char* bad : {"", "-1", "1.5", "64Q", "64KK", " 5", "5 ", "K", "9999999999999999999",
                           "8589934592G", "0x10", "+3"})
-    EXPECT_THAT(refusal([&] { parse_count(bad, "--tokens"); }),
+    EXPECT_THAT(ringsched::refusal([&] { parse_count(bad, "--tokens"); }),
                 testing::StartsWith(fmt::format("--tokens is '{}'", bad)))
         << bad;
 }

@@ -36,6 +36,7 @@ struct ExchangeCost {
   std::uint32_t nodes = 0, per_node = 0;  // of its members; per_node 0: not the same in all nodes
   std::int64_t startup = 0, wire = 0;     // ps
   double bytes = 0;                       // that pass between workers
+  double moved = 0;                       // by the member that sends or gets most
   // The flows move so many times their bytes: they are as slow as a row of the machine says.
   double stretch = 1;
   std::uint32_t row = kLinks;  // of Machine::collectives, or none: the links alone say
