@@ -16,6 +16,7 @@ PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv
 MPIRUN = shutil.which("mpirun")
 SANITIZED = any(name in pathlib.Path(PROGRAM).read_bytes() for name in (b"__asan_init", b"__tsan_init")) if PROGRAM else False
 WHOLE = os.environ.get("RINGSCHED_WHOLE") == "1"  # scripts/nightly; .ci/run takes samples
+WRITE_EXCHANGE_PLANS = os.environ.get("RINGSCHED_WRITE_EXCHANGE_PLANS", "")  # ctest says where it is
 PATIENCE = 120  # seconds for a job that is to end by itself, on a machine that is busy
 
 # What a launcher has left here must not reach a job of ours; containers run as root.

@@ -10,7 +10,7 @@ import json
 import shutil
 import unittest
 
-from mpi_job import PROGRAM, SANITIZED, Case, execute, flags, mpirun, said
+from mpi_job import PROGRAM, SANITIZED, WHOLE, WRITE_EXCHANGE_PLANS, Case, execute, flags, mpirun, said
 
 SCHEDULES = [s["name"] for s in json.loads(execute([PROGRAM, "schedules", "--format", "json"])[1])]
 
@@ -52,6 +52,27 @@ class Numbers(Case):
                     self.assertTrue(one["holds"], one)
                     heads = 2 if one["name"] in ("key gradient", "value gradient") else 4
                     self.assertEqual(one["rows"], tokens * heads, one)
+
+    @unittest.skipIf(not WRITE_EXCHANGE_PLANS, "ctest says what writes the plans")
+    def test_random_plans_with_exchanges(self):
+        count = 50 if WHOLE else 5
+        execute([WRITE_EXCHANGE_PLANS, self.folder, "random", 7, count])
+        files = sorted(self.folder.glob("random-*.json"))
+        self.assertEqual(len(files), count)
+
+        def run(number):
+            workers = json.loads(files[number].read_text())["problem"]["workers"]
+            return execute(mpirun(1 + number % workers, PROGRAM, "run", files[number], "--check", "--check-finite", "--repeat", "2",
+                                  "--no-chart", "--format", "json"))
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(run, range(count)))
+        for file, (code, out, err) in zip(files, answers):
+            with self.subTest(file.name):
+                self.assertEqual(code, 0, err)
+                for one in json.loads(out)["check"]:
+                    self.assertTrue(one["holds"], one)
+                    self.assertEqual(one["rows"], one["rows_in_all"])
 
     def test_a_chart_in_a_file_has_no_colours(self):
         chart = [f for f in flags("--tokens 64") if f != "--no-chart"]

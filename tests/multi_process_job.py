@@ -110,6 +110,26 @@ class Processes:
         while time.monotonic() < ends and not all(used(p) > seconds or p.over() for p in self.all):
             time.sleep(0.01)
 
+    def waiting(self, which):
+        """Until no thread of these has work to do: for most of 20 looks none of them wanted a processor."""
+        def busy(p):
+            states = []
+            for stat in pathlib.Path(f"/proc/{p.pid}/task").glob("*/stat"):
+                try:
+                    states.append(stat.read_text().rsplit(")", 1)[1].split()[0])
+                except OSError:
+                    pass  # a thread that has ended
+            return "R" in states
+
+        ends = time.monotonic() + PATIENCE
+        while time.monotonic() < ends and not any(p.over() for p in which):
+            looks = 0
+            for _ in range(20):
+                looks += any([busy(p) for p in which])
+                time.sleep(0.01)
+            if looks <= 5:
+                return
+
     def close(self):
         for p in self.all:
             if not p.over():

@@ -17,7 +17,7 @@ import time
 import unittest
 
 from lying_proxy import LyingProxy
-from mpi_job import PROGRAM, SANITIZED, WHOLE, Case, execute, flags
+from mpi_job import PROGRAM, SANITIZED, WHOLE, WRITE_EXCHANGE_PLANS, Case, execute, flags
 from multi_process_job import Processes, free_port, torchrun_variables
 from multi_process_soak import Hosts, soak
 
@@ -67,6 +67,20 @@ class Numbers(Runs):
                 for one in got["check"]:
                     self.assertTrue(one["holds"], one)
                     self.assertEqual(one["rows"], tokens * (2 if one["name"] in ("key gradient", "value gradient") else 4))
+
+    @unittest.skipIf(not WRITE_EXCHANGE_PLANS, "ctest says what writes the plans")
+    def test_random_plans_with_exchanges(self):
+        count = 20 if WHOLE else 4
+        execute([WRITE_EXCHANGE_PLANS, self.folder, "random", 8, count])
+        for number in range(count):
+            file = self.folder / f"random-{number}.json"
+            workers = json.loads(file.read_text())["problem"]["workers"]
+            with self.subTest(file.name):
+                p = self.processes()
+                p.ranks(1 + number % workers, "run", file.name, *"--check --repeat 2 --no-chart --format json".split())
+                for one in json.loads(self.good(p))["check"]:
+                    self.assertTrue(one["holds"], one)
+                    self.assertEqual(one["rows"], one["rows_in_all"])
 
     def test_large_messages(self):
         p = self.processes()
@@ -392,6 +406,21 @@ class Failures(Runs):
         for task, row in enumerate(timeline["tasks"]):
             if row[worker] in (2, 3):
                 self.assertIn(task, unfinished)
+
+    @unittest.skipIf(not WRITE_EXCHANGE_PLANS, "ctest says what writes the plans")
+    def test_a_process_is_killed_that_others_await_in_an_exchange(self):
+        execute([WRITE_EXCHANGE_PLANS, self.folder, "ulysses", 6, 3000 if SANITIZED else 12000, 6])
+        p = self.processes()
+        p.ranks(3, *"run ulysses.json --repeat 1 --no-chart --deadline 60 --timeline t.json".split())
+        p.computing(0.5)
+        p.all[2].kill(signal.SIGSTOP)
+        p.waiting([p.all[0], p.all[1]])
+        since = time.monotonic()
+        p.all[2].kill()
+        for line in self.failed(p, since, 0, (0, 1)).values():
+            self.assertRegex(line, r"process 2 is gone: its connection (for messages )?(closed|broke)")
+            self.assertRegex(line, r"step 1, exchange of rounded_partial chunk \d, waiting for worker 4 of process 2, worker 5 of process 2\)")
+        self.left(p, "2 is gone (its connection ", "0, 1 ended")
 
     def test_process_zero_is_killed(self):
         p, since = self.started(60), time.monotonic()
