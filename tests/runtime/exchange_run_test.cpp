@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <random>
 
-#include "exchange_member.hpp"
+#include "operations.hpp"
+#include "reference.hpp"
 #include "ringsched/runtime/numbers.hpp"
 #include "ringsched/runtime/tensor_form.hpp"
 #include "ringsched/scheduler/exchange.hpp"
@@ -60,8 +64,12 @@ TEST(ExchangeRun, RandomPlansComputeTheRightNumbers) {
     const Plan plan = random_exchange_plan(random);
     ASSERT_TRUE(verify(plan).holds()) << described(plan);
     ThreadedRun run(plan);
-    run.execute();
+    const Execution& e = run.execute();
     expect_right(run.check(), fmt::format("{}: {}", i, described(plan)));
+    for (const TaskTime& t : e.times()) {
+      EXPECT_GE(t.start, 0);
+      EXPECT_GE(t.end, t.start);
+    }
   }
 }
 
@@ -123,6 +131,92 @@ TEST(ExchangeRun, LargeProblemsAreCheckedToo) {
   ThreadedRun run(plan);
   const ForwardRows forward = forward_rows(plan, run.inputs(), run.execute().results());
   expect_right(run.check(6, forward), described(plan));
+}
+
+// No number that was within its bound is outside of the rounded one, and the bound is no wider than
+// it has to be.
+TEST(ExchangeRun, RoundedNumbersHaveTheBoundOfTheirRounding) {
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> part(-1, 1), size(-16, 3);
+  for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16}) {
+    double most = 0, most_exact = 0;
+    for (int i = 0; i < 20000; ++i) {
+      const double value = part(random) * std::exp(size(random)),
+                   bound = i % 2 == 0 ? 0 : std::abs(value) * std::exp(size(random) - 3);
+      const auto found = static_cast<float>(value + bound * part(random));
+      std::byte stored[4];
+      put_number(stored, dtype, 0, found);
+      const double error = std::abs(static_cast<double>(number_at(stored, dtype, 0)) - value);
+      const double allowed = rounded_bound(dtype, value, bound) + 0x1p-23 * std::abs(value);
+      most = std::max(most, error / allowed);
+      if (bound == 0) most_exact = std::max(most_exact, error / allowed);
+    }
+    EXPECT_LE(most, 1) << to_text(dtype);
+    EXPECT_GT(most_exact, dtype == Dtype::Fp32 ? 0.4 : 0.9) << to_text(dtype);
+  }
+}
+
+// A round of some heads of a tensor, which here has 3 rows of 2 heads of 3 numbers.
+struct OneRound {
+  explicit OneRound(Dtype dtype)
+      : plan(ulysses_by_hand(problem(1, 3, 2, 2, 3, dtype, Pass::Forward, Mask::full()))) {
+    while (plan.tasks[id.value].kind != TaskKind::Round) ++id.value;
+  }
+  void perform(bool finite) {
+    CpuOperations operations(plan);
+    cpu::Scratch scratch;
+    Operands at;
+    at.inputs[0] = reinterpret_cast<const std::byte*>(given.data());
+    at.outputs[0] = made.data();
+    operations.perform(id, at, scratch);
+    if (finite) operations.require_finite(id, at);
+  }
+  Plan plan;
+  TaskId id{0};
+  std::vector<float> given = std::vector<float>(3 * 2 * 4);  // a log-sum-exp behind them
+  std::vector<std::byte> made = std::vector<std::byte>(3 * 2 * 3 * 4);
+};
+
+TEST(ExchangeRun, RoundsAsNumbersDo) {
+  constexpr float none = std::numeric_limits<float>::quiet_NaN();
+  constexpr float numbers[] = {0,        -0.0f,    1,     1 + 0x1p-8f, 1 + 0x3p-8f, 1 + 0x1p-11f,
+                               -1e-7f,   0x1p-25f, 3e-8f, 65519,       65521,       -1e30f,
+                               3.39e38f, none,     -none, 1e-40f,      0.1f,        -7};
+  for (const Dtype dtype : {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16}) {
+    OneRound round(dtype);
+    std::copy(std::begin(numbers), std::end(numbers), round.given.begin());
+    round.perform(false);
+    for (std::int64_t i = 0; i < 18; ++i) {
+      std::byte expected[4];
+      put_number(expected, dtype, 0, numbers[i]);
+      EXPECT_EQ(std::memcmp(expected, round.made.data() + i * size_of(dtype),
+                            static_cast<std::size_t>(size_of(dtype))),
+                0)
+          << to_text(dtype) << " " << numbers[i];
+    }
+  }
+}
+
+TEST(ExchangeRun, RoundsSomeHeadsOfSomeRows) {
+  OneRound round(Dtype::Bf16);
+  const Piece whole = round.plan.piece(round.plan.tasks[round.id.value]);
+  Task& task = round.plan.tasks[round.id.value];
+  round.plan.pieces.push_back({whole.value, whole.rows, {1, 1}});
+  task.piece = {static_cast<std::uint32_t>(round.plan.pieces.size() - 1)};
+  for (int i = 0; i < 18; ++i) round.given[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  round.perform(true);
+  for (std::int64_t row = 0; row < 3; ++row)
+    for (std::int64_t d = 0; d < 3; ++d)
+      EXPECT_EQ(number_at(round.made.data(), Dtype::Bf16, 3 * row + d),
+                static_cast<float>(6 * row + 3 + d));
+}
+
+TEST(ExchangeRun, ARoundedNumberThatIsNotFiniteEndsTheRun) {
+  OneRound round(Dtype::Fp16);
+  round.given[18] = -std::numeric_limits<float>::infinity();  // the log-sum-exp stays behind
+  EXPECT_NO_THROW(round.perform(true));
+  round.given[4] = 1e6f;  // more than fp16 has
+  EXPECT_THROW(round.perform(true), RunFailed);
 }
 
 TEST(ExchangeRun, StagingIsPlannedWithTheTensors) {
