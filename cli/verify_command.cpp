@@ -26,7 +26,7 @@ Verification prove(const Plan& plan, std::size_t most) {
   const Stage stage(
       fmt::format("verifying {}", counted(static_cast<std::int64_t>(plan.tasks.size()), "task")),
       plan.tasks.size() > 2'000'000);
-  return verify(plan, {.most = most});
+  return verify(plan, {.most = most, .one_queue = true});
 }
 
 std::string arrivals(const PlanSummary& s) {
@@ -42,6 +42,11 @@ void print_text(const Plan& plan, const Verification& v, std::int64_t most) {
     fmt::print("  communication  {} as sent: {}\n", arrivals(s), moves_line(plan, s));
     fmt::print("  coverage       each visible pair is computed once and reaches its owner\n");
     fmt::print("  deadlock       none, even if every send waits for its receive\n");
+    if (!v.stuck_in_one_queue.empty())
+      fmt::print("  lanes          must progress independently: in one queue, {}\n",
+                 v.stuck_in_one_queue);
+    else
+      fmt::print("  lanes          need not progress independently: one queue would do\n");
     fmt::print("  memory         at most {} per worker\n",
                human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)
@@ -72,8 +77,11 @@ void print_json(const Verification& v) {
   }
   fmt::print(
       "{}],\n  \"more\": {},\n  \"unread_messages\": {},\n  \"hidden_attends\": {},\n  "
-      "\"peak_bytes\": [",
-      v.violations.empty() ? "" : "\n  ", v.more, v.unread, v.hidden);
+      "\"needs_independent_lanes\": {},\n  \"peak_bytes\": [",
+      v.violations.empty() ? "" : "\n  ", v.more, v.unread, v.hidden,
+      !v.holds()                     ? "null"
+      : v.stuck_in_one_queue.empty() ? "false"
+                                     : "true");
   for (std::size_t w = 0; w < v.peak.size(); ++w)
     fmt::print("{}{}", w == 0 ? "" : ", ", v.peak[w].value);
   fmt::print("]\n}}\n");

@@ -143,9 +143,12 @@ std::vector<Staging> staging_of(const Plan& plan, const Exchange& e,
   const bool adds = adds_up(plan, e);
   const ValueId value = plan.value(member(plan, e, 0));
   std::vector<Staging> out(e.members);
+  std::vector<std::int64_t> before{0};  // tokens in all chunks before: shares may have many chunks
+  for (const TokenRange& chunk : plan.layout.chunks) before.push_back(before.back() + chunk.count);
   for (const Share& s : shares) {
     if (s.from == s.to) continue;
-    const Bytes bytes = plan.program.bytes(value, plan.layout.rows(s.rows), s.columns.count);
+    const Tokens rows{before[s.rows.end()] - before[s.rows.first.value]};
+    const Bytes bytes = plan.program.bytes(value, rows, s.columns.count);
     if (!is_run_at_giver(plan, e, s)) out[s.from].given += bytes;
     if (adds || !is_run_at_getter(plan, e, s)) out[s.to].got += bytes;
   }

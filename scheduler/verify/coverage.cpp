@@ -5,6 +5,7 @@
 // read any number of times, and any number of them may hold the same cells.
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "internal.hpp"
 
@@ -346,9 +347,15 @@ class CoverageCheck {
   // Pairs that the mask shows of these rows.
   std::uint64_t expected(const Sum& s, Region rows) {
     std::optional<std::uint64_t>& known = expected_[s.side][made(s).rows.value];
-    if (region(made(s).rows) != rows) return visible(s.side, tokens(rows), all_tokens());
-    if (!known) known = visible(s.side, tokens(rows), all_tokens());
-    return *known;
+    if (region(made(s).rows) == rows) {
+      if (!known) known = visible(s.side, tokens(rows), all_tokens());
+      return *known;
+    }
+    // Rows that members of an exchange have together: the same in most of its bands.
+    const std::uint64_t key = std::uint64_t{rows.first.value} << 32 | rows.count;
+    const auto [together, is_new] = expected_together_[s.side].try_emplace(key);
+    if (is_new) together->second = visible(s.side, tokens(rows), all_tokens());
+    return together->second;
   }
 
   // Goes through the rows and keeps the set of inner chunks that the rectangles of the row have.
@@ -483,6 +490,7 @@ class CoverageCheck {
   ChunkSet met_;
   std::vector<Terms> in_band_;
   std::vector<std::optional<std::uint64_t>> expected_[2];  // pairs, by side and region
+  std::unordered_map<std::uint64_t, std::uint64_t> expected_together_[2];  // by side, other rows
 };
 
 }  // namespace

@@ -16,22 +16,37 @@ namespace ringsched {
 
 namespace {
 
+// What a worker issues one after the other: the tasks of a lane, or of all lanes but compute.
+class Queues {
+ public:
+  Queues(const Plan& plan, bool one_for_all_lanes) : lanes_(plan), one_(one_for_all_lanes) {}
+
+  bool one_for_all_lanes() const { return one_; }
+  std::uint32_t of(const Task& t) const {
+    return one_ ? 2u * t.worker_index + (t.lane == Lane::Compute ? 0 : 1) : lanes_.of(t);
+  }
+  std::uint32_t count() const { return one_ ? lanes_.all / lanes_.per_worker * 2 : lanes_.all; }
+
+ private:
+  LaneNumbers lanes_;
+  bool one_;
+};
+
 // Tries one order of events: each group is posted when its last member is listed, and is complete
 // once the groups of all partners are posted. Deadlock is impossible if everything a task waits for
 // is complete before the task is listed. The opposite does not follow: then LaneRun decides.
 class ListedOrder {
  public:
-  explicit ListedOrder(const Plan& plan)
-      : plan_(plan), posted_(groups_of(plan)), complete_(plan.tasks.size()) {}
+  ListedOrder(const Plan& plan, const Queues& queues)
+      : plan_(plan), queues_(queues), posted_(groups_of(plan)), complete_(plan.tasks.size()) {}
 
   bool runs() {
     auto edge = plan_.controls.begin();
-    const LaneNumbers lanes(plan_);
-    std::vector<std::uint32_t> before(lanes.all, kNone);  // the group that each lane listed last
+    std::vector<std::uint32_t> before(queues_.count(), kNone);  // the group that each listed last
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& task = plan_.tasks[id];
       const std::uint32_t group = posted_[id];
-      std::uint32_t& earlier = before[lanes.of(task)];
+      std::uint32_t& earlier = before[queues_.of(task)];
       if (earlier != group && earlier != kNone && complete_[earlier] >= id) return false;
       earlier = group;
       for (const TensorId input : task.inputs)
@@ -58,6 +73,7 @@ class ListedOrder {
   }
 
   const Plan& plan_;
+  const Queues& queues_;
   const TaskColumn<std::uint32_t>
       posted_;                          // by task: its group, which is posted when that is listed
   TaskColumn<std::uint32_t> complete_;  // by group: the task whose listing completes it, so far
@@ -65,14 +81,14 @@ class ListedOrder {
 
 class LaneRun {
  public:
-  explicit LaneRun(const Plan& plan)
+  LaneRun(const Plan& plan, const Queues& queues)
       : plan_(plan),
-        lanes_(LaneNumbers(plan).all),
+        lanes_(queues.count()),
         state_(plan.tasks.size()),
         first_waiter_(plan.tasks.size(), kNone) {
-    const LaneNumbers numbers(plan);
     for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-      lanes_[numbers.of(plan.tasks[id])].tasks.push_back({id});
+      lanes_[queues.of(plan.tasks[id])].tasks.push_back({id});
+    if (queues.one_for_all_lanes()) keep_groups_together();
     for (std::uint32_t l = 0; l < lanes_.size(); ++l) runnable_.push_back(l);
   }
 
@@ -99,6 +115,13 @@ class LaneRun {
     TaskId awaited;
     std::uint32_t next_waiter = kNone;
   };
+
+  // A group is issued when its last member is.
+  void keep_groups_together() {
+    const TaskColumn<std::uint32_t> groups = groups_of(plan_);
+    for (LaneState& l : lanes_)
+      std::ranges::stable_sort(l.tasks, {}, [&](TaskId t) { return groups[t.value]; });
+  }
 
   std::size_t group_end(const LaneState& l) const {
     std::size_t end = l.at + 1;
@@ -167,37 +190,51 @@ class LaneRun {
   std::vector<std::uint32_t> runnable_;
 };
 
+// Tasks that wait for each other in a circle, and what to say of them.
+struct Circle {
+  std::vector<TaskId> tasks;
+  std::string text;
+};
+
+Circle find_circle(const Plan& plan, const Queues& queues) {
+  Circle found;
+  if (ListedOrder(plan, queues).runs()) return found;
+  LaneRun run(plan, queues);
+  run.run();
+  const auto queue_of = [&](TaskId id) { return queues.of(plan.tasks[id.value]); };
+
+  std::size_t queue = 0;
+  while (queue < queues.count() && !run.stuck(queue)) ++queue;
+  if (queue == queues.count()) return found;
+
+  std::vector<bool> passed(queues.count());
+  while (!passed[queue]) {
+    passed[queue] = true;
+    queue = queue_of(run.awaited(queue));
+  }
+  const std::size_t start = queue;
+  do {
+    const TaskId waiting = run.head(queue), awaited = run.awaited(queue);
+    queue = queue_of(awaited);
+    found.text += fmt::format("{}{} waits for {}", found.tasks.empty() ? "" : "; ",
+                              name_of(plan, waiting), name_of(plan, awaited));
+    if (const TaskId behind = run.head(queue); behind != awaited)
+      found.text += fmt::format(", which comes only after task {}", behind.value);
+    found.tasks.push_back(waiting);
+  } while (queue != start);
+  return found;
+}
+
 }  // namespace
 
 void verify_deadlock(const Plan& plan, Findings& findings) {
-  if (ListedOrder(plan).runs()) return;
-  LaneRun run(plan);
-  run.run();
-  const LaneNumbers numbers(plan);
-  const auto lane_of = [&](TaskId id) { return numbers.of(plan.tasks[id.value]); };
+  Circle circle = find_circle(plan, Queues(plan, false));
+  if (!circle.tasks.empty())
+    findings.add(Rule::Deadlock, std::move(circle.tasks), "{}", circle.text);
+}
 
-  std::size_t lane = 0;
-  while (lane < numbers.all && !run.stuck(lane)) ++lane;
-  if (lane == numbers.all) return;
-
-  std::vector<bool> passed(numbers.all);
-  while (!passed[lane]) {
-    passed[lane] = true;
-    lane = lane_of(run.awaited(lane));
-  }
-  std::vector<TaskId> tasks;
-  std::string text;
-  const std::size_t start = lane;
-  do {
-    const TaskId waiting = run.head(lane), awaited = run.awaited(lane);
-    lane = lane_of(awaited);
-    text += fmt::format("{}{} waits for {}", tasks.empty() ? "" : "; ", name_of(plan, waiting),
-                        name_of(plan, awaited));
-    if (const TaskId behind = run.head(lane); behind != awaited)
-      text += fmt::format(", which comes only after task {}", behind.value);
-    tasks.push_back(waiting);
-  } while (lane != start);
-  findings.add(Rule::Deadlock, std::move(tasks), "{}", text);
+std::string circle_in_one_queue(const Plan& plan) {
+  return find_circle(plan, Queues(plan, true)).text;
 }
 
 }  // namespace ringsched

@@ -18,7 +18,7 @@ bool ExchangeCheck::has_each_worker_once() {
   const auto twice = std::ranges::adjacent_find(workers, {}, [](auto& w) { return w.first; });
   if (twice == workers.end()) return true;
   const TaskId a{twice->second}, b{(twice + 1)->second};
-  findings_.add(Rule::Structure, {b, a}, "{} and {} are of one exchange and one worker",
+  findings_.add(Rule::Structure, {b, a}, "{} and {} are members of one exchange on the same worker",
                 name_of(plan_, a), name_of(plan_, b));
   return false;
 }
@@ -45,13 +45,14 @@ bool ExchangeCheck::gives_alike() {
   }
   if (held_.empty() && !of_part.valid()) {
     findings_.add(Rule::Structure, {exchange_.first},
-                  "{}: no member of its exchange gives anything", name_of(plan_, exchange_.first));
+                  "no member of the exchange of {} gives anything",
+                  name_of(plan_, exchange_.first));
     return false;
   }
   if (!held_.empty() && of_part.valid()) {
     const TaskId whole = held_[0].member;
     findings_.add(Rule::Structure, {of_part, whole},
-                  "{} gives a part of the terms to an exchange, and {} all of them",
+                  "{} gives a part of a sum to an exchange, and {} a complete tensor",
                   name_of(plan_, of_part), name_of(plan_, whole));
     return false;
   }
@@ -76,7 +77,7 @@ bool ExchangeCheck::is_held_once() {
       const Region r = held[i]->rows;
       if (i > 0 && r.first.value < held[i - 1]->rows.end()) {
         findings_.add(Rule::Structure, {held[i]->member, held[i - 1]->member},
-                      "{} and {} give the same cells to an exchange",
+                      "{} and {} give the same cells to their exchange",
                       name_of(plan_, held[i - 1]->member), name_of(plan_, held[i]->member));
         return false;
       }
@@ -85,7 +86,12 @@ bool ExchangeCheck::is_held_once() {
       else
         band.runs.push_back(r);
     }
-    bands_.push_back(std::move(band));
+    // Bands that hold the same are one: few are left, and each member looks through them.
+    if (!bands_.empty() && bands_.back().columns.end() == band.columns.first &&
+        bands_.back().runs == band.runs)
+      bands_.back().columns.count += band.columns.count;
+    else
+      bands_.push_back(std::move(band));
   }
   return true;
 }
@@ -108,7 +114,7 @@ void ExchangeCheck::check_wanted() {
     }
     if (at < wanted.columns.end())
       findings_.add(Rule::Communication, {TaskId{id}},
-                    "{} gets cells that no member of its exchange has: {}", name_of(plan_, {id}),
+                    "{} gets cells that no member of its exchange gives: {}", name_of(plan_, {id}),
                     name_of(plan_.program[wanted.value].columns, {at, 1}));
   }
 }

@@ -75,6 +75,8 @@ void verify_structure(const Plan&, std::uint32_t threads, Findings&);
 void verify_edges(const Plan&, Findings&);
 void verify_coverage(const Plan&, Findings&);
 void verify_deadlock(const Plan&, Findings&);
+// What waits for what in a circle if each worker issues all but lane compute as one queue.
+std::string circle_in_one_queue(const Plan&);
 // And what it holds for nothing.
 void verify_memory(const Plan&, Findings&, Verification&);
 

@@ -59,7 +59,7 @@ class StructureCheck {
             plan_.name(wanted));
       found.reset();
     } else if (region(t.rows).count == 0) {
-      wrong(id, "input {} has no rows: its exchange gave nothing", index);
+      wrong(id, "input {} is of a member that got nothing from its exchange", index);
       found.reset();
     } else if (does == Operation::Does::Combine && t.complete) {
       wrong(id, "input {} is complete: more would count twice", index);
@@ -150,7 +150,7 @@ class StructureCheck {
     if (task.completes >> op.outputs != 0)
       wrong(id, "it completes an output that it does not have");
     if (is_exchange(task.kind)) {
-      if (task.with_previous) wrong(id, "an exchange is posted alone");
+      if (task.with_previous) wrong(id, "a member of an exchange cannot be posted in a group");
     } else if (op.does != Operation::Does::Transfer) {
       if (task.lane != Lane::Compute) wrong(id, "it computes, but not on the compute lane");
       if (task.with_previous) wrong(id, "only sends and receives are posted in groups");
@@ -277,9 +277,9 @@ class StructureCheck {
     const Piece& piece = plan_.piece(task);
     if (piece.value != plan_.value(first) || task.lane != first.lane || task.step != first.step)
       findings_.add(Rule::Communication, {id, e.first},
-                    "{} and {} are of one exchange, but of another value, lane or step",
+                    "{} and {} are members of one exchange, with different values, lanes or steps",
                     name_of(plan_, id), name_of(plan_, e.first));
-    if (!task.completes_output()) wrong(id, "what an exchange makes is complete");
+    if (!task.completes_output()) wrong(id, "what a member gets from an exchange is complete");
     if (task.inputs[0].valid())
       input(id, 0, piece.value);
     else if (region(piece.rows).count == 0)

@@ -24,7 +24,8 @@ void check_names(const Plan& plan, std::uint32_t first, std::uint32_t end, Findi
       const bool member = t.exchange.value < plan.exchanges.size() &&
                           plan.exchange(t).first.value <= id && id < plan.exchange(t).end();
       if (!member)
-        findings.add(Rule::Structure, {TaskId{id}}, "task {} is no member of its exchange", id);
+        findings.add(Rule::Structure, {TaskId{id}},
+                     "task {} is not a member of the exchange that it names", id);
     }
   }
 }
@@ -37,14 +38,16 @@ void check_members(const Plan& plan, Findings& findings) {
     if (x.members == 0 || x.first.value < before || x.first.value >= plan.tasks.size() ||
         x.members > plan.tasks.size() - x.first.value) {
       findings.add_missing(Rule::Structure, {},
-                           "exchange {} has no members, or others than those of {} tasks in order",
-                           e, plan.tasks.size());
+                           "exchange {} has no members, or some that the plan does not have, or "
+                           "that stand before those of an earlier exchange",
+                           e);
       return;
     }
     before = x.end();
     for (std::uint32_t id = x.first.value; id < x.end(); ++id)
       if (!is_exchange(plan.tasks[id].kind) || plan.tasks[id].exchange.value != e)
-        findings.add(Rule::Structure, {TaskId{id}}, "{} stands among the members of exchange {}",
+        findings.add(Rule::Structure, {TaskId{id}},
+                     "{} stands among the members of exchange {}, and is none of them",
                      name_of(plan, {id}), e);
   }
 }

@@ -31,6 +31,8 @@ Verification verify(const Plan& plan, VerifyOptions options) {
                              [&](Findings& found) { verify_deadlock(plan, found); },
                              [&](Findings& found) { verify_memory(plan, found, result); }};
     run_jobs(threads, jobs, findings);
+    if (options.one_queue && findings.empty())
+      result.stuck_in_one_queue = circle_in_one_queue(plan);
   }
   std::move(findings).hand_over(result);
   if (!result.holds()) result.peak.clear();

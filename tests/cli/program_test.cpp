@@ -192,9 +192,28 @@ TEST_F(Program, WritesAPlanThatItThenProves) {
     const Outcome proof = run("verify p.json");
     EXPECT_EQ(proof.code, 0) << proof.err;
     EXPECT_THAT(proof.out, HasSubstr("\nholds: "));
+    EXPECT_THAT(proof.out, HasSubstr("\n  lanes          need not progress independently"));
     EXPECT_EQ(run("plan -o -" + flags).out, read_all(folder_ / "p.json"));
     EXPECT_EQ(run("verify - < p.json").out, proof.out);
   }
+}
+
+// Worker 0 lists its message before the exchange, worker 1 behind it.
+TEST_F(Program, SaysIfAPlanNeedsLanesThatProgressIndependently) {
+  std::ofstream(folder_ / "p.json") << R"({"format":"ringsched-plan","version":2,
+    "problem":{"workers":2,"tokens":8,"heads":2,"kv_heads":1,"head_dim":4,"dtype":"fp32",
+               "mask":"documents:4,4","pass":"forward"},
+    "tasks":[{"do":"send","in":["KV0"],"to":1},
+             {"do":"exchange","in":["Q0"],"rows":[],"members":2,"lane":"return"},
+             {"do":"exchange","in":[],"worker":1,"tensor":"query","rows":[0,1],"lane":"return"},
+             {"do":"receive","from":0},
+             {"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
+  const Outcome text = run("verify p.json");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out,
+              HasSubstr("\n  lanes          must progress independently: in one queue, task 0 "));
+  EXPECT_THAT(run("verify p.json --format json").out,
+              HasSubstr("\"needs_independent_lanes\": true"));
 }
 
 TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
@@ -211,6 +230,7 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);
   EXPECT_THAT(json.out, HasSubstr("\"holds\": false"));
+  EXPECT_THAT(json.out, HasSubstr("\"needs_independent_lanes\": null"));
   EXPECT_THAT(json.out, HasSubstr("\"rule\": \"coverage\", \"worker\": 1"));
 }
 

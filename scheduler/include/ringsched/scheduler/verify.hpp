@@ -37,6 +37,10 @@ struct Verification {
   // worker's own lanes does not clearly force apart is counted together, so this may be more than
   // the least (docs/cli.md says how much). Empty when there are violations.
   std::vector<Bytes> peak;
+  // If VerifyOptions::one_queue asks, and the plan holds: what would wait for what in a circle if
+  // each worker issued its tasks of all lanes but compute as one queue, in the order of the plan.
+  // NCCL may come to that, whatever streams its calls are on. Empty: nothing would.
+  std::string stuck_in_one_queue;
 
   bool holds() const { return violations.empty(); }
 };
@@ -44,6 +48,7 @@ struct Verification {
 struct VerifyOptions {
   std::size_t most = 20;
   std::uint32_t threads = 0;  // 0: one for a small plan, up to four for a large one
+  bool one_queue = false;     // fill Verification::stuck_in_one_queue
 };
 
 Verification verify(const Plan&, VerifyOptions = {});
