@@ -11,6 +11,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
+#include "support/exchange_surgery.hpp"
 #include "support/interpreter.hpp"
 #include "support/surgery.hpp"
 #include "support/term_surgery.hpp"
@@ -66,7 +67,9 @@ TEST_P(Mutation, IsRefusedWheneverItChangesTheMeaning) {
     ASSERT_EQ(any_wrong_run(valid, 6), "");
     for (int i = 0; i < (kSanitized ? 20 : 250); ++i) {
       Plan spoilt = valid;
-      const std::string what = mutate(spoilt, random);
+      const std::string what = spoilt.exchanges.empty() || random() % 2 == 0
+                                   ? mutate(spoilt, random)
+                                   : mutate_exchange(spoilt, random);
       const bool holds = verify(spoilt).holds();
       // A plan that is refused needs only one look, to know how often that was for cause.
       const std::string wrong = any_wrong_run(spoilt, holds ? 6 : 1);

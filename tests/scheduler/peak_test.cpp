@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
+#include "support/exchange_plans.hpp"
 #include "support/peak_oracle.hpp"
 #include "support/surgery.hpp"
 
@@ -105,6 +106,25 @@ TEST(Peak, IsEnoughUnderAnyTimingAndNotMuchMore) {
   if (!kSanitized) {
     EXPECT_GT(worst, 1.25);  // the docs say 30 %
   }
+}
+
+// Staging of exchanges that follow each other on a lane is counted together (docs/cli.md).
+TEST(Peak, OfExchangesHasWhatTheyGatherAndSpread) {
+  double worst = 1;
+  for (const std::uint32_t workers : {1u, 2u, 3u, 5u})
+    for (const Pass pass : {Pass::Forward, Pass::Both})
+      for (const std::uint32_t kv_heads : {1u, 4u}) {
+        Problem p = small_problem(workers, 16 * std::int64_t{workers} - 1, pass);
+        p.kv_heads = kv_heads;
+        for (const Plan& plan :
+             {ulysses_by_hand(p), all_gather_by_hand(p, 1), gather_queries_by_hand(p)}) {
+          const Excess e = excess(plan);
+          EXPECT_EQ(e.least, 1) << plan.schedule << " " << workers << " " << to_text(pass);
+          worst = std::max(worst, e.most);
+        }
+      }
+  EXPECT_LE(worst, 1.52);
+  EXPECT_GT(worst, 1.5);
 }
 
 // A receive is posted together with a send, so not before what is sent has been made.

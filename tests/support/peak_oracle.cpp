@@ -134,6 +134,8 @@ class Oracle {
         if (input.valid() && plan_.producer(input).valid())
           direct[start(id)].push_back(end(plan_.producer(input).value));
       if (is_transfer(t.kind)) direct[end(id)].push_back(start(t.peer.value));
+      for (std::size_t m = 0; m < n_ && is_exchange(t.kind); ++m)
+        if (are_of_one_exchange(t, plan_.tasks[m])) direct[end(id)].push_back(start(m));
     }
     for (const ControlEdge& e : plan_.controls)
       direct[start(e.after.value)].push_back(end(e.before.value));
@@ -158,7 +160,9 @@ class Oracle {
         const Tensor tensor = plan_.tensor(made);
         const bool in_place = (t.kind == TaskKind::Merge || t.kind == TaskKind::Reduce) &&
                               plan_.tensor(t.inputs[0]).rows == plan_.rows(t);
-        Held h{plan_.bytes(tensor.value, tensor.rows).value, in_place ? end(id) : start(id), {}};
+        Held h{plan_.bytes(Piece{tensor.value, tensor.rows, tensor.columns}).value,
+               in_place ? end(id) : start(id),
+               {}};
         bool kept = false;
         for (std::size_t r = 0; r < n_; ++r)
           for (const TensorId input : plan_.tasks[r].inputs)
@@ -170,8 +174,42 @@ class Oracle {
         keep_last(h.ends);
         out.push_back(std::move(h));
       }
+      if (is_exchange(t.kind)) out.push_back({staging(id), start(id), {end(id)}});
     }
     return out;
+  }
+
+  static bool are_of_one_exchange(const Task& a, const Task& b) {
+    return is_exchange(a.kind) && is_exchange(b.kind) && a.exchange == b.exchange;
+  }
+
+  // What a member gives to others, and gets from them, beside its tensors: whatever has not all
+  // columns there is gathered or spread, and parts that are added up come in first.
+  std::int64_t staging(std::uint32_t member) const {
+    const Task& t = plan_.tasks[member];
+    std::int64_t bytes = 0;
+    for (std::uint32_t other = 0; other < n_; ++other) {
+      if (other == member || !are_of_one_exchange(t, plan_.tasks[other])) continue;
+      bytes += staged(member, other, false) + staged(other, member, true);
+    }
+    return bytes;
+  }
+  std::int64_t staged(std::uint32_t from, std::uint32_t to, bool at_getter) const {
+    const TensorId input = plan_.tasks[from].inputs[0];
+    if (!input.valid()) return 0;
+    const Tensor given = plan_.tensor(input);
+    const Piece& got = plan_.piece(plan_.tasks[to]);
+    std::int64_t tokens = 0;
+    std::uint32_t columns = 0;
+    for (std::uint32_t c = 0; c < plan_.layout.chunks.size(); ++c)
+      if (plan_.regions[given.rows.value].contains({{c}, 1}) &&
+          plan_.regions[got.rows.value].contains({{c}, 1}))
+        tokens += plan_.layout.chunks[c].count;
+    for (std::uint32_t c = 0; c < plan_.program[given.value].columns.count; ++c)
+      columns += given.columns.contains({c, 1}) && got.columns.contains({c, 1});
+    const bool whole = columns == (at_getter ? got.columns : given.columns).count;
+    if (whole && (!at_getter || given.complete)) return 0;
+    return plan_.program.bytes(given.value, {tokens}, columns).value;
   }
 
   void keep_last(std::vector<std::size_t>& ends) const {

@@ -3,9 +3,11 @@
 // are built, so it serves plans from anywhere.
 //
 //   structure      ids, kinds, places, sizes and order of what each task reads
-//   communication  each send has its receive, with the same tensor and size
+//   communication  each send has its receive, with the same tensor and size; members of an exchange
+//                  agree, and what each gets is given by one of them, or added up from all
 //   coverage       each complete tensor has each term of its cells once; all results are put out
-//   deadlock       sends wait for their receives and lanes go in order, and yet all tasks end
+//   deadlock       sends wait for their receives, members of an exchange for all others, and lanes
+//                  go in order, and yet all tasks end
 //   memory         no receive buffer is overwritten while something still reads it
 #pragma once
 
