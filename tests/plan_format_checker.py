@@ -577,6 +577,18 @@ def broken_coverage(p):
     return None
 
 
+# By event: all events that come before it; None if some never happen.
+def what_happened_before(waits):
+    happened, left = {}, dict(waits)
+    while left:
+        now = [e for e, w in left.items() if all(x in happened for x in w)]
+        if not now:
+            return None
+        for e in now:
+            happened[e] = set().union(*({x} | happened[x] for x in left.pop(e)))
+    return happened
+
+
 def broken_order(p, lanes):
     group_of, groups, before = {}, [], []
     for lane in lanes.values():
@@ -602,13 +614,15 @@ def broken_order(p, lanes):
             for e in p.exchanges:
                 ended |= {(group_of[m], "posted") for m in e if n in e}
         waits[g, "posted"], waits[g, "ended"] = posted, ended
-    happened, left = {}, dict(waits)  # by event: all that comes before it
-    while left:
-        now = [e for e, w in left.items() if all(x in happened for x in w)]
-        if not now:
-            return 21
-        for e in now:
-            happened[e] = set().union(*({x} | happened[x] for x in left.pop(e)))
+    if what_happened_before(waits) is None:
+        return 21
+    # Where a plan runs, a member of an exchange waits only for those that give it something.
+    for e in p.exchanges:
+        for n in e:
+            gives = {m for m in e for x in p.tasks[m]["in"]
+                     if cells(x.region, x.heads) & cells(p.tasks[n]["rows"], p.tasks[n]["heads"])}
+            waits[group_of[n], "ended"] -= {(group_of[m], "posted") for m in set(e) - gives - {n}}
+    happened = what_happened_before(waits)
     occupant = {}
     for n, t in enumerate(p.tasks):
         if t["slot"] is None:

@@ -55,9 +55,8 @@ class ListedOrder {
           return false;
       for (; edge != plan_.controls.end() && edge->after.value == id; ++edge)
         if (!complete_before(edge->before, id)) return false;
-      const std::uint32_t partner = is_transfer(task.kind)   ? posted_[task.peer.value]
-                                    : is_exchange(task.kind) ? plan_.exchange(task).end() - 1
-                                                             : group;
+      // Nothing stands between the members of an exchange: for what follows, all are posted.
+      const std::uint32_t partner = is_transfer(task.kind) ? posted_[task.peer.value] : group;
       complete_[group] = std::max({complete_[group], group, partner});
     }
     return true;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "internal.hpp"
+#include "ringsched/scheduler/exchange.hpp"
 
 namespace ringsched {
 
@@ -11,7 +12,6 @@ HappensBefore::HappensBefore(const Plan& plan) : graph_(make_graph(plan)) {}
 
 HappensBefore::Graph HappensBefore::make_graph(const Plan& plan) {
   group_ = groups_of(plan);
-  first_exchange_ = static_cast<std::uint32_t>(2 * plan.tasks.size());
   const LaneNumbers lanes(plan);
   std::vector<TaskId> before(lanes.all);  // the task that each lane listed last
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
@@ -24,17 +24,17 @@ HappensBefore::Graph HappensBefore::make_graph(const Plan& plan) {
         edges.emplace_back(start(t), end(maker));
     // A transfer ends only once its other half has been posted.
     if (is_transfer(task.kind)) edges.emplace_back(end(t), start(task.peer));
-    // An exchange ends only once all members have been posted.
-    if (is_exchange(task.kind)) {
-      edges.emplace_back(end(t), all_posted(task.exchange));
-      edges.emplace_back(all_posted(task.exchange), start(t));
-    }
     const TaskId earlier = std::exchange(before[lanes.of(task)], t);
     if (earlier.valid() && !task.with_previous) edges.emplace_back(start(t), end(earlier));
   }
+  // A member has what it gets only once those have been posted that give it. It need not wait for
+  // the others: a runtime may let it go on.
+  for (const Exchange& e : plan.exchanges)
+    for (const Share& s : shares_of(plan, e))
+      edges.emplace_back(end({e.first.value + s.to}), start({e.first.value + s.from}));
   for (const ControlEdge& e : plan.controls) edges.emplace_back(start(e.after), end(e.before));
   return Graph(boost::edges_are_unsorted_multi_pass, edges.begin(), edges.end(),
-               static_cast<std::uint32_t>(2 * plan.tasks.size() + plan.exchanges.size()));
+               static_cast<std::uint32_t>(2 * plan.tasks.size()));
 }
 
 bool HappensBefore::ends_before_start(TaskId first, TaskId second) {

@@ -1,7 +1,6 @@
 // All that a plan orders, as a graph for Boost: the start and the end of each task are vertices,
-// so is the moment when all members of an exchange are posted, and an edge leads from what then may
-// to what must come first. It costs far more than the plan itself, so the verifier asks it only
-// where a worker's own lanes leave a doubt.
+// and an edge leads from what then may to what must come first. It costs far more than the plan
+// itself, so the verifier asks it only where a worker's own lanes leave a doubt.
 #pragma once
 
 #include <boost/graph/compressed_sparse_row_graph.hpp>
@@ -29,11 +28,9 @@ class HappensBefore {
   // The members of a group start together and end together: they share the vertices of the last.
   std::uint32_t start(TaskId t) const { return 2 * group_[t.value]; }
   std::uint32_t end(TaskId t) const { return start(t) + 1; }
-  std::uint32_t all_posted(ExchangeId e) const { return first_exchange_ + e.value; }
   Graph make_graph(const Plan&);
 
-  std::uint32_t first_exchange_ = 0;  // the vertices of exchanges stand behind those of tasks
-  TaskColumn<std::uint32_t> group_;   // groups_of(plan)
+  TaskColumn<std::uint32_t> group_;  // groups_of(plan)
   Graph graph_;
   std::vector<std::uint32_t> reached_;  // by vertex: the last search that came there
   std::vector<std::uint32_t> queue_;    // what the last search has met, and
