@@ -98,40 +98,16 @@ RunTimes Accounting::close(Picoseconds makespan) {
   return r;
 }
 
-namespace {
-
-// One past the last member of the exchange that begins at a task.
-std::size_t end_of_exchange(const Timeline& t, std::size_t first) {
-  const TimelineTask& a = t.tasks[first];
-  std::size_t end = first + 1;
-  const auto joins = [&](const TimelineTask& b) {
-    return is_exchange(b.kind) && b.other == a.other && b.worker != a.other && b.makes == a.makes &&
-           b.lane == a.lane && b.step == a.step;
-  };
-  while (end < t.tasks.size() && joins(t.tasks[end])) ++end;
-  return end;
-}
-
-// No member of an exchange moves anything before all are posted.
-void wait_for_members(const Timeline& t, std::vector<std::int64_t>& from) {
-  for (std::size_t i = 0; i < t.tasks.size();) {
-    if (!is_exchange(t.tasks[i].kind)) {
-      ++i;
-      continue;
-    }
-    const std::size_t first = i, end = end_of_exchange(t, first);
-    std::int64_t all = 0;
-    for (i = first; i < end; ++i) all = std::max(all, t.tasks[i].start_ps);
-    for (i = first; i < end; ++i) from[i] = std::min(all, t.tasks[i].end_ps);
-  }
-}
-
-}  // namespace
-
 std::vector<std::int64_t> moving_from(const Timeline& t) {
   std::vector<std::int64_t> from(t.tasks.size());
   for (std::size_t i = 0; i < t.tasks.size(); ++i) from[i] = t.tasks[i].start_ps;
-  wait_for_members(t, from);
+  for (const TimelineExchange& e : t.exchanges) {  // nothing moves before all are posted
+    std::int64_t all = 0;
+    for (std::uint32_t i = e.first.value; i < e.end(); ++i)
+      all = std::max(all, t.tasks[i].start_ps);
+    for (std::uint32_t i = e.first.value; i < e.end(); ++i)
+      from[i] = std::min(all, t.tasks[i].end_ps);
+  }
   for (std::size_t i = 0; i < t.details.size(); ++i) {
     const TaskId send = t.details[i].needs[0];
     if (!is_receive(t.tasks[i].kind) || !send.valid()) continue;

@@ -217,6 +217,78 @@ void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t
   }
 }
 
+ExchangeForm form_named(const Where& where, dom::element name) {
+  std::array<std::string_view, kExchangeForms> forms;
+  for (std::size_t f = 0; f < forms.size(); ++f) forms[f] = to_text(static_cast<ExchangeForm>(f));
+  return static_cast<ExchangeForm>(
+      place_of(Found{where, "form", name}, "form", forms, std::identity()));
+}
+
+// The tasks of each exchange follow one another; every task of that kind is in one.
+void read_exchanges(const Where& file, dom::object o, Timeline& t) {
+  std::uint32_t at = 0;  // all before this are done
+  const auto pass_over = [&](std::uint32_t end) {
+    for (; at < end; ++at)
+      if (is_exchange(t.tasks[at].kind))
+        file.fail("task {} is an exchange that \"exchanges\" does not list", at);
+  };
+  const auto tasks = static_cast<std::uint32_t>(t.tasks.size());
+  dom::element list;
+  if (o["exchanges"].get(list) == simdjson::SUCCESS) {
+    std::int64_t number = 0;
+    for (const dom::element e : array({file, "exchanges", list})) {
+      const Where where{file.file, "exchange", number++};
+      dom::array cells;
+      if (e.get(cells) != simdjson::SUCCESS || cells.size() != 3)
+        where.fail("must be a list of its first task, the number of members and its form");
+      const std::int64_t first =
+          whole_number({where, "first task", cells.at(0).value()}, at, std::int64_t{tasks} - 1);
+      const std::int64_t members =
+          whole_number({where, "members", cells.at(1).value()}, 1, tasks - first);
+      pass_over(static_cast<std::uint32_t>(first));
+      t.exchanges.push_back(
+          {{at}, static_cast<std::uint32_t>(members), form_named(where, cells.at(2).value())});
+      for (; at < t.exchanges.back().end(); ++at)
+        if (!is_exchange(t.tasks[at].kind))
+          where.fail("task {} is {}, not exchange", at, to_text(t.tasks[at].kind));
+    }
+  }
+  pass_over(tasks);
+}
+
+void read_spans(const Where& file, dom::object o, Timeline& t) {
+  dom::element list;
+  if (o["spans"].get(list) != simdjson::SUCCESS) return;
+  std::int64_t number = 0, least = 0;
+  for (const dom::element e : array({file, "spans", list})) {
+    const Where where{file.file, "span", number++};
+    dom::array cells;
+    if (e.get(cells) != simdjson::SUCCESS || cells.size() != 7)
+      where.fail(
+          "must be a list of a task, the first and last home of its queries and of its keys, its "
+          "first head and the number of heads");
+    const auto cell = [&](std::size_t n, const char* name, std::int64_t low, std::int64_t most) {
+      return whole_number({where, name, cells.at(n).value()}, low, most);
+    };
+    const auto tasks = static_cast<std::int64_t>(t.tasks.size());
+    TaskSpan s;
+    s.task = {static_cast<std::uint32_t>(cell(0, "task", least, tasks - 1))};
+    least = std::int64_t{s.task.value} + 1;
+    const std::int64_t last = std::int64_t{t.problem.workers} - 1;
+    for (const std::size_t end : {0u, 1u}) {
+      s.queries[end] =
+          static_cast<std::uint16_t>(cell(1 + end, "home", end == 0 ? 0 : s.queries[0], last));
+      s.other[end] =
+          static_cast<std::uint16_t>(cell(3 + end, "home", end == 0 ? 0 : s.other[0], last));
+    }
+    const std::int64_t heads = t.value(t.tasks[s.task.value]).columns.count;
+    s.heads.first = static_cast<std::uint32_t>(cell(5, "first head", 0, heads - 1));
+    s.heads.count =
+        static_cast<std::uint32_t>(cell(6, "heads", 1, heads - std::int64_t{s.heads.first}));
+    t.spans.push_back(s);
+  }
+}
+
 void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Timeline& t) {
   if (dom::element given; o["incomplete"].get(given) == simdjson::SUCCESS) {
     t.incomplete = text_field(where, o, "incomplete");
@@ -286,6 +358,8 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   for (const dom::element row : rows) read_row(Where{file, "task", number++}, row, m, t);
   read_initial(where, o, t);
   read_path(where, o, m.tasks, t);
+  read_exchanges(where, o, t);
+  read_spans(where, o, t);
   read_incomplete(where, o, m.tasks, t);
   return t;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ringsched/scheduler/exchange.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -89,7 +91,50 @@ Picoseconds Timeline::makespan() const {
   return {last};
 }
 
+const TaskSpan* Timeline::span(std::uint32_t task) const {
+  const auto at = std::ranges::lower_bound(spans, TaskId{task}, {}, &TaskSpan::task);
+  return at != spans.end() && at->task.value == task ? &*at : nullptr;
+}
+
+const TimelineExchange* Timeline::exchange(std::uint32_t task) const {
+  const auto after =
+      std::ranges::upper_bound(exchanges, TaskId{task}, {}, &TimelineExchange::first);
+  if (after == exchanges.begin() || task >= std::prev(after)->end()) return nullptr;
+  return &*std::prev(after);
+}
+
 namespace {
+
+// The workers that a region is at home on, from the first to the last.
+struct Homes {
+  std::uint16_t first = 0, last = 0;
+
+  std::uint16_t seen_from(std::uint16_t worker) const {
+    return first <= worker && worker <= last ? worker : first;
+  }
+};
+
+std::vector<Homes> homes_of_regions(const Plan& plan) {
+  std::vector<Homes> out;
+  for (const Region r : plan.regions) {
+    const auto owner = [&](std::uint32_t chunk) {
+      return static_cast<std::uint16_t>(plan.layout.owner({chunk}).value);
+    };
+    const std::uint32_t last = r.count > 0 ? r.end() - 1 : r.first.value;
+    out.push_back({owner(r.first.value), owner(last)});
+  }
+  return out;
+}
+
+void add_span(const Plan& plan, TaskId id, Homes queries, Homes other, Timeline& out) {
+  const Task& t = plan.tasks[id.value];
+  const ColumnRange heads = plan.piece(t).columns;
+  const bool gets_nothing = plan.regions[plan.rows(t).value].count == 0;
+  if (gets_nothing || (queries.first == queries.last && other.first == other.last &&
+                       heads == plan.program[plan.value(t)].all_columns()))
+    return;
+  out.spans.push_back({id, {queries.first, queries.last}, {other.first, other.last}, heads});
+}
 
 // Of what each task makes; few pieces are distinct.
 class MadeBytes {
@@ -152,11 +197,7 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
   out.values = plan.program.values;
   out.lanes = plan.lanes;
   out.tasks.resize(plan.tasks.size());
-  const auto home = [&](RegionId id) {
-    return static_cast<std::uint16_t>(plan.layout.owner(plan.regions[id.value].first).value);
-  };
-  std::vector<std::uint16_t> homes;
-  for (std::uint32_t r = 0; r < plan.regions.size(); ++r) homes.push_back(home({r}));
+  const std::vector<Homes> homes = homes_of_regions(plan);
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     const Task& t = plan.tasks[i];
     TimelineTask& row = out.tasks[i];
@@ -165,12 +206,17 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.lane = t.lane;
     row.worker = t.worker_index;
     row.step = t.step;
-    row.queries = homes[plan.rows(t).value];
-    row.other = is_attend(t.kind)                       ? homes[t.keys.value]
+    const Homes queries = homes[plan.rows(t).value];
+    const Homes other = is_attend(t.kind) ? homes[t.keys.value] : queries;
+    row.queries = queries.seen_from(row.worker);
+    add_span(plan, {static_cast<std::uint32_t>(i)}, queries, other, out);
+    row.other = is_attend(t.kind)                       ? other.seen_from(row.worker)
                 : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
                 : is_exchange(t.kind) ? plan.tasks[plan.exchange(t).first.value].worker_index
                                       : row.queries;
   }
+  for (const Exchange& e : plan.exchanges)
+    out.exchanges.push_back({e.first, e.members, form_of(plan, e)});
   add_details(plan, out);
   return out;
 }

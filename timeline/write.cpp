@@ -102,6 +102,13 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
     return fmt::format("[{},{},{}]", step.task.value, step.start.value,
                        (step.end - step.start).value);
   });
+  write_list(text, "exchanges", t.exchanges, [](const TimelineExchange& e) {
+    return fmt::format("[{},{},\"{}\"]", e.first.value, e.members, to_text(e.form));
+  });
+  write_list(text, "spans", t.spans, [](const TaskSpan& s) {
+    return fmt::format("[{},{},{},{},{},{},{}]", s.task.value, s.queries[0], s.queries[1],
+                       s.other[0], s.other[1], s.heads.first, s.heads.count);
+  });
   text += "\"columns\": [";
   for (std::size_t c = 0; c < (detailed ? kAllColumns : kColumns); ++c)
     text += fmt::format("{}\"{}\"", c == 0 ? "" : ", ", kColumnNames[c]);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ringsched/scheduler/exchange_form.hpp"
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/scheduler/storage.hpp"
 #include "ringsched/scheduler/words.hpp"
@@ -22,13 +23,14 @@ inline constexpr int kTimelineVersion = 1;
 enum class TimelineSource : std::uint8_t { Predicted, Measured, Emulated };
 
 // A task and its time. A transfer starts when its worker has posted it and ends when its group is
-// complete; likewise a member of an exchange. Members of one exchange follow each other, the first
-// one being the one whose worker all name.
+// complete; likewise a member of an exchange.
 struct TimelineTask {
   TaskKind kind = TaskKind::Attend;
   Lane lane = Lane::Compute;
   std::uint16_t worker = 0;
-  std::uint16_t queries = 0;  // at home on this worker; otherwise the home of what is worked on
+  // At home on this worker; otherwise the home of what is worked on. Of several workers' queries
+  // this worker, if it is one of them, else the first: the span of the task has all.
+  std::uint16_t queries = 0;
   // Attends: the home of the keys; transfers: the other end; exchanges: the first member.
   std::uint16_t other = 0;
   ValueId makes;
@@ -69,6 +71,25 @@ struct CriticalStep {
   friend bool operator==(const CriticalStep&, const CriticalStep&) = default;
 };
 
+// The members of an exchange are tasks with consecutive ids.
+struct TimelineExchange {
+  TaskId first;
+  std::uint32_t members = 0;
+  ExchangeForm form = ExchangeForm::Other;
+
+  std::uint32_t end() const { return first.value + members; }
+  friend bool operator==(const TimelineExchange&, const TimelineExchange&) = default;
+};
+
+// What a task works on, where that is at home on several workers, or has not all heads.
+struct TaskSpan {
+  TaskId task;
+  std::array<std::uint16_t, 2> queries{}, other{};  // the first and the last of the homes
+  ColumnRange heads;
+
+  friend bool operator==(const TaskSpan&, const TaskSpan&) = default;
+};
+
 struct Timeline {
   TimelineSource source = TimelineSource::Predicted;
   std::string program;  // what made it, with its version
@@ -84,12 +105,16 @@ struct Timeline {
   std::vector<TaskDetail, PageAllocator<TaskDetail>> details;  // by TaskId, too; empty: not known
   std::vector<CriticalStep> critical_path;                     // in time's order; may be empty
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
+  std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
+  std::vector<TaskSpan> spans;              // sorted by task; most tasks need none
   // Of a run that did not come to its end: why, and the tasks that did not end, in order. Those
   // that had begun end when it was given up; the others have no time.
   std::string incomplete;
   std::vector<TaskId> unfinished;
 
   const Value& value(const TimelineTask& t) const { return values[t.makes.value]; }
+  const TaskSpan* span(std::uint32_t task) const;              // null: it needs none
+  const TimelineExchange* exchange(std::uint32_t task) const;  // null: it is no member
   Picoseconds makespan() const;
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };
