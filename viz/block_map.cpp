@@ -8,6 +8,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -54,6 +55,7 @@ class Map {
   bool named() const { return named_; }
   bool halved() const { return halved_; }
   bool pale() const { return pale_; }
+  bool banded() const { return banded_; }
 
  private:
   // A block of the attend, one chunk by one chunk.
@@ -63,6 +65,13 @@ class Map {
       for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) draw_block(t, q, k);
   }
 
+  // Did these queries come to this worker for its help? What an exchange spreads did not.
+  bool helps(const Task& t, std::uint32_t q) const {
+    const TaskId maker = plan_.producer(t.inputs[0]);
+    return plan_.layout.owner({q}).value != t.worker_index &&
+           !(maker.valid() && is_exchange(plan_.tasks[maker.value].kind));
+  }
+
   void draw_block(const Task& t, std::uint32_t q, std::uint32_t k) {
     const Tile tile =
         plan_.problem.mask.tile(plan_.layout.ranges({{q}, 1}), plan_.layout.ranges({{k}, 1}));
@@ -70,8 +79,11 @@ class Map {
     const double gap = cell_ >= 6 ? 0.5 : 0;
     const double x0 = left_ + kAxis + cell_ * place_[k] + gap, x1 = x0 + cell_ - 2 * gap;
     const double y0 = top_ + cell_ * place_[q] + gap, y1 = y0 + cell_ - 2 * gap;
+    const Piece& piece = plan_.piece(t);
+    if (piece.columns != plan_.program[piece.value].all_columns())
+      return draw_heads(t, tile, {x0, y0, x1 - x0, y1 - y0, {}, Hatch::None, {}, 1, {}});
     const Colour fill = worker_colour(t.worker_index, plan_.problem.workers);
-    const bool helps = plan_.layout.owner({q}).value != t.worker_index;
+    const bool helps = this->helps(t, q);
     helped_ = helped_ || helps;
     const bool half = tile.form == TileForm::Causal || tile.form == TileForm::StrictlyCausal;
     halved_ = halved_ || half;
@@ -79,18 +91,57 @@ class Map {
     if (half) {
       out_.emplace_back(Area{{{x0, y0}, {x1, y1}, {x0, y1}}, fill});
     } else {
-      Box b{x0, y0, x1 - x0, y1 - y0, fill, helps && cell_ >= 6 ? Hatch::Diagonal : Hatch::None,
-            {}, 1,  {}};
-      if (tile.form == TileForm::Other)  // as pale as the mask is sparse
-        b.fill =
-            mixed(ink::white, fill,
-                  0.25 + 0.75 * static_cast<double>(tile.pairs.value) /
-                             (static_cast<double>(tile.rows) * static_cast<double>(tile.keys)));
+      Box b{x0,
+            y0,
+            x1 - x0,
+            y1 - y0,
+            share_of(tile, fill),
+            helps && cell_ >= 6 ? Hatch::Diagonal : Hatch::None,
+            {},
+            1,
+            {}};
       b.about = fmt::format("worker {}, step {}", t.worker_index, t.step);
       out_.emplace_back(std::move(b));
     }
     name_block(t, half ? x0 + cell_ * 0.32 : (x0 + x1) / 2,
                half ? y0 + cell_ * 0.72 : (y0 + y1) / 2, fill, helps && !half, half);
+  }
+
+  // The share of a block that an attend of some heads has: heads lie from its top to its bottom.
+  void draw_heads(const Task& t, const Tile& tile, const Box& block) {
+    const Piece& piece = plan_.piece(t);
+    const double all = plan_.program[piece.value].columns.count;
+    const double from = piece.columns.first / all, to = piece.columns.end() / all;
+    const double x0 = block.x, y0 = block.y + block.height * from, y1 = block.y + block.height * to;
+    const bool half = tile.form == TileForm::Causal || tile.form == TileForm::StrictlyCausal;
+    const Colour worker = worker_colour(t.worker_index, plan_.problem.workers);
+    banded_ = true;
+    halved_ = halved_ || half;
+    pale_ = pale_ || tile.form == TileForm::Other;
+    if (half) {
+      out_.emplace_back(Area{{{x0, y0}, {x0 + block.width, y1}, {x0, y1}}, worker});
+    } else {
+      Box b{x0, y0, block.width, y1 - y0, share_of(tile, worker), Hatch::None, {}, 1, {}};
+      b.about = fmt::format("worker {}, step {}, {}", t.worker_index, t.step,
+                            name_of(plan_.program[piece.value].columns, piece.columns));
+      out_.emplace_back(std::move(b));
+    }
+    const std::string text = fmt::format("{}.{}", t.worker_index, t.step);
+    const double tall = y1 - y0;
+    const double size = std::min({11.0, cell_ * 0.25, tall * (half ? 0.5 : 0.8)});
+    if (size < 6 || text_width(text, size) > block.width * (half ? 0.5 : 0.85)) return;
+    named_ = true;
+    out_.emplace_back(Label{x0 + block.width * (half ? 0.3 : 0.5),
+                            y0 + tall * (half ? 0.72 : 0.5) + size * 0.36, size, text_on(worker),
+                            Anchor::Middle, false, text});
+  }
+
+  // As pale as the mask is sparse.
+  static Colour share_of(const Tile& tile, Colour fill) {
+    if (tile.form != TileForm::Other) return fill;
+    return mixed(ink::white, fill,
+                 0.25 + 0.75 * static_cast<double>(tile.pairs.value) /
+                            (static_cast<double>(tile.rows) * static_cast<double>(tile.keys)));
   }
 
   // "w3" and the step, where there is room.
@@ -151,7 +202,7 @@ class Map {
   std::vector<Shape>& out_;
   double cell_ = 0;
   std::vector<std::uint32_t> place_;  // of each chunk, by its first token
-  bool helped_ = false, named_ = false, halved_ = false, pale_ = false;
+  bool helped_ = false, named_ = false, halved_ = false, pale_ = false, banded_ = false;
 };
 
 std::string layout_line(const Plan& plan) {
@@ -168,7 +219,8 @@ std::string balance_line(const Plan& plan) {
   std::vector<double> pairs(plan.problem.workers);
   for (const Task& t : plan.tasks)
     if (is_attend(t.kind))
-      pairs[t.worker_index] += static_cast<double>(plan.works[t.work.value].pairs.value);
+      pairs[t.worker_index] += static_cast<double>(plan.works[t.work.value].pairs.value) *
+                               plan.works[t.work.value].columns;
   const double sum = std::accumulate(pairs.begin(), pairs.end(), 0.0);
   const double most = *std::max_element(pairs.begin(), pairs.end());
   return sum > 0 ? fmt::format("the busiest worker has {:.2f}x its even share",
@@ -183,7 +235,7 @@ std::string problem_line(const Problem& q) {
 
 // What some map of the picture shows and a reader must be told.
 struct Shown {
-  bool helped = false, named = false, halved = false, pale = false;
+  bool helped = false, named = false, halved = false, pale = false, banded = false;
 };
 
 // Title, problem, and the notes below the maps, which end at `bottom`.
@@ -202,8 +254,11 @@ void add_words(Picture& p, const std::string& problem, const Shown& shown, doubl
   };
   note("Rows are queries, columns are keys, labelled with the worker that owns them.");
   note("The colour of a block is the worker that computes it.");
+  if (shown.banded) note("Bands of a block are its heads, head 0 at the top.");
   if (shown.named) note("3.1: by worker 3 in step 1.");
-  if (shown.halved) note("Triangle: the mask keeps half of the block.");
+  if (shown.halved)
+    note(shown.banded ? "Triangle: the mask keeps half of the block, or of the band."
+                      : "Triangle: the mask keeps half of the block.");
   if (shown.pale) note("Pale: the mask keeps part of the block; the paler, the less.");
   if (shown.helped) note("Hatched: computed by a helper that does not own the queries.");
   p.height = y + 4;
@@ -251,6 +306,7 @@ Picture block_map(std::span<const Plan* const> plans) {
     shown.named = shown.named || map.named();
     shown.halved = shown.halved || map.halved();
     shown.pale = shown.pale || map.pale();
+    shown.banded = shown.banded || map.banded();
   }
   add_words(p, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
   return p;

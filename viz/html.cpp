@@ -71,6 +71,7 @@ void add_details(const Timeline& t, Json& json) {
 // What the viewer has to know of an operation.
 std::string_view role(TaskKind kind) {
   if (is_attend(kind)) return is_backward(kind) ? "backward" : "attend";
+  if (is_exchange(kind)) return "exchange";
   return is_send(kind) ? "send" : is_receive(kind) ? "receive" : "other";
 }
 
@@ -119,6 +120,18 @@ void add_run(const Timeline& t, std::string& out) {
     for (const TaskId id : t.details[i].needs)
       if (id.valid()) ids.push_back(id.value);
     return fmt::format("[{}]", fmt::join(ids, ","));
+  });
+  json.column("exchanges", t.exchanges.size(), [&](std::size_t i) {
+    const TimelineExchange& e = t.exchanges[i];
+    return fmt::format("[{},{},{}]", e.first.value, e.members, quoted(to_text(e.form)));
+  });
+  // A task, how its queries and keys are called, and its heads, if it has not all.
+  json.column("spans", t.spans.size(), [&](std::size_t i) {
+    const TaskSpan& s = t.spans[i];
+    const bool all = s.heads == t.value(t.tasks[s.task.value]).all_columns();
+    return fmt::format("[{},\"{}\",\"{}\",\"{}\"]", s.task.value,
+                       range_text(s.queries[0], s.queries[1]), range_text(s.other[0], s.other[1]),
+                       all ? "" : range_text(s.heads.first, s.heads.end() - 1));
   });
   json.column("path", t.critical_path.size(), [&](std::size_t i) {
     const CriticalStep& s = t.critical_path[i];

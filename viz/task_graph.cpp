@@ -64,6 +64,7 @@ class Drawing {
     for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) draw_worker(w);
     draw_stubs();
     for (const auto& [edge, reason] : edges_) draw_edge(edge, reason);
+    for (const Exchange& e : plan_.exchanges) join_members(e);
     add("}}\n");
     return std::move(out_);
   }
@@ -152,6 +153,8 @@ class Drawing {
     const bool messages = std::any_of(edges_.begin(), edges_.end(),
                                       [](const auto& e) { return e.second == Reason::Message; });
     if (messages) text += "\\nthick: a message, in the colour of what it carries";
+    if (std::ranges::any_of(drawn_, [&](std::uint32_t id) { return is_exchange(task(id).kind); }))
+      text += "\\ndouble line: one exchange, which is over for all its workers at once";
     const bool controls = std::any_of(edges_.begin(), edges_.end(),
                                       [](const auto& e) { return e.second == Reason::Control; });
     if (controls) text += "\\ndotted: a limit on how far communication runs ahead";
@@ -208,13 +211,15 @@ class Drawing {
 
   void draw_task(std::uint32_t id) {
     const TimelineTask& t = timeline_.tasks[id];
-    const std::string name = short_name(timeline_, t);
+    std::string name = short_name(timeline_, id);
     if (is_attend(t.kind)) {
       const Colour fill = worker_colour(t.queries, plan_.problem.workers);
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" height=0.4{}]\n", id, name,
           hex(fill), hex(text_on(fill)), t.queries != t.worker ? " peripheries=2" : "");
-    } else if (is_transfer(t.kind)) {
+    } else if (communicates(t.kind)) {
       const Colour fill = cargo_colour(timeline_.value(t));
+      if (const TimelineExchange* e = timeline_.exchange(id); e && !is_whole(*e))
+        name += fmt::format(" of {}", counted(e->members, "worker"));
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" style=\"filled,rounded\" "
           "fontsize=9 height=0.2]\n",
           id, name, hex(fill), hex(text_on(fill)));
@@ -223,6 +228,29 @@ class Drawing {
     } else {
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=white]\n", id, name, hex(ink::overhead));
     }
+  }
+
+  bool is_whole(const TimelineExchange& e) const {
+    for (std::uint32_t id = e.first.value; id < e.end(); ++id)
+      if (!inside(id)) return false;
+    return true;
+  }
+
+  // Members that are drawn stand side by side, joined from worker to worker.
+  void join_members(const Exchange& e) {
+    std::vector<std::uint32_t> members;
+    for (std::uint32_t id = e.first.value; id < e.end(); ++id)
+      if (inside(id)) members.push_back(id);
+    if (members.size() < 2) return;
+    std::ranges::sort(members, {}, [&](std::uint32_t id) { return task(id).worker_index; });
+    add("{{ rank=same");
+    for (const std::uint32_t id : members) add(" t{}", id);
+    add(" }}\n");
+    const std::string colour =
+        hex(mixed(cargo_colour(plan_.program[plan_.value(task(members[0]))]), ink::black, 0.15));
+    for (std::size_t i = 1; i < members.size(); ++i)
+      add("t{} -> t{} [dir=none constraint=false penwidth=2 color=\"{}:white:{}\"]\n",
+          members[i - 1], members[i], colour, colour);
   }
 
   // The other ends of messages that leave the part.

@@ -122,18 +122,18 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
 }
 
 // The legend, wrapped to the width.
-std::string key(std::size_t columns, bool overhead, bool waits, bool done, bool unknown, bool moves,
-                bool posted) {
+std::string key(std::size_t columns, std::string_view attends, bool overhead, bool waits, bool done,
+                bool unknown, std::string_view moves, bool posted) {
   std::vector<std::pair<std::string, std::size_t>> entries;  // with their widths
   const auto entry = [&](const std::string& sign, const std::string& meaning) {
     entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
   };
-  entry("0", "attend for worker 0's queries");
+  entry("0", fmt::format("attend for worker 0's {}", attends));
   if (overhead) entry("▓", "merge and other overhead");
   if (waits) entry("░", "wait");
   if (done) entry("·", "done");
   if (unknown) entry("?", "no times from its process");
-  if (moves) entry("▔", "receive");
+  if (!moves.empty()) entry("▔", std::string(moves));
   if (posted) entry("┄", "waiting for the other side");
   std::string out;
   std::size_t used = 0;
@@ -178,9 +178,18 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   }
   const std::string end = duration(t.makespan(), t.unit);
   const std::size_t cells = options.columns - margin;
+  const bool messages =
+      std::ranges::any_of(t.tasks, [](const TimelineTask& x) { return is_receive(x.kind); });
+  const bool several = std::ranges::any_of(t.spans, [&](const TaskSpan& s) {
+    return is_attend(t.tasks[s.task.value].kind) && s.queries[0] != s.queries[1];
+  });
+  const std::string_view moves = !run.moves || workers > 8 ? ""
+                                 : t.exchanges.empty()     ? "receive"
+                                 : messages                ? "receive or exchange"
+                                                           : "exchange";
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  return out +
-         key(options.columns, overhead, waits, done, unknown, run.moves && workers <= 8, posted);
+  return out + key(options.columns, several ? "heads" : "queries", overhead, waits, done, unknown,
+                   moves, posted);
 }
 
 }  // namespace ringsched

@@ -49,6 +49,7 @@ class GanttChart {
   void draw_steps(double top, double bottom);
   void draw_row(std::uint32_t row);
   std::string row_number(std::uint32_t row) const;
+  std::vector<Strip> strips_by_worker(std::size_t run) const;
   void draw_path();
 
   // In gantt_legend.cpp.

@@ -29,8 +29,8 @@ double GanttChart::draw_differences(double y) {
       if (!shows(t.worker)) continue;
       if (lines.size() == kCalledOut) break;
       if (!bands_) call_out(w.task, lines.size() + 1);
-      line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1, short_name(timeline(0), t),
-                       t.worker, t.step),
+      line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1,
+                       short_name(timeline(0), w.task), t.worker, t.step),
            w.took[0], w.took[1]);
     }
   } else {
@@ -53,7 +53,7 @@ void GanttChart::call_out(std::uint32_t task, std::size_t number) {
     const double size = 8, side = 11;
     double x = std::max(axis_.x(t.start_ps), axis_.left) + side / 2;
     double y = s.y + side / 2;
-    if (is_transfer(t.kind)) {
+    if (communicates(t.kind)) {
       x = std::min((axis_.x(t.start_ps) + axis_.x(t.end_ps)) / 2, axis_.right - side / 2);
       y = s.y + s.compute + 1 + s.lane / 2;
     }

@@ -18,6 +18,9 @@ Picture GanttChart::draw() {
   const double bottom = strips_.back().back().y + strips_.back().back().height() + 4;
   if (!step_starts_.empty()) draw_steps(top, bottom);
   draw_time_axis(axis_, top, bottom, picture_.shapes);
+  if (!bands_ && !options_.worker)
+    for (std::size_t r = 0; r < runs_.size(); ++r)
+      draw_exchanges(runs_[r], strips_by_worker(r), axis_, picture_.shapes);
   for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
   const LegendUse use = legend();
   if (use.critical && runs_.size() == 1 && !bands_ && !options_.worker) draw_path();
@@ -152,10 +155,14 @@ std::string GanttChart::row_number(std::uint32_t row) const {
                                      (last_of(row) - first_of(row)));
 }
 
+std::vector<Strip> GanttChart::strips_by_worker(std::size_t run) const {
+  std::vector<Strip> out;
+  for (const auto& row : strips_) out.push_back(row[run]);
+  return out;
+}
+
 void GanttChart::draw_path() {
-  std::vector<Strip> by_worker;
-  for (const auto& row : strips_) by_worker.push_back(row[0]);
-  draw_path_arrows(runs_[0], by_worker, axis_, picture_.shapes);
+  draw_path_arrows(runs_[0], strips_by_worker(0), axis_, picture_.shapes);
 }
 
 Picture gantt(const Timeline& t, const GanttOptions& options) {

@@ -32,10 +32,11 @@ struct SortedRun {
   RunTimes times;
   std::vector<std::int64_t> moving_from, moving_until;  // ps, by task
   std::vector<std::vector<std::uint32_t>> compute;      // by worker, by start; nothing of length 0
-  std::vector<std::vector<std::uint32_t>> in, out;      // receives and sends, likewise
-  std::vector<bool> critical;                           // by task
-  bool moves = false;                                   // some message takes time
-  std::size_t messages = 0;                             // sends and receives that do
+  // Receives and sends, likewise; members of exchanges are both.
+  std::vector<std::vector<std::uint32_t>> in, out;
+  std::vector<bool> critical;  // by task
+  bool moves = false;          // some message takes time
+  std::size_t messages = 0;    // sends, receives and members of exchanges that take time
 };
 
 // Where a row, or a strip of it, stands.
@@ -61,8 +62,10 @@ std::string conditions_of(const Timeline&);
 std::string named(const Timeline&);
 // Throws Error.
 void refuse_empty(const Timeline&);
-// What a task is, in a few words: "q3 k1", "merge q3".
-std::string short_name(const Timeline&, const TimelineTask&);
+// "3", or "0-7".
+std::string range_text(std::uint32_t first, std::uint32_t last);
+// What a task is, in a few words: "q3 k1", "q0-7 k0-7 h8-11", "merge q3", "all-to-all kv".
+std::string short_name(const Timeline&, std::uint32_t task);
 // All about one task, in one line.
 std::string about(const SortedRun&, std::uint32_t task);
 
@@ -75,6 +78,10 @@ void draw_worker(const SortedRun&, std::uint32_t worker, const Strip&, const Tim
 // The shares of time of the workers [first, last), as areas.
 void draw_band(const SortedRun&, std::uint32_t first, std::uint32_t last, const Strip&,
                const TimeAxis&, std::vector<Shape>& out);
+// A pale band behind the rows of the members of each exchange, while it moves; `strips` are by
+// worker.
+void draw_exchanges(const SortedRun&, const std::vector<Strip>& strips, const TimeAxis&,
+                    std::vector<Shape>& out);
 // Arrows along the messages of the critical path; `strips` are by worker.
 void draw_path_arrows(const SortedRun&, const std::vector<Strip>& strips, const TimeAxis&,
                       std::vector<Shape>& out);
@@ -87,6 +94,9 @@ struct LegendUse {
   bool moves = false, waits = false, critical = false, bands = false;
   bool labels = false, numbered = false;
   bool keys = false, queries = false, results = false;  // what moves
+  bool messages = false, exchanges = false;             // how
+  bool heads = false;                                   // labels of some heads
+  bool own_queries = false, own_heads = false;          // of all queries there are
   bool gradients = false;                               // labels of the backward pass
   std::uint32_t workers = 8;
 };

@@ -82,7 +82,10 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     };
   };
-  entry("attend: own queries", filled(use.bands ? ink::own : worker_colour(0, use.workers)));
+  entry(use.own_heads && use.own_queries ? "attend: own queries or heads"
+        : use.own_heads                  ? "attend: own heads"
+                                         : "attend: own queries",
+        filled(use.bands ? ink::own : worker_colour(0, use.workers)));
   if (use.helping)
     entry(
         "help: another worker's queries",
@@ -101,9 +104,12 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}}, ink::rule, 1, true, false});
     });
   if (use.moves && use.bands)
-    entry("below: receive, darker for more workers", thin(mixed(ink::white, ink::results, 0.6)));
+    entry(use.messages && !use.exchanges ? "below: receive, darker for more workers"
+                                         : "below: moving, darker for more workers",
+          thin(mixed(ink::white, ink::results, 0.6)));
   if (use.moves && !use.bands) {
-    std::string where = " transfer (top: receive, bottom: send)";  // only in the first entry
+    // Only in the first entry.
+    std::string where = use.messages ? " transfer (top: receive, bottom: send)" : " transfer";
     const auto cargo = [&](bool there, const char* what, Colour colour) {
       if (there) entry(what + std::exchange(where, ""), thin(colour));
     };
@@ -111,15 +117,26 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
     cargo(use.queries, "query", ink::queries);
     cargo(use.results, "result", ink::results);
   }
-  if (use.waits)
-    entry("waiting for the other side", [&out](Box b) {
-      const double middle = b.y + b.height / 2;
-      out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
-                              mixed(ink::keys, ink::black, 0.25),
-                              1,
-                              false,
-                              false});
+  if (use.exchanges && !use.bands)
+    entry("exchange among the joined workers", [&out](Box b) {
+      b.fill = mixed(ink::white, ink::keys, 0.35);
+      out.emplace_back(b);
+      b.height = 3;
+      b.fill = ink::keys;
+      out.emplace_back(b);
+      b.y += kTall - b.height;
+      out.emplace_back(b);
     });
+  if (use.waits)
+    entry(use.messages ? "waiting for the other side" : "waiting for the other workers",
+          [&out](Box b) {
+            const double middle = b.y + b.height / 2;
+            out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
+                                    mixed(ink::keys, ink::black, 0.25),
+                                    1,
+                                    false,
+                                    false});
+          });
   if (use.critical)
     entry("critical path", [&out](Box b) {
       b.outline = ink::black;
@@ -135,6 +152,11 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
     entry("gradients for queries of 1, keys of 0", [&out](const Box& b) {
       out.emplace_back(
           Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "dq1 k0"});
+    });
+  if (use.heads)
+    entry("heads 0 to 7 only", [&out](const Box& b) {
+      out.emplace_back(
+          Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "h0-7"});
     });
   if (use.numbered)
     entry("in step 2", [&out](const Box& b) {
@@ -160,6 +182,9 @@ LegendUse GanttChart::legend() const {
     use.gradients = use.gradients ||
                     (label && label->anchor == Anchor::Middle && label->text.starts_with("dq") &&
                      label->text.find(" k") != std::string::npos);
+    use.heads = use.heads || (label && label->anchor == Anchor::Middle &&
+                              label->text.find(" k") != std::string::npos &&
+                              label->text.find(" h") != std::string::npos);
     use.numbered = use.numbered || (label && label->size == kStepSize);
   }
   for (const SortedRun& run : runs_) {
@@ -173,15 +198,20 @@ LegendUse GanttChart::legend() const {
     for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {
       const TimelineTask& t = run.timeline->tasks[i];
       if (t.end_ps <= t.start_ps || !shows(t.worker)) continue;
+      if (is_attend(t.kind) && t.queries == t.worker) {
+        const TaskSpan* const span = run.timeline->span(static_cast<std::uint32_t>(i));
+        (span && span->queries[0] != span->queries[1] ? use.own_heads : use.own_queries) = true;
+      }
       use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
-      use.overhead = use.overhead || (!is_attend(t.kind) && !is_transfer(t.kind));
-      if (is_transfer(t.kind)) {
+      use.overhead = use.overhead || (!is_attend(t.kind) && !communicates(t.kind));
+      if (communicates(t.kind)) {
+        (is_exchange(t.kind) ? use.exchanges : use.messages) = true;
         const Colour cargo = cargo_colour(run.timeline->value(t));
         use.keys = use.keys || cargo == ink::keys;
         use.queries = use.queries || cargo == ink::queries;
         use.results = use.results || cargo == ink::results;
       }
-      use.waits = use.waits || (!bands_ && is_transfer(t.kind) &&
+      use.waits = use.waits || (!bands_ && communicates(t.kind) &&
                                 (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
                                  axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted));
     }

@@ -30,11 +30,12 @@ class Thinner {
   int kind_ = -1;
 };
 
-void label_bar(const Box& bar, const Timeline& run, const TimelineTask& t, bool numbered,
+void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, bool numbered,
                std::vector<Shape>& out) {
+  const TimelineTask& t = run.tasks[id];
   if (bar.height < kWithWords || !is_attend(t.kind)) return;
   const double size = std::min(11.0, bar.height * 0.62);
-  const std::string text = short_name(run, t);
+  const std::string text = short_name(run, id);
   const double width = text_width(text, size);
   if (width + 4 > bar.width) return;
   const Colour paper = bar.fill.value_or(ink::white);
@@ -104,7 +105,7 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
       frame.outline_width = s.compute >= kWithWords ? 2 : 1;
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
-    label_bar(bar, t, task, numbered, words);
+    label_bar(bar, t, id, numbered, words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
   if (until < axis.end_ps && has_more(t, worker)) {  // it waited when the run was given up
@@ -161,18 +162,51 @@ std::vector<Stacked> stacked(const Timeline& t, const std::vector<std::uint32_t>
   return all;
 }
 
-void label_message(const Box& bar, const Timeline& run, const TimelineTask& t,
+void label_message(const Box& bar, const Timeline& run, std::uint32_t task,
                    std::vector<Shape>& out) {
   const double size = std::min(9.0, bar.height * 0.85);
-  const std::string name = short_name(run, t),
-                    text = name.substr(name.find(' ') + 1);  // "kv3 to 5"
+  const std::string name = short_name(run, task),
+                    text =
+                        run.exchange(task) ? name : name.substr(name.find(' ') + 1);  // "kv3 to 5"
   if (bar.height < 7 || text_width(text, size) + 4 > bar.width) return;
   out.emplace_back(Label{bar.x + bar.width / 2, bar.y + bar.height / 2 + size * 0.36, size,
                          text_on(*bar.fill), Anchor::Middle, false, text});
 }
 
-void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, double y,
-               double height, const TimeAxis& axis, std::vector<Shape>& out) {
+// Where messages stand below the bars of a worker.
+struct Placed {
+  std::uint32_t task = 0, row = 0, rows = 1;
+  double top = 0, tall = 0;
+};
+struct Messages {
+  std::vector<Placed> in, out;
+};
+
+// A member of an exchange both gives and gets: one bar over both lanes, if nothing else is there at
+// that time.
+Messages placed(const SortedRun& run, std::uint32_t worker, const Strip& s) {
+  const Timeline& t = *run.timeline;
+  const double top = s.y + s.compute + 1;
+  const auto in_lane = [&](const std::vector<std::uint32_t>& tasks, double y) {
+    std::vector<Placed> all;
+    for (const Stacked& k : stacked(t, tasks))
+      all.push_back({k.task, k.row, k.rows, y + s.lane / k.rows * k.row, s.lane / k.rows});
+    return all;
+  };
+  Messages m{in_lane(run.in[worker], top), in_lane(run.out[worker], top + s.lane + 1)};
+  auto in = m.in.begin();  // both are sorted alike
+  std::erase_if(m.out, [&](const Placed& out) {
+    if (!is_exchange(t.tasks[out.task].kind)) return false;
+    in = std::find_if(in, m.in.end(), [&](const Placed& p) { return p.task == out.task; });
+    if (in == m.in.end() || in->rows > 1 || out.rows > 1) return false;
+    in->tall = 2 * s.lane + 1;
+    return true;
+  });
+  return m;
+}
+
+void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const TimeAxis& axis,
+               bool critical_path, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   std::vector<std::pair<Colour, std::vector<Box>>> by_colour;  // what is alike stands together
   const auto boxes = [&](Colour c) -> std::vector<Box>& {
@@ -182,10 +216,10 @@ void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, do
   };
   std::vector<Shape> words;
   Thinner thin;
-  for (const Stacked& s : stacked(t, tasks)) {
+  for (const Placed& s : messages) {
     const TimelineTask& x = t.tasks[s.task];
     const Colour colour = cargo_colour(t.value(x));
-    const double tall = height / s.rows, top = y + tall * s.row;
+    const double tall = s.tall, top = s.top;
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
                  moved = std::max(axis.x(run.moving_until[s.task]), moving), x1 = axis.x(x.end_ps);
     if (thin.skip(x0, x1, static_cast<int>(x.makes.value) * 64 + static_cast<int>(s.row))) continue;
@@ -202,7 +236,11 @@ void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, do
     Box bar{moving, top, std::max(moved - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
             1,      {}};
     if (run.messages <= kTold) bar.about = about(run, s.task);
-    label_message(bar, t, x, words);
+    if (critical_path && is_exchange(x.kind) && run.critical[s.task] && bar.width >= 5) {
+      bar.outline = ink::black;
+      bar.outline_width = 1.5;
+    }
+    label_message(bar, t, s.task, words);
     boxes(colour).push_back(std::move(bar));
   }
   for (auto& [colour, list] : by_colour)
@@ -210,13 +248,81 @@ void draw_lane(const SortedRun& run, const std::vector<std::uint32_t>& tasks, do
   std::move(words.begin(), words.end(), std::back_inserter(out));
 }
 
+// Beside bars of exchanges that are too narrow for words, in the row of the first of the workers:
+// "all-to-all q, kv".
+class NarrowExchanges {
+ public:
+  NarrowExchanges(const SortedRun& run, std::uint32_t worker, const Messages& m, const Strip& s,
+                  const TimeAxis& axis)
+      : run_(run),
+        t_(*run.timeline),
+        worker_(worker),
+        axis_(axis),
+        size_(std::min(9.0, (2 * s.lane + 1) * 0.75)) {
+    for (const auto* list : {&m.in, &m.out})
+      for (const Placed& p : *list) all_.push_back(p);
+    std::ranges::stable_sort(all_, {}, [&](const Placed& p) { return t_.tasks[p.task].start_ps; });
+  }
+
+  void name(std::vector<Shape>& out) const {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (!is_narrow(all_[i])) continue;
+      std::size_t end = i + 1;
+      while (end < all_.size() && is_narrow(all_[end]) && left(end) - right(end - 1) < 3) ++end;
+      const std::string text = names(i, end);
+      const double width = text_width(text, size_) + 8;
+      const double y = all_[i].top + all_[i].tall / 2 + size_ * 0.36;
+      double before = axis_.left;
+      for (std::size_t k = 0; k < i; ++k) before = std::max(before, right(k));
+      const double after = end < all_.size() ? left(end) : axis_.right;
+      if (right(end - 1) + width <= after)
+        out.emplace_back(
+            Label{right(end - 1) + 4, y, size_, ink::grey, Anchor::Start, false, text});
+      else if (left(i) - width >= before)
+        out.emplace_back(Label{left(i) - 4, y, size_, ink::grey, Anchor::End, false, text});
+      i = end - 1;
+    }
+  }
+
+ private:
+  double left(std::size_t i) const { return axis_.x(t_.tasks[all_[i].task].start_ps); }
+  double right(std::size_t i) const { return axis_.x(t_.tasks[all_[i].task].end_ps); }
+
+  bool is_narrow(const Placed& p) const {
+    const TimelineExchange* const e = t_.exchange(p.task);
+    if (!e || size_ < 6 || p.rows > 1) return false;
+    for (std::uint32_t id = e->first.value; id < e->end(); ++id)
+      if (t_.tasks[id].worker < worker_) return false;
+    const double moves = axis_.x(run_.moving_until[p.task]) - axis_.x(run_.moving_from[p.task]);
+    return moves < text_width(short_name(t_, p.task), size_) + 4;
+  }
+
+  std::string names(std::size_t first, std::size_t end) const {
+    std::string text, form;
+    for (std::size_t i = first; i < end; ++i) {
+      const std::string name = short_name(t_, all_[i].task);
+      const std::size_t space = name.rfind(' ');
+      if (!text.empty()) text += ", ";
+      text += name.substr(0, space) == form ? name.substr(space + 1) : name;
+      form = name.substr(0, space);
+    }
+    return text;
+  }
+
+  const SortedRun& run_;
+  const Timeline& t_;
+  const std::uint32_t worker_;
+  const TimeAxis& axis_;
+  const double size_;
+  std::vector<Placed> all_;  // by start
+};
+
 // Where a message of a worker stands.
 double middle_of(const SortedRun& run, std::uint32_t task, bool incoming, const Strip& s) {
-  const TimelineTask& x = run.timeline->tasks[task];
-  const double top = s.y + s.compute + 1 + (incoming ? 0 : s.lane + 1);
-  for (const Stacked& k : stacked(*run.timeline, (incoming ? run.in : run.out)[x.worker]))
-    if (k.task == task) return top + s.lane / k.rows * (k.row + 0.5);
-  return top + s.lane / 2;
+  const Messages m = placed(run, run.timeline->tasks[task].worker, s);
+  for (const Placed& k : incoming ? m.in : m.out)
+    if (k.task == task) return k.top + k.tall / 2;
+  return s.y + s.compute + 1 + (incoming ? 0 : s.lane + 1) + s.lane / 2;
 }
 
 }  // namespace
@@ -225,8 +331,41 @@ void draw_worker(const SortedRun& run, std::uint32_t worker, const Strip& s, con
                  bool numbered, bool critical_path, std::vector<Shape>& out) {
   draw_compute(run, worker, s, axis, numbered, critical_path, out);
   if (s.lane <= 0) return;
-  draw_lane(run, run.in[worker], s.y + s.compute + 1, s.lane, axis, out);
-  draw_lane(run, run.out[worker], s.y + s.compute + 2 + s.lane, s.lane, axis, out);
+  const Messages m = placed(run, worker, s);
+  draw_lane(run, m.in, axis, critical_path, out);
+  draw_lane(run, m.out, axis, critical_path, out);
+  if (!run.timeline->exchanges.empty()) NarrowExchanges(run, worker, m, s, axis).name(out);
+}
+
+void draw_exchanges(const SortedRun& run, const std::vector<Strip>& strips, const TimeAxis& axis,
+                    std::vector<Shape>& out) {
+  const Timeline& t = *run.timeline;
+  for (const TimelineExchange& e : t.exchanges) {
+    std::int64_t from = 0, until = 0;
+    std::vector<std::uint32_t> workers;
+    for (std::uint32_t id = e.first.value; id < e.end(); ++id) {
+      from = std::max(from, run.moving_from[id]);
+      until = std::max(until, run.moving_until[id]);
+      workers.push_back(t.tasks[id].worker);
+    }
+    std::ranges::sort(workers);
+    const double x0 = axis.x(from), x1 = axis.x(until);
+    if (x1 - x0 < kVisible || strips[workers[0]].lane <= 0) continue;
+    const auto top = [&](std::uint32_t w) { return strips[w].y + strips[w].compute + 1; };
+    const auto bottom = [&](std::uint32_t w) { return strips[w].y + strips[w].height(); };
+    const Colour colour = cargo_colour(t.value(t.tasks[e.first.value]));
+    const Colour pale = mixed(ink::white, colour, 0.35);
+    // Between workers that are neighbours a band, between others a line, beside those of others.
+    const double line = std::min(x0 + 2 + 3 * (workers[0] % 8), (x0 + x1) / 2);
+    for (std::size_t i = 1; i < workers.size(); ++i) {
+      const std::uint32_t a = workers[i - 1], b = workers[i];
+      if (b == a + 1)
+        out.emplace_back(
+            Box{x0, bottom(a), x1 - x0, top(b) - bottom(a), pale, Hatch::None, {}, 1, {}});
+      else
+        out.emplace_back(Stroke{{{line, bottom(a)}, {line, top(b)}}, colour, 1.2, false, false});
+    }
+  }
 }
 
 void draw_path_arrows(const SortedRun& run, const std::vector<Strip>& strips, const TimeAxis& axis,

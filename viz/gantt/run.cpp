@@ -32,10 +32,11 @@ SortedRun::SortedRun(const Timeline& t)
   for (std::uint32_t i = 0; i < t.tasks.size(); ++i) {
     const TimelineTask& x = t.tasks[i];
     if (x.end_ps <= x.start_ps) continue;
-    auto& of = is_receive(x.kind) ? in : is_send(x.kind) ? out : compute;
-    of[x.worker].push_back(i);
-    if (is_transfer(x.kind)) ++messages;
-    if (is_transfer(x.kind) && moving_from[i] < moving_until[i]) moves = true;
+    if (!communicates(x.kind)) compute[x.worker].push_back(i);
+    if (is_receive(x.kind) || is_exchange(x.kind)) in[x.worker].push_back(i);
+    if (is_send(x.kind) || is_exchange(x.kind)) out[x.worker].push_back(i);
+    if (communicates(x.kind)) ++messages;
+    if (communicates(x.kind) && moving_from[i] < moving_until[i]) moves = true;
   }
   const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
     return t.tasks[a].start_ps < t.tasks[b].start_ps;
@@ -46,13 +47,24 @@ SortedRun::SortedRun(const Timeline& t)
     if (step.end > step.start) critical[step.task.value] = true;
 }
 
+namespace {
+
+// Sums, and what they are rounded to.
+bool is_result(const Value& value) { return value.is_sum || value.name.starts_with("rounded_"); }
+
+}  // namespace
+
+std::string range_text(std::uint32_t first, std::uint32_t last) {
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
+
 Colour cargo_colour(const Value& value) {
-  if (value.is_sum) return ink::results;
+  if (is_result(value)) return ink::results;
   return value.type == TypeId::KeysValues ? ink::keys : ink::queries;
 }
 
 std::string_view cargo_name(const Value& value) {
-  if (value.is_sum) return "result";
+  if (is_result(value)) return "result";
   return value.type == TypeId::KeysValues ? "keys" : "query";
 }
 
@@ -103,11 +115,22 @@ void refuse_incomplete(const Timeline& t) {
          printable(t.incomplete, 200));
 }
 
-std::string short_name(const Timeline& run, const TimelineTask& t) {
+std::string short_name(const Timeline& run, std::uint32_t task) {
+  const TimelineTask& t = run.tasks[task];
   const std::string& letters = run.value(t).symbol;
+  if (const TimelineExchange* e = run.exchange(task))
+    return fmt::format("{} {}", to_text(e->form), letters);
+  const TaskSpan* const span = run.span(task);
+  const std::string queries =
+      span ? range_text(span->queries[0], span->queries[1]) : range_text(t.queries, t.queries);
+  const std::string heads = span && span->heads != run.value(t).all_columns()
+                                ? " h" + range_text(span->heads.first, span->heads.end() - 1)
+                                : "";
   if (is_attend(t.kind))
-    return fmt::format("{}q{} k{}", is_backward(t.kind) ? "d" : "", t.queries, t.other);
-  std::string what = fmt::format("{} {}{}", to_text(t.kind), letters, t.queries);
+    return fmt::format(
+        "{}q{} k{}{}", is_backward(t.kind) ? "d" : "", queries,
+        span ? range_text(span->other[0], span->other[1]) : range_text(t.other, t.other), heads);
+  std::string what = fmt::format("{} {}{}{}", to_text(t.kind), letters, queries, heads);
   if (!is_transfer(t.kind)) return what;
   return fmt::format("{} {} {}", what, is_send(t.kind) ? "to" : "from", t.other);
 }
@@ -115,12 +138,18 @@ std::string short_name(const Timeline& run, const TimelineTask& t) {
 std::string about(const SortedRun& run, std::uint32_t task) {
   const TimelineTask& t = run.timeline->tasks[task];
   std::string text =
-      fmt::format("{}, worker {}, step {}: {}", short_name(*run.timeline, t), t.worker, t.step,
+      fmt::format("{}, worker {}, step {}: {}", short_name(*run.timeline, task), t.worker, t.step,
                   interval(t.start_ps, t.end_ps, run.timeline->unit));
   const std::int64_t waited = run.moving_from[task] - t.start_ps;
   if (is_transfer(t.kind) && waited > 0)
     text += fmt::format(", waited {} for worker {} first", duration({waited}, run.timeline->unit),
                         t.other);
+  if (const TimelineExchange* e = run.timeline->exchange(task)) {
+    text += fmt::format(", among {}", counted(e->members, "worker"));
+    if (waited > 0)
+      text +=
+          fmt::format(", waited {} for the others first", duration({waited}, run.timeline->unit));
+  }
   return text;
 }
 

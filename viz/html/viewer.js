@@ -6,10 +6,11 @@ const runs = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
 const canvas = $('chart'), ctx = canvas.getContext('2d'), tip = $('tip');
 const LEFT = 92, RIGHT = 16, TOP = 24, BOTTOM = 4;  // margins of the chart, pixels
-// What tasks do: 'attend', 'backward', 'send', 'receive' or 'other'.
+// What tasks do: 'attend', 'backward', 'send', 'receive', 'exchange' or 'other'.
 const role = (run, i) => run.roles[run.kind[i]];
 const isAttend = i => ['attend', 'backward'].includes(role(run, i));
-const isTransfer = i => ['send', 'receive'].includes(role(run, i));
+const isExchange = i => role(run, i) === 'exchange';
+const isTransfer = i => ['send', 'receive', 'exchange'].includes(role(run, i));
 
 // --- a run, sorted for drawing --------------------------------------------------------------------
 
@@ -37,7 +38,8 @@ function prepare(run) {
   for (const i of order) {
     if (!run.took[i]) continue;
     const lane = run.lanes[run.worker[i]];
-    ({send: lane.out, receive: lane.in}[role(run, i)] || lane.compute).push(i);
+    for (const list of {send: [lane.out], receive: [lane.in], exchange: [lane.in, lane.out]}[role(run, i)] ||
+                       [lane.compute]) list.push(i);
   }
   for (const lane of run.lanes) {
     lane.in = stacked(run, lane.in);
@@ -48,6 +50,10 @@ function prepare(run) {
     for (const i of lane.compute) { run.waits ||= run.start[i] > done; done = Math.max(done, run.end[i]); }
     run.ends ||= lane.lastEnd < run.makespan;
   }
+  run.spanOf = new Map(run.spans.map(s => [s[0], s]));
+  run.exchangeOf = new Map();  // by member
+  for (const e of run.exchanges)
+    for (let i = e[0]; i < e[0] + e[1]; ++i) run.exchangeOf.set(i, e);
   run.onPath = new Set(run.path.filter(p => p[2] > p[1]).map(p => p[0]));
   run.moves = run.lanes.some(l => l.in.length || l.out.length);
 }
@@ -205,6 +211,7 @@ function draw() {
   ctx.beginPath();
   ctx.rect(LEFT - 1, TOP, w - LEFT - RIGHT + 2, h - TOP);
   ctx.clip();
+  drawExchanges(r);
   for (let worker = first; worker < last; ++worker) drawWorker(worker, r);
   if (showPath) drawPath(r);
   if (selected >= 0) drawDependencies(r);
@@ -306,6 +313,28 @@ function drawBar(i, worker, attends, x0, x1, y, height) {
   ctx.globalAlpha = 1;
 }
 
+// A pale band between the members of an exchange, behind the rows; a line past the rows of others.
+function drawExchanges(r) {
+  if (!r.lane) return;
+  for (const [first, members] of run.exchanges) {
+    const ids = Array.from({length: members}, (_, k) => first + k).sort((a, b) => run.worker[a] - run.worker[b]);
+    const start = Math.max(...ids.map(i => run.from[i])), end = Math.max(...ids.map(i => run.until[i]));
+    if (end <= start || end < from || start > to) continue;
+    const x0 = x(start), x1 = x(end), line = Math.min(x0 + 2 + 3 * (run.worker[ids[0]] % 8), (x0 + x1) / 2);
+    ctx.fillStyle = cargo(run.makes[first]);
+    ctx.globalAlpha = ids.some(faded) ? 0.22 : 1;
+    for (const i of ids)  // both lanes are one bar
+      ctx.fillRect(x0, top_(r, run.worker[i]) + r.compute + 1 + r.lane * 0.8, x1 - x0, r.lane * 0.3 + 1);
+    for (let k = 1; k < members; ++k) {
+      const a = run.worker[ids[k - 1]], b = run.worker[ids[k]], next = b === a + 1;
+      const y0 = top_(r, a) + r.compute + 2 * r.lane + 2, y1 = top_(r, b) + r.compute + 1;
+      ctx.globalAlpha = (next ? 0.35 : 1) * (ids.some(faded) ? 0.22 : 1);
+      ctx.fillRect(next ? x0 : line, y0, next ? x1 - x0 : 1.2, y1 - y0);
+    }
+  }
+  ctx.globalAlpha = 1;
+}
+
 function drawMessages(list, long, y, height) {
   let until = -1, makes = -1, row = -1;
   for (let k = firstVisible(list, s => run.start[s[0]], long); k < list.length; ++k) {
@@ -320,7 +349,7 @@ function drawMessages(list, long, y, height) {
     if (moving - x0 > 1) ctx.fillRect(x0, top + tall / 2, moving - x0, Math.min(1, tall));  // not moving yet
     if (x1 - moved > 1) ctx.fillRect(moved, top + tall / 2, x1 - moved, Math.min(1, tall));  // its group goes on
     ctx.fillRect(moving, top, Math.max(moved - moving, 0.6), tall * 0.9);
-    if (i === selected || i === hovered) {
+    if (i === selected || i === hovered || (isExchange(i) && showPath && run.onPath.has(i))) {
       ctx.strokeStyle = colours.line;
       ctx.lineWidth = 1.5;
       ctx.strokeRect(x0, top, Math.max(x1 - x0, 1), tall * 0.9);
@@ -333,7 +362,10 @@ function drawMessages(list, long, y, height) {
 function place(i) {
   const r = rows(), y = top_(r, run.worker[i]);
   const box = {x0: x(run.start[i]), x1: x(run.end[i]), y0: y, y1: y + r.compute};
-  if (isTransfer(i) && r.lane) {
+  if (isExchange(i) && r.lane) {
+    box.y0 = y + r.compute + 1;
+    box.y1 = box.y0 + 2 * r.lane + 1;
+  } else if (isTransfer(i) && r.lane) {
     const out = role(run, i) === 'send';
     const found = run.lanes[run.worker[i]][out ? 'out' : 'in'].find(s => s[0] === i) || [i, 0, 1];
     box.y0 = y + r.compute + 1 + (out ? r.lane + 1 : 0) + r.lane / found[2] * found[1];
@@ -359,7 +391,7 @@ function arrow(x0, y0, x1, y1, colour, thick) {
 function drawPath(r) {
   if (!r.lane) return;
   for (const [i, start, end] of run.path) {
-    if (!isTransfer(i) || end <= start || end < from || start > to) continue;
+    if (!isTransfer(i) || isExchange(i) || end <= start || end < from || start > to) continue;
     // Where the group at its sender's was waited for, the path stays there.
     const send = role(run, i) === 'send' ? i : (run.needs[i] || [])[0];
     if (send === undefined) continue;
@@ -407,7 +439,10 @@ function drawScrollbar(r, w, h) {
 function legend() {
   const has = test => run.kind.some((_, i) => run.took[i] && test(i));
   const stripe = 'repeating-linear-gradient(135deg, transparent 0 4px, var(--stripe) 4px 7px), ';
-  const items = [[`background:${run.colours[0]}`, 'attend: own queries']];
+  const several = i => run.spanOf.has(i) && run.spanOf.get(i)[1].includes('-');
+  const ownHeads = has(i => isAttend(i) && several(i)), ownQueries = has(i => isAttend(i) && !several(i));
+  const items = [[`background:${run.colours[0]}`,
+                  'attend: own ' + (ownHeads ? (ownQueries ? 'queries or heads' : 'heads') : 'queries')]];
   if (has(i => isAttend(i) && run.queries[i] !== run.worker[i]))
     items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "help: another worker's queries"]);
   if (has(i => !isAttend(i) && !isTransfer(i)))
@@ -416,10 +451,20 @@ function legend() {
   if (run.ends) items.push(['height:0;border-top:1px dashed var(--pale);vertical-align:4px', 'done']);
   const moved = new Map();  // what comes in, and its colour
   for (const i of run.kind.keys())
-    if (role(run, i) === 'receive' && run.took[i]) moved.set(run.loads[run.makes[i]], cargo(run.makes[i]));
-  for (const [load, text] of [['keys', 'K/V transfer (top: receive, bottom: send)'], ['query', 'query'], ['result', 'result']])
-    if (moved.has(load)) items.push([`height:6px;vertical-align:2px;background:${moved.get(load)}`, text]);
-  if (run.moves) items.push(['height:1px;vertical-align:4px;background:var(--pale)', 'waiting for the other side']);
+    if (['receive', 'exchange'].includes(role(run, i)) && run.took[i]) moved.set(run.loads[run.makes[i]], cargo(run.makes[i]));
+  const messages = has(i => isTransfer(i) && !isExchange(i));
+  let where = messages ? ' transfer (top: receive, bottom: send)' : ' transfer';  // only in the first entry
+  for (const [load, text] of [['keys', 'K/V'], ['query', 'query'], ['result', 'result']])
+    if (moved.has(load)) {
+      items.push([`height:6px;vertical-align:2px;background:${moved.get(load)}`, text + where]);
+      where = '';
+    }
+  if (has(isExchange))
+    items.push([`background:linear-gradient(${[...moved.values()][0]} 3px, transparent 3px 8px, ${[...moved.values()][0]} 8px)`,
+                'exchange among the joined workers']);
+  if (run.moves)
+    items.push(['height:1px;vertical-align:4px;background:var(--pale)',
+                messages ? 'waiting for the other side' : 'waiting for the other workers']);
   if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
   $('legend').replaceChildren(...items.map(([css, text]) => {
     const span = document.createElement('span'), icon = document.createElement('i');
@@ -432,24 +477,29 @@ function legend() {
 // --- what a task is, in words ---------------------------------------------------------------------
 
 function name(i) {
-  const q = run.queries[i], o = run.other[i], what = `${run.kinds[run.kind[i]]} ${run.symbols[run.makes[i]]}${q}`;
-  if (isAttend(i)) return `${role(run, i) === 'backward' ? 'd' : ''}q${q} k${o}`;
+  if (isExchange(i)) return `${run.exchangeOf.get(i)[2]} ${run.symbols[run.makes[i]]}`;
+  const [, q, o, heads] = run.spanOf.get(i) || [i, run.queries[i], run.other[i], ''], h = heads && ' h' + heads;
+  const what = `${run.kinds[run.kind[i]]} ${run.symbols[run.makes[i]]}${q}${h}`;
+  if (isAttend(i)) return `${role(run, i) === 'backward' ? 'd' : ''}q${q} k${o}${h}`;
   return isTransfer(i) ? `${what} ${role(run, i) === 'send' ? 'to' : 'from'} ${o}` : what;
 }
 function describe(i) {
   const lines = [name(i)];
   lines.push(`worker ${run.worker[i]}, step ${run.step[i]}, task ${i}`);
+  const [, q, o, heads] = run.spanOf.get(i) || [i, String(run.queries[i]), String(run.other[i]), ''];
+  const of = list => (list.includes('-') ? 'workers ' : 'worker ') + list;
   if (isAttend(i))
-    lines.push(`queries of worker ${run.queries[i]}, keys of worker ${run.other[i]}` +
-               (run.queries[i] !== run.worker[i] ? ': helping' : ''));
+    lines.push(`queries of ${of(q)}, keys of ${of(o)}` + (run.queries[i] !== run.worker[i] ? ': helping' : ''));
+  if (heads) lines.push((heads.includes('-') ? 'heads ' : 'head ') + heads);
+  if (isExchange(i)) lines.push(`among ${run.exchangeOf.get(i)[1]} workers`);
   if (run.pairs) {
     if (isAttend(i)) lines.push(quantity(run.pairs[i], 1000, ['pairs', 'thousand pairs', 'million pairs', 'billion pairs']) + ' of one head');
-    if (run.bytes[i]) lines.push(quantity(run.bytes[i], 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']) + (isTransfer(i) ? ' carried' : ' made'));
+    if (run.bytes[i]) lines.push(quantity(run.bytes[i], 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']) + (isExchange(i) ? ' got, its own included' : isTransfer(i) ? ' carried' : ' made'));
   }
   lines.push(`${duration(run.start[i])} to ${duration(run.end[i])}: ${duration(run.took[i])}`);
   const waited = run.from[i] - run.start[i];
   if (isTransfer(i) && waited > 0)
-    lines.push(`waited ${duration(waited)} for worker ${run.other[i]}, then moved for ${duration(run.end[i] - run.from[i])}`);
+    lines.push(`waited ${duration(waited)} for ${isExchange(i) ? 'the others' : 'worker ' + run.other[i]}, then moved for ${duration(run.end[i] - run.from[i])}`);
   if (run.cause) lines.push(why(i));
   if (run.onPath.has(i)) lines.push('on the critical path');
   return lines;

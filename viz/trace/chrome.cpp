@@ -92,7 +92,9 @@ class ChromeTrace {
     put(",\"cat\":\"{}\",\"name\":\"{} ", to_text(x.kind), to_text(x.kind));
     const bool attend = is_attend(x.kind);
     if (attend) {
-      put("q{} kv{}", x.queries, x.other);
+      text_ += attend_name(t_, i);
+    } else if (const TimelineExchange* e = t_.exchange(i)) {
+      put("{} of {}", to_text(e->form), t_.value(x).name);
     } else if (is_transfer(x.kind)) {
       put("{} {} {} {}", t_.value(x).name, x.queries, is_send(x.kind) ? "to" : "from", x.other);
     } else {
@@ -101,6 +103,9 @@ class ChromeTrace {
     put("\",\"args\":{{\"task\":{},\"step\":{}", i, x.step);
     if (attend) {
       put(",\"queries\":{},\"keys\":{}", x.queries, x.other);
+    } else if (const TimelineExchange* e = t_.exchange(i)) {
+      put(",\"tensor\":\"{}\",\"form\":\"{}\",\"members\":{}", t_.value(x).name, to_text(e->form),
+          e->members);
     } else {
       put(",\"{}\":{}", t_.value(x).name, x.queries);
       if (is_transfer(x.kind)) put(",\"peer\":{}", x.other);

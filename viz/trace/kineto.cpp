@@ -27,6 +27,33 @@ void append_ticks(std::string& text, std::int64_t n) {
   while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
 }
 
+// What NCCL and PyTorch call a collective.
+struct NcclNames {
+  std::string_view kernel, collective;
+};
+NcclNames names_of(ExchangeForm form) {
+  switch (form) {
+    case ExchangeForm::AllGather:
+      return {"ncclDevKernel_AllGather_RING_LL", "_allgather_base"};
+    case ExchangeForm::ReduceScatter:
+      return {"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", "_reduce_scatter_base"};
+    case ExchangeForm::AllReduce:
+      return {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", "allreduce"};
+    case ExchangeForm::Broadcast:
+      return {"ncclDevKernel_Broadcast_RING_LL", "broadcast"};
+    case ExchangeForm::Reduce:
+      return {"ncclDevKernel_Reduce_Sum_f32_RING_LL", "reduce"};
+    case ExchangeForm::Scatter:
+      return {"ncclDevKernel_SendRecv", "scatter"};
+    case ExchangeForm::Gather:
+      return {"ncclDevKernel_SendRecv", "gather"};
+    case ExchangeForm::AllToAll:
+    case ExchangeForm::Other:
+      break;
+  }
+  return {"ncclDevKernel_SendRecv", "all_to_allv"};
+}
+
 class KinetoTrace {
  public:
   KinetoTrace(const Timeline& t, std::uint32_t worker) : t_(t), worker_(worker) {}
@@ -72,8 +99,12 @@ class KinetoTrace {
     const std::int64_t start = ticks(x.start_ps), end = ticks(x.end_ps);
     if (end <= start) return;
     const bool transfer = is_transfer(x.kind);
+    const TimelineExchange* const exchange = t_.exchange(i);
     put(",\n{{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":",
-        transfer ? "ncclDevKernel_SendRecv" : to_text(x.kind), worker_, stream);
+        exchange   ? names_of(exchange->form).kernel
+        : transfer ? "ncclDevKernel_SendRecv"
+                   : to_text(x.kind),
+        worker_, stream);
     append_ticks(text_, start);
     text_ += ",\"dur\":";
     append_ticks(text_, end - start);
@@ -82,10 +113,11 @@ class KinetoTrace {
         worker_, stream, i + 1, i + 1, i, x.step);
     if (is_attend(x.kind)) {
       put(",\"queries\":{},\"keys\":{}", x.queries, x.other);
-    } else {
+    } else if (!exchange) {
       put(",\"{}\":{}", t_.value(x).name, x.queries);
     }
     if (transfer) message(i);
+    if (exchange) collective(*exchange, i);
     text_ += "}}";
   }
 
@@ -99,6 +131,14 @@ class KinetoTrace {
     if (t_.details.empty()) return;
     const std::int64_t bytes = t_.details[i].bytes.value;
     put(",\"dtype\":\"Byte\",\"In msg nelems\":{},\"Out msg nelems\":{}", bytes, bytes);
+  }
+
+  void collective(const TimelineExchange& e, std::uint32_t i) {
+    put(",\"tensor\":\"{}\",\"Collective name\":\"{}\",\"Group size\":{},"
+        "\"Process Group Name\":\"0\",\"Process Group Description\":\"default_pg\"",
+        t_.value(t_.tasks[i]).name, names_of(e.form).collective, e.members);
+    if (!t_.details.empty())
+      put(",\"dtype\":\"Byte\",\"Out msg nelems\":{}", t_.details[i].bytes.value);
   }
 
   const Timeline& t_;

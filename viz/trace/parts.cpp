@@ -67,6 +67,21 @@ std::string trace_heading(const Timeline& t) {
   return out + ",\n";
 }
 
+std::string attend_name(const Timeline& t, std::uint32_t task) {
+  const TimelineTask& x = t.tasks[task];
+  const TaskSpan* const span = t.span(task);
+  if (!span) return fmt::format("q{} kv{}", x.queries, x.other);
+  const auto range = [](std::uint32_t first, std::uint32_t last) {
+    return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+  };
+  std::string text = fmt::format("q{} kv{}", range(span->queries[0], span->queries[1]),
+                                 range(span->other[0], span->other[1]));
+  if (span->heads != t.value(x).all_columns())
+    text += (span->heads.count == 1 ? " head " : " heads ") +
+            range(span->heads.first, span->heads.end() - 1);
+  return text;
+}
+
 namespace {
 
 void sort_by_start(const Timeline& t, std::vector<std::uint32_t>& tasks) {
