@@ -76,9 +76,12 @@ void print_text(const Timeline (&t)[2], const Comparison& c) {
   fmt::print("\n{}\n", c.worst.empty() ? "no task differs" : "tasks that differ most");
   for (const ComparedTask& w : c.worst) {
     const TimelineTask& x = t[0].tasks[w.task];
-    const std::string what = is_transfer(x.kind) ? fmt::format("{} {} from {}", to_text(x.kind),
-                                                               t[0].value(x).name, x.other)
-                                                 : std::string(to_text(x.kind));
+    const TimelineExchange* const exchange = t[0].exchange(w.task);
+    const std::string what =
+        exchange ? fmt::format("{} {}", to_text(exchange->form), t[0].value(x).name)
+        : is_transfer(x.kind)
+            ? fmt::format("{} {} from {}", to_text(x.kind), t[0].value(x).name, x.other)
+            : std::string(to_text(x.kind));
     fmt::print("  task {:<6} worker {:<3} step {:<3} {:<24}  {} and {}\n", w.task, x.worker, x.step,
                what, duration(w.took[0], t[0].unit), duration(w.took[1], t[0].unit));
   }

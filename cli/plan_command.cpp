@@ -50,9 +50,16 @@ void print_json(const Plan& plan, const PlanSummary& s, Bytes peak) {
   fmt::print("}},\n  \"messages\": {{");
   for (std::size_t k = 0; k < s.messages.size(); ++k)
     fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, s.messages[k]);
-  fmt::print("}},\n  \"moved_bytes\": {{");
-  for (std::size_t k = 0; k < s.messages.size(); ++k)
-    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, s.moved[k].value);
+  fmt::print("}},\n  \"exchanges\": [");
+  for (const ExchangeSummary& x : s.exchanges)
+    fmt::print(
+        "{}\n    {{\"tensor\": \"{}\", \"form\": \"{}\", \"count\": {}, \"moved_bytes\": {}}}",
+        &x == &s.exchanges[0] ? "" : ",", plan.name(x.value), to_text(x.form), x.count,
+        x.moved.value);
+  fmt::print("{}],\n  \"moved_bytes\": {{", s.exchanges.empty() ? "" : "\n  ");
+  const std::vector<Bytes> moved = all_moved(s);
+  for (std::size_t k = 0; k < moved.size(); ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, moved[k].value);
   fmt::print("}},\n  \"peak_bytes\": {},\n  \"plan_bytes\": {}\n}}\n", peak.value,
              s.plan_memory.value);
 }

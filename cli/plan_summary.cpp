@@ -4,10 +4,35 @@
 
 #include <algorithm>
 
+#include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "text.hpp"
 
 namespace ringsched {
+
+namespace {
+
+// What goes over wires: what a member gets of its own stays where it is.
+Bytes moved_by(const Plan& plan, const Exchange& e, ValueId value) {
+  Bytes sum;
+  for (const Share& s : shares_of(plan, e))
+    if (s.from != s.to)
+      sum = capped_sum(sum, plan.program.bytes(value, plan.layout.rows(s.rows), s.columns.count));
+  return sum;
+}
+
+void add_exchange(const Plan& plan, const Exchange& e, PlanSummary& s) {
+  const ValueId value = plan.value(plan.tasks[e.first.value]);
+  const ExchangeForm form = form_of(plan, e);
+  auto at = std::ranges::find_if(
+      s.exchanges, [&](const ExchangeSummary& x) { return x.value == value && x.form == form; });
+  if (at == s.exchanges.end()) at = s.exchanges.insert(at, {value, form, 0, {}});
+  ++at->count;
+  at->moved = capped_sum(at->moved, moved_by(plan, e, value));
+  ++s.exchange_count;
+}
+
+}  // namespace
 
 PlanSummary summarise(const Plan& plan) {
   PlanSummary s;
@@ -24,12 +49,13 @@ PlanSummary summarise(const Plan& plan) {
       moved = capped_sum(moved, work.bytes);
     }
   }
+  for (const Exchange& e : plan.exchanges) add_exchange(plan, e, s);
   const auto size_of_all = [](const auto& v) {
     return static_cast<std::int64_t>(v.size() * sizeof(v[0]));
   };
   s.plan_memory = {size_of_all(plan.tasks) + size_of_all(plan.controls) + size_of_all(plan.slots) +
                    size_of_all(plan.works) + size_of_all(plan.regions) + size_of_all(plan.initial) +
-                   size_of_all(plan.pieces)};
+                   size_of_all(plan.pieces) + size_of_all(plan.exchanges)};
   return s;
 }
 
@@ -40,12 +66,13 @@ std::string headline(const Plan& plan) {
 
 std::string tasks_line(const PlanSummary& s) {
   static constexpr std::string_view nouns[kTaskKinds] = {
-      "attend", "backward attend", "prepare", "merge", "reduce",
-      "send",   "receive",         "output",  "round", "exchange"};
+      "attend", "backward attend", "prepare", "merge",    "reduce",
+      "send",   "receive",         "output",  "rounding", "member"};
   std::string line;
   for (std::size_t k = 0; k < kTaskKinds; ++k)
     if (s.tasks[k] > 0)
       line += fmt::format("{}{}", line.empty() ? "" : ", ", counted(s.tasks[k], nouns[k]));
+  if (s.exchange_count > 0) line += " of " + counted(s.exchange_count, "exchange");
   return line;
 }
 
@@ -55,7 +82,17 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
     if (s.messages[k] > 0)
       line += fmt::format("{}{} {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
                           plan.program.values[k].name, human(s.moved[k]));
+  for (const ExchangeSummary& x : s.exchanges)
+    line += fmt::format("{}{} {} of {} ({})", line.empty() ? "" : ", ", grouped(x.count),
+                        to_text(x.form), plan.name(x.value), human(x.moved));
   return line.empty() ? "nothing" : line;
+}
+
+std::vector<Bytes> all_moved(const PlanSummary& s) {
+  std::vector<Bytes> out = s.moved;
+  for (const ExchangeSummary& x : s.exchanges)
+    out[x.value.value] = capped_sum(out[x.value.value], x.moved);
+  return out;
 }
 
 }  // namespace ringsched

@@ -6,14 +6,25 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/exchange_form.hpp"
 #include "ringsched/scheduler/plan.hpp"
 
 namespace ringsched {
 
+// Exchanges of one value and form.
+struct ExchangeSummary {
+  ValueId value;
+  ExchangeForm form = ExchangeForm::Other;
+  std::int64_t count = 0;
+  Bytes moved;  // between workers; at most 2^63 - 1
+};
+
 struct PlanSummary {
   std::array<std::int64_t, kTaskKinds> tasks{};
-  std::vector<std::int64_t> messages;  // by value
-  std::vector<Bytes> moved;            // by value; at most 2^63 - 1 each
+  std::vector<std::int64_t> messages;      // by value
+  std::vector<Bytes> moved;                // by value, in messages; at most 2^63 - 1 each
+  std::vector<ExchangeSummary> exchanges;  // in the order of the first of each
+  std::int64_t exchange_count = 0;
   std::int64_t steps = 0;
   Pairs pairs;  // of all attends, forward and backward
   Bytes plan_memory;
@@ -25,7 +36,10 @@ PlanSummary summarise(const Plan&);
 std::string headline(const Plan&);
 // "36 attends, 28 merges, ...": only the kinds that occur.
 std::string tasks_line(const PlanSummary&);
+// "6 key_value (160.0 MiB), 1 all-to-all of query (48.0 MiB)"
 std::string moves_line(const Plan&, const PlanSummary&);
+// By value: in messages and exchanges; at most 2^63 - 1 each.
+std::vector<Bytes> all_moved(const PlanSummary&);
 
 // What each worker attends in each step, and what moves before each step.
 std::string step_table(const Plan&);

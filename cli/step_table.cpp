@@ -1,5 +1,6 @@
 // The plan as a person wants to see it: a row for each worker, a column for each step.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "plan_summary.hpp"
+#include "ringsched/scheduler/exchange.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -30,7 +32,10 @@ std::string label(const Plan& plan, RegionId id) {
   return fmt::format("{}{}", owner.value, parts);
 }
 
+// Is it of queries that came to this worker alone? What an exchange spreads is no one's.
 bool is_help(const Plan& plan, const Task& attend) {
+  const TaskId maker = plan.producer(attend.inputs[0]);
+  if (maker.valid() && is_exchange(plan.tasks[maker.value].kind)) return false;
   return plan.layout.owner(plan.regions[plan.rows(attend).value].first) != attend.worker();
 }
 
@@ -38,7 +43,19 @@ bool is_attend_of(const Task& task, bool backward) {
   return is_attend(task.kind) && is_backward(task.kind) == backward;
 }
 
-std::string attends_table(const Plan& plan, bool backward, Step first, Step last, bool& helped) {
+// " h0-7" of an attend with these heads; nothing of one with all.
+std::string heads_label(const Plan& plan, const Task& attend) {
+  const Piece& piece = plan.piece(attend);
+  const ColumnRange c = piece.columns;
+  if (c == plan.program[piece.value].all_columns()) return "";
+  return c.count == 1 ? fmt::format(" h{}", c.first) : fmt::format(" h{}-{}", c.first, c.end() - 1);
+}
+
+struct Signs {
+  bool helped = false, heads = false;
+};
+
+std::string attends_table(const Plan& plan, bool backward, Step first, Step last, Signs& signs) {
   std::vector<std::vector<std::string>> rows(plan.problem.workers + 1);
   rows[0].push_back("worker");
   for (Step s = first; s <= last; ++s) rows[0].push_back(fmt::format("step {}", s));
@@ -50,9 +67,11 @@ std::string attends_table(const Plan& plan, bool backward, Step first, Step last
     if (!is_attend_of(task, backward)) continue;
     std::string& cell = rows[task.worker_index + 1u][task.step - first + 1];
     const bool help = is_help(plan, task);
-    helped = helped || help;
-    cell += fmt::format("{}q{} k{}{}", cell.empty() ? "" : ", ", label(plan, plan.rows(task)),
-                        label(plan, task.keys), help ? " *" : "");
+    const std::string heads = heads_label(plan, task);
+    signs.helped = signs.helped || help;
+    signs.heads = signs.heads || !heads.empty();
+    cell += fmt::format("{}q{} k{}{}{}", cell.empty() ? "" : ", ", label(plan, plan.rows(task)),
+                        label(plan, task.keys), heads, help ? " *" : "");
   }
   for (auto& row : rows)
     for (std::string& cell : row)
@@ -78,13 +97,46 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& words
 std::string legend(const Plan& plan) {
   std::vector<bool> moved(plan.program.size());
   for (const Task& task : plan.tasks)
-    if (is_receive(task.kind)) moved[plan.value(task).value] = true;
+    if (is_receive(task.kind) || is_exchange(task.kind))
+      moved[plan.program.unrounded(plan.value(task)).value] = true;
   std::string out;
   for (std::size_t k = 0; k < moved.size(); ++k) {
     const Value& value = plan.program.values[k];
     if (moved[k] && !value.words.empty())
       out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", value.symbol, value.words);
   }
+  return out;
+}
+
+// "0-3", "0 4 8": the workers of an exchange.
+std::string members_label(const Plan& plan, const Exchange& e) {
+  std::vector<std::uint32_t> workers;
+  for (std::uint32_t id = e.first.value; id < e.end(); ++id)
+    workers.push_back(plan.tasks[id].worker_index);
+  std::ranges::sort(workers);
+  if (workers.size() > 2 && workers.back() - workers.front() + 1 == workers.size())
+    return fmt::format("{}-{}", workers.front(), workers.back());
+  return fmt::format("{}", fmt::join(workers, " "));
+}
+
+// By step: "all-to-all of q among 0-3 | 4-7".
+std::map<Step, std::vector<std::string>> exchanges_list(const Plan& plan) {
+  std::map<Step, std::vector<std::pair<std::string, std::string>>> found;  // what, and among whom
+  for (const Exchange& e : plan.exchanges) {
+    const Task& task = plan.tasks[e.first.value];
+    const std::string what =
+        fmt::format("{} of {}", to_text(form_of(plan, e)), plan.program[plan.value(task)].symbol);
+    auto& list = found[task.step];
+    const auto at = std::ranges::find(list, what, [](const auto& x) { return x.first; });
+    if (at == list.end())
+      list.emplace_back(what, members_label(plan, e));
+    else
+      at->second += " | " + members_label(plan, e);
+  }
+  std::map<Step, std::vector<std::string>> out;
+  for (const auto& [step, list] : found)
+    for (const auto& [what, workers] : list)
+      out[step].push_back(fmt::format("{} among {}", what, workers));
   return out;
 }
 
@@ -96,10 +148,20 @@ std::string moves_list(const Plan& plan, Step first, Step last) {
       moves[task.step][plan.value(task)].push_back(fmt::format(
           "{}{}:{}>{}", plan.program[plan.value(task)].symbol, label(plan, plan.rows(task)),
           plan.tasks[task.peer.value].worker_index, task.worker_index));
+  std::map<Step, std::vector<std::vector<std::string>>> lines;  // of words
   for (const auto& [step, kinds] : moves) {
-    std::vector<std::string> words;
+    std::vector<std::string>& words = lines[step].emplace_back();
     for (const auto& [kind, list] : kinds) words.insert(words.end(), list.begin(), list.end());
-    out += wrapped(fmt::format("{:>6} ", fmt::format("step {}", step)), words);
+  }
+  for (const auto& [step, list] : exchanges_list(plan))
+    if (step >= first && step <= last)
+      for (const std::string& exchange : list) lines[step].push_back({exchange});
+  for (const auto& [step, of_step] : lines) {
+    std::string head = fmt::format("{:>6} ", fmt::format("step {}", step));
+    for (const std::vector<std::string>& words : of_step) {
+      out += wrapped(head, words);
+      head.assign(head.size(), ' ');
+    }
   }
   return out;
 }
@@ -110,7 +172,7 @@ std::pair<Step, Step> steps_of_pass(const Plan& plan, bool backward) {
   if (plan.problem.pass != Pass::Both) return {0, ~0u};
   Step last = 0;
   for (const Task& task : plan.tasks)
-    if (is_output(task.kind) && plan.value(task) == attention::kPartial)
+    if (is_output(task.kind) && plan.program.unrounded(plan.value(task)) == attention::kPartial)
       last = std::max(last, task.step);
   return backward ? std::pair{last + 1, ~0u} : std::pair{0u, last};
 }
@@ -119,7 +181,8 @@ std::pair<Step, Step> steps_of_pass(const Plan& plan, bool backward) {
 
 std::string step_table(const Plan& plan) {
   std::string out;
-  bool helped = false, any_moves = false;
+  Signs signs;
+  bool any_moves = false;
   for (const bool backward : {false, true}) {
     Step first = ~0u, last = 0;
     for (const Task& task : plan.tasks)
@@ -129,7 +192,7 @@ std::string step_table(const Plan& plan) {
       }
     if (first > last) continue;
     out += backward ? "backward attends\n" : "attends\n";
-    out += attends_table(plan, backward, first, last, helped);
+    out += attends_table(plan, backward, first, last, signs);
     // A schedule may move before its first attend (a gather) and after its last (to return
     // results).
     const auto [begin, end] = steps_of_pass(plan, backward);
@@ -139,9 +202,14 @@ std::string step_table(const Plan& plan) {
     out += "\n";
   }
   out += "q3 k1    worker 3's queries attend worker 1's keys (3a, 3b: parts of a share)";
-  if (helped) out += "\n*        the worker helps: the queries are another worker's";
-  if (any_moves)
-    out += "\nkv1:2>3  worker 1's keys and values move from worker 2 to worker 3" + legend(plan);
+  if (signs.heads) out += "\nh0-7     with query heads 0 to 7";
+  if (signs.helped) out += "\n*        the worker helps: the queries are another worker's";
+  const bool messages =
+      std::ranges::any_of(plan.tasks, [](const Task& t) { return is_receive(t.kind); });
+  if (messages) out += "\nkv1:2>3  worker 1's keys and values move from worker 2 to worker 3";
+  if (!plan.exchanges.empty())
+    out += "\n0-3 | 4-7  one exchange among workers 0 to 3, one among 4 to 7";
+  if (any_moves) out += legend(plan);
   return out + "\n";
 }
 

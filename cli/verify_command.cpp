@@ -29,9 +29,16 @@ Verification prove(const Plan& plan, std::size_t most) {
   return verify(plan, {.most = most, .one_queue = true});
 }
 
+// "12 messages arrive as sent", "every member of 3 exchanges gets what it asks for"
 std::string arrivals(const PlanSummary& s) {
   const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
-  return fmt::format("{} arrive{}", counted(n, "message"), n == 1 ? "s" : "");
+  std::string text;
+  if (n > 0 || s.exchange_count == 0)
+    text = fmt::format("{} arrive{} as sent", counted(n, "message"), n == 1 ? "s" : "");
+  if (s.exchange_count > 0)
+    text += fmt::format("{}every member of {} gets what it asks for", text.empty() ? "" : ", ",
+                        counted(s.exchange_count, "exchange"));
+  return text;
 }
 
 void print_text(const Plan& plan, const Verification& v, std::int64_t most) {
@@ -39,9 +46,10 @@ void print_text(const Plan& plan, const Verification& v, std::int64_t most) {
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
     fmt::print("holds: {}\n", tasks_line(s));
-    fmt::print("  communication  {} as sent: {}\n", arrivals(s), moves_line(plan, s));
+    fmt::print("  communication  {}: {}\n", arrivals(s), moves_line(plan, s));
     fmt::print("  coverage       each visible pair is computed once and reaches its owner\n");
-    fmt::print("  deadlock       none, even if every send waits for its receive\n");
+    fmt::print("  deadlock       none, even if every send waits for its receive{}\n",
+               s.exchange_count > 0 ? " and every member for all others" : "");
     if (!v.stuck_in_one_queue.empty())
       fmt::print("  lanes          must progress independently: in one queue, {}\n",
                  v.stuck_in_one_queue);

@@ -3,14 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "support/cases.hpp"
+#include "support/exchange_plans.hpp"
 #include "support/plan_texts.hpp"
 #include "support/same_plan.hpp"
+#include "support/surgery.hpp"
 
 namespace ringsched {
 namespace {
@@ -64,6 +68,42 @@ TEST(PlanFile, TheMembersOfAnExchangeFollowTheFirstOne) {
   EXPECT_EQ(plan.tasks[11].inputs[0], plan.output(TaskId{9}));
   EXPECT_TRUE(verify(plan).holds()) << write_plan(plan);
   expect_round_trip(plan);
+}
+
+TEST(PlanFile, PlansWithExchangesReadBack) {
+  for (const std::uint32_t workers : {1u, 2u, 3u, 5u, 8u})
+    for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+      for (const std::uint32_t heads : {2u, 6u, 8u})
+        for (const std::uint32_t group : {1u, 2u}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", workers, to_text(pass), heads, group));
+          Problem p = small_problem(workers, 3 * workers + 1, pass);
+          p.heads = heads;
+          p.kv_heads = heads / group;
+          expect_round_trip(ulysses_by_hand(p));
+          expect_round_trip(all_gather_by_hand(p, 1));
+        }
+}
+
+// Of the changed plans, the ones with sound tasks and exchanges.
+TEST(PlanFile, PlansWithExchangesThatAreChangedAtRandomReadBack) {
+  std::mt19937_64 random(3);
+  int wrong = 0, right = 0;
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
+    for (const bool gather : {false, true}) {
+      const Problem p = small_problem(3, 10, pass);
+      const Plan valid = gather ? all_gather_by_hand(p, 1) : ulysses_by_hand(p);
+      for (int i = 0; i < 300; ++i) {
+        Plan plan = valid;
+        SCOPED_TRACE(mutate(plan, random));
+        const Verification v = verify(plan);
+        if (!v.holds() && v.violations[0].rule < Rule::Coverage) continue;
+        ++(v.holds() ? right : wrong);
+        expect_round_trip(plan);
+        if (HasFailure()) return;
+      }
+    }
+  EXPECT_GT(wrong, 30);
+  EXPECT_GT(right, 30);
 }
 
 TEST(PlanFile, AMemberOfAnExchangeMayGiveOrGetNothing) {
