@@ -88,6 +88,26 @@ TEST(ExchangeTime, OfAGatherIsAllThatAWorkerLacksAndNothingIsPacked) {
   }
 }
 
+// Where all get all sums, or one does, whatever lies in between is added up on the way.
+TEST(ExchangeTime, OfSumsThatAllGetIsTwiceRoundAndThatOneGetsIsOnce) {
+  Plan plan = all_gather_by_hand(even_problem(4, Pass::Both));
+  PlanTables tables(plan);
+  const double sums = 8 * 2 * share_bytes(4);  // K and V of all tokens in fp32
+  const auto set_wanted = [&](std::uint32_t member, Region rows) {
+    Task& t = plan.tasks[plan.exchanges[2].first.value + member];
+    t.piece = tables.id(Piece{plan.value(t), tables.id(rows), plan.piece(t).columns});
+  };
+  for (std::uint32_t m = 0; m < 4; ++m) set_wanted(m, {{0}, 4});
+  const Workload all = price(plan, test_machine(Fabric::Switch, 4));
+  EXPECT_EQ(all.exchanges[2].form, ExchangeForm::AllReduce);
+  expect_takes(all, 2, kLatencyPs + 2 * sums * 3 / 4 / kBytesPerPs);
+  for (std::uint32_t m = 0; m < 4; ++m) set_wanted(m, {{0}, m == 1 ? 4u : 0u});
+  const Workload one = price(plan, test_machine(Fabric::Switch, 4));
+  EXPECT_EQ(one.exchanges[2].form, ExchangeForm::Reduce);
+  EXPECT_EQ(one.exchanges[2].flows.size(), 3u);
+  expect_takes(one, 2, kLatencyPs + sums / kBytesPerPs);
+}
+
 // What all get is gathered from between other heads once, not once for each.
 TEST(ExchangeTime, OfAGatherOfSomeHeadsPacksTheseOnce) {
   const Plan plan = all_gather_by_hand(even_problem(4), 2);
