@@ -75,13 +75,13 @@ inline void EventRun::add_flow(const Flow& flow, const Route& route, double byte
 }
 
 inline void EventRun::end_flow(std::uint32_t f) {
-  const Flow flow = flows_[f];
-  change_copies(flow, -1);
+  const std::uint32_t send = flows_[f].send, exchange = flows_[f].exchange;
+  change_copies(flows_[f], -1);
   free_flows_.push_back(f);
-  if (flow.send != kNone)
-    arrive(flow.send);
-  else if (--exchanges_[flow.exchange].open == 0)
-    unpack(flow.exchange);
+  if (send != kNone)
+    arrive(send);
+  else if (--exchanges_[exchange].open == 0)
+    unpack(exchange);
 }
 
 inline void EventRun::arrive(std::uint32_t send) {
