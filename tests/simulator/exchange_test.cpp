@@ -486,6 +486,9 @@ TEST(ExchangeReport, WaitsForALateMember) {
   EXPECT_GT(late, 0);
   EXPECT_EQ(r.workers[0].waiting_for_sender.value, late);
   EXPECT_EQ(r.workers[2].waiting_for_sender.value, 0);
+  // The path goes through the late one, and nothing of it is owed to sharing.
+  EXPECT_EQ(r.path.attending, r.workers[2].attending);
+  EXPECT_EQ(r.path.contention.value + r.path.waiting.value, 0);
 }
 
 // Each task is made to take so much longer, and the run is simulated again.
