@@ -1,11 +1,13 @@
 // What a plan's tasks cost on a machine, before anything is shared.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "engines.hpp"
 #include "exchange_prices.hpp"
 #include "kernel_time.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/plan_tables.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
 namespace ringsched {
@@ -31,22 +33,53 @@ double visible_share(const Work& work, double diagonal) {
          (static_cast<double>(work.rows) * static_cast<double>(work.keys));
 }
 
+// Where chunks of several workers meet in one attend, and the mask is neither full nor causal for
+// all of it, each two chunks are a tile of their own.
+double blocks_by_chunks(const Plan& plan, Region queries, Region keys, double diagonal) {
+  const auto share = [&](std::uint32_t chunk) {
+    return 1.0 / plan.layout.share(plan.layout.owner({chunk})).count;
+  };
+  double sum = 0;
+  for (std::uint32_t q = queries.first.value; q < queries.end(); ++q)
+    for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) {
+      const Tile t =
+          plan.problem.mask.tile(plan.layout.ranges({{q}, 1}), plan.layout.ranges({{k}, 1}));
+      if (t.form == TileForm::Empty) continue;
+      sum += visible_share(work_of(t, 1), diagonal) * share(q) * share(k);
+    }
+  return sum;
+}
+
 // The block model: a tile costs its share of a block, whatever the number of its tokens. Equal work
 // is then mostly, not always, an equal share of a block: only where it is not, tasks have prices of
 // their own.
 void price_blocks(Workload& out, double diagonal) {
   const Plan& plan = *out.plan;
   const std::size_t works = plan.works.size();
-  std::vector<double> shares;  // by region: of all that its owner has
-  for (const Region& r : plan.regions)
-    shares.push_back(static_cast<double>(r.count) /
-                     plan.layout.share(plan.layout.owner(r.first)).count);
+  std::vector<double> shares;      // by region: of all that its owner has
+  std::vector<bool> of_one_owner;  // likewise
+  for (const Region& r : plan.regions) {
+    const Region all = plan.layout.share(plan.layout.owner(r.first));
+    shares.push_back(static_cast<double>(r.count) / all.count);
+    of_one_owner.push_back(all.contains(r));
+  }
   std::vector<double> visible;
   for (const Work& w : plan.works) visible.push_back(visible_share(w, diagonal));
+  std::map<std::pair<RegionId, RegionId>, double> blocks_of;  // of such tiles
+  const auto blocks = [&](const Task& t) {
+    const RegionId queries = plan.rows(t), keys = t.keys;
+    const bool by_chunks = plan.works[t.work.value].form == TileForm::Other &&
+                           !(of_one_owner[queries.value] && of_one_owner[keys.value]);
+    if (!by_chunks) return visible[t.work.value] * shares[queries.value] * shares[keys.value];
+    const auto [known, is_new] = blocks_of.try_emplace({queries, keys});
+    if (is_new)
+      known->second =
+          blocks_by_chunks(plan, plan.regions[queries.value], plan.regions[keys.value], diagonal);
+    return known->second;
+  };
   const auto price_of = [&](const Task& t) {
     const double heads = static_cast<double>(plan.works[t.work.value].columns) / plan.problem.heads;
-    return rounded_ps(visible[t.work.value] * shares[plan.rows(t).value] * shares[t.keys.value] *
-                      heads * kBlockPs);
+    return rounded_ps(blocks(t) * heads * kBlockPs);
   };
 
   std::vector<bool> known(out.compute.size());

@@ -16,7 +16,7 @@ import sys
 TESTS = pathlib.Path(__file__).resolve().parent
 # These measure this machine or wait for deadlines, a minute in all, and name the schedules they run.
 NO_MATTER = "RunProgram.Measures*:RunProgram.ExitsWith*"
-ASKS_FOR_SCHEDULES = re.compile(r"\b(schedules|all_schedules|schedule_names|predicted_runs)\(")
+ASKS_FOR_SCHEDULES = re.compile(r"\b(schedules|schedules_for|schedules_of_messages|all_schedules|schedule_names|predicted_runs)\(")
 
 
 def suites():

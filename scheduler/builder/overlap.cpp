@@ -26,6 +26,7 @@ void serialise(Plan& plan) {
       task.with_previous = open == task.step + 1;
       open = task.step + 1;
     } else {
+      if (is_exchange(task.kind)) task.lane = Lane::Compute;
       open = 0;
     }
   }

@@ -17,8 +17,8 @@ Survey::Survey(const Tape& tape, const Plan& plan, bool backward)
     } else if (c.what == Call::What::MoveResult) {
       ++returns;
     } else if (Tape::is_member(c)) {
-      ++members;
       const bool results = c.what == Call::What::ResultMember;
+      ++(results ? result_members : members);
       if (c.keys == id) (results ? result_exchanges : exchanges).push_back(id);
       if (results && c.from.valid()) given_on.insert(c.from.value);
     }

@@ -28,7 +28,8 @@ struct Survey {
   CallColumn<Use> uses;
   CallColumn<Path> paths;  // empty where only the forward pass is wanted
   std::uint32_t attends = 0;
-  std::uint64_t query_moves = 0, key_moves = 0, returns = 0, members = 0;
+  std::uint64_t query_moves = 0, key_moves = 0, returns = 0;
+  std::uint64_t members = 0, result_members = 0;  // of exchanges of operands, and of results
 
   // By their first members, in the order of the plan.
   std::vector<CallId> exchanges, result_exchanges;

@@ -93,7 +93,8 @@ class PlanWriter {
     const std::uint64_t moves = survey_.query_moves * (backward ? 2 : 1) +
                                 survey_.key_moves * (backward ? 3 : 1) + survey_.returns;
     const std::uint64_t tasks = survey_.attends * (backward ? 3 : 2) + 2 * moves +
-                                3 * plan_.problem.workers + 8 * survey_.members;
+                                3 * plan_.problem.workers + survey_.members * (backward ? 5 : 1) +
+                                survey_.result_members * (backward ? 1 : 2);
     if (plan_.tasks.size() + tasks > most_tasks_)
       fail("this plan needs more than {} tasks; use fewer workers", most_tasks_);
     plan_.tasks.reserve(plan_.tasks.size() + tasks);

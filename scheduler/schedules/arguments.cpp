@@ -64,8 +64,8 @@ Arguments Arguments::parse(std::string_view schedule, std::span<const Parameter>
     const Parameter& p = find(schedule, parameters, one.substr(0, equals));
     const auto i = static_cast<std::size_t>(&p - parameters.data());
     if (equals == one.size())
-      fail("{} of schedule {} needs a value: {}:{}={}", p.name, schedule, schedule, p.name,
-           value_text(p, p.initial));
+      fail("{} of schedule {} needs a {}: {}:{}={}", p.name, schedule,
+           p.choices.empty() ? "number" : "word", schedule, p.name, value_text(p, p.initial));
     if (given[i]) fail("{} of schedule {} is given twice", p.name, schedule);
     given[i] = true;
     out.numbers_[i].second = number(schedule, p, one.substr(equals + 1));

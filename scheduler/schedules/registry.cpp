@@ -18,6 +18,13 @@
   X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
   X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
     {"node", "workers in a node; 0: the largest number up to 8 that divides all", 0, 0}) \
+  X(ulysses, "ulysses", contiguous, "all tokens of some heads each: all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509") \
+  X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, some heads at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
+    {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
+    {"shares", "contiguous or zigzag", 0, 0, 1, {"contiguous", "zigzag"}}) \
+  X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
+    {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
+    {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}) \
   // New schedules above this line.
 // clang-format on
 

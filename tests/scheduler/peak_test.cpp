@@ -93,14 +93,18 @@ TEST(Peak, IsEnoughUnderAnyTimingAndNotMuchMore) {
         for (const auto& [overlap, most] : allowed) {
           Problem p = small_problem(c.workers, 16 * std::int64_t{c.workers}, pass, mask);
           p.kv_heads = p.heads;  // large gradients of keys, of which the bound counts too many
-          const Excess e = excess(limit_communication(build_plan(p, *c.schedule), {overlap, 0}));
+          const Plan plan = limit_communication(build_plan(p, *c.schedule), {overlap, 0});
+          const Excess e = excess(plan);
+          // What two exchanges in a row stage, or bring, is counted together unless something
+          // computes in between.
+          const bool exchanges = !plan.exchanges.empty() && overlap != Overlap::None;
+          const bool exact = pass == Pass::Forward && overlap == Overlap::Unbounded;
           const auto what = [&] {
             return fmt::format("{} {} {} {}", c.name(), to_text(mask), to_text(pass),
                                to_text(overlap));
           };
           EXPECT_GE(e.least, 1) << what();
-          EXPECT_LE(e.most, pass == Pass::Forward && overlap == Overlap::Unbounded ? 1 : most)
-              << what();
+          EXPECT_LE(e.most, exchanges ? 1.4 : exact ? 1 : most) << what();
           worst = std::max(worst, e.most);
         }
   if (!kSanitized) {

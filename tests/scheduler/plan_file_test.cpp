@@ -73,8 +73,8 @@ TEST(PlanFile, ControlEdgesAndBufferSlotsReadBack) {
 }
 
 TEST(PlanFile, HeadsReadBack) {
-  for (const Schedule& schedule : schedules())
-    for (const std::uint32_t workers : {1u, 2u, 3u, 5u})
+  for (const std::uint32_t workers : {1u, 2u, 3u, 5u})
+    for (const Schedule& schedule : schedules_for(workers))
       for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
         for (const bool given : {false, true}) {
           SCOPED_TRACE(fmt::format("{} {} {} {}", schedule.name, workers, to_text(pass), given));
@@ -145,8 +145,9 @@ TEST(PlanFile, AFileOfVersionOneMeansWhatItMeant) {
 TEST(PlanFile, TheSchedulesNeedNothingOfVersionTwo) {
   for (const Schedule& schedule : schedules())
     for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
-      const std::string text =
-          write_plan(build_plan(problem(5, 40, Mask::causal(), pass), schedule));
+      const Plan plan = build_plan(problem(5, 40, Mask::causal(), pass), schedule);
+      if (!plan.exchanges.empty()) continue;  // version 1 knew of none
+      const std::string text = write_plan(plan);
       const std::string tasks = text.substr(text.find("\"tasks\""));
       for (const char* field : {"heads", "complete", "given", "lanes"})
         EXPECT_EQ(tasks.find(field), tasks.npos) << schedule.name << " " << field;

@@ -390,7 +390,7 @@ void add_exchanges(Plan& plan, std::mt19937& random) {
       t.kind = TaskKind::Exchange;
       t.lane = lane;
       t.worker_index = static_cast<std::uint16_t>(w);
-      t.exchange = {number};
+      t.exchange = {static_cast<std::uint32_t>(plan.exchanges.size())};
       t.completes = 1;
       t.work = {0};
       if (below(4) > 0) t.inputs[0] = had[w];

@@ -208,7 +208,7 @@ TEST_P(ExportedSchedule, AsTextHoldsAllThatTheEnginesRead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Export, ExportedSchedule, testing::ValuesIn(all_schedules(6)),
+INSTANTIATE_TEST_SUITE_P(Export, ExportedSchedule, testing::ValuesIn(schedules_of_messages(6)),
                          [](const auto& i) { return i.param.name(); });
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What plans of five schedules come to, kept: times, memory, accounts and pictures. A change of how
 // plans are built or written must not move any of it by a picosecond or a byte. A change that is
 // meant to is made with RINGSCHED_KEEP=1 in the environment, which writes the file anew.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -59,12 +59,18 @@ Lanes lanes_of(const Plan& plan, const Simulation& run, std::uint32_t worker) {
     if (t.worker_index != worker) continue;
     const Span span = {run.start[id], run.end[id]};
     out.all.push_back(span);
-    if (!is_transfer(t.kind)) {
+    if (!communicates(t.kind)) {
       out.computing.push_back(span);
       continue;
     }
     out.posted.push_back(span);
-    const std::int64_t both = std::max(span.from, run.start[t.peer.value]);
+    std::int64_t both = span.from;  // since when all that take part are there
+    if (is_transfer(t.kind)) {
+      both = std::max(both, run.start[t.peer.value]);
+    } else {
+      for (std::uint32_t m = plan.exchange(t).first.value; m < plan.exchange(t).end(); ++m)
+        both = std::max(both, run.start[m]);
+    }
     if (both < span.to) out.moving.push_back({both, span.to});
   }
   return out;

@@ -76,7 +76,7 @@ TEST_P(SlackOfSchedule, IsHowMuchLongerATaskCanTakeAndNotMore) {
   EXPECT_GT(checked, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Slack, SlackOfSchedule, testing::ValuesIn(all_schedules(6)),
+INSTANTIATE_TEST_SUITE_P(Slack, SlackOfSchedule, testing::ValuesIn(schedules_of_messages(6)),
                          [](const auto& i) { return i.param.name(); });
 
 }  // namespace

@@ -12,14 +12,42 @@ std::string Case::name() const {
   return text + "_W" + std::to_string(workers);
 }
 
+bool fits(const Schedule& s, std::uint32_t workers, std::uint32_t heads) {
+  return workers <= heads || s.name != "ulysses";
+}
+
+std::vector<Case> schedules_of_messages(std::uint32_t last) {
+  std::vector<Case> cases = all_schedules(last);
+  std::erase_if(cases, [](const Case& c) {
+    const std::string_view name = c.schedule->name;
+    return name == "ulysses" || name.starts_with("usp") || name.starts_with("all-gather");
+  });
+  return cases;
+}
+
+std::vector<Schedule> schedules_for(std::uint32_t workers, std::uint32_t heads) {
+  std::vector<Schedule> out;
+  for (const Schedule& s : schedules())
+    if (fits(s, workers, heads)) out.push_back(s);
+  return out;
+}
+
 std::vector<Case> all_schedules(std::uint32_t last) {
   std::vector<Case> cases;
   for (const Schedule& s : schedules())
-    for (std::uint32_t w = 1; w <= last; ++w) cases.push_back({&s, w});
+    for (std::uint32_t w = 1; w <= last; ++w)
+      if (fits(s, w, 4)) cases.push_back({&s, w});
   // A schedule with a parameter and a lane of its own.
   static const Schedule nodes_of_two = find_schedule("double-ring:node=2");
+  // Exchanges beside rings, and of some heads at a time.
+  static const std::vector<Schedule> with_exchanges = {
+      find_schedule("usp:ulysses=2:ring=zigzag"), find_schedule("usp:ulysses=2:ring=striped"),
+      find_schedule("usp:ulysses=2:ring=balanced"), find_schedule("all-gather:stride=1"),
+      find_schedule("all-gather:stride=1:shares=zigzag")};
   for (const std::uint32_t w : {4u, 6u}) {
-    if (w <= last) cases.push_back({&nodes_of_two, w});
+    if (w > last) continue;
+    cases.push_back({&nodes_of_two, w});
+    for (const Schedule& s : with_exchanges) cases.push_back({&s, w});
   }
   return cases;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -23,8 +24,13 @@ struct Case {
   std::string name() const;
 };
 
-// Every schedule at W = 1..last, for testing::ValuesIn.
+// Can it be planned with so many heads? Ulysses needs one for each worker.
+bool fits(const Schedule&, std::uint32_t workers, std::uint32_t heads = 4);
+std::vector<Schedule> schedules_for(std::uint32_t workers, std::uint32_t heads = 4);
+
+// Every schedule at W = 1..last, for testing::ValuesIn, where it can be planned with 4 heads.
 std::vector<Case> all_schedules(std::uint32_t last);
+std::vector<Case> schedules_of_messages(std::uint32_t last);  // those without exchanges
 
 // A small problem of W workers: `tokens` in all, 4 query heads of dimension 8.
 Problem small_problem(std::uint32_t workers, std::int64_t tokens, Pass = Pass::Forward,

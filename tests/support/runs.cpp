@@ -17,7 +17,7 @@ std::vector<NamedRun> predicted_runs(std::uint32_t workers) {
   std::vector<NamedMachine> machines = test_machines(workers);
   machines.push_back({"ideal", find_machine("ideal")});
   std::vector<NamedRun> runs;
-  for (const Schedule& s : schedules())
+  for (const Schedule& s : schedules_for(workers))
     for (const NamedMachine& m : machines)
       for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
         Plan plan = limit_communication(
