@@ -82,6 +82,8 @@ class Nccl(Case):
         self.needs_gpu()
         _, listed, _ = execute([PROGRAM, "schedules", "--format", "json"])
         for schedule in [s["name"] for s in json.loads(listed)]:
+            if schedule in ("ulysses", "all-gather", "usp"):  # have exchanges, which GPUs do not run
+                continue
             self.three_on_one_gpu(["run", "--backend", "cuda", "-s", schedule, "-w", "3", "-t", "1536", "--pass", "both",
                                    "--check", "--repeat", "1", "--format", "json"])
 

@@ -180,7 +180,7 @@ TEST_P(EveryScheduleOnAGpu, TimesAreInTheOrderOfThePlan) {
   EXPECT_GT(t.makespan().value, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, EveryScheduleOnAGpu, testing::ValuesIn(schedule_names()),
+INSTANTIATE_TEST_SUITE_P(Cuda, EveryScheduleOnAGpu, testing::ValuesIn(gpu_schedule_names()),
                          name_of_test);
 
 TEST_F(Gpu, MakesTheInputsOfTheCpuBitForBit) {

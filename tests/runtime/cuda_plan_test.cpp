@@ -91,7 +91,8 @@ TEST_P(EverySchedule, KeepsNarrowOnlyWhatIsMergedWhereItWasMade) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, EverySchedule, testing::ValuesIn(schedule_names()), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Cuda, EverySchedule, testing::ValuesIn(gpu_schedule_names()),
+                         name_of_test);
 
 TEST(CudaPlan, AttendsWithoutAVisiblePairChangeNothing) {
   for (const auto* refusal : {&kTakesAll, &kTakesNone})

@@ -76,6 +76,15 @@ inline std::vector<std::string> schedule_names() {
   return names;
 }
 
+// Those whose plans GPUs run: without exchanges.
+inline std::vector<std::string> gpu_schedule_names() {
+  std::vector<std::string> names;
+  for (const Schedule& s : schedules())
+    if (build_plan(problem(4, 64, 4, 4, 8, Dtype::Bf16, Pass::Forward), s).exchanges.empty())
+      names.emplace_back(s.name);
+  return names;
+}
+
 inline std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
   std::string name = test.param;
   std::replace(name.begin(), name.end(), '-', '_');
