@@ -56,7 +56,7 @@ struct Sum {
 };
 
 // Rows of a sum with these columns of the attends that add to it: all of them fare alike.
-struct Cells {
+struct AlikeCells {
   Region rows;
   ColumnRange inner_columns;
 };
@@ -96,7 +96,7 @@ class CoverageCheck {
     };
     std::ranges::sort(doubtful, {}, place);
     for (const Sum* s : doubtful)
-      for (const Cells& cells : cells_of(*s)) name_faults(*s, cells);
+      for (const AlikeCells& cells : cells_of(*s)) name_faults(*s, cells);
   }
 
  private:
@@ -266,16 +266,16 @@ class CoverageCheck {
     });
     return out;
   }
-  std::vector<Cells> cells_of(const Sum& s) const {
+  std::vector<AlikeCells> cells_of(const Sum& s) const {
     if (is_exchange(plan_.tasks[s.task.value].kind)) return cells_of_exchange(s);
     const Tensor t = made(s);
     const ColumnRange all = inner_columns(t.value, t.columns);
-    std::vector<Cells> out;
+    std::vector<AlikeCells> out;
     for (const ColumnRange band : bands(all, cuts(s, all))) out.push_back({region(t.rows), band});
     return out;
   }
   // What its members get, together: in each band, the rows that any of them gets.
-  std::vector<Cells> cells_of_exchange(const Sum& s) const {
+  std::vector<AlikeCells> cells_of_exchange(const Sum& s) const {
     struct Got {
       Region rows;
       ColumnRange columns;
@@ -294,7 +294,7 @@ class CoverageCheck {
       all = {first, std::max(all.end(), c.end()) - first};
     }
     std::ranges::sort(got, {}, [](const Got& g) { return g.rows.first; });
-    std::vector<Cells> out;
+    std::vector<AlikeCells> out;
     for (const ColumnRange band : bands(all, std::move(ends))) {
       const std::size_t before = out.size();
       for (const Got& g : got) {
@@ -330,8 +330,8 @@ class CoverageCheck {
   // Attends are rectangles in the table of rows and inner chunks. If no two of them overlap, and
   // they have as many pairs as the mask shows, then they have each of them once.
   bool has_all_once(const Sum& s) {
-    const std::vector<Cells> all = cells_of(s);
-    return std::ranges::all_of(all, [&](const Cells& cells) {
+    const std::vector<AlikeCells> all = cells_of(s);
+    return std::ranges::all_of(all, [&](const AlikeCells& cells) {
       in_band_.clear();
       std::uint64_t pairs = 0;  // too many for this only if attends overlap
       for_each_attend(s, [&](TaskId a) {
@@ -425,7 +425,7 @@ class CoverageCheck {
   }
 
   // Goes through the terms one by one.
-  void name_faults(const Sum& s, const Cells& cells) {
+  void name_faults(const Sum& s, const AlikeCells& cells) {
     const Region rows = cells.rows;
     std::vector<std::vector<TaskId>> of_row(rows.count);
     for_each_attend(s, [&](TaskId a) {
