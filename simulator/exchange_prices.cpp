@@ -155,7 +155,8 @@ class Prices {
       cost.startup = rounded_ps(ps);
       return;
     }
-    cost.stretch = (ps - static_cast<double>(cost.startup)) / static_cast<double>(links);
+    cost.stretch =
+        std::max(0.0, ps - static_cast<double>(cost.startup)) / static_cast<double>(links);
     cost.wire = rounded_ps(cost.stretch * static_cast<double>(cost.wire));
   }
 

@@ -35,7 +35,7 @@ TEST(ScheduleArguments, AreReadInAnyOrderAndHaveDefaults) {
 }
 
 TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
-  EXPECT_EQ(refusal("hop"), "hop of schedule mine needs a value: mine:hop=3");
+  EXPECT_EQ(refusal("hop"), "hop of schedule mine needs a number: mine:hop=3");
   for (const char* text : {"0", "100", "-1", "1.5", "4k", "", " 1", "99999999999999999999"})
     EXPECT_EQ(refusal(std::string("hop=") + text),
               std::string("hop of schedule mine must be a whole number from 1 to 99, not \"") +

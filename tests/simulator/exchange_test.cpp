@@ -426,6 +426,21 @@ TEST(ExchangeTime, OfAnyShapeBesideMessagesIsAsANaiveSimulationHasIt) {
     EXPECT_GT(forms[static_cast<std::size_t>(f)], 0u) << to_text(f);
 }
 
+// However short: a message may take less than the machine's latency by its table.
+TEST(ExchangeTime, OfAnySizeHasAPrice) {
+  for (const char* machine : {"dgx-a100", "hgx-h100", "hgx-h200"})
+    for (const std::uint32_t workers : {2u, 3u, 8u})
+      for (std::int64_t tokens = 8; tokens < 100'000; tokens = tokens * 3 / 2 + 1) {
+        Problem p = small_problem(workers, tokens);
+        p.heads = p.kv_heads = 8;
+        p.head_dim = 128;
+        const Plan plan = limit_communication(build_plan(p, find_schedule("ulysses")), {});
+        const Workload w = price(plan, find_machine(machine));
+        for (const ExchangeCost& cost : w.exchanges) EXPECT_GE(cost.stretch, 0);
+        EXPECT_GT(simulate(w).makespan.value, 0) << machine << " " << workers << " " << tokens;
+      }
+}
+
 // Reports.
 
 TEST(ExchangeReport, SaysWhatPricedTheExchanges) {
