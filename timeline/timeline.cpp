@@ -126,6 +126,13 @@ std::vector<Homes> homes_of_regions(const Plan& plan) {
   return out;
 }
 
+// An exchange brought its worker these queries: they are as good as its own.
+bool has_own_queries(const Plan& plan, const Task& t) {
+  if (!is_attend(t.kind) || !t.inputs[0].valid()) return false;
+  const TaskId maker = plan.producer(t.inputs[0]);
+  return maker.valid() && is_exchange(plan.tasks[maker.value].kind);
+}
+
 void add_span(const Plan& plan, TaskId id, Homes queries, Homes other, Timeline& out) {
   const Task& t = plan.tasks[id.value];
   const ColumnRange heads = plan.piece(t).columns;
@@ -208,7 +215,7 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.step = t.step;
     const Homes queries = homes[plan.rows(t).value];
     const Homes other = is_attend(t.kind) ? homes[t.keys.value] : queries;
-    row.queries = queries.seen_from(row.worker);
+    row.queries = has_own_queries(plan, t) ? row.worker : queries.seen_from(row.worker);
     add_span(plan, {static_cast<std::uint32_t>(i)}, queries, other, out);
     row.other = is_attend(t.kind)                       ? other.seen_from(row.worker)
                 : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index

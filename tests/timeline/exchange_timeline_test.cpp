@@ -80,6 +80,19 @@ TEST(ExchangeTimeline, SaysWhatTasksWorkOnThatAreOfSeveralWorkersOrOfSomeHeads) 
   EXPECT_THAT(write_timeline(without), Not(HasSubstr("\"exchanges\"")));
 }
 
+// A part of what an exchange brought may be at home elsewhere altogether.
+TEST(ExchangeTimeline, QueriesThatAnExchangeBroughtAreTheirWorkersOwn) {
+  const auto helps = [](const char* schedule) {
+    const Plan plan = build_plan(small_problem(8, 64), find_schedule(schedule));
+    int n = 0;
+    for (const TimelineTask& t : timeline_of(plan, TimelineSource::Predicted, "m").tasks)
+      n += is_attend(t.kind) && t.queries != t.worker ? 1 : 0;
+    return n;
+  };
+  EXPECT_EQ(helps("usp:ulysses=4:ring=zigzag"), 0);
+  EXPECT_GT(helps("usp:ulysses=2:ring=balanced"), 0) << "these came by a message";
+}
+
 TEST(ExchangeTimeline, NothingMovesBeforeAllMembersArePosted) {
   const Plan plan = ulysses_by_hand(small_problem(3, 12));
   const Timeline t = with_times(plan);
