@@ -89,7 +89,7 @@ class Hta(unittest.TestCase):
             computing, posted = [], []
             for t in tasks:
                 if t["worker"] == rank and t["duration_ps"] > 0:
-                    transfer = kinds[t["kind"]] in ("send", "receive")
+                    transfer = kinds[t["kind"]] in ("send", "receive", "exchange")
                     span = (t["start_ps"], t["start_ps"] + t["duration_ps"])
                     (posted if transfer else computing).append(span)
             kernels = len(computing) + len(posted)
