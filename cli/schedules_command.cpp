@@ -11,6 +11,13 @@ namespace ringsched {
 
 namespace {
 
+std::string layout_name(const Schedule& s) {
+  Problem smallest;
+  smallest.workers = 1;
+  smallest.tokens = {2};
+  return s.layout(smallest, s.arguments).name;
+}
+
 void print_list() {
   std::size_t width = 0;
   for (const Schedule& s : schedules()) width = std::max(width, s.name.size());
@@ -21,7 +28,7 @@ void print_list() {
 
 void print_one(const Schedule& s) {
   fmt::print("{}: {}\n\n", s.name, s.summary);
-  fmt::print("from    {}\nlayout  {}\n", s.source, s.layout(1, Tokens{2}, s.arguments).name);
+  fmt::print("from    {}\nlayout  {}\n", s.source, layout_name(s));
   if (s.parameters.empty()) fmt::print("\nIt has no parameters.\n");
   for (const Parameter& p : s.parameters) {
     if (p.choices.empty())
@@ -37,7 +44,7 @@ void print_json(const Schedule& s) {
   fmt::print(
       "{{\"name\": \"{}\", \"summary\": \"{}\", \"source\": \"{}\", \"layout\": \"{}\", "
       "\"parameters\": [",
-      s.name, escaped(s.summary), escaped(s.source), s.layout(1, Tokens{2}, s.arguments).name);
+      s.name, escaped(s.summary), escaped(s.source), layout_name(s));
   const char* separator = "";
   for (const Parameter& p : s.parameters) {
     if (p.choices.empty())

@@ -9,8 +9,8 @@
 
 namespace ringsched {
 
-Layout all_gather_layout(std::uint32_t workers, Tokens tokens, const Arguments& given) {
-  return given["shares"] == 0 ? contiguous(workers, tokens) : zigzag(workers, tokens);
+Layout all_gather_layout(const Problem& p, const Arguments& given) {
+  return given["shares"] == 0 ? contiguous(p.workers, p.tokens) : zigzag(p.workers, p.tokens);
 }
 
 void all_gather(const Problem& problem, PlanBuilder& plan, const Arguments& given) {

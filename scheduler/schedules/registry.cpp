@@ -30,8 +30,8 @@
 
 namespace ringsched {
 
-Layout all_gather_layout(std::uint32_t workers, Tokens, const Arguments&);
-Layout usp_layout(std::uint32_t workers, Tokens, const Arguments&);
+Layout all_gather_layout(const Problem&, const Arguments&);
+Layout usp_layout(const Problem&, const Arguments&);
 
 #define TYPE(...) const Problem&, PlanBuilder& __VA_OPT__(, const Arguments&)
 #define DECLARE(function, name, layout, summary, source, ...) void function(TYPE(__VA_ARGS__));
@@ -67,8 +67,7 @@ Schedule find_schedule(std::string_view text) {
 
 Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t most_tasks) {
   require_valid(problem);
-  PlanBuilder builder(problem, schedule.layout(problem.workers, problem.tokens, schedule.arguments),
-                      most_tasks);
+  PlanBuilder builder(problem, schedule.layout(problem, schedule.arguments), most_tasks);
   try {
     schedule.build(problem, builder, schedule.arguments);
     return std::move(builder).finish(schedule.name);

@@ -32,14 +32,12 @@ std::uint32_t row_size(std::uint32_t workers, std::uint32_t heads, std::uint32_t
 }  // namespace
 
 // The rows share the tokens as the ring wants it, and inside a row each worker has a run of those.
-Layout usp_layout(std::uint32_t workers, Tokens tokens, const Arguments& given) {
-  // What cannot be is refused where the problem is known.
-  std::uint32_t row = given["ulysses"] > 0 ? given["ulysses"] : 8;
-  while (workers % row != 0) --row;
-  const std::uint32_t rows = workers / row;
+Layout usp_layout(const Problem& problem, const Arguments& given) {
+  const std::uint32_t row = row_size(problem.workers, problem.heads, given["ulysses"]);
+  const std::uint32_t rows = problem.workers / row;
   const bool zigzags = given["ring"] == 1;
-  if (!zigzags && given["ring"] != 2) return contiguous(workers, tokens);
-  const Layout of_rows = zigzags ? zigzag(rows, tokens) : striped(rows, tokens);
+  if (!zigzags && given["ring"] != 2) return contiguous(problem.workers, problem.tokens);
+  const Layout of_rows = zigzags ? zigzag(rows, problem.tokens) : striped(rows, problem.tokens);
   Layout out{"custom", {}, {0}};
   for (std::uint32_t r = 0; r < rows; ++r) {
     const auto ranges = of_rows.ranges(of_rows.share({r}));

@@ -135,6 +135,16 @@ TEST(BlockModel, GivesTheTimesOfThePapers) {
       }
 }
 
+// With fewer heads than a group could have workers: the shares follow the groups that there are.
+TEST(BlockModel, BalancesUspWithoutAnyNumberGiven) {
+  for (const char* ring : {"zigzag", "striped"})
+    for (const std::uint32_t w : {8u, 16u, 24u}) {
+      const Plan plan = build_plan(small_problem(w, 16 * std::int64_t{w}),
+                                   find_schedule(std::string("usp:ring=") + ring));
+      EXPECT_DOUBLE_EQ(block_model(plan, 0.5).makespan, w / 2.0) << ring << " " << w;
+    }
+}
+
 TEST(BlockModel, HasARowForEverySchedule) {
   for (const Schedule& s : schedules())
     EXPECT_TRUE(std::ranges::any_of(kBlockTimes,

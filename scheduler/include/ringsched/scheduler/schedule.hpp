@@ -55,25 +55,23 @@ class ScheduleCalls {
   std::function<void(const Problem&, PlanBuilder&, const Arguments&)> calls_;
 };
 
-// Where the tokens are: takes the number of workers, the tokens, and arguments if it has
-// parameters.
+// Where the tokens are: takes the number of workers and the tokens; or, if it depends on more than
+// these, the problem and the arguments.
 class ScheduleLayout {
  public:
-  using Function = std::function<Layout(std::uint32_t, Tokens, const Arguments&)>;
-
   ScheduleLayout(Layout (*plain)(std::uint32_t, Tokens))
-      : layout_([plain](std::uint32_t w, Tokens t, const Arguments&) { return plain(w, t); }) {}
-  ScheduleLayout(Layout (*chosen)(std::uint32_t, Tokens, const Arguments&)) : layout_(chosen) {}
+      : layout_(
+            [plain](const Problem& p, const Arguments&) { return plain(p.workers, p.tokens); }) {}
+  ScheduleLayout(Layout (*chosen)(const Problem&, const Arguments&)) : layout_(chosen) {}
   template <std::invocable<std::uint32_t, Tokens> F>
   ScheduleLayout(F layout)
-      : layout_([layout](std::uint32_t w, Tokens t, const Arguments&) { return layout(w, t); }) {}
+      : layout_(
+            [layout](const Problem& p, const Arguments&) { return layout(p.workers, p.tokens); }) {}
 
-  Layout operator()(std::uint32_t workers, Tokens tokens, const Arguments& a) const {
-    return layout_(workers, tokens, a);
-  }
+  Layout operator()(const Problem& p, const Arguments& a) const { return layout_(p, a); }
 
  private:
-  Function layout_;
+  std::function<Layout(const Problem&, const Arguments&)> layout_;
 };
 
 struct Schedule {
