@@ -25,6 +25,14 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
        "address of rank 0 (default: MASTER_ADDR and MASTER_PORT)");
 }
 
+void JoinFlags::add_exchanges_to(CLI::App& app) {
+  app.add_option("--mpi-exchanges", exchanges,
+                 "over mpi, how exchanges run: collectives of MPI, or messages (default "
+                 "collectives)")
+      ->type_name("NAME")
+      ->group("Processes");
+}
+
 void BackendFlags::add_to(CLI::App& app) {
   app.add_option("--backend", name, "cpu, or cuda for NVIDIA GPUs (default cpu)")
       ->type_name("NAME")

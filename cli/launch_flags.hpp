@@ -14,6 +14,7 @@ namespace ringsched {
 struct JoinFlags : JoinOptions {
   // `nccl`: whether --transport nccl is allowed.
   void add_to(CLI::App&, bool nccl);
+  void add_exchanges_to(CLI::App&);
 };
 
 struct BackendFlags : BackendOptions {

@@ -99,7 +99,10 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
 
 Machine MachineFlags::machine(const std::string& name) const {
   if (!is_machine_file(name)) refuse_list("--machine", name);
-  Machine m = find_machine(name);
+  return with_figures(find_machine(name));
+}
+
+Machine MachineFlags::with_figures(Machine m) const {
   if (!library_.empty()) {
     const auto known = kernel_libraries(m);
     if (std::find(known.begin(), known.end(), library_) == known.end())

@@ -26,6 +26,7 @@ class MachineFlags {
   // Throw Error where a value makes no sense.
   Machine machine() const { return machine(name_); }
   Machine machine(const std::string& name) const;
+  Machine with_figures(Machine) const;  // those of the flags in place of its own
   double diagonal() const;
   std::string figures() const;                // the flags that were given, as text
   std::string figures(const Machine&) const;  // the same, with the default kernel library

@@ -89,6 +89,7 @@ std::string measurement_text(const Measurement& m) {
   const RunTimes& t = m.run.times;
   std::string out = fmt::format("{}\non {}\n{}\n", headline(m.proved.plan), m.run.where,
                                 m.run.kernels.empty() ? "" : m.run.kernels + "\n");
+  if (!m.run.exchanges.empty()) out.insert(out.size() - 1, m.run.exchanges + "\n");
   std::vector<std::vector<std::string>> rows = {{"", std::string(to_text(m.run.timeline.source))}};
   const bool beside = m.prediction != nullptr;
   if (beside) {
@@ -142,6 +143,7 @@ std::string measurement_json(const Measurement& m) {
   };
   field("where", fmt::format("\"{}\"", escaped(m.run.where)));
   if (!m.run.kernels.empty()) field("kernels", fmt::format("\"{}\"", escaped(m.run.kernels)));
+  if (!m.run.exchanges.empty()) field("exchanges", fmt::format("\"{}\"", m.run.exchanges));
   field("makespan_us", microseconds(t.makespan));
   field("idle_fraction", number(t.idle_fraction));
   field("hta_idle_fraction", number(t.hta_idle_fraction));

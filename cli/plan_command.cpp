@@ -25,7 +25,8 @@ struct PlanCommand {
   Format format = Format::Text;
 };
 
-void print_text(const Plan& plan, const PlanSummary& s, Bytes peak, const PlanCommand& command) {
+void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanCommand& command) {
+  const Plan& plan = proved.plan;
   fmt::print("{}\n\n", headline(plan));
   if (command.output.empty()) {
     if (plan.problem.workers <= kTableWorkers) {
@@ -35,7 +36,8 @@ void print_text(const Plan& plan, const PlanSummary& s, Bytes peak, const PlanCo
     }
   }
   fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
-             tasks_line(s), moves_line(plan, s), human(peak));
+             tasks_line(s), moves_line(plan, s), human(proved.peak));
+  if (!proved.lowered.empty()) fmt::print("lowered {}\n", lowered_line(proved.lowered));
   fmt::print("proof   verified: structure, communication, coverage, deadlock, memory\n");
   if (!command.output.empty()) fmt::print("file    {}\n", command.output);
 }
@@ -70,7 +72,8 @@ void write(const Plan& plan, const std::string& path) {
 }
 
 void run(const PlanCommand& command) {
-  const auto [plan, peak] = proved_plan(command.flags);
+  const ProvedPlan proved = proved_plan(command.flags);
+  const Plan& plan = proved.plan;
   if (command.output == "-") {
     const std::string text = write_plan(plan);
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
@@ -80,9 +83,9 @@ void run(const PlanCommand& command) {
   if (!command.output.empty()) write(plan, command.output);
   const PlanSummary summary = summarise(plan);
   if (command.format == Format::Text) {
-    print_text(plan, summary, peak, command);
+    print_text(proved, summary, command);
   } else {
-    print_json(plan, summary, peak);
+    print_json(plan, summary, proved.peak);
   }
 }
 

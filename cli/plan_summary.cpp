@@ -55,24 +55,29 @@ PlanSummary summarise(const Plan& plan) {
   };
   s.plan_memory = {size_of_all(plan.tasks) + size_of_all(plan.controls) + size_of_all(plan.slots) +
                    size_of_all(plan.works) + size_of_all(plan.regions) + size_of_all(plan.initial) +
-                   size_of_all(plan.pieces) + size_of_all(plan.exchanges)};
+                   size_of_all(plan.pieces) + size_of_all(plan.exchanges) +
+                   size_of_all(plan.repacks)};
   return s;
 }
 
 std::string headline(const Plan& plan) {
   return fmt::format("{}: {}, {}", plan.schedule.empty() ? "plan" : printable(plan.schedule),
-                     counted(plan.problem.workers, "worker"), described(plan.problem));
+                     counted(plan.problem.workers, "worker"), described(plan.problem)) +
+         (plan.dummy_heads > 0 ? fmt::format(", {} of the heads for padding", plan.dummy_heads)
+                               : "");
 }
 
 std::string tasks_line(const PlanSummary& s) {
   static constexpr std::string_view nouns[kTaskKinds] = {
-      "attend", "backward attend", "prepare", "merge",    "reduce",
-      "send",   "receive",         "output",  "rounding", "member"};
+      "attend",  "backward attend", "prepare",  "merge",  "reduce",       "send",
+      "receive", "output",          "rounding", "member", "repack member"};
   std::string line;
   for (std::size_t k = 0; k < kTaskKinds; ++k)
     if (s.tasks[k] > 0)
-      line += fmt::format("{}{}", line.empty() ? "" : ", ", counted(s.tasks[k], nouns[k]));
-  if (s.exchange_count > 0) line += " of " + counted(s.exchange_count, "exchange");
+      line += fmt::format("{}{}{}", line.empty() ? "" : ", ", counted(s.tasks[k], nouns[k]),
+                          is_exchange(static_cast<TaskKind>(k))
+                              ? " of " + counted(s.exchange_count, "exchange")
+                              : "");
   return line;
 }
 
@@ -86,6 +91,17 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
     line += fmt::format("{}{} {} of {} ({})", line.empty() ? "" : ", ", grouped(x.count),
                         to_text(x.form), plan.name(x.value), human(x.moved));
   return line.empty() ? "nothing" : line;
+}
+
+std::string lowered_line(const std::vector<LoweredForm>& forms) {
+  std::string line;
+  for (const LoweredForm& f : forms)
+    line +=
+        fmt::format("{}{} {} as {}", line.empty() ? "" : ", ", grouped(f.count), to_text(f.form),
+                    f.as == Lowering::Ring   ? "rings"
+                    : f.as == Lowering::Tree ? "trees"
+                                             : "direct messages");
+  return line;
 }
 
 std::vector<Bytes> all_moved(const PlanSummary& s) {

@@ -14,14 +14,17 @@ namespace ringsched {
 
 ProvedPlan proved_plan(const ProblemFlags& flags, bool announced) {
   const Problem problem = flags.problem();
-  Plan plan;
+  Lowered lowered;
   {
     const std::size_t blocks = std::size_t{problem.workers} * problem.workers;
     const Stage stage(fmt::format("planning {}", counted(problem.workers, "worker")),
                       announced && blocks > kManyTasks / 2);
-    plan = limit_communication(build_plan(problem, flags.schedule()), flags.limits());
+    lowered = lower_exchanges(build_plan(problem, flags.schedule()), flags.lowering());
+    lowered.plan = limit_communication(std::move(lowered.plan), flags.limits());
   }
-  return prove(std::move(plan), {}, announced ? stages() : nullptr);
+  ProvedPlan out = prove(std::move(lowered.plan), {}, announced ? stages() : nullptr);
+  if (flags.lowering() != Lowering::Native) out.lowered = std::move(lowered.forms);
+  return out;
 }
 
 ProvedPlan proved_plan(const std::string& file) {

@@ -40,6 +40,14 @@ std::string exchanges_json(const Prediction& p) {
   return "[" + list + "\n  ]";
 }
 
+std::string lowered_json(const std::vector<LoweredForm>& forms) {
+  std::string list;
+  for (const LoweredForm& f : forms)
+    list += fmt::format("{}\n    {{\"form\": \"{}\", \"count\": {}, \"as\": \"{}\"}}",
+                        list.empty() ? "" : ",", to_text(f.form), f.count, to_text(f.as));
+  return "[" + list + "\n  ]";
+}
+
 }  // namespace
 
 std::string workers_json(const RunTimes& r) {
@@ -90,6 +98,9 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                   "\"link_us\": {}, \"best_us\": {}, \"gap\": {}}}",
                   us(r.bounds.work), us(r.bounds.worker), us(r.bounds.chain), us(r.bounds.link),
                   us(r.bounds.best()), json_number(quotient(r.makespan, r.bounds.best()))));
+  if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
+      !what.empty())
+    text("attends_bound_by", std::string(what));
   key("critical_path",
       fmt::format("{{\"attending_us\": {}, \"overhead_us\": {}, \"wire_us\": {}, "
                   "\"startup_us\": {}, \"contention_us\": {}, \"waiting_us\": {}, \"steps\": {}}}",
@@ -122,6 +133,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
         us(l.busy), json_number(l.utilisation));
   key("links", list.empty() ? "[]" : "[" + list + "\n  ]");
   if (!r.exchanges.empty()) key("exchanges", exchanges_json(p));
+  if (!p.proved.lowered.empty()) key("lowered_exchanges", lowered_json(p.proved.lowered));
   if (!p.study.makespans.empty()) {
     const auto at = [&](double x) { return us(percentile(p.study.makespans, x)); };
     key("runs", fmt::format("{{\"count\": {}, \"p5_us\": {}, \"p50_us\": {}, \"p95_us\": {}, "

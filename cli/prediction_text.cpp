@@ -5,6 +5,7 @@
 
 #include "plan_summary.hpp"
 #include "prediction.hpp"
+#include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "text.hpp"
 
@@ -137,6 +138,8 @@ std::string bound_line(const Report& r, TimeUnit unit) {
 }
 
 std::string price_of(const ExchangeReport& e, const Machine& m) {
+  if (e.calls > 1)
+    return fmt::format("by links, as {} calls: no library adds up softmax results", e.calls);
   if (e.row == ExchangeCost::kLinks) return "by links: no [[collective]]";
   const std::uint32_t measured = m.collectives[e.row].per_node;
   return measured == e.per_node ? "as measured" : fmt::format("as measured with {}", measured);
@@ -144,6 +147,7 @@ std::string price_of(const ExchangeReport& e, const Machine& m) {
 
 // What priced the exchanges, and where the profile has no figures for them.
 std::string exchange_line(const Prediction& p) {
+  if (!p.proved.lowered.empty()) return lowered_line(p.proved.lowered) + " (priced by links)";
   const Machine& m = p.study.setup.machine;
   if (m.ideal) return "take no time";
   std::string out;
@@ -160,10 +164,13 @@ std::string path_table(const Prediction& p) {
       {"task", "kind", "worker", "step", "start", "took", "waited for"}};
   bool sent = false;  // the step before was a send: of the same group as what was waited for
   for (const PathStep& s : p.study.report.path_steps) {
-    const Task& t = p.proved.plan.tasks[s.task.value];
+    const Plan& plan = p.proved.plan;
+    const Task& t = plan.tasks[s.task.value];
     const bool group = sent && s.cause == Cause::Data && !is_transfer(t.kind);
     sent = is_send(t.kind);
-    rows.push_back({fmt::format("{}", s.task.value), std::string(to_text(t.kind)),
+    const std::string_view kind =
+        is_exchange(t.kind) ? to_text(form_of(plan, plan.exchange(t))) : to_text(t.kind);
+    rows.push_back({fmt::format("{}", s.task.value), std::string(kind),
                     fmt::format("{}", t.worker_index), fmt::format("{}", t.step),
                     duration(s.start, p.unit()), duration(s.end - s.start, p.unit()),
                     group ? "data (its whole group)" : to_text(s.cause)});
@@ -200,11 +207,13 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   const auto line = [&](std::string_view what, const std::string& text) {
     out += report_line(what, text);
   };
-  line("makespan", fmt::format("{}; {} as fast as one device{}", duration(r.makespan, unit),
-                               times(p.study.one_device, r.makespan),
-                               p.study.ring ? fmt::format(", {} as fast as ring",
-                                                          times(*p.study.ring, r.makespan))
-                                            : ""));
+  line("makespan",
+       fmt::format("{}; {} as fast as one device{}", duration(r.makespan, unit),
+                   times(p.study.one_device, r.makespan),
+                   p.study.ring
+                       ? fmt::format(", {} as fast as ring{}", times(*p.study.ring, r.makespan),
+                                     p.proved.plan.problem.decodes() ? "-decode" : "")
+                       : ""));
   line("idle", fmt::format("{} (HTA's definition: {})", percent(r.idle_fraction),
                            percent(r.hta_idle_fraction)));
   if (moved(r))
@@ -215,13 +224,17 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
     line("overlap", "communication takes no time");
   line("memory", human(p.proved.peak) + " on the fullest worker");
   line("lower bound", bound_line(r, unit));
+  if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
+      !what.empty())
+    line("attends", what == "memory" ? "as long as it takes to read the keys and values"
+                                     : "as long as it takes to compute");
   line("critical path", path_line(r.path, unit));
   if (!r.links.empty())
     line("busiest link",
          fmt::format("{}: {}, {} used", p.study.workload.network.name(r.links[0].link),
                      human(Bytes{static_cast<std::int64_t>(r.links[0].bytes)}),
                      percent(r.links[0].utilisation)));
-  if (!r.exchanges.empty()) line("exchanges", exchange_line(p));
+  if (!r.exchanges.empty() || !p.proved.lowered.empty()) line("exchanges", exchange_line(p));
   if (!p.study.makespans.empty()) {
     const auto at = [&](double x) { return duration(percentile(p.study.makespans, x), unit); };
     line(fmt::format("{} runs", p.study.makespans.size()),

@@ -52,7 +52,7 @@ void ProblemFlags::add_to(CLI::App& command) {
   flag(command, "--overlap", overlap_, "MODE",
        "how far communication runs ahead: none, prefetch (one step) or unbounded (default "
        "prefetch)");
-  add_buffers_to(command);
+  add_rest_of_communication_to(command);
 }
 
 void ProblemFlags::use_small_problem() {
@@ -63,7 +63,7 @@ void ProblemFlags::use_small_problem() {
 
 void ProblemFlags::add_rest_to(CLI::App& command) {
   add_shape_to(command);
-  add_buffers_to(command);
+  add_rest_of_communication_to(command);
 }
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
@@ -74,11 +74,17 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--mask", mask_, "MASK",
        "causal, full, window:N, prefix:P,window:N or documents:A,B,... (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
+  flag(command, "--new-tokens", new_tokens_, "N",
+       "decoding: tokens at the end, of each document, that have queries; the rest are cached "
+       "(default 1 for schedules that decode)");
 }
 
-void ProblemFlags::add_buffers_to(CLI::App& command) {
+void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers per worker and kind of tensor; 0 = as many as needed (default 0)");
+  flag(command, "--exchanges", exchanges_, "HOW",
+       "what carries exchanges: native (the library's collectives), or messages: direct, ring or "
+       "tree (default native)");
 }
 
 ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::string tokens,
@@ -116,6 +122,10 @@ Problem ProblemFlags::problem() const {
   p.dtype = parse_dtype(dtype_);
   p.mask = parse_mask(mask_);
   p.pass = parse_pass(pass_);
+  if (!new_tokens_.empty()) {
+    p.new_tokens = {parse_count(new_tokens_, "--new-tokens")};
+    if (!p.decodes()) fail("--new-tokens is 0; use 1 or more");
+  }
   require_valid(p);
   return p;
 }

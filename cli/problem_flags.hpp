@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/lower.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
@@ -19,7 +20,7 @@ class ProblemFlags {
  public:
   void add_to(CLI::App& command);
   // Only the flags that take one value in a sweep: the key/value heads, the head dimension, dtype,
-  // mask, pass and buffers.
+  // mask, pass, buffers and exchanges.
   void add_rest_to(CLI::App& command);
   // For runs: fewer tokens and heads by default, and as many workers as with_usual_workers() says.
   void use_small_problem();
@@ -35,19 +36,21 @@ class ProblemFlags {
   Problem problem() const;
   Schedule schedule() const { return find_schedule(schedule_); }
   CommunicationLimits limits() const;
+  Lowering lowering() const { return parse_lowering(exchanges_); }
+  bool decodes() const { return !new_tokens_.empty(); }
 
  private:
   void flag(CLI::App& command, const char* name, std::string& value, const char* type,
             const char* help);
   void add_shape_to(CLI::App& command);
-  void add_buffers_to(CLI::App& command);
+  void add_rest_of_communication_to(CLI::App& command);
 
   std::int64_t tokens_each_ = 8192;
   std::string schedule_ = "balanced";
   std::string workers_ = "8", tokens_, heads_ = "32", kv_heads_, head_dim_ = "128";
-  std::string dtype_ = "bf16", mask_ = "causal", pass_ = "forward";
+  std::string dtype_ = "bf16", mask_ = "causal", pass_ = "forward", new_tokens_;
   std::vector<CLI::Option*> options_;
-  std::string overlap_ = "prefetch", buffers_ = "0";
+  std::string overlap_ = "prefetch", buffers_ = "0", exchanges_ = "native";
 };
 
 }  // namespace ringsched

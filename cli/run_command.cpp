@@ -52,6 +52,7 @@ Facts facts_of(const RunCommand& c, const RunOptions& o, const Plan& plan, const
           {"the workers", std::to_string(p.workers)},
           {"the schedule", plan.schedule},
           {"the plan's hash", plan_hash(plan)},
+          {"--mpi-exchanges", c.join.exchanges.empty() ? "collectives" : c.join.exchanges},
           {"--inputs", c.inputs},
           {"--seed", std::to_string(o.seed)},
           {"--repeat", std::to_string(o.repeats)},
@@ -185,6 +186,7 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   app->add_flag("--check-finite", command->finite, "stop at the first number that is not finite")
       ->group("Run");
   command->join.add_to(*app, true);
+  command->join.add_exchanges_to(*app);
   command->machine.add_machine_to(*app, "");
   command->outputs.add_to(*app);
   app->add_flag("--no-chart", command->no_chart, "omit the chart below the table");

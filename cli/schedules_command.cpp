@@ -18,10 +18,16 @@ std::string layout_name(const Schedule& s) {
   return s.layout(smallest, s.arguments).name;
 }
 
+std::vector<Schedule> listed() {
+  std::vector<Schedule> all(schedules().begin(), schedules().end());
+  all.insert(all.end(), decode_schedules().begin(), decode_schedules().end());
+  return all;
+}
+
 void print_list() {
   std::size_t width = 0;
-  for (const Schedule& s : schedules()) width = std::max(width, s.name.size());
-  for (const Schedule& s : schedules())
+  for (const Schedule& s : listed()) width = std::max(width, s.name.size());
+  for (const Schedule& s : listed())
     fmt::print("{:<{}}  {}\n{:<{}}  {}{}\n", s.name, width, s.summary, "", width, s.source,
                s.parameters.empty() ? "" : "; has parameters");
 }
@@ -65,7 +71,7 @@ void print_json(const Schedule& s) {
 
 void print_json() {
   const char* separator = "[\n  ";
-  for (const Schedule& s : schedules()) {
+  for (const Schedule& s : listed()) {
     fmt::print("{}", separator);
     print_json(s);
     separator = ",\n  ";

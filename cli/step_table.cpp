@@ -18,14 +18,27 @@ namespace {
 
 constexpr std::size_t kLineWidth = 80;
 
+// "2-5": the shares of workers 2 to 5; "0-6/2": of every second one from 0 to 6; "0+4": of these.
+std::string workers_label(const Layout& layout, Region r) {
+  std::vector<std::uint32_t> workers;
+  for (std::uint32_t c = r.first.value; c < r.end(); c = layout.share({workers.back()}).end())
+    workers.push_back(layout.owner({c}).value);
+  const std::uint32_t every = workers[1] - workers[0];
+  bool is_even = every == 1 || workers.size() > 2;
+  for (std::size_t i = 1; i < workers.size(); ++i)
+    is_even = is_even && workers[i] - workers[i - 1] == every;
+  if (!is_even) return fmt::format("{}", fmt::join(workers, "+"));
+  const std::string ends = fmt::format("{}-{}", workers.front(), workers.back());
+  return every == 1 ? ends : fmt::format("{}/{}", ends, every);
+}
+
 // "3": the share of worker 3; "3a", "3b": its first and second chunk; "2-5": more than one share.
 std::string label(const Plan& plan, RegionId id) {
   const Region r = plan.regions[id.value];
   const WorkerId owner = plan.layout.owner(r.first);
   const Region share = plan.layout.share(owner);
   if (r == share) return fmt::format("{}", owner.value);
-  if (!share.contains(r))
-    return fmt::format("{}-{}", owner.value, plan.layout.owner({r.end() - 1}).value);
+  if (!share.contains(r)) return workers_label(plan.layout, r);
   std::string parts;
   for (std::uint32_t c = r.first.value; c < r.end(); ++c)
     parts += static_cast<char>('a' + std::min(c - share.first.value, 25u));
@@ -34,8 +47,9 @@ std::string label(const Plan& plan, RegionId id) {
 
 // Is it of queries that came to this worker alone? What an exchange spreads is no one's.
 bool is_help(const Plan& plan, const Task& attend) {
+  if (plan.problem.decodes()) return false;  // every worker has the queries
   const TaskId maker = plan.producer(attend.inputs[0]);
-  if (maker.valid() && is_exchange(plan.tasks[maker.value].kind)) return false;
+  if (maker.valid() && is_member(plan.tasks[maker.value].kind)) return false;
   return plan.layout.owner(plan.regions[plan.rows(attend).value].first) != attend.worker();
 }
 
@@ -52,7 +66,7 @@ std::string heads_label(const Plan& plan, const Task& attend) {
 }
 
 struct Signs {
-  bool helped = false, heads = false;
+  bool helped = false, heads = false, apart = false;
 };
 
 std::string attends_table(const Plan& plan, bool backward, Step first, Step last, Signs& signs) {
@@ -70,8 +84,9 @@ std::string attends_table(const Plan& plan, bool backward, Step first, Step last
     const std::string heads = heads_label(plan, task);
     signs.helped = signs.helped || help;
     signs.heads = signs.heads || !heads.empty();
-    cell += fmt::format("{}q{} k{}{}{}", cell.empty() ? "" : ", ", label(plan, plan.rows(task)),
-                        label(plan, task.keys), heads, help ? " *" : "");
+    const std::string q = label(plan, plan.rows(task)), k = label(plan, task.keys);
+    signs.apart = signs.apart || (q + k).find_first_of("/+") != std::string::npos;
+    cell += fmt::format("{}q{} k{}{}{}", cell.empty() ? "" : ", ", q, k, heads, help ? " *" : "");
   }
   for (auto& row : rows)
     for (std::string& cell : row)
@@ -203,6 +218,7 @@ std::string step_table(const Plan& plan) {
   }
   out += "q3 k1    worker 3's queries attend worker 1's keys (3a, 3b: parts of a share)";
   if (signs.heads) out += "\nh0-7     with query heads 0 to 7";
+  if (signs.apart) out += "\nq0-6/2   queries of workers 0, 2, 4 and 6; q0+4: of workers 0 and 4";
   if (signs.helped) out += "\n*        the worker helps: the queries are another worker's";
   const bool messages =
       std::ranges::any_of(plan.tasks, [](const Task& t) { return is_receive(t.kind); });

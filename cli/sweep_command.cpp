@@ -12,131 +12,25 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <stdexcept>
 
 #include "commands.hpp"
-#include "machine_flags.hpp"
 #include "pictures.hpp"
-#include "prediction.hpp"
-#include "problem_flags.hpp"
 #include "progress.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
-#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/spread.hpp"
-#include "sweep_rows.hpp"
+#include "sweep.hpp"
 #include "text.hpp"
 
 namespace ringsched {
 
 namespace {
 
-struct SweepCommand {
-  std::string schedules = "all", workers = "8", tokens, heads = "32", machines = "ideal",
-              overlaps = "prefetch";
-  ProblemFlags rest;
-  MachineFlags conditions;
+struct SweepCommand : SweepQuestion {
   std::string output, jobs = "0", format = "text";
 };
-
-struct Cell {
-  ProblemFlags flags;
-  Machine machine;
-  SweepRow row;  // what is asked
-};
-
-// Identifies the figures of a machine: its name for a built-in profile. A user's own profile may
-// change, so a hash of its text is added.
-std::string figures_of(const std::string& machine, std::string others) {
-  const auto profiles = machine_profiles();
-  if (std::any_of(profiles.begin(), profiles.end(),
-                  [&](const MachineProfile& p) { return p.name == machine; }))
-    return others;
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : read_whole(machine, 1u << 30))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{}{}figures {:08x}", others, others.empty() ? "" : "; ",
-                     static_cast<std::uint32_t>(hash ^ hash >> 32));
-}
-
-std::vector<Cell> cells_of(const SweepCommand& c) {
-  std::vector<Cell> cells;
-  bool any_varies = false;
-  std::vector<std::string> names;
-  if (c.schedules == "all") {
-    for (const Schedule& s : schedules()) names.emplace_back(s.name);
-  } else {
-    names = list_of(c.schedules, "--schedule");
-    if (names.size() > 1 && std::find(names.begin(), names.end(), "all") != names.end())
-      fail("--schedule {}: use all alone, or name the schedules", printable(c.schedules, 60));
-  }
-  std::vector<std::string> tokens(1);  // the usual ones
-  if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");
-  for (const std::string& machine_name : list_of(c.machines, "--machine")) {
-    const Machine machine = c.conditions.machine(machine_name);
-    const std::string figures = figures_of(machine_name, c.conditions.figures());
-    for (const std::string& w : list_of(c.workers, "--workers"))
-      for (const std::string& t : tokens)
-        for (const std::string& h : list_of(c.heads, "--heads"))
-          for (const std::string& s : names)
-            for (const std::string& o : list_of(c.overlaps, "--overlap")) {
-              Cell cell{c.rest.with(s, w, t, h, o), machine, {}};
-              const Problem p = cell.flags.problem();  // refuses what makes no sense at once
-              const CommunicationLimits limits = cell.flags.limits();
-              SweepRow& r = cell.row;
-              r.machine = machine.name;
-              r.unit = machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds;
-              r.schedule = find_schedule(s).name;
-              r.workers = fmt::format("{}", p.workers);
-              r.tokens = fmt::format("{}", p.tokens.value);
-              r.heads = fmt::format("{}", p.heads);
-              r.kv_heads = fmt::format("{}", p.kv_heads);
-              r.head_dim = fmt::format("{}", p.head_dim);
-              r.dtype = to_text(p.dtype);
-              r.mask = to_text(p.mask);
-              r.pass = to_text(p.pass);
-              r.overlap = to_text(limits.overlap);
-              if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
-              const Setup setup = c.conditions.setup(machine, p.workers);
-              any_varies = any_varies || varies(setup.conditions);
-              r.conditions = described(setup, figures);
-              cells.push_back(std::move(cell));
-            }
-  }
-  c.conditions.check_runs(any_varies);
-  std::set<std::string> asked;
-  for (const Cell& cell : cells)
-    if (!asked.insert(cell.row.key()).second)
-      fail("duplicate setting: {} ({}) with {} workers on {} is asked for twice", cell.row.schedule,
-           cell.row.overlap, cell.row.workers, cell.row.machine);
-  return cells;
-}
-
-SweepRow answer(const Cell& cell, const SweepCommand& c) {
-  SweepRow row = cell.row;
-  try {
-    const ProvedPlan proved = proved_plan(cell.flags, false);  // the bar shows how far it is
-    StudyOptions options;
-    options.diagonal = c.conditions.diagonal();
-    options.threads = 1;  // cells are what is done in parallel
-    const Study s =
-        study(proved.plan, c.conditions.setup(cell.machine, proved.plan.problem.workers), options);
-    const Report& r = s.report;
-    row.makespan_us = microseconds(r.makespan);
-    row.idle_fraction = fmt::format("{}", r.idle_fraction);
-    row.overlap_fraction = fmt::format("{}", r.overlap_fraction);
-    row.exposed_communication_us = microseconds(r.exposed_communication);
-    row.speedup = fmt::format(
-        "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
-    row.peak_bytes = fmt::format("{}", proved.peak.value);
-  } catch (const Error& e) {
-    row.refused = e.what();
-    std::replace(row.refused.begin(), row.refused.end(), '\n', ' ');
-  }
-  return row;
-}
 
 // Appends finished rows to a file beside the output, so that an interruption loses none of them.
 // Only one sweep at a time may write there.
@@ -216,7 +110,7 @@ std::map<std::string, SweepRow> known_rows(const std::string& file, const Journa
 // Returns 2 if there is nothing to rank.
 ExitCode run(const SweepCommand& c) {
   check_choice("--format", c.format, {"text", "csv", "json"});
-  std::vector<Cell> cells = cells_of(c);
+  std::vector<SweepCell> cells = cells_of(c);
   const std::int64_t jobs = parse_count(c.jobs, "--jobs");
   if (jobs < 0 || jobs > 4096) fail("--jobs is {}; use 0 (all cores) to 4096", c.jobs);
   require_output(c.output);
@@ -234,7 +128,7 @@ ExitCode run(const SweepCommand& c) {
       rows[i].unit = cells[i].row.unit;
     }
   }
-  for (const Cell& cell : cells) known.erase(cell.row.key());
+  for (const SweepCell& cell : cells) known.erase(cell.row.key());
   for (const auto& [key, row] : known) others.push_back(row);
   {
     ProgressBar bar("sweep", std::max<std::size_t>(open.size(), 1));
@@ -275,24 +169,10 @@ ExitCode run(const SweepCommand& c) {
 void add_sweep_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand("sweep", "Rank schedules over many problems and machines");
   auto command = std::make_shared<SweepCommand>();
+  command->add_to(*app);
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app->add_option(name, value, help)
-        ->type_name(type)
-        ->group(*type == 'L' ? "Lists (separate the values with commas)" : "Options");
+    app->add_option(name, value, help)->type_name(type)->group("Options");
   };
-  flag("-s,--schedule", command->schedules, "LIST",
-       "schedules, or all; see 'ringsched schedules' (default all)");
-  flag("-w,--workers", command->workers, "LIST", "numbers of workers, e.g. 4,8,16 (default 8)");
-  flag("-t,--tokens", command->tokens, "LIST",
-       "sequence lengths, e.g. 32K,64K (default 8K per worker)");
-  flag("--heads", command->heads, "LIST", "query heads (default 32)");
-  flag("-m,--machine", command->machines, "LIST",
-       "machines; see 'ringsched machines', or give FILE.toml (default ideal)");
-  flag("--overlap", command->overlaps, "LIST",
-       "how far communication runs ahead: none, prefetch, unbounded (default prefetch)");
-  command->rest.add_rest_to(*app);
-  command->conditions.add_figures_to(*app);
-  command->conditions.add_conditions_to(*app);
   flag("-o,--output", command->output, "FILE",
        "CSV file; rows already in it are kept and not computed again");
   flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");

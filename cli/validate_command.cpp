@@ -39,7 +39,9 @@ std::vector<std::vector<std::string>> rows_of(const ValidatedGroup& g) {
     const std::string name =
         r.overlap == "prefetch" ? r.schedule : fmt::format("{} ({})", r.schedule, r.overlap);
     rows.push_back({name, figure(g, r.published), figure(g, r.predicted),
-                    r.impossible ? "impossible" : fmt::format("{:+.1f} %", 100 * r.error)});
+                    r.impossible   ? "impossible"
+                    : g.order_only ? "order only"
+                                   : fmt::format("{:+.1f} %", 100 * r.error)});
     for (const double ms :
          {r.attending_ms, r.overhead_ms, r.communication_ms, r.contention_ms, r.waiting_ms})
       rows.back().push_back(fmt::format("{:.2f} ms", ms));
@@ -48,24 +50,34 @@ std::vector<std::vector<std::string>> rows_of(const ValidatedGroup& g) {
 }
 
 std::string summary(const Validation& v) {
-  std::size_t all = 0;
-  for (const ValidatedGroup& g : v.groups) all += g.results.size();
   std::string out = fmt::format("{} results: {:.1f} % off on average, {:.1f} % at worst",
                                 v.results(), 100 * v.average_error(), 100 * v.worst_error());
-  if (all > v.results())
+  if (v.impossible() > 0)
     out += fmt::format(
         "; {} more are left out: their published times are shorter than their bytes take over "
         "their link",
-        all - v.results());
+        v.impossible());
   return out;
 }
+
+std::string ranking_of(const ValidatedGroup& g) {
+  const Ranking r = g.ranking();
+  if (r.pairs == 0) return "";
+  return fmt::format("{} of {} pairs that differ by more than 3 % are in the published order",
+                     r.in_order, r.pairs);
+}
+
+constexpr std::string_view kOrderOnly =
+    "only the order is compared: the machine has no figures for such kernels, and those of the "
+    "nearest head dimension stand in for them";
 
 std::string text_of(const Validation& v) {
   std::string out;
   for (const ValidatedGroup& g : v.groups) {
     out += fmt::format("{} ({})\n  {}\n", g.name, unit(g), g.source);
     out += table(rows_of(g));
-    if (g.results.size() > 1) out += fmt::format("ranking: Kendall's tau {:+.2f}\n", g.tau());
+    if (g.order_only) out += fmt::format("{}\n", kOrderOnly);
+    if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("ranking: {}\n", r);
     out += "\n";
   }
   out += summary(v) + "\n\nleft out\n";
@@ -97,7 +109,8 @@ std::string markdown_of(const Validation& v) {
       for (std::size_t c = 0; c < rows[i].size(); ++c) out += c == 0 ? "---|" : "---:|";
       out += "\n";
     }
-    if (g.results.size() > 1) out += fmt::format("\nRanking: Kendall's tau {:+.2f}.\n", g.tau());
+    if (g.order_only) out += fmt::format("\nHere {}.\n", kOrderOnly);
+    if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("\nRanking: {}.\n", r);
     if (!g.why.empty()) out += fmt::format("\nWhere it misses: {}.\n", g.why);
   }
   out += "\n## Left out\n\n";
@@ -116,10 +129,10 @@ std::string json_of(const Validation& v) {
           results.empty() ? "" : ",", escaped(r.schedule), escaped(r.overlap), r.published,
           r.predicted, r.error, r.impossible);
     groups += fmt::format(
-        "{}\n    {{\"name\": \"{}\", \"source\": \"{}\", \"quantity\": \"{}\", \"tau\": {}, "
-        "\"results\": [{}\n    ]}}",
-        groups.empty() ? "" : ",", escaped(g.name), escaped(g.source), g.quantity, g.tau(),
-        results);
+        "{}\n    {{\"name\": \"{}\", \"source\": \"{}\", \"quantity\": \"{}\", "
+        "\"order_only\": {}, \"pairs\": {}, \"pairs_in_order\": {}, \"results\": [{}\n    ]}}",
+        groups.empty() ? "" : ",", escaped(g.name), escaped(g.source), g.quantity, g.order_only,
+        g.ranking().pairs, g.ranking().in_order, results);
   }
   return fmt::format(
       "{{\n  \"results\": {},\n  \"average_error\": {},\n  \"worst_error\": {},\n  \"groups\": "

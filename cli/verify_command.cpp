@@ -1,17 +1,16 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <memory>
 
 #include "commands.hpp"
 #include "content.hpp"
 #include "format_flag.hpp"
-#include "plan_summary.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "stage.hpp"
 #include "text.hpp"
+#include "verification_text.hpp"
 
 namespace ringsched {
 
@@ -27,48 +26,6 @@ Verification prove(const Plan& plan, std::size_t most) {
       fmt::format("verifying {}", counted(static_cast<std::int64_t>(plan.tasks.size()), "task")),
       plan.tasks.size() > 2'000'000);
   return verify(plan, {.most = most, .one_queue = true});
-}
-
-// "12 messages arrive as sent", "every member of 3 exchanges gets what it asks for"
-std::string arrivals(const PlanSummary& s) {
-  const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
-  std::string text;
-  if (n > 0 || s.exchange_count == 0)
-    text = fmt::format("{} arrive{} as sent", counted(n, "message"), n == 1 ? "s" : "");
-  if (s.exchange_count > 0)
-    text += fmt::format("{}every member of {} gets what it asks for", text.empty() ? "" : ", ",
-                        counted(s.exchange_count, "exchange"));
-  return text;
-}
-
-void print_text(const Plan& plan, const Verification& v, std::int64_t most) {
-  fmt::print("{}\n", headline(plan));
-  if (v.holds()) {
-    const PlanSummary s = summarise(plan);
-    fmt::print("holds: {}\n", tasks_line(s));
-    fmt::print("  communication  {}: {}\n", arrivals(s), moves_line(plan, s));
-    fmt::print("  coverage       each visible pair is computed once and reaches its owner\n");
-    fmt::print("  deadlock       none, even if every send waits for its receive{}\n",
-               s.exchange_count > 0 ? " and every member for all others" : "");
-    if (!v.stuck_in_one_queue.empty())
-      fmt::print("  lanes          must progress independently: in one queue, {}\n",
-                 v.stuck_in_one_queue);
-    else
-      fmt::print("  lanes          need not progress independently: one queue would do\n");
-    fmt::print("  memory         at most {} per worker\n",
-               human(*std::max_element(v.peak.begin(), v.peak.end())));
-    if (v.unread > 0)
-      fmt::print("  (waste: {} of queries, keys or output gradients that no task reads)\n",
-                 counted(static_cast<std::int64_t>(v.unread), "message"));
-    if (v.hidden > 0)
-      fmt::print("  (waste: {} whose pairs are all masked)\n",
-                 counted(static_cast<std::int64_t>(v.hidden), "attend"));
-    return;
-  }
-  for (const Violation& x : v.violations) fmt::print("{}: {}\n", to_text(x.rule), x.text);
-  fmt::print("does not hold: {}{}\n",
-             counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
-             v.more ? fmt::format(", and there may be more; try --most {}", 5 * most) : "");
 }
 
 void print_json(const Verification& v) {
@@ -113,7 +70,7 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
     const Plan plan = read_plan_file(command->file);
     const Verification v = prove(plan, static_cast<std::size_t>(most));
     if (command->format == Format::Text) {
-      print_text(plan, v, most);
+      fmt::print("{}", verification_text(plan, v, most));
     } else {
       print_json(v);
     }

@@ -6,7 +6,7 @@ namespace ringsched {
 
 ExchangeMember::ExchangeMember(const Plan& plan, const MessageNumbers& numbers, TaskId id,
                                const Memory& memory)
-    : plan_(plan) {
+    : plan_(plan), task_(id) {
   const Task& task = plan.tasks[id.value];
   const Exchange& exchange = plan.exchange(task);
   const std::uint32_t self = id.value - exchange.first.value;
@@ -18,6 +18,7 @@ ExchangeMember::ExchangeMember(const Plan& plan, const MessageNumbers& numbers, 
   if (task.inputs[0].valid()) {
     const Tensor t = plan.tensor(task.inputs[0]);
     given = {t.value, t.rows, t.columns};
+    given_ = rectangle(plan, memory.given, given, plan.regions[t.rows.value], t.columns);
   }
   std::byte* staging = memory.staging;
   const auto stage = [&](const Share& s) {
@@ -77,6 +78,13 @@ void ExchangeMember::put_together() {
     else
       copy(m.from, m.to);
   }
+}
+
+void Transport::exchange_as_member(Device& device, WorkerId worker, Lane lane,
+                                   ExchangeMember& member) {
+  device.call(lane, [&member] { member.gather(); });
+  if (!member.messages().empty()) exchange(device, worker, lane, member.messages());
+  device.call(lane, [&member] { member.put_together(); });
 }
 
 std::vector<WorkerId> ExchangeMember::awaited() const {

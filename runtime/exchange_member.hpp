@@ -24,6 +24,9 @@ class ExchangeMember {
   // In a run, one after the other, with the messages between them.
   void gather();
   void put_together();
+  TaskId task() const { return task_; }
+  const Rectangle& given() const { return given_; }  // the whole tensor; no rows if there is none
+  const Rectangle& made() const { return made_; }
   const std::vector<MessageEnd>& messages() const { return messages_; }
 
   // The workers that it still has a message for, or awaits one from. At any time, on any thread.
@@ -37,9 +40,10 @@ class ExchangeMember {
                    const Rectangle&);
 
   const Plan& plan_;
+  const TaskId task_;
   ValueId value_;
   bool adds_ = false;
-  Rectangle made_;
+  Rectangle given_, made_;
   std::vector<Move> gathers_, puts_;
   std::vector<MessageEnd> messages_;
   std::deque<std::atomic<bool>> open_;  // by message

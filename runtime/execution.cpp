@@ -13,6 +13,7 @@
 #include "exchange_member.hpp"
 #include "message_numbers.hpp"
 #include "rectangle.hpp"
+#include "repack_moves.hpp"
 #include "ringsched/runtime/tensor_form.hpp"
 #include "ringsched/scheduler/task_name.hpp"
 #include "ringsched/scheduler/words.hpp"
@@ -156,6 +157,10 @@ ExchangeMember& Execution::member(TaskId id) {
               .first->second;
 }
 
+RepackMoves Execution::repack(TaskId first) const {
+  return {plan_, plan_.exchange(plan_.tasks[first.value]), [&](TensorId t) { return place(t); }};
+}
+
 // Puts the tasks of one worker on its lanes, groups as groups.
 class Execution::Queue {
  public:
@@ -165,7 +170,7 @@ class Execution::Queue {
   void add(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     if (!task.with_previous) close(task.lane);
-    if (communicates(task.kind)) {
+    if (communicates(task.kind) || is_repack(task.kind)) {
       open(task.lane).push_back(id);
       return;
     }
@@ -186,9 +191,13 @@ class Execution::Queue {
     const std::vector<TaskId> members = std::exchange(open(lane), {});
     if (members.empty()) return;
     wait_for_needs(members, lane);
-    device_.begin(lane, members);
-    if (is_exchange(plan_.tasks[members[0].value].kind))
-      exchange(lane, run_.member(members[0]));
+    const TaskKind kind = plan_.tasks[members[0].value].kind;
+    // The first member of a repack has all its time; the others begin when all end.
+    device_.begin(lane, std::span(members).first(is_repack(kind) ? 1 : members.size()));
+    if (is_exchange(kind))
+      run_.transport_.exchange_as_member(device_, worker_, lane, run_.member(members[0]));
+    else if (is_repack(kind))
+      device_.call(lane, [moves = run_.repack(members[0])] { moves.run(); });
     else
       transfer(lane, members);
     device_.end(lane, members);
@@ -203,13 +212,6 @@ class Execution::Queue {
         for (const Gathered& g : gathered) copy(g.from, g.to);
       });
     run_.transport_.exchange(device_, worker_, lane, std::move(messages));
-  }
-
-  void exchange(Lane lane, ExchangeMember& member) {
-    device_.call(lane, [&member] { member.gather(); });
-    if (!member.messages().empty())
-      run_.transport_.exchange(device_, worker_, lane, member.messages());
-    device_.call(lane, [&member] { member.put_together(); });
   }
 
   // Of each other lane the last task that is needed: those before it have ended as well.

@@ -35,6 +35,7 @@ class Walk {
         begin = run_.start[decided];
         add_exchange(share, task.exchange.value, until - begin);
       } else {
+        if (is_repack(task.kind)) at = decided = plan_.exchange(task).first.value;
         add_compute(share, at, until - begin);
       }
       const Cause cause = run_.cause[decided];

@@ -45,6 +45,12 @@ class Flows {
       add_ring();
     else
       add_pairs();
+    // No library adds up softmax results. Programs take the largest log-sum-exp of all, and add up
+    // the weights and the outputs that are scaled by it: three calls, the first two of few bytes.
+    const ValueId value = plan_.value(member(0));
+    if (adds_up(plan_, exchange_) && plan_.program.type(value).algebra == Algebra::Softmax)
+      cost_.calls = 3;
+    cost_.startup *= cost_.calls;
     add_packs(is_ring(cost_.form) ? staging_of_ring() : staging_of(plan_, exchange_, shares_));
     return std::move(cost_);
   }

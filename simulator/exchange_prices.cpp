@@ -135,7 +135,7 @@ class Prices {
     const auto& groups = at_once_[key_of(e)];
     ExchangeCost& cost = out_[e];
     const std::uint32_t members = plan_.exchanges[e].members;
-    if (members < 2 || !(cost.moved > 0)) return;
+    if (members < 2 || !(cost.moved > 0) || cost.calls > 1) return;
     cost.row = row_for(e, groups.size());
     if (cost.row == ExchangeCost::kLinks) return;
     const CollectiveTable& table = machine_.collectives[cost.row];

@@ -70,6 +70,35 @@ double KernelTimes::blocks(const Work& w, bool backward) const {
   return std::ceil(length / machine_.block_rows) * w.columns;
 }
 
+double KernelTimes::decode_flops_ps(const Work& w) const {
+  const KernelTable& t = table(TileShape::Full, false);
+  const double best = *std::ranges::max_element(t.tflops);  // 1 TFLOP/s is 1 FLOP/ps
+  return attention_flops(problem_, w.pairs, w.columns, false) / best;
+}
+
+double KernelTimes::decode_bytes_ps(const Work& w) const {
+  const double group = static_cast<double>(problem_.heads) / problem_.kv_heads;
+  const double stored = static_cast<double>(size_of(problem_.dtype)) * problem_.head_dim;
+  // The keys that any of the new tokens sees: those that the first of its sequence sees, and one
+  // more for each later one.
+  const auto rows = static_cast<double>(w.rows);
+  const double each = static_cast<double>(problem_.new_tokens.value);
+  const double seen = std::min(static_cast<double>(w.keys),
+                               static_cast<double>(w.pairs.value) / each + rows - rows / each);
+  const double keys = 2 * seen * std::ceil(w.columns / group) * stored;
+  const double queries = static_cast<double>(w.rows) * w.columns;
+  const double bytes = keys + queries * (stored + 4.0 * (problem_.head_dim + 1));
+  return machine_.memory_gb_per_s > 0 ? bytes / (machine_.memory_gb_per_s * 1e-3) : 0;
+}
+
+bool KernelTimes::is_bound_by_memory(const Work& w) const {
+  return decode_bytes_ps(w) > decode_flops_ps(w);
+}
+
+double KernelTimes::decode_ps(const Work& w) const {
+  return std::max(decode_flops_ps(w), decode_bytes_ps(w)) + machine_.launch_us * 1e6;
+}
+
 double KernelTimes::ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys

@@ -17,10 +17,17 @@ class KernelTimes {
       : machine_(machine), problem_(problem) {}
 
   double ps(const Work&, bool backward) const;
+  // Of a few new tokens against cached keys: as long as it takes to read the keys and values, the
+  // queries and what is written, or to compute at the table's best rate, whichever is longer. The
+  // table says nothing of such a shape: its points have as many queries as keys.
+  double decode_ps(const Work&) const;
+  bool is_bound_by_memory(const Work&) const;  // in decoding
   // How many times longer beside so many transfers that hold SMs.
   double slowed(const Work&, bool backward, std::uint32_t transfers) const;
 
  private:
+  double decode_flops_ps(const Work&) const;
+  double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
   // `has`: the dtypes for which there is that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;

@@ -3,6 +3,8 @@
 
 #include "engines.hpp"
 
+#include "ringsched/scheduler/stop.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -46,6 +48,7 @@ class OnePass {
     const ControlEdge* control = plan_.controls.data();
     const ControlEdge* const controls_end = control + plan_.controls.size();
     for (std::uint32_t id = 0; id < count; ++id) {
+      if (id % 65536 == 0) stop_here();
       const Task& task = plan_.tasks[id];
       LaneState& lane = lanes_[numbers_.of(task)];
       const bool joins = task.with_previous && !lane.members.empty();
@@ -67,13 +70,17 @@ class OnePass {
         }
         return true;
       };
-      for (const TensorId input : task.inputs) {
-        if (!input.valid()) continue;
-        const TaskId maker = plan_.producer(input);
-        if (maker.valid() && !wait_for(maker.value, Cause::Data)) return false;
+      // The members of a repack are done as one.
+      const std::uint32_t end = is_repack(task.kind) ? plan_.exchange(task).end() : id + 1;
+      for (std::uint32_t m = id; m < end; ++m) {
+        for (const TensorId input : plan_.tasks[m].inputs) {
+          if (!input.valid()) continue;
+          const TaskId maker = plan_.producer(input);
+          if (maker.valid() && !wait_for(maker.value, Cause::Data)) return false;
+        }
+        for (; control != controls_end && control->after.value == m; ++control)
+          if (!wait_for(control->before.value, Cause::Control)) return false;
       }
-      for (; control != controls_end && control->after.value == id; ++control)
-        if (!wait_for(control->before.value, Cause::Control)) return false;
 
       if (is_transfer(task.kind)) {
         lane.posted = ready;
@@ -85,6 +92,11 @@ class OnePass {
         out_.cause[id] = cause;
         lane.free = out_.end[id] = after(ready, costs_.compute(id, task));
         lane.last = id;
+        for (const std::uint32_t first = id; id + 1 < end;) {
+          ++id;
+          out_.start[id] = out_.end[id] = lane.free;
+          out_.cause[id] = {Cause::Member, first & kTaskBits};
+        }
       }
     }
     for (LaneState& lane : lanes_)

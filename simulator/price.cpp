@@ -7,6 +7,7 @@
 #include "exchange_prices.hpp"
 #include "kernel_time.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/plan_tables.hpp"
 #include "ringsched/simulator/simulate.hpp"
 
@@ -58,6 +59,8 @@ void price_blocks(Workload& out, double diagonal) {
   const std::size_t works = plan.works.size();
   std::vector<double> shares;      // by region: of all that its owner has
   std::vector<bool> of_one_owner;  // likewise
+  // In decoding, the new tokens are all the queries there are.
+  const Region new_rows = query_rows(plan.problem, plan.layout, {0});
   for (const Region& r : plan.regions) {
     const Region all = plan.layout.share(plan.layout.owner(r.first));
     shares.push_back(static_cast<double>(r.count) / all.count);
@@ -70,7 +73,10 @@ void price_blocks(Workload& out, double diagonal) {
     const RegionId queries = plan.rows(t), keys = t.keys;
     const bool by_chunks = plan.works[t.work.value].form == TileForm::Other &&
                            !(of_one_owner[queries.value] && of_one_owner[keys.value]);
-    if (!by_chunks) return visible[t.work.value] * shares[queries.value] * shares[keys.value];
+    const double rows = plan.problem.decodes()
+                            ? 1.0 * plan.regions[queries.value].count / new_rows.count
+                            : shares[queries.value];
+    if (!by_chunks) return visible[t.work.value] * rows * shares[keys.value];
     const auto [known, is_new] = blocks_of.try_emplace({queries, keys});
     if (is_new)
       known->second =
@@ -78,7 +84,8 @@ void price_blocks(Workload& out, double diagonal) {
     return known->second;
   };
   const auto price_of = [&](const Task& t) {
-    const double heads = static_cast<double>(plan.works[t.work.value].columns) / plan.problem.heads;
+    const double heads =
+        static_cast<double>(plan.works[t.work.value].columns) / plan.wanted_heads();
     return rounded_ps(blocks(t) * heads * kBlockPs);
   };
 
@@ -117,7 +124,8 @@ double fp32_elements(const Work& w) { return static_cast<double>(w.bytes.value) 
 
 template <bool Backward>
 double attend_ps(const Pricing& p, const Work& w) {
-  return p.kernels.ps(w, Backward) + p.machine.software.step_us * 1e6;
+  const double ps = p.plan.problem.decodes() ? p.kernels.decode_ps(w) : p.kernels.ps(w, Backward);
+  return ps + p.machine.software.step_us * 1e6;
 }
 double prepare_ps(const Pricing& p, const Work& w) {
   return pass_ps(p.machine, query_elements(p, w), p.machine.software.prepare_bytes, 1);
@@ -136,6 +144,9 @@ double output_ps(const Pricing& p, const Work& w) {
   const bool partial = w.bytes == p.plan.program.bytes(attention::kPartial, {w.rows}, w.columns);
   return pass_ps(p.machine, partial ? query_elements(p, w) : fp32_elements(w), bytes, 1);
 }
+
+// All members of a repack are done at once, at the price of the first.
+double member_ps(const Pricing&, const Work&) { return 0; }
 
 // How many times longer a kernel takes beside so many transfers that hold SMs.
 template <bool Backward>
@@ -157,6 +168,7 @@ constexpr struct Price {
     {TaskKind::Reduce, reduce_ps, pass_slowed},
     {TaskKind::Output, output_ps, pass_slowed},
     {TaskKind::Round, output_ps, pass_slowed},
+    {TaskKind::Repack, member_ps, pass_slowed},
 };
 
 // A library that merges into a slice of its result copies the slice out and in again: where a tile
@@ -177,10 +189,24 @@ bool is_rounded(const Plan& plan, const Task& output) {
 
 // Does the work of each task alone tell its price?
 bool go_by_work(const Plan& plan, const SoftwareFigures& s) {
-  if (s.slice_bytes > 0) return false;
+  if (s.slice_bytes > 0 || !plan.repacks.empty()) return false;
   if (!(s.output_bytes > 0)) return true;
   return std::none_of(plan.tasks.begin(), plan.tasks.end(),
                       [&](const Task& t) { return is_output(t.kind) && is_rounded(plan, t); });
+}
+
+// What a repack copies is read and written; what it adds up is priced like merges and reductions.
+std::int64_t repack_ps(const Plan& plan, const Exchange& repack, const Machine& m) {
+  const ValueId value = plan.value(plan.tasks[repack.first.value]);
+  Bytes moved;
+  for (const Share& s : shares_of(plan, repack))
+    moved = capped_sum(moved, plan.program.bytes(value, plan.layout.rows(s.rows), s.columns.count));
+  const double elements = static_cast<double>(moved.value) / 4;
+  const SoftwareFigures& s = m.software;
+  if (!adds_up(plan, repack)) return rounded_ps(pass_ps(m, elements, 8, 1));
+  return rounded_ps(plan.program.type(value).algebra == Algebra::Softmax
+                        ? pass_ps(m, elements, s.merge_bytes, s.merge_launches)
+                        : pass_ps(m, elements, s.reduce_bytes, 1));
 }
 
 // Prices by task, for what a task's work alone does not tell.
@@ -202,6 +228,7 @@ void price_tasks(Workload& out, const Machine& m) {
           rounded_ps(pass_ps(m, static_cast<double>(w.rows) * w.columns * plan.problem.head_dim,
                              m.software.slice_bytes, 0));
   }
+  for (const Exchange& r : plan.repacks) out.amounts[r.first.value] = repack_ps(plan, r, m);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ringsched/simulator/report.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "critical_path.hpp"
 #include "engines.hpp"
@@ -31,7 +32,7 @@ void count_links(const Workload& w, const Simulation& run, Report& r) {
   for (std::uint32_t l = 0; l < run.links.size(); ++l) {
     const LinkUse& use = run.links[l];
     if (use.bytes <= 0) continue;
-    const double carried = use.bytes / w.network.capacity({l});
+    const double carried = (use.bytes - use.saved) / w.network.capacity({l});
     r.links.push_back({{l},
                        use.bytes,
                        use.busy,
@@ -78,6 +79,12 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
     } else if (!is_send(task.kind)) {
       const std::int64_t duration = costs.compute(id, task);
       own[task.worker_index] += duration;
+      if (is_repack(task.kind)) {  // all members are done with the first
+        const Exchange& r = plan.exchange(task);
+        for (std::uint32_t m = id; id == r.first.value && m < r.end(); ++m)
+          ready = std::max(ready, ready_at(plan.tasks[m]));
+        if (id != r.first.value) ready = chain[r.first.value];
+      }
       ready += duration;
     }
     chain[id] = ready;
@@ -106,16 +113,26 @@ std::vector<ExchangeReport> exchanges_of(const Workload& w) {
   for (std::size_t e = 0; e < w.exchanges.size(); ++e) {
     const ExchangeCost& cost = w.exchanges[e];
     const ExchangeReport one = {
-        cost.form, w.plan->exchanges[e].members, cost.nodes, cost.per_node, 0, 0, cost.row};
+        cost.form, w.plan->exchanges[e].members, cost.nodes, cost.per_node, 0, 0, cost.row,
+        cost.calls};
     const auto found = std::find_if(out.begin(), out.end(), [&](const ExchangeReport& r) {
       return r.form == one.form && r.members == one.members && r.nodes == one.nodes &&
-             r.per_node == one.per_node && r.row == one.row;
+             r.per_node == one.per_node && r.row == one.row && r.calls == one.calls;
     });
     ExchangeReport& r = found != out.end() ? *found : out.emplace_back(one);
     ++r.count;
     r.bytes += cost.bytes;
   }
   return out;
+}
+
+// All new tokens against all keys.
+Work decoded(const Problem& p) {
+  std::vector<TokenRange> rows = documents_of(p);
+  const TokenRange all = {0, 1, p.tokens.value};
+  for (TokenRange& r : rows) r = {r.start + r.count - p.new_tokens.value, 1, p.new_tokens.value};
+  const Tile tile = p.mask.tile(TokenSet(rows), TokenSet({&all, 1}));
+  return {tile.rows, tile.keys, tile.pairs, tile.form, p.heads, {}};
 }
 
 }  // namespace
@@ -134,22 +151,44 @@ Report report(const Workload& w, const Simulation& run, const Conditions& condit
   return r;
 }
 
+std::string_view attends_bound_by(const Plan& plan, const Machine& machine) {
+  if (!plan.problem.decodes() || machine.ideal) return "";
+  const Work* longest = nullptr;
+  for (const Task& t : plan.tasks)
+    if (const Work& w = plan.works[t.work.value];
+        is_attend(t.kind) && (longest == nullptr || w.pairs > longest->pairs))
+      longest = &w;
+  if (longest == nullptr) return "";
+  return KernelTimes(machine, plan.problem).is_bound_by_memory(*longest) ? "memory" : "compute";
+}
+
 Picoseconds one_device(const Workload& w, const Machine& machine) {
   const Plan& plan = *w.plan;
   if (machine.ideal) {
     Picoseconds sum;
     const Costs costs(w, {});
-    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
-      sum.value += costs.compute(id, plan.tasks[id]);
+    // In decoding several workers may attend the same keys; one device does so once.
+    std::set<RegionId> attended;
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+      const Task& t = plan.tasks[id];
+      if (plan.problem.decodes() && is_attend(t.kind) && !attended.insert(t.keys).second) continue;
+      sum.value += costs.compute(id, t);
+    }
+    // Each head has as many blocks.
+    const double wanted = static_cast<double>(plan.wanted_heads()) / plan.problem.heads;
+    if (plan.dummy_heads > 0) sum.value = rounded_ps(static_cast<double>(sum.value) * wanted);
     return sum;
   }
   const Problem& p = plan.problem;
   const TokenRange all = {0, 1, p.tokens.value};
   const Tile tile = p.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
-  const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, p.heads, {}};
+  const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, plan.wanted_heads(), {}};
   const KernelTimes kernels(machine, p);
   double ps = 0;
-  if (p.pass != Pass::Backward) ps += kernels.ps(whole, false);
+  if (p.decodes())
+    ps = kernels.decode_ps(decoded(p));
+  else if (p.pass != Pass::Backward)
+    ps += kernels.ps(whole, false);
   if (p.pass != Pass::Forward) ps += kernels.ps(whole, true);
   if (!(ps < 2.0 * static_cast<double>(kLatest)))
     fail("one device would take {:.0f} days for this problem; use a smaller one",

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "ringsched/scheduler/stop.hpp"
+
 namespace ringsched {
 
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
@@ -17,9 +19,11 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
   std::mutex guard;
   std::exception_ptr first;
   std::size_t first_at = count;
-  const auto run = [&] {
+  const auto run = [&, flag = stop_flag()] {
+    const StopWhen asked(flag);
     for (std::size_t i; (i = next++) < count;) {
       try {
+        stop_here();
         work(i);
       } catch (...) {
         const std::lock_guard lock(guard);

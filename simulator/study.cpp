@@ -47,10 +47,11 @@ Simulation timed(const Workload& w, const Conditions& c, const Announce& announc
 
 std::optional<Picoseconds> as_a_ring(const Study& s) {
   const Plan& plan = *s.plan;
-  if (!s.options.against_ring || plan.schedule == "ring" || plan.tasks.size() > kManyTasks)
+  const char* const name = plan.problem.decodes() ? "ring-decode" : "ring";
+  if (!s.options.against_ring || plan.schedule == name || plan.tasks.size() > kManyTasks)
     return std::nullopt;
-  const Plan ring =
-      limit_communication(build_plan(plan.problem, find_schedule("ring")), {Overlap::Prefetch, 0});
+  const Plan ring = limit_communication(build_plan(plan.without_padding(), find_schedule(name)),
+                                        {Overlap::Prefetch, 0});
   const Stage stage(s.options.announce, "simulating ring for comparison",
                     s.setup.runs * ring.tasks.size() > kManyTasks);
   return makespan_of(ring, s.setup, s.options);
@@ -58,7 +59,7 @@ std::optional<Picoseconds> as_a_ring(const Study& s) {
 
 }  // namespace
 
-ProvedPlan prove(Plan plan, const std::string& file, const Announce& announce) {
+Bytes require_proved(const Plan& plan, const std::string& file, const Announce& announce) {
   Verification v;
   {
     const Stage stage(announce, fmt::format("verifying {}", tasks_of(plan)),
@@ -74,7 +75,12 @@ ProvedPlan prove(Plan plan, const std::string& file, const Announce& announce) {
          first.text);
   }
   const auto fullest = std::max_element(v.peak.begin(), v.peak.end());
-  return {std::move(plan), fullest == v.peak.end() ? Bytes{} : *fullest};
+  return fullest == v.peak.end() ? Bytes{} : *fullest;
+}
+
+ProvedPlan prove(Plan plan, const std::string& file, const Announce& announce) {
+  const Bytes peak = require_proved(plan, file, announce);
+  return {std::move(plan), peak};
 }
 
 Picoseconds makespan_of(const Plan& plan, const Setup& setup, const StudyOptions& options) {

@@ -103,37 +103,52 @@ ValidatedResult predicted(const toml::table& t, const Problem& problem, const Ma
 
 }  // namespace
 
-double ValidatedGroup::tau() const {
-  double sum = 0, pairs = 0;
+Ranking ValidatedGroup::ranking() const {
+  Ranking out;
   for (std::size_t i = 0; i < results.size(); ++i)
-    for (std::size_t j = i + 1; j < results.size(); ++j) {
-      const double a = results[i].published - results[j].published;
-      const double b = results[i].predicted - results[j].predicted;
-      sum += a * b > 0 ? 1 : a * b < 0 ? -1 : 0;
-      ++pairs;
+    for (std::size_t j = 0; j < results.size(); ++j) {
+      if (results[i].published <= 1.03 * results[j].published) continue;
+      ++out.pairs;
+      out.in_order += results[i].predicted > results[j].predicted ? 1 : 0;
     }
-  return pairs > 0 ? sum / pairs : 1;
+  return out;
 }
+
+namespace {
+
+// Calls visit(error) for the results that count.
+template <class Visit>
+void for_each_error(const Validation& v, Visit visit) {
+  for (const ValidatedGroup& g : v.groups)
+    for (const ValidatedResult& r : g.results)
+      if (!r.impossible && !g.order_only) visit(std::abs(r.error));
+}
+
+}  // namespace
 
 std::size_t Validation::results() const {
   std::size_t n = 0;
+  for_each_error(*this, [&](double) { ++n; });
+  return n;
+}
+
+std::size_t Validation::impossible() const {
+  std::size_t n = 0;
   for (const ValidatedGroup& g : groups)
-    for (const ValidatedResult& r : g.results) n += r.impossible ? 0 : 1;
+    n +=
+        static_cast<std::size_t>(std::ranges::count(g.results, true, &ValidatedResult::impossible));
   return n;
 }
 
 double Validation::average_error() const {
   double sum = 0;
-  for (const ValidatedGroup& g : groups)
-    for (const ValidatedResult& r : g.results) sum += r.impossible ? 0 : std::abs(r.error);
+  for_each_error(*this, [&](double error) { sum += error; });
   return sum / static_cast<double>(results());
 }
 
 double Validation::worst_error() const {
   double worst = 0;
-  for (const ValidatedGroup& g : groups)
-    for (const ValidatedResult& r : g.results)
-      if (!r.impossible) worst = std::max(worst, std::abs(r.error));
+  for_each_error(*this, [&](double error) { worst = std::max(worst, error); });
   return worst;
 }
 
@@ -152,6 +167,7 @@ Validation validate() {
     g.quantity = text_of(t, "quantity");
     g.why = text_of(t, "why");
     g.machine = machine.name;
+    g.order_only = t["order_only"].value_or(false);
     const Problem problem = problem_of(*t["problem"].as_table());
     for (const toml::node& r : *t["results"].as_array())
       g.results.push_back(predicted(*r.as_table(), problem, machine, g.quantity));

@@ -74,6 +74,8 @@ class Hta(unittest.TestCase):
     def test_finds_what_the_timeline_says(self) -> None:
         for schedule in json.loads(run(PROGRAM, "schedules", "--format", "json")):
             for case in CASES:
+                if schedule["layout"] == "decode" and "--pass" in case[2]:
+                    continue  # decoding has no backward pass
                 with self.subTest(schedule=schedule["name"], case=case):
                     timeline, report, hta = self.analysed(schedule["name"], *case)
                     self.check(timeline, report, hta, case[0])

@@ -12,7 +12,9 @@ import unittest
 
 from mpi_job import PROGRAM, SANITIZED, WHOLE, WRITE_EXCHANGE_PLANS, Case, execute, flags, mpirun, said
 
-SCHEDULES = [s["name"] for s in json.loads(execute([PROGRAM, "schedules", "--format", "json"])[1])]
+LISTED = json.loads(execute([PROGRAM, "schedules", "--format", "json"])[1])
+SCHEDULES = [s["name"] for s in LISTED if s["layout"] != "decode"]
+DECODING = [s["name"] for s in LISTED if s["layout"] == "decode"]
 
 
 def fitting(schedule, workers):
@@ -62,6 +64,16 @@ class Numbers(Case):
                     heads = 2 if one["name"].startswith(("key gradient", "value gradient")) else 4
                     self.assertEqual(one["rows"], tokens * heads, one)
 
+    def test_every_decoding_schedule_computes_what_it_should(self):
+        for n, schedule in enumerate(DECODING):
+            with self.subTest(schedule=schedule):
+                code, out, err = execute(mpirun(2 + n % 2, PROGRAM, "run", "-s", schedule, "-w", 3, *flags(
+                    "--tokens 111 --new-tokens 2 --check --format json")))
+                self.assertEqual(code, 0, err)
+                for one in json.loads(out)["check"]:
+                    self.assertTrue(one["holds"], one)
+                    self.assertEqual(one["rows"], 3 * 2 * 4, one)  # each worker has the results of all heads
+
     @unittest.skipIf(not WRITE_EXCHANGE_PLANS, "ctest says what writes the plans")
     def test_random_plans_with_exchanges(self):
         count = 50 if WHOLE else 5
@@ -71,11 +83,14 @@ class Numbers(Case):
 
         def run(number):
             workers = json.loads(files[number].read_text())["problem"]["workers"]
-            return execute(mpirun(1 + number % workers, PROGRAM, "run", files[number], "--check", "--check-finite", "--repeat", "2",
+            # With a process for each worker, exchanges are collectives of MPI; else most are messages.
+            processes = workers if number % 3 else 1 + number % workers
+            return execute(mpirun(processes, PROGRAM, "run", files[number], "--check", "--check-finite", "--repeat", "2",
                                   "--no-chart", "--format", "json"))
 
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             answers = list(pool.map(run, range(count)))
+        self.assertTrue(any("by MPI_" in out for _, out, _ in answers))
         for file, (code, out, err) in zip(files, answers):
             with self.subTest(file.name):
                 self.assertEqual(code, 0, err)
@@ -163,6 +178,34 @@ class Clocks(Case):
                        slack_ps=2e9)  # half of the quickest message there and back, on a busy machine
 
 
+class Exchanges(Case):
+    """By MPI's own collectives, where each member is in a process of its own."""
+
+    def run_of(self, schedule, *more, processes=4):
+        return self.good(mpirun(processes, PROGRAM, "run", "-s", schedule, "-w", "4", "--pass", "both", *more,
+                                *flags("--tokens 131 --check --repeat 3 --format json")))
+
+    def test_each_is_the_collective_of_its_form(self):
+        for schedule, by in (("ulysses", "6 exchanges by MPI_Ialltoallw"),
+                             ("usp:ulysses=2:ring=zigzag:consecutive=ring", "12 exchanges by MPI_Ialltoallw"),
+                             ("all-gather", "2 exchanges by MPI_Iallgatherv, 1 by MPI_Ireduce_scatter"),
+                             ("all-gather:stride=1", "4 exchanges by MPI_Iallgatherv, 2 by MPI_Ireduce_scatter")):
+            with self.subTest(schedule):
+                got, other = self.run_of(schedule), self.run_of(schedule, "--mpi-exchanges", "messages")
+                self.assertEqual(got["exchanges"], by)
+                self.assertRegex(other["exchanges"], r"^\d+ exchanges by messages$")
+                for one, two in zip(got["check"], other["check"], strict=True):
+                    self.assertTrue(one["holds"] and two["holds"], (one, two))
+                    if "reduce_scatter" not in by:  # MPI adds up in an order of its own
+                        self.assertEqual(one, two)
+
+    def test_members_in_one_process_send_messages(self):
+        self.assertEqual(self.run_of("ulysses", processes=2)["exchanges"], "6 exchanges by messages")
+        # Two groups of two; those of a group are in both processes.
+        self.assertEqual(self.run_of("usp:ulysses=2:consecutive=ring", processes=2)["exchanges"], "12 exchanges by MPI_Ialltoallw")
+        self.assertNotIn("exchanges", self.run_of("ring", processes=2))
+
+
 class Refusals(Case):
     def refused(self, command, *words, times=1, **more):
         code, out, err = execute(command, cwd=self.folder, **more)
@@ -183,6 +226,15 @@ class Refusals(Case):
                             (["--seed", "7"], "--seed: '1' in process 0, '7' in processes 1 and 2")):
             self.refused([*mpirun(1, *run), ":", "-n", "2", *map(str, [*run, *other])],
                          "the processes do not agree on " + told, times=3)
+
+    def test_exchanges_that_are_no_matter_of_mpi(self):
+        run = [PROGRAM, "run", "-w", "4", *flags("--tokens 60")]
+        self.refused([*run, "--mpi-exchanges", "messages"], "--mpi-exchanges needs --transport mpi, but this run uses local")
+        self.refused([*run, "--mpi-exchanges", "messages", "--transport", "tcp"], "--mpi-exchanges needs --transport mpi, not tcp")
+        self.refused([*run, "--mpi-exchanges", "message"], "'message'", "did you mean messages?")
+        self.refused([*mpirun(1, *run), ":", "-n", "2", *map(str, run), "--mpi-exchanges", "messages"],
+                     "the processes do not agree on --mpi-exchanges: 'collectives' in process 0, 'messages' in processes 1 and 2",
+                     times=3)
 
     def test_the_local_transport_under_mpirun(self):
         code, out, err = execute(mpirun(2, PROGRAM, "run", "-w", "2", "--transport", "local", *flags("--tokens 60")))

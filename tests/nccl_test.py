@@ -81,7 +81,7 @@ class Nccl(Case):
     def test_every_schedule_in_several_processes_on_one_gpu(self):
         self.needs_gpu()
         _, listed, _ = execute([PROGRAM, "schedules", "--format", "json"])
-        for schedule in [s["name"] for s in json.loads(listed)]:
+        for schedule in [s["name"] for s in json.loads(listed) if s["layout"] != "decode"]:
             if schedule in ("ulysses", "all-gather", "usp"):  # have exchanges, which GPUs do not run
                 continue
             self.three_on_one_gpu(["run", "--backend", "cuda", "-s", schedule, "-w", "3", "-t", "1536", "--pass", "both",

@@ -19,8 +19,10 @@ FIELDS = {"attend": ALL | {"in", "keys", "pairs", "complete"},
           "receive": ALL | {"from", "tensor", "with_previous", "slot", "bytes", "complete"},
           "prepare": ALL | {"in", "complete"}, "merge": ALL | {"in", "complete"},
           "reduce": ALL | {"in", "complete"}, "output": ALL | {"in"}, "round": ALL | {"in", "complete"},
-          "exchange": ALL | {"in", "tensor", "members", "bytes", "complete"}}
-NEW = {"lanes", "given", "heads", "complete"}  # since version 2
+          "exchange": ALL | {"in", "tensor", "members", "bytes", "complete"},
+          "repack": ALL | {"in", "tensor", "members", "bytes", "complete"}}
+OF_MEMBERS = ("exchange", "repack")
+NEW = {"lanes", "given", "heads", "complete", "dummy_heads"}  # since version 2
 # What makes it: a task's number and which of its outputs; None: it is given.
 Tensor = collections.namedtuple("Tensor", "kind worker region heads maker")
 
@@ -93,8 +95,17 @@ def cut(positions, parts):
     return out
 
 
-def layout_of(layout, workers, tokens):
-    """A list of chunks for each worker, each a list of positions."""
+def layout_of(layout, workers, tokens, old):
+    """All chunks, each a list of positions, and by worker the first of its chunks and their number."""
+    if isinstance(layout, dict):
+        return listed_layout(layout, workers, tokens, old)
+    shares = named_layout(layout, workers, tokens)
+    each = len(shares[0])
+    return sum(shares, []), [(w * each, each) for w in range(workers)]
+
+
+def named_layout(layout, workers, tokens):
+    """A list of chunks for each worker."""
     every = list(range(tokens))
     if layout == "contiguous":
         return [[part] for part in cut(every, workers)]
@@ -105,22 +116,27 @@ def layout_of(layout, workers, tokens):
         return [[parts[r], parts[2 * workers - 1 - r]] for r in range(workers)]
     if layout == "halves":
         return [cut(part, 2) for part in cut(every, workers)]
+    raise Rejected("no layout")
+
+
+def listed_layout(layout, workers, tokens, old):
     only(layout, {"chunks"}, {"chunks"})
     require(isinstance(layout["chunks"], list), "chunks")
-    shares, held = [], []
+    chunks, owners = [], []
     for chunk in layout["chunks"]:
         only(chunk, {"worker", "start", "count", "stride"}, {"worker", "start", "count"})
         worker = whole(chunk["worker"], 0, workers - 1)
-        require(worker in (len(shares) - 1, len(shares)), "not worker by worker")
-        if worker == len(shares):
-            shares.append([])
+        owners.append(worker)
         start, n = whole(chunk["start"], 0, tokens - 1), whole(chunk["count"], 1, tokens)
         stride = whole(chunk.get("stride", 1), 1, tokens)
         require(start + (n - 1) * stride < tokens, "past the last token")
-        shares[-1].append([start + i * stride for i in range(n)])
-        held += shares[-1][-1]
-    require(len(shares) == workers and sorted(held) == every, "not every token once")
-    return shares
+        chunks.append([start + i * stride for i in range(n)])
+    require(sorted(sum(chunks, [])) == list(range(tokens)), "not every token once")
+    require(len(set(owners)) == workers, "a worker without a chunk")
+    home = [(owners.index(w), owners.count(w)) for w in range(workers)]
+    require(all(set(owners[first:first + n]) == {w} for w, (first, n) in enumerate(home)), "not together")
+    require(not old or owners == sorted(owners), "not worker by worker")
+    return chunks, home
 
 
 class Plan:
@@ -130,7 +146,7 @@ class Plan:
         except ValueError as e:
             raise Rejected(str(e)) from e
         only(root, {"format", "version", "schedule", "problem", "layout", "lanes", "given", "tasks",
-                    "add_outputs"}, {"format", "version", "problem", "tasks"})
+                    "add_outputs", "dummy_heads"}, {"format", "version", "problem", "tasks"})
         require(root["format"] == "ringsched-plan", "format")
         self.old = whole(root["version"], 1, 2) == 1
         require(not self.old or not NEW & set(root), "new in version 2")
@@ -138,16 +154,15 @@ class Plan:
         require(isinstance(schedule, str) and len(schedule.encode()) <= 1000, "schedule")
         require(all(c >= " " and c != "\x7f" for c in schedule), "schedule")
         self.read_problem(root["problem"])
-        self.shares = layout_of(root.get("layout", "contiguous"), self.workers, self.tokens)
-        self.chunks = [chunk for share in self.shares for chunk in share]
-        first = [sum(map(len, self.shares[:w])) for w in range(self.workers + 1)]
-        self.home = [(first[w], first[w + 1] - first[w]) for w in range(self.workers)]
+        if "dummy_heads" in root:
+            self.read_dummy_heads(root["dummy_heads"])
+        self.chunks, self.home = self.read_layout(root.get("layout", "decode" if self.new else "contiguous"))
         self.pairs = {}
         self.read_lanes(root.get("lanes", ["compute", "fetch", "return"]))
         self.read_given(root["given"] if "given" in root else self.usual_given())
         require(isinstance(root["tasks"], list), "tasks")
         self.count = len(root["tasks"])
-        self.tasks, self.step, self.exchanges = [], 0, []
+        self.tasks, self.step, self.exchanges, self.repacks = [], 0, [], []
         for given in root["tasks"]:
             self.read_task(given)
         add = root.get("add_outputs", True)
@@ -155,6 +170,44 @@ class Plan:
         if add and all(t["do"] != "output" for t in self.tasks):
             self.add_outputs()
         self.mark_complete()
+
+    def read_layout(self, layout):
+        if layout == "decode":
+            require(not self.old, "layout of version 2")
+            chunks, home = self.decode_layout()
+        else:
+            chunks, home = layout_of(layout, self.workers, self.tokens, self.old)
+        self.news = None
+        if self.new:
+            for c in chunks:
+                require(len({(self.doc_of[i], self.is_new[i]) for i in c}) <= 1, "chunk of two documents or kinds")
+            news = [n for n, c in enumerate(chunks) if c and self.is_new[c[0]]]
+            require(news == list(range(news[0], news[0] + len(news))), "new not together")
+            self.news = (news[0], len(news))
+        return chunks, home
+
+    def decode_layout(self):
+        W = self.workers
+        shares = [[] for _ in range(W)]
+        at = cached = 0
+        tail = []
+        for n in self.docs:
+            C = n - self.new
+            i = 0
+            for j, part in enumerate(cut(list(range(at, at + C)), W)):
+                if part:
+                    shares[(cached + j) % W].append(part)
+            cached += C
+            if self.new:
+                tail.append(list(range(at + C, at + n)))
+            at += n
+        shares[W - 1] += tail
+        require(all(shares), "a worker without a chunk")
+        home, first = [], 0
+        for s in shares:
+            home.append((first, len(s)))
+            first += len(s)
+        return sum(shares, []), home
 
     def read_lanes(self, lanes):
         require(isinstance(lanes, list) and lanes[:3] == ["compute", "fetch", "return"] and len(lanes) <= 8, "lanes")
@@ -166,7 +219,7 @@ class Plan:
 
     def read_problem(self, p):
         names = ("workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass")
-        only(p, names, names)
+        only(p, names if self.old else (*names, "new_tokens"), names)
         self.workers, self.tokens = whole(p["workers"], 1, 65535), whole(p["tokens"], 1, MOST)
         require(self.tokens >= self.workers, "fewer tokens than workers")
         self.heads, self.kv_heads = whole(p["heads"], 1, 16384), whole(p["kv_heads"], 1, 16384)
@@ -175,6 +228,18 @@ class Plan:
         self.element = 4 if one_of(p["dtype"], ("bf16", "fp16", "fp32")) == "fp32" else 2
         self.turn = one_of(p["pass"], ("forward", "backward", "both"))
         self.sees = mask_of(p["mask"], self.tokens)
+        self.new = whole(p.get("new_tokens", 0), 0, MOST)
+        mask = p["mask"]
+        self.docs = [count(x, 1) for x in mask[10:].split(",")] if mask.startswith("documents:") else [self.tokens]
+        require(self.new <= min(self.docs), "new_tokens")
+        require(not self.new or self.turn == "forward", "decoding backward")
+        self.doc_of = [d for d, n in enumerate(self.docs) for _ in range(n)]
+        self.is_new = [i >= n - self.new for n in self.docs for i in range(n)]
+
+    def read_dummy_heads(self, dummies):
+        require(isinstance(dummies, list) and len(dummies) == 2, "dummy_heads")
+        heads, kv_heads = whole(dummies[0], 0, self.heads - 1), whole(dummies[1], 0, self.kv_heads - 1)
+        require((self.heads - heads) % (self.kv_heads - kv_heads) == 0, "heads without dummies")
 
     def names(self):
         return {"forward": ("Q", "KV"), "both": ("Q", "KV", "dO"), "backward": tuple(GIVEN)}[self.turn]
@@ -189,9 +254,12 @@ class Plan:
             only(g, {"tensor", "worker", "rows", "heads"}, {"tensor", "worker"})
             kind = one_of(g["tensor"], [GIVEN[name] for name in self.names()])
             w = whole(g["worker"], 0, self.workers - 1)
-            region = self.region(g["rows"]) if "rows" in g else self.home[w]
+            region = self.region(g["rows"]) if "rows" in g else self.usual_region(kind, w)
             heads = self.some_heads(g["heads"], kind) if "heads" in g else (0, self.all_heads(kind))
             self.given.append(Tensor(kind, w, region, heads, None))
+
+    def usual_region(self, kind, w):
+        return self.news if self.new and kind == "query" else self.home[w]
 
     def all_heads(self, kind):
         return self.kv_heads if "key_value" in kind else self.heads
@@ -256,15 +324,15 @@ class Plan:
     def read_task(self, g):
         require(isinstance(g, dict) and isinstance(g.get("do"), str) and g["do"] in FIELDS, "do")
         do = g["do"]
-        only(g, FIELDS[do], {"from"} if do == "receive" else {"in", "rows"} if do == "exchange" else {"in"})
-        require(not self.old or not (NEW & set(g) or do in ("exchange", "round") or g.get("tensor") in UNROUNDED),
+        only(g, FIELDS[do], {"from"} if do == "receive" else {"in", "rows"} if do in OF_MEMBERS else {"in"})
+        require(not self.old or not (NEW & set(g) or do in OF_MEMBERS + ("round",) or g.get("tensor") in UNROUNDED),
                 "new in version 2")
         self.read_members(g, do)
         t = {"do": do, "in": [], "with_previous": g.get("with_previous", False), "peer": None}
         require(isinstance(t["with_previous"], bool), "with_previous")
         require(isinstance(g.get("in", []), list), "in")
         t["in"] = [self.tensor(ref) for ref in g.get("in", [])]
-        require(do != "exchange" or len(t["in"]) == 1 or {"worker", "tensor"} <= set(g) and not t["in"], "inputs")
+        require(do not in OF_MEMBERS or len(t["in"]) == 1 or {"worker", "tensor"} <= set(g) and not t["in"], "inputs")
         self.check_kinds(do, [x.kind for x in t["in"]])
         send = None
         if do == "receive" and g["from"] is not None:
@@ -290,14 +358,14 @@ class Plan:
             require(do == "receive" or not t["in"] or kind == t["makes"], "tensor")
             t["makes"] = kind
         t["rows"] = self.usual_rows(do, t, send) if "rows" not in g else \
-            (0, 0) if do == "exchange" and g["rows"] == [] else self.region(g["rows"])
+            (0, 0) if do in OF_MEMBERS and g["rows"] == [] else self.region(g["rows"])
         t["heads"] = self.some_heads(g["heads"], t["makes"]) if "heads" in g else self.usual_heads(t, send)
         t["complete"] = self.read_complete(g, do)
         if do in ("attend", "attend_backward"):
             t["keys"] = self.region(g["keys"]) if "keys" in g else t["in"][-1].region
             pairs = sum(self.visible(q, k) for q in span(t["rows"]) for k in span(t["keys"]))
             require(g.get("pairs", pairs) == pairs and type(g.get("pairs", pairs)) is int, "pairs")
-        if do in ("send", "receive", "exchange"):
+        if do in ("send", "receive") + OF_MEMBERS:
             size = self.bytes(t["makes"], t["rows"], t["heads"])
             require(g.get("bytes", size) == size and type(g.get("bytes", size)) is int, "bytes")
         self.step = t["step"] = whole(g.get("step", self.step), 0, MOST)
@@ -311,14 +379,16 @@ class Plan:
 
     def read_members(self, g, do):
         n = len(self.tasks)
-        if self.exchanges and n in self.exchanges[-1]:
-            require(do == "exchange" and "members" not in g, "among the members of an exchange")
-        elif do == "exchange":
+        for kind, groups in (("exchange", self.exchanges), ("repack", self.repacks)):
+            if groups and n in groups[-1]:
+                return require(do == kind and "members" not in g, "among the members of another")
+        if do in OF_MEMBERS:
             require("members" in g, "no members")
-            self.exchanges.append(range(n, n + whole(g["members"], 1, self.count - n)))
+            groups = self.exchanges if do == "exchange" else self.repacks
+            groups.append(range(n, n + whole(g["members"], 1, self.count - n)))
 
     def check_kinds(self, do, kinds):
-        if do in ("receive", "exchange"):
+        if do == "receive" or do in OF_MEMBERS:
             return
         one = ("send", "output", "round")
         require(len(kinds) == (3 if do == "attend_backward" else 1 if do in one else 2), "inputs")
@@ -356,7 +426,8 @@ class Plan:
         self.complete = {None}  # what makes complete tensors
         for x in self.made():
             t = self.tasks[x.maker[0]]
-            usual = x.kind not in RESULTS or t["do"] == "exchange" or x.maker in put_out
+            nothing = t["do"] == "repack" and not t["rows"][1]
+            usual = x.kind not in RESULTS or t["do"] == "exchange" or nothing or x.maker in put_out
             if t["complete"][x.maker[1]] if t["complete"] else usual:
                 self.complete.add(x.maker)
 
@@ -364,11 +435,11 @@ class Plan:
         return [x for n in range(len(self.tasks)) for x in self.outputs(n)]
 
     def add_outputs(self):
-        read = {x.maker for t in self.tasks if t["do"] in ("send", "exchange", "merge", "reduce", "round")
+        read = {x.maker for t in self.tasks if t["do"] in ("send", "exchange", "repack", "merge", "reduce", "round")
                 for x in t["in"]}
         wanted = RESULTS[1:] if self.turn == "backward" else RESULTS
         new = [x for x in self.made() if UNROUNDED.get(x.kind, x.kind) in wanted and x.maker not in read
-               and x.region[1] and inside(x.region, self.home[x.worker])]
+               and x.region[1] and inside(x.region, self.usual_region("query", x.worker))]
         for x in sorted(new, key=lambda x: (KINDS.index(x.kind), x.worker)):
             self.tasks.append({"do": "output", "in": [x], "with_previous": False, "peer": None, "worker": x.worker,
                                "makes": x.kind, "rows": x.region, "heads": x.heads, "lane": "compute", "after": [],
@@ -402,7 +473,7 @@ def inside(part, whole_region):
 def broken_rule(p):
     """The number of a rule that the plan breaks, or None."""
     tasks = p.tasks
-    if not all(inside(x.region, p.home[x.worker]) for x in p.given):
+    if not all(inside(x.region, p.usual_region(x.kind, x.worker)) for x in p.given):
         return 6
     lanes = collections.defaultdict(list)
     for n, t in enumerate(tasks):
@@ -432,7 +503,7 @@ def broken_rule(p):
 
 def broken_region(p, t):
     do, rows, heads = t["do"], t["rows"], t["heads"]
-    if do == "output" and not inside(rows, p.home[t["worker"]]):
+    if do == "output" and not inside(rows, p.usual_region("query", t["worker"])):
         return 3
     if do in ("attend", "attend_backward"):
         *of_queries, keys = t["in"]
@@ -473,9 +544,10 @@ def cells(region, heads):
 
 
 def broken_exchange(p):
-    for exchange in p.exchanges:
+    for exchange in p.exchanges + p.repacks:
         members = [p.tasks[n] for n in exchange]
-        if len({t["worker"] for t in members}) < len(members):
+        repack = members[0]["do"] == "repack"
+        if len({t["worker"] for t in members}) != (1 if repack else len(members)):
             return 23
         if len({(t["makes"], t["lane"], t["step"]) for t in members}) > 1:
             return 23
@@ -493,7 +565,10 @@ def broken_exchange(p):
                 there |= new
             if any(not cells(t["rows"], t["heads"]) <= there for t in members):
                 return 25
-        if any((n, 0) not in p.complete for n in exchange):
+        if repack and any(x.maker and x.maker[0] in exchange for x in given):
+            return 23
+        may_be_parts = repack and given[0].maker not in p.complete
+        if any((n, 0) not in p.complete and not (may_be_parts and p.tasks[n]["rows"][1]) for n in exchange):
             return 26
     return None
 
@@ -505,19 +580,20 @@ def broken_use(p):
         if t["do"] in ("merge", "reduce"):
             if any(x.maker in p.complete for x in t["in"]):
                 return 14
-        if t["do"] in ("merge", "reduce", "send", "exchange"):
+        if t["do"] in ("merge", "reduce", "send", "exchange", "repack"):
             readers.update(x.maker for x in t["in"])
         if t["do"] == "output":
             kind = UNROUNDED.get(t["makes"], t["makes"])
-            outputs.update((kind, c, h) for c in span(t["rows"]) for h in span(t["heads"]))
+            outputs.update((kind, c, h, t["worker"] if p.new else 0) for c in span(t["rows"]) for h in span(t["heads"]))
     if any(x.maker not in p.complete and readers[x.maker] != 1 for x in p.made() if x.kind in RESULTS):
         return 13
     if any(n > 1 for n in outputs.values()):
         return 15
+    outputs = {x[:3] for x in outputs}
     chunks = range(len(p.chunks))
     for q in chunks:
         for k in chunks:
-            if p.visible(q, k):
+            if p.visible(q, k) and (not p.new or p.is_new[p.chunks[q][0]]):
                 for kind, chunk in zip(RESULTS, (q, q, k)):
                     heads = p.kv_heads if kind == "key_value_gradient" else p.heads
                     if p.turn != ("backward" if kind == "partial" else "forward"):
@@ -538,15 +614,28 @@ def broken_completeness(p):
 
 def broken_coverage(p):
     reader = {x.maker: n for n, t in enumerate(p.tasks)
-              if t["do"] in ("merge", "reduce", "send", "exchange") for x in t["in"]}
+              if t["do"] in ("merge", "reduce", "send", "exchange", "repack") for x in t["in"]}
     exchange_of = {n: e for e in p.exchanges for n in e}
+    repack_of = {n: r for r in p.repacks for n in r}
 
-    def completing(maker):
-        while maker not in p.complete:
-            n = reader[maker]
-            n = p.tasks[n]["peer"] if p.tasks[n]["do"] == "send" else n
-            maker = (exchange_of[n][0] if n in exchange_of else n), 0
-        return maker
+    # From the tensor that `maker` made on to all that it goes to; a repack takes some pairs each way.
+    def follow(maker, pairs):
+        if maker in p.complete:
+            return met[maker].update(pairs)
+        n = reader[maker]
+        n = p.tasks[n]["peer"] if p.tasks[n]["do"] == "send" else n
+        if n not in repack_of:
+            return follow(((exchange_of[n][0] if n in exchange_of else n), 0), pairs)
+        for m in repack_of[n]:
+            follow_into(m, pairs)
+
+    def follow_into(member, pairs):
+        t = p.tasks[member]
+        there = cells(t["rows"], t["heads"])
+        of_keys = t["makes"] == "key_value_gradient"
+        some = [(q, k, h) for q, k, h in pairs if ((k, p.read_by((h, 1))[0]) if of_keys else (q, h)) in there]
+        if t["rows"][1]:
+            follow((member, 0), some)
 
     def adds(exchange):
         return any(x.maker not in p.complete for n in exchange for x in p.tasks[n]["in"])
@@ -556,7 +645,7 @@ def broken_coverage(p):
         if "keys" in t:
             pairs = [(q, k, h) for q in span(t["rows"]) for k in span(t["keys"]) for h in span(t["heads"])]
             for x in p.outputs(n):
-                met[completing(x.maker)].update(pairs)
+                follow(x.maker, pairs)
     chunks = range(len(p.chunks))
     for x in p.made():
         t = p.tasks[x.maker[0]]
@@ -565,6 +654,8 @@ def broken_coverage(p):
         if t["do"] == "exchange":
             exchange = exchange_of[x.maker[0]]
             is_copy, sum_of = not adds(exchange), (exchange[0], 0)
+        if t["do"] == "repack":
+            is_copy = not adds(repack_of[x.maker[0]])
         if x.kind not in RESULTS or x.maker not in p.complete or is_copy:
             continue
         of_keys = x.kind == "key_value_gradient"
@@ -594,14 +685,14 @@ def broken_order(p, lanes):
     for lane in lanes.values():
         last = None
         for n in lane:
-            if not p.tasks[n]["with_previous"]:
+            if not (p.tasks[n]["with_previous"] or any(n in r[1:] for r in p.repacks)):
                 groups.append([])
                 before.append(last)
                 last = len(groups) - 1
             groups[-1].append(n)
             group_of[n] = len(groups) - 1
     # The events that each event waits for: (group, "posted") and (group, "ended").
-    waits = {}
+    waits, late = {}, False
     for g, members in enumerate(groups):
         posted = set() if before[g] is None else {(before[g], "ended")}
         ended = {(g, "posted")}
@@ -609,6 +700,9 @@ def broken_order(p, lanes):
             t = p.tasks[n]
             posted |= {(group_of[x.maker[0]], "ended") for x in t["in"] if x.maker}
             posted |= {(group_of[b], "ended") for b in t["after"]}
+            needed = [x.maker[0] for x in t["in"] if x.maker] + list(t["after"])
+            if any(groups[group_of[m]][-1] > members[-1] for m in needed):
+                late = True
             if t["peer"] is not None:
                 ended.add((group_of[t["peer"]], "posted"))
             for e in p.exchanges:
@@ -616,6 +710,8 @@ def broken_order(p, lanes):
         waits[g, "posted"], waits[g, "ended"] = posted, ended
     if what_happened_before(waits) is None:
         return 21
+    if late:
+        return 20
     # Where a plan runs, a member of an exchange waits only for those that give it something.
     for e in p.exchanges:
         for n in e:

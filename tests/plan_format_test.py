@@ -159,7 +159,7 @@ def with_all_said(plan):
     tasks = []
     for n, (given, t) in enumerate(zip(plan["tasks"], p.tasks)):
         new = dict(given, heads=list(t["heads"]))
-        if t["do"] in ("send", "receive", "exchange"):
+        if t["do"] in ("send", "receive", "exchange", "repack"):
             new["bytes"] = p.bytes(t["makes"], t["rows"], t["heads"])
         if "keys" in t:
             new["pairs"] = sum(p.visible(q, k) for q in span(t["rows"]) for k in span(t["keys"]))
@@ -270,7 +270,7 @@ def spoil(plan, rnd):
         renumber(lambda m: m + (m >= n))
 
     def member():  # dropped, doubled or turned round, and the first one says how many there are
-        ends = [i for i, x in enumerate(tasks) if x["do"] == "exchange" and type(x.get("members")) is int]
+        ends = [i for i, x in enumerate(tasks) if x["do"] in ("exchange", "repack") and type(x.get("members")) is int]
         if not ends:
             return
         first = rnd.choice(ends)
@@ -336,6 +336,9 @@ def spoil(plan, rnd):
             chunk = rnd.choice(plan["layout"]["chunks"])
             chunk[rnd.choice(["worker", "start", "count", "stride", "x"])] = rnd.choice([value, 1, 2, 3, 4])
 
+    def dummy_heads():
+        plan["dummy_heads"] = rnd.choice([[rnd.randrange(-1, 5), rnd.randrange(-1, 3)], [2, 1], [1], value])
+
     def a_root_field():
         field = rnd.choice(["format", "version", "schedule", "add_outputs", "add_outputs", "x"])
         plan[field] = rnd.choice([value, False, True, "ring", "x" * 1001, "\x7f", "\u001f", 1, 2])
@@ -344,7 +347,7 @@ def spoil(plan, rnd):
         drop, repeat, swap, swap, swap, an_input, an_input, an_input, input_of_another, input_of_another,
         flip_group, output_of_what_is_given, flip_group, regions, regions, heads, heads, heads_of_a_line, heads_of_a_line, no_heads,
         completeness, completeness, member, member, member, lanes, lanes, a_given, a_given, lambda: plan.update(version=1),
-        both_halves, hidden, waste, waste, helped, helped, a_problem, a_layout, a_chunk, a_root_field,
+        both_halves, hidden, waste, waste, helped, helped, a_problem, a_layout, a_chunk, a_root_field, dummy_heads,
         lambda: t.update(worker=worker),
         lambda: t.update(lane=rnd.choice(["compute", "fetch", "return", "fast"])),
         lambda: t.update(after=[number] + t.get("after", [])),
@@ -367,6 +370,16 @@ def seeds(program):
         for turn in ("forward", "backward", "both"):
             for overlap in (["none"], ["prefetch"], ["unbounded", "--buffers", "3"]):
                 problems.append([schedule, turn, *overlap])
+    # Chunks in another order than workers. With two or three workers, in the same order.
+    problems += [[f"usp:ulysses=2:ring={ring}:consecutive=ring", turn, "none"]
+                 for ring in ("ring", "zigzag") for turn in ("forward", "backward", "both")]
+    # With exchanges lowered to messages and repacks.
+    problems += [[schedule, turn, "none", "--exchanges", how] for how in ("direct", "ring")
+                 for schedule in ("ulysses", "all-gather", "usp:ulysses=2") for turn in ("forward", "backward", "both")]
+    # New tokens against cached keys, with queries on each worker.
+    problems += [[schedule, "forward", "none", "--new-tokens", "2", "--exchanges", how]
+                 for schedule in ("flash-decode", "tree-decode:node=2:to=one", "ring-decode", "ring-decode:passes=results")
+                 for how in ("native", "direct", "tree")]
     masks = ["causal", "full", "window:3", "prefix:2,window:3", "documents:5,6"]
     found = []
     for i, (schedule, turn, *overlap) in enumerate(problems):
@@ -405,7 +418,7 @@ def main():
     rnd = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     plans = seeds(program)
     plans += [with_heads(plan, i) for i, plan in enumerate(plans)
-              if all(t["do"] != "exchange" for t in plan["tasks"])]
+              if all(t["do"] not in ("exchange", "repack") for t in plan["tasks"])]
     plans += [plan for plan in map(on_more_lanes, plans) if judged(json.dumps(plan))[0] == HOLDS]
     plans += [with_copies(plan) for plan in plans[::2]]
     plans += [with_all_said(plan) for plan in plans]

@@ -57,7 +57,8 @@ def run(*command: str) -> bytes:
 
 class Referee(unittest.TestCase):
     def test_simgrid_finds_the_same_makespans(self) -> None:
-        schedules = [s["name"] for s in json.loads(run(PROGRAM, "schedules", "--format", "json"))]
+        schedules = [s["name"] for s in json.loads(run(PROGRAM, "schedules", "--format", "json"))
+                     if s["layout"] != "decode"]  # has no backward pass
         workers = [w for w in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if w <= MOST_WORKERS]
         worst, count = 0.0, 0
         with tempfile.TemporaryDirectory() as folder:
@@ -69,8 +70,10 @@ class Referee(unittest.TestCase):
                     for w in workers:
                         for rest in (["--pass", "forward"], ["--pass", "both", "--mask", "full"],
                                      ["--overlap", "unbounded"], ["--overlap", "none"]):
+                            if schedule == "ulysses" and w > 32:
+                                continue  # no worker without a head
                             flags = ["-m", str(profile), "-s", schedule, "-w", str(w),
-                                     "-t", str(1000 * w + 7), *rest]
+                                     "-t", str(1000 * w + 7), "--exchanges", "direct", *rest]
                             ours = json.loads(run(PROGRAM, "simulate", *flags, "--format", "json"))
                             plan = run(PROGRAM, "export", *flags, "--format", "workload")
                             replayed = subprocess.run([REPLAY], input=plan, check=True,

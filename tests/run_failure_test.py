@@ -119,6 +119,26 @@ class Failures(Case):
         # The first to wait for it is its neighbour in the ring, in the group in which it passes on what it has.
         self.assertRegex(line, r"\(worker 0, step \d+, (receive of .* from worker 7 of process 1|send of .* to worker 1)\)")
 
+    # Every worker has one attend, of a second or more, between collectives of MPI.
+    IN_EXCHANGE = ["--schedule", "ulysses", "--tokens", "4K" if SANITIZED else "20K", "--heads", "3", "--kv-heads", "3",
+                   "--head-dim", "64", "--dtype", "fp32", "--mask", "full"]
+
+    def test_a_process_is_stopped_that_others_await_in_a_collective(self):
+        job, ranks = self.started(3, 3, *self.IN_EXCHANGE, "--deadline", "10")
+        ranks[2].kill(signal.SIGSTOP)
+        self.assertEqual(self.over(job, time.time(), 10), FAILED)
+        line = self.line_of(job, 0)
+        self.assertIn("not finished after 10.0 s; pending: ", line)
+        self.assertRegex(line, r"\(worker 0, step 1, exchange of rounded_partial .*, waiting for .*worker 2 of process 2\)")
+
+    def test_a_process_is_killed_among_collectives(self):
+        many = ["--schedule", "all-gather", "--pass", "both", *SMALL, "--repeat", "10000", "--deadline", "60"]
+        job = self.job(mpirun(3, *self.wrapped(*[x for x in self.command(3) if x not in ("--repeat", "1")], *many)))
+        ranks = job.ranks(3)
+        job.until_running(ranks, 1)
+        ranks[1].kill(signal.SIGKILL)
+        self.assertEqual(self.over(job, time.time(), 0), 128 + signal.SIGKILL)
+
     def test_a_process_never_comes(self):
         job = self.job([*mpirun(1, *self.wrapped(*self.command(2, *SMALL, "--deadline", "1"))), ":", "-n", "1",
                         "sleep", "600"])

@@ -74,6 +74,8 @@ Problem problem_of(const Where& where, dom::object o) {
   p.heads = count("heads");
   p.kv_heads = count("kv_heads");
   p.head_dim = count("head_dim");
+  if (o["new_tokens"].error() == simdjson::SUCCESS)
+    p.new_tokens = {number_field(where, o, "new_tokens", 1, kMaxTokens)};
   const std::string dtype = text_field(where, o, "dtype"), mask = text_field(where, o, "mask"),
                     pass = text_field(where, o, "pass");
   where.of([&] {

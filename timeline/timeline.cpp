@@ -39,13 +39,16 @@ std::string plan_hash(const Plan& plan) {
   h.add(to_text(p.dtype));
   h.add(to_text(p.mask));
   h.add(to_text(p.pass));
+  if (p.decodes()) h.add(static_cast<std::uint64_t>(p.new_tokens.value));
+  if (plan.dummy_heads > 0) h.add(std::uint64_t{plan.dummy_heads} << 32 | plan.dummy_kv_heads);
   h.add(plan.layout.chunks.size());
   for (const TokenRange& r : plan.layout.chunks) {
     h.add(static_cast<std::uint64_t>(r.start));
     h.add(static_cast<std::uint64_t>(r.stride));
     h.add(static_cast<std::uint64_t>(r.count));
   }
-  for (const std::uint32_t f : plan.layout.first) h.add(f);
+  h.add(0);
+  for (const Region& share : plan.layout.shares) h.add(share.end());
   const auto region = [&](RegionId id) {
     const Region r = plan.regions[id.value];
     return std::uint64_t{r.first.value} << 32 | r.count;
@@ -74,7 +77,7 @@ std::string plan_hash(const Plan& plan) {
     h.add(region(piece.rows));
     h.add(is_attend(t.kind)     ? region(t.keys)
           : is_transfer(t.kind) ? t.peer.value
-          : is_exchange(t.kind) ? t.exchange.value
+          : is_member(t.kind)   ? t.exchange.value
                                 : 0);
     for (const TensorId input : t.inputs) h.add(input.value);
   }
@@ -105,32 +108,41 @@ const TimelineExchange* Timeline::exchange(std::uint32_t task) const {
 
 namespace {
 
-// The workers that a region is at home on, from the first to the last.
+// The workers that a region is at home on, from the lowest to the highest; perhaps not all between.
 struct Homes {
   std::uint16_t first = 0, last = 0;
+  Region rows;
 
-  std::uint16_t seen_from(std::uint16_t worker) const {
-    return first <= worker && worker <= last ? worker : first;
+  std::uint16_t seen_from(const Layout& layout, std::uint16_t worker) const {
+    if (worker < first || worker > last) return first;
+    const Region share = layout.share({worker});
+    return share.first.value < rows.end() && rows.first.value < share.end() ? worker : first;
   }
 };
 
 std::vector<Homes> homes_of_regions(const Plan& plan) {
   std::vector<Homes> out;
   for (const Region r : plan.regions) {
-    const auto owner = [&](std::uint32_t chunk) {
-      return static_cast<std::uint16_t>(plan.layout.owner({chunk}).value);
-    };
-    const std::uint32_t last = r.count > 0 ? r.end() - 1 : r.first.value;
-    out.push_back({owner(r.first.value), owner(last)});
+    WorkerId owner = plan.layout.owner(r.first);
+    Homes homes{static_cast<std::uint16_t>(owner.value), static_cast<std::uint16_t>(owner.value),
+                r};
+    for (std::uint32_t c = r.first.value; c < r.end(); c = plan.layout.share(owner).end()) {
+      owner = plan.layout.owner({c});
+      homes.first = std::min(homes.first, static_cast<std::uint16_t>(owner.value));
+      homes.last = std::max(homes.last, static_cast<std::uint16_t>(owner.value));
+    }
+    out.push_back(homes);
   }
   return out;
 }
 
-// An exchange brought its worker these queries: they are as good as its own.
+// An exchange brought its worker these queries, perhaps in pieces, or all workers have them, as in
+// decoding: they are as good as its own.
 bool has_own_queries(const Plan& plan, const Task& t) {
   if (!is_attend(t.kind) || !t.inputs[0].valid()) return false;
+  if (plan.problem.decodes()) return true;
   const TaskId maker = plan.producer(t.inputs[0]);
-  return maker.valid() && is_exchange(plan.tasks[maker.value].kind);
+  return maker.valid() && is_member(plan.tasks[maker.value].kind);
 }
 
 void add_span(const Plan& plan, TaskId id, Homes queries, Homes other, Timeline& out) {
@@ -215,9 +227,10 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.step = t.step;
     const Homes queries = homes[plan.rows(t).value];
     const Homes other = is_attend(t.kind) ? homes[t.keys.value] : queries;
-    row.queries = has_own_queries(plan, t) ? row.worker : queries.seen_from(row.worker);
+    row.queries =
+        has_own_queries(plan, t) ? row.worker : queries.seen_from(plan.layout, row.worker);
     add_span(plan, {static_cast<std::uint32_t>(i)}, queries, other, out);
-    row.other = is_attend(t.kind)                       ? other.seen_from(row.worker)
+    row.other = is_attend(t.kind)                       ? other.seen_from(plan.layout, row.worker)
                 : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
                 : is_exchange(t.kind) ? plan.tasks[plan.exchange(t).first.value].worker_index
                                       : row.queries;

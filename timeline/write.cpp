@@ -90,9 +90,9 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
              [](TaskId id) { return fmt::format("{}", id.value); });
   text += fmt::format(
       "\"problem\": {{\"workers\": {}, \"tokens\": {}, \"heads\": {}, \"kv_heads\": {}, "
-      "\"head_dim\": {}, \"dtype\": \"{}\", \"mask\": \"{}\", \"pass\": \"{}\"}},\n",
+      "\"head_dim\": {}, \"dtype\": \"{}\", \"mask\": \"{}\", \"pass\": \"{}\"{}}},\n",
       p.workers, p.tokens.value, p.heads, p.kv_heads, p.head_dim, to_text(p.dtype), to_text(p.mask),
-      to_text(p.pass));
+      to_text(p.pass), p.decodes() ? fmt::format(", \"new_tokens\": {}", p.new_tokens.value) : "");
   text += fmt::format("\"kinds\": {},\n\"tensors\": {},\n\"lanes\": {},\n",
                       names<TaskKind>(kTaskKinds), names(t.values), names(t.lanes));
   const bool detailed = !t.details.empty();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "ringsched/scheduler/error.hpp"
@@ -40,22 +41,33 @@ class Map {
     });
     place_.resize(n);
     for (std::uint32_t i = 0; i < n; ++i) place_[order[i]] = i;
+    row_ = place_;
+    rows_ = static_cast<std::uint32_t>(n);
+    if (!plan.problem.decodes()) return;
+    // Only new tokens have queries; several workers may attend the same.
+    rows_ = 0;
+    for (const std::uint32_t c : order)
+      if (has_query(plan.problem, plan.layout.chunks[c].start)) row_[c] = rows_++;
+    for (const Task& t : plan.tasks)
+      if (is_attend(t.kind)) ++attends_of_[t.keys];
   }
 
   Size draw() {
     const double side = cell_ * static_cast<double>(place_.size());
-    out_.emplace_back(Box{left_ + kAxis, top_, side, side, {}, Hatch::None, ink::rule, 1, {}});
+    const double tall = cell_ * rows_;
+    out_.emplace_back(Box{left_ + kAxis, top_, side, tall, {}, Hatch::None, ink::rule, 1, {}});
     for (const Task& t : plan_.tasks)
       if (is_attend(t.kind) && is_backward(t.kind) == (plan_.problem.pass == Pass::Backward))
         draw_attend(t);
-    draw_axes(side);
-    return {kAxis + side, side + 30};
+    draw_axes(tall);
+    return {kAxis + side, tall + 30};
   }
   bool helped() const { return helped_; }
   bool named() const { return named_; }
   bool halved() const { return halved_; }
   bool pale() const { return pale_; }
   bool banded() const { return banded_; }
+  bool shared() const { return shared_; }
 
  private:
   // A block of the attend, one chunk by one chunk.
@@ -67,9 +79,10 @@ class Map {
 
   // Did these queries come to this worker for its help? What an exchange spreads did not.
   bool helps(const Task& t, std::uint32_t q) const {
+    if (plan_.problem.decodes()) return false;
     const TaskId maker = plan_.producer(t.inputs[0]);
     return plan_.layout.owner({q}).value != t.worker_index &&
-           !(maker.valid() && is_exchange(plan_.tasks[maker.value].kind));
+           !(maker.valid() && is_member(plan_.tasks[maker.value].kind));
   }
 
   void draw_block(const Task& t, std::uint32_t q, std::uint32_t k) {
@@ -78,7 +91,14 @@ class Map {
     if (tile.form == TileForm::Empty) return;
     const double gap = cell_ >= 6 ? 0.5 : 0;
     const double x0 = left_ + kAxis + cell_ * place_[k] + gap, x1 = x0 + cell_ - 2 * gap;
-    const double y0 = top_ + cell_ * place_[q] + gap, y1 = y0 + cell_ - 2 * gap;
+    double y0 = top_ + cell_ * row_[q] + gap, y1 = y0 + cell_ - 2 * gap;
+    if (const auto several = attends_of_.find(t.keys);
+        several != attends_of_.end() && several->second > 1) {
+      const double tall = (y1 - y0) / several->second;
+      y0 += tall * (t.step % several->second);
+      y1 = y0 + tall;
+      shared_ = true;
+    }
     const Piece& piece = plan_.piece(t);
     if (piece.columns != plan_.program[piece.value].all_columns())
       return draw_heads(t, tile, {x0, y0, x1 - x0, y1 - y0, {}, Hatch::None, {}, 1, {}});
@@ -104,7 +124,7 @@ class Map {
       out_.emplace_back(std::move(b));
     }
     name_block(t, half ? x0 + cell_ * 0.32 : (x0 + x1) / 2,
-               half ? y0 + cell_ * 0.72 : (y0 + y1) / 2, fill, helps && !half, half);
+               half ? y0 + cell_ * 0.72 : (y0 + y1) / 2, y1 - y0, fill, helps && !half, half);
   }
 
   // The share of a block that an attend of some heads has: heads lie from its top to its bottom.
@@ -145,9 +165,10 @@ class Map {
   }
 
   // "w3" and the step, where there is room.
-  void name_block(const Task& t, double x, double y, Colour paper, bool striped, bool half) {
+  void name_block(const Task& t, double x, double y, double tall, Colour paper, bool striped,
+                  bool half) {
     const std::string text = fmt::format("{}.{}", t.worker_index, t.step);
-    const double size = std::min(11.0, cell_ * (half ? 0.25 : 0.3));
+    const double size = std::min({11.0, cell_ * (half ? 0.25 : 0.3), tall * 0.8});
     if (size < 6 || text_width(text, size) > cell_ * (half ? 0.6 : 0.85)) return;
     named_ = true;
     Label label{x, y + size * 0.36, size, text_on(paper), Anchor::Middle, false, text};
@@ -162,23 +183,25 @@ class Map {
   }
 
   // Who is at home in each row and column, as a colour and, where there is room, a number.
-  void draw_axes(double side) {
+  void draw_axes(double tall) {
     const double bar = 7;
     for (std::uint32_t c = 0; c < place_.size(); ++c) {
       const std::uint32_t owner = plan_.layout.owner({c}).value;
       const Colour fill = worker_colour(owner, plan_.problem.workers);
       const double at = cell_ * place_[c], gap = cell_ >= 6 ? 0.5 : 0;
-      out_.emplace_back(Box{left_ + kAxis - bar - 3,
-                            top_ + at + gap,
-                            bar,
-                            cell_ - 2 * gap,
-                            fill,
-                            Hatch::None,
-                            {},
-                            1,
-                            {}});
+      const bool has_row = !plan_.problem.decodes();
+      if (has_row)
+        out_.emplace_back(Box{left_ + kAxis - bar - 3,
+                              top_ + at + gap,
+                              bar,
+                              cell_ - 2 * gap,
+                              fill,
+                              Hatch::None,
+                              {},
+                              1,
+                              {}});
       out_.emplace_back(Box{left_ + kAxis + at + gap,
-                            top_ + side + 3,
+                            top_ + tall + 3,
                             cell_ - 2 * gap,
                             bar,
                             fill,
@@ -190,9 +213,10 @@ class Map {
       const double widest = text_width(fmt::format("{}", plan_.problem.workers - 1), size) + 3;
       const auto every = static_cast<std::uint32_t>(std::ceil(widest / cell_));
       if (place_[c] % every != 0) continue;
-      out_.emplace_back(Label{left_ + kAxis - bar - 6, top_ + at + cell_ / 2 + size * 0.36, size,
-                              ink::grey, Anchor::End, false, fmt::format("{}", owner)});
-      out_.emplace_back(Label{left_ + kAxis + at + cell_ / 2, top_ + side + bar + 5 + size, size,
+      if (has_row)
+        out_.emplace_back(Label{left_ + kAxis - bar - 6, top_ + at + cell_ / 2 + size * 0.36, size,
+                                ink::grey, Anchor::End, false, fmt::format("{}", owner)});
+      out_.emplace_back(Label{left_ + kAxis + at + cell_ / 2, top_ + tall + bar + 5 + size, size,
                               ink::grey, Anchor::Middle, false, fmt::format("{}", owner)});
     }
   }
@@ -202,7 +226,11 @@ class Map {
   std::vector<Shape>& out_;
   double cell_ = 0;
   std::vector<std::uint32_t> place_;  // of each chunk, by its first token
-  bool helped_ = false, named_ = false, halved_ = false, pale_ = false, banded_ = false;
+  std::vector<std::uint32_t> row_;    // likewise, of those that have queries
+  std::uint32_t rows_ = 0;
+  std::map<RegionId, std::uint32_t> attends_of_;  // in decoding, by keys
+  bool helped_ = false, named_ = false, halved_ = false, pale_ = false, banded_ = false,
+       shared_ = false;
 };
 
 std::string layout_line(const Plan& plan) {
@@ -210,6 +238,7 @@ std::string layout_line(const Plan& plan) {
   if (name == "contiguous") return "shares: consecutive tokens";
   if (name == "striped") return "shares: every W-th token";
   if (name == "zigzag") return "shares: one part from each end";
+  if (name == "decode") return "shares: cached tokens evenly, new ones last";
   if (name == "halves") return "shares: consecutive tokens, in halves";
   return "shares: " + printable(name, 24);
 }
@@ -229,13 +258,16 @@ std::string balance_line(const Plan& plan) {
 }
 
 std::string problem_line(const Problem& q) {
-  return fmt::format("{}, {} tokens, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
-                     printable(to_text(q.mask)));
+  const std::string some =
+      q.decodes() ? fmt::format(", {} new", grouped(q.new_tokens.value)) : std::string();
+  return fmt::format("{}, {} tokens{}, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
+                     some, printable(to_text(q.mask)));
 }
 
 // What some map of the picture shows and a reader must be told.
 struct Shown {
   bool helped = false, named = false, halved = false, pale = false, banded = false;
+  bool decodes = false, shared = false;
 };
 
 // Title, problem, and the notes below the maps, which end at `bottom`.
@@ -252,9 +284,12 @@ void add_words(Picture& p, const std::string& problem, const Shown& shown, doubl
     line(y, 10, ink::black, false, text);
     y += 14;
   };
-  note("Rows are queries, columns are keys, labelled with the worker that owns them.");
+  note(shown.decodes
+           ? "Rows are the new tokens, whose queries all workers have; columns are keys."
+           : "Rows are queries, columns are keys, labelled with the worker that owns them.");
   note("The colour of a block is the worker that computes it.");
   if (shown.banded) note("Bands of a block are its heads, head 0 at the top.");
+  if (shown.shared) note("Stripes of a block: several workers compute it, one in each step.");
   if (shown.named) note("3.1: by worker 3 in step 1.");
   if (shown.halved)
     note(shown.banded ? "Triangle: the mask keeps half of the block, or of the band."
@@ -307,6 +342,8 @@ Picture block_map(std::span<const Plan* const> plans) {
     shown.halved = shown.halved || map.halved();
     shown.pale = shown.pale || map.pale();
     shown.banded = shown.banded || map.banded();
+    shown.shared = shown.shared || map.shared();
+    shown.decodes = shown.decodes || plan.problem.decodes();
   }
   add_words(p, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
   return p;

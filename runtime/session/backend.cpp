@@ -24,12 +24,16 @@ namespace {
 
 // The kernels for GPUs take all heads of a tensor, and NCCL has sends and receives only.
 void require_gpus_run(const Plan& plan) {
+  if (plan.problem.decodes())
+    fail("--backend cuda does not decode, and the plan has {}; use --backend cpu",
+         counted(plan.problem.new_tokens.value, "new token"));
   const auto has_all_heads = [&](const Piece& p) {
     return p.columns == plan.program[p.value].all_columns();
   };
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     const char* const what = is_exchange(task.kind)             ? "exchanges"
+                             : is_repack(task.kind)             ? "repacks"
                              : task.kind == TaskKind::Round     ? "rounded results"
                              : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
                                                                 : nullptr;

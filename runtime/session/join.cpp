@@ -114,6 +114,9 @@ NcclOptions nccl_options(const JoinOptions& flags, std::uint32_t place,
 std::unique_ptr<Transport> transport_of(const JoinOptions& flags, std::uint32_t place, World& world,
                                         const Plan& plan, Control& control,
                                         std::chrono::nanoseconds patience) {
+  if (!flags.exchanges.empty() && world.name() != "mpi")
+    fail("--mpi-exchanges needs --transport mpi, but this run uses {}", world.name());
+  if (flags.exchanges == "messages") world.use_messages_only();
   if (flags.transport != "nccl") return world.transport(plan, control);
   const auto make =
       reinterpret_cast<MakeNcclTransport>(nccl_function("ringsched_make_nccl_transport"));
@@ -125,6 +128,11 @@ void JoinOptions::require_valid(bool on_gpus) const {
   const std::int64_t blocks = parse_count(ctas, "--nccl-ctas");
   if (blocks < 0 || blocks > 64) fail("--nccl-ctas is {}; use 0 to 64", ctas);
   if (blocks > 0 && transport != "nccl" && !on_gpus) fail("--nccl-ctas needs --transport nccl");
+  if (!exchanges.empty()) {
+    check_choice("--mpi-exchanges", exchanges, {"collectives", "messages"});
+    if (on_gpus || (!transport.empty() && transport != "mpi"))
+      fail("--mpi-exchanges needs --transport mpi{}", on_gpus ? "" : ", not " + transport);
+  }
   if (transport.empty()) return;
   if (has_nccl) return check_choice("--transport", transport, {"local", "tcp", "mpi", "nccl"});
   check_choice("--transport", transport, {"local", "tcp", "mpi"});

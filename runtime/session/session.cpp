@@ -176,6 +176,7 @@ Measured Session::measure(const Plan& plan) {
   }
   stage("");
   m.kernels = job_->backend->kernels();
+  m.exchanges = job_->transport->exchanges();
   m.in_turns = job_->backend->in_turns();
   m.fastest = options_.fastest;
   m.makespans = runs.makespans();

@@ -17,7 +17,9 @@
 #include "clock_fit.hpp"
 #include "message_numbers.hpp"
 #include "ringsched/runtime/world.hpp"
+#include "ringsched/scheduler/words.hpp"
 #include "transports/local.hpp"
+#include "transports/mpi_collectives.hpp"
 
 namespace ringsched {
 
@@ -27,18 +29,12 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of one MPI message: counts are ints
 
-void require_success(int status, const char* what) {
-  if (status == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  throw RunFailed(fmt::format("{}: {}", what, std::string(text, static_cast<std::size_t>(length))));
-}
-
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(const Plan& plan, Control& control, const World& world)
+  // With the others if there are `collectives`.
+  MpiTransport(const Plan& plan, Control& control, const World& world, bool collectives)
       : plan_(plan), control_(control), world_(world), local_(plan, control) {
+    if (collectives) collectives_ = std::make_unique<MpiCollectives>(plan, world);
     try {
       thread_ = std::thread([this] { progress(); });
     } catch (const std::system_error& wrong) {
@@ -52,6 +48,7 @@ class MpiTransport final : public Transport {
     }
     news_.notify_all();
     thread_.join();
+    if (collectives_ && !control_.stopped()) collectives_->free();
   }
 
   void begin_run() override { local_.begin_run(); }
@@ -68,15 +65,41 @@ class MpiTransport final : public Transport {
     });
   }
 
+  void exchange_as_member(Device& device, WorkerId worker, Lane lane,
+                          ExchangeMember& member) override {
+    const ExchangeId exchange = plan_.tasks[member.task().value].exchange;
+    const MpiCall call = collectives_ ? collectives_->call(exchange) : MpiCall::Messages;
+    if (call == MpiCall::Messages)
+      return Transport::exchange_as_member(device, worker, lane, member);
+    auto group = std::make_shared<Group>();
+    group->member = &member;
+    device.call(lane, [this, group, &member, call] {
+      member.gather();
+      post(*group);
+      {
+        std::unique_lock lock(guard_);
+        wait_until(control_, group->complete, lock, [&] { return group->open == 0; });
+      }
+      for (const MessageEnd& m : member.messages()) m.complete();
+      if (call != MpiCall::ReduceScatter) member.put_together();
+    });
+  }
+
+  std::string exchanges() const override {
+    if (collectives_ || plan_.exchanges.empty()) return collectives_ ? collectives_->words() : "";
+    return counted(static_cast<std::int64_t>(plan_.exchanges.size()), "exchange") + " by messages";
+  }
+
  private:
   struct Group {
     std::vector<MessageEnd> here, elsewhere;
+    const ExchangeMember* member = nullptr;  // of an exchange that is one collective
     std::vector<int> left;  // of the thread: the requests of each message that are not complete
     std::size_t open = 0;   // all of those; guarded
     std::condition_variable complete;
   };
 
-  struct Part {  // what one request carries: a message, or some of it
+  struct Part {  // what one request carries: a message, or some of it, or of a collective
     Group* group;
     std::size_t message;
   };
@@ -123,6 +146,10 @@ class MpiTransport final : public Transport {
     };
     each(false);
     each(true);
+    if (group.member) {
+      collectives_->start(*group.member, requests_);
+      for (; parts_.size() < requests_.size(); ++started) parts_.push_back({&group, 0});
+    }
     const std::lock_guard lock(guard_);
     group.open += started - 1;
     if (group.open == 0) group.complete.notify_all();
@@ -164,7 +191,8 @@ class MpiTransport final : public Transport {
       for (int i = 0; i < count; ++i) {
         const Part& part = parts_[static_cast<std::size_t>(done[static_cast<std::size_t>(i)])];
         Group& group = *part.group;
-        if (--group.left[part.message] == 0) group.elsewhere[part.message].complete();
+        if (!group.member && --group.left[part.message] == 0)
+          group.elsewhere[part.message].complete();
         if (--group.open == 0) group.complete.notify_all();
       }
     }
@@ -183,6 +211,7 @@ class MpiTransport final : public Transport {
   Control& control_;
   const World& world_;
   LocalTransport local_;
+  std::unique_ptr<MpiCollectives> collectives_;  // null: messages only
   std::thread thread_;
   std::vector<MPI_Request> requests_;  // of the thread, as is what follows
   std::vector<Part> parts_;            // what they carry
@@ -278,6 +307,7 @@ class MpiWorld final : public World {
   }
 
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
+  void use_messages_only() override { collectives_ = false; }
 
   std::unique_ptr<Transport> transport(const Plan& plan, Control& control) override {
     void* most = nullptr;
@@ -290,11 +320,12 @@ class MpiWorld final : public World {
           fmt::format("the tasks and exchanges of the plan need {} message tags, but this MPI has "
                       "only {}",
                       needs, has));
-    return std::make_unique<MpiTransport>(plan, control, *this);
+    return std::make_unique<MpiTransport>(plan, control, *this, collectives_);
   }
 
  private:
   std::uint32_t rank_ = 0, size_ = 1;
+  bool collectives_ = true;
 };
 
 }  // namespace

@@ -9,6 +9,8 @@
 
 #include "mistake.hpp"
 #include "parts.hpp"
+#include "ringsched/scheduler/stop.hpp"
+#include "ringsched/scheduler/task_name.hpp"
 #include "tape.hpp"
 #include "writer.hpp"
 
@@ -60,7 +62,7 @@ struct PlanBuilder::Recording {
         Call& c = tape.say(Call::What::Given, 0);
         c.of_keys = of_keys;
         c.worker = static_cast<std::uint16_t>(w);
-        tape.add_origin(parts.share({w}), all_columns(of_keys));
+        tape.add_origin(of_keys ? parts.share({w}) : parts.query_rows({w}), all_columns(of_keys));
       }
   }
 
@@ -176,8 +178,8 @@ Queries PlanBuilder::only(const Queries& q, ColumnRange heads) {
     mistake_at(step_, "some heads are taken of queries of worker {} that have moved",
                r.owner(q.brought_by).value);
   if (heads.count == 0 || !q.heads.contains(heads))
-    mistake_at(step_, "heads {} to {} are taken of queries of worker {} that have heads {} to {}",
-               heads.first, heads.end(), r.owner(q.brought_by).value, q.heads.first, q.heads.end());
+    mistake_at(step_, "{} are taken of queries of worker {} that have {}", heads_text(heads, false),
+               r.owner(q.brought_by).value, heads_text(q.heads, false));
   Call& c = r.tape.say(Call::What::Narrow, step_);
   c.worker = r.tape[q.brought_by].worker;
   c.from = q.brought_by;
@@ -186,6 +188,12 @@ Queries PlanBuilder::only(const Queries& q, ColumnRange heads) {
   out.heads = heads;
   out.brought_by = r.tape.last();
   return out;
+}
+
+std::string PlanBuilder::heads_text(ColumnRange heads, bool keys) const {
+  if (heads.count == 0) return "no heads";
+  const Program& program = recording_->parts.plan.program;
+  return name_of(program[keys ? attention::kKeyValue : attention::kQuery].columns, heads);
 }
 
 void PlanBuilder::check_lane(Lane lane) const {
@@ -211,12 +219,11 @@ void PlanBuilder::check_wanted(std::span<const Wanted> wanted, std::size_t given
   for (const Wanted& w : wanted) {
     workers.push_back(true_number(w.worker));
     if (w.rows.count > chunks || w.rows.first.value > chunks - w.rows.count)
-      mistake_at(step_, "worker {} wants chunks {} to {} of an exchange; there are {}",
-                 workers.back().value, w.rows.first.value, w.rows.first.value + w.rows.count,
-                 chunks);
+      mistake_at(step_, "worker {} wants {} of an exchange; there are {}", workers.back().value,
+                 name_of(w.rows), chunks);
     if (w.heads.count > heads || w.heads.first > heads - w.heads.count)
-      mistake_at(step_, "worker {} wants heads {} to {} of an exchange; there are {}",
-                 workers.back().value, w.heads.first, w.heads.first + w.heads.count, heads);
+      mistake_at(step_, "worker {} wants {} of an exchange; there are {}", workers.back().value,
+                 heads_text(w.heads, keys), heads);
   }
   std::ranges::sort(workers);
   if (const auto twice = std::ranges::adjacent_find(workers); twice != workers.end())
@@ -224,15 +231,19 @@ void PlanBuilder::check_wanted(std::span<const Wanted> wanted, std::size_t given
 }
 
 CallId PlanBuilder::say_member(std::uint32_t number, const Wanted& wanted, CallId given,
-                               CallId first, const Exchanging& how, bool results, bool keys) {
+                               CallId first, const Exchanging& how, Gives gives) {
   Recording& r = *recording_;
-  Call& c = r.tape.say(results ? Call::What::ResultMember : Call::What::Member, step_);
+  using enum Call::What;
+  Call& c = r.tape.say(gives == Gives::Results    ? ResultMember
+                       : gives == Gives::Partials ? PartialMember
+                                                  : Member,
+                       step_);
   c.worker = static_cast<std::uint16_t>(true_number(wanted.worker).value);
   c.from = given;
   c.keys = number == 0 ? r.tape.last() : first;
-  c.lane = results ? Lane::Return : how.lane;
+  c.lane = Tape::gives_results(c) ? Lane::Return : how.lane;
   c.again = how.again;
-  c.of_keys = keys;
+  c.of_keys = gives == Gives::Keys;
   if (wanted.rows.count > 0 && wanted.heads.count > 0)
     r.tape.add_origin(r.parts.region(wanted.rows), wanted.heads);
   return r.tape.last();
@@ -269,7 +280,8 @@ std::vector<T> PlanBuilder::exchanged(std::span<const T> given, std::span<const 
   const CallId first{r.tape.size()};
   std::vector<T> out(given.size());
   for (std::uint32_t i = 0; i < given.size(); ++i) {
-    const CallId member = say_member(i, wanted[i], from[i], first, how, false, keys);
+    const CallId member =
+        say_member(i, wanted[i], from[i], first, how, keys ? Gives::Keys : Gives::Queries);
     if (!r.tape[member].origin.valid()) continue;
     r.set_origin(out[i], r.tape[member].origin, wanted[i].worker);
     out[i].parts = out[i].view.count % parts == 0 ? parts : 1;
@@ -301,16 +313,42 @@ std::vector<Merged> PlanBuilder::exchange(std::span<const Merged> given,
                                           std::span<const Wanted> wanted) {
   Recording& r = *recording_;
   check_wanted(wanted, given.size(), false);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (given[i].valid() && given[i].worker != true_number(wanted[i].worker))
+      mistake_at(step_, "worker {} is to give a result of worker {} to an exchange",
+                 true_number(wanted[i].worker).value, given[i].worker.value);
   if (nothing_moves(given, wanted)) return {given.begin(), given.end()};
   const CallId first{r.tape.size()};
   std::vector<Merged> out(given.size());
   for (std::uint32_t i = 0; i < given.size(); ++i) {
     const WorkerId worker = true_number(wanted[i].worker);
-    if (given[i].valid() && given[i].worker != worker)
-      mistake_at(step_, "worker {} is to give a result of worker {} to an exchange", worker.value,
-                 given[i].worker.value);
-    const CallId member = say_member(i, wanted[i], given[i].of, first, {}, true, false);
+    const CallId member = say_member(i, wanted[i], given[i].of, first, {}, Gives::Results);
     if (r.tape[member].origin.valid()) out[i] = {worker, wanted[i].rows, wanted[i].heads, member};
+  }
+  return out;
+}
+
+std::vector<Merged> PlanBuilder::exchange(std::span<const Partial> given,
+                                          std::span<const Wanted> wanted) {
+  Recording& r = *recording_;
+  if (r.parts.plan.problem.pass != Pass::Forward)
+    mistake_at(step_, "an exchange of partials works with --pass forward only");
+  check_wanted(wanted, given.size(), false);
+  std::vector<CallId> from(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].valid()) continue;
+    if (given[i].worker != wanted[i].worker)
+      mistake_at(step_, "worker {} is to give a partial of worker {} to an exchange",
+                 true_number(wanted[i].worker).value, true_number(given[i].worker).value);
+    use(given[i]);
+    from[i] = given[i].made_by;
+  }
+  const CallId first{r.tape.size()};
+  std::vector<Merged> out(given.size());
+  for (std::uint32_t i = 0; i < given.size(); ++i) {
+    const CallId member = say_member(i, wanted[i], from[i], first, {}, Gives::Partials);
+    if (r.tape[member].origin.valid())
+      out[i] = {true_number(wanted[i].worker), wanted[i].rows, wanted[i].heads, member};
   }
   return out;
 }
@@ -325,6 +363,7 @@ bool PlanBuilder::sees(const Queries& q, const Keys& k) const {
 }
 
 void PlanBuilder::step(Step s) {
+  stop_here();
   step_ = first_ + s;
   recording_->tape.say(Call::What::Begin, step_);
 }
@@ -385,11 +424,12 @@ Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
   if (std::max(q.since, k.since) > step_)
     mistake_at(step_, "worker {} attends what a move brings for step {}", worker.value,
                std::max(q.since, k.since));
-  if (const Problem& p = r.parts.plan.problem; q.heads.grouped(p.heads / p.kv_heads) != k.heads)
+  const Problem& p = r.parts.plan.problem;
+  const bool all_heads = q.heads.count == p.heads && k.heads.count == p.kv_heads;  // mostly
+  if (!all_heads && q.heads.grouped(p.heads / p.kv_heads) != k.heads)
     mistake_at(step_,
-               "worker {} attends heads {} to {} of queries with key/value heads {} to {}, which "
-               "are not those they read",
-               worker.value, q.heads.first, q.heads.end(), k.heads.first, k.heads.end());
+               "worker {} attends {} of queries to {} of keys, which are not those they read",
+               worker.value, heads_text(q.heads, false), heads_text(k.heads, true));
   const Tile& tile = r.tile(q, k);
   if (tile.form == TileForm::Empty) return {};
   Call& c = r.tape.say(Call::What::Attend, step_);
@@ -409,10 +449,36 @@ Partial PlanBuilder::move(const Partial& p, WorkerId to) {
   Tape& tape = recording_->tape;
   Call& c = tape.say(Call::What::MoveResult, step_);
   c.origin = tape[p.made_by].origin;
+  // In decoding the queries are there, too.
+  const bool copied = recording_->parts.plan.problem.decodes() &&
+                      tape[tape.origin(c).call].what == Call::What::Given;
+  if (copied) c.origin = tape.queries_of(true_number(to));
   c.worker = static_cast<std::uint16_t>(true_number(to).value);
   c.from = p.made_by;
   c.rows = tape[p.made_by].rows;
-  return {p.owner, to, tape.last(), step_};
+  return {copied ? to : p.owner, to, tape.last(), step_};
+}
+
+Partial PlanBuilder::combine(const Partial& a, const Partial& b) {
+  if (!a.valid() || !b.valid()) return a.valid() ? a : b;
+  Tape& tape = recording_->tape;
+  if (a.worker != b.worker)
+    mistake_at(step_, "partials on workers {} and {} are combined; move one of them first",
+               true_number(a.worker).value, true_number(b.worker).value);
+  if (tape[a.made_by].origin != tape[b.made_by].origin ||
+      tape[a.made_by].rows != tape[b.made_by].rows)
+    mistake_at(step_, "partials of different queries are combined on worker {}",
+               true_number(a.worker).value);
+  use(a);
+  use(b);
+  const Call made = tape[a.made_by];
+  Call& c = tape.say(Call::What::Combine, step_);
+  c.origin = made.origin;
+  c.worker = made.worker;
+  c.rows = made.rows;
+  c.from = a.made_by;
+  c.keys = b.made_by;
+  return {a.owner, a.worker, tape.last(), step_};
 }
 
 void PlanBuilder::merge(const Partial& p) {

@@ -17,17 +17,21 @@ constexpr std::string_view kNames[] = {"none", "prefetch", "unbounded"};
 
 // Everything a worker does goes on one lane. What it posts in one step, with nothing computed in
 // between, becomes one group: a send must not wait for a receive that stands before it by chance.
+// What hands on a tensor of the group is the first of the next.
 void serialise(Plan& plan) {
-  std::vector<Step> posted(plan.problem.workers, 0);  // 1 + step of an open group; 0: none
-  for (Task& task : plan.tasks) {
-    Step& open = posted[task.worker_index];
+  std::vector<TaskId> first(plan.problem.workers);  // of the open group; none: nothing is posted
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    Task& task = plan.tasks[id];
+    TaskId& open = first[task.worker_index];
     if (is_transfer(task.kind)) {
+      const TaskId maker = task.inputs[0].valid() ? plan.producer(task.inputs[0]) : TaskId{};
+      const bool hands_on = open.valid() && maker.valid() && maker >= open;
       task.lane = Lane::Compute;
-      task.with_previous = open == task.step + 1;
-      open = task.step + 1;
+      task.with_previous = open.valid() && plan.tasks[open.value].step == task.step && !hands_on;
+      if (!task.with_previous) open = {id};
     } else {
       if (is_exchange(task.kind)) task.lane = Lane::Compute;
-      open = 0;
+      open = {};
     }
   }
 }

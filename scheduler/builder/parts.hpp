@@ -19,13 +19,16 @@ class PlanParts {
     tables_.add_shares();
     for (std::uint32_t c = 0; c < plan.layout.chunks.size(); ++c)
       chunks_.push_back(region({{c}, 1}));
+    if (problem.decodes()) new_rows_ = region(ringsched::query_rows(problem, plan.layout, {0}));
     known_.resize(plan.program.size());
     given_.resize(plan.program.size());
     for (const ValueId value : plan.program.given) {
       given_[value.value] = static_cast<std::uint32_t>(plan.initial.size());
       for (std::uint32_t w = 0; w < problem.workers; ++w)
         plan.initial.push_back(
-            {piece(value, share({w}), plan.program[value].all_columns()), WorkerId{w}});
+            {piece(value, value == attention::kQuery ? query_rows({w}) : share({w}),
+                   plan.program[value].all_columns()),
+             WorkerId{w}});
     }
   }
 
@@ -33,6 +36,8 @@ class PlanParts {
 
   RegionId region(Region r) { return tables_.id(r); }
   RegionId share(WorkerId w) const { return {w.value}; }
+  // Of the queries that a worker is given.
+  RegionId query_rows(WorkerId w) const { return new_rows_.valid() ? new_rows_ : share(w); }
   RegionId chunk(std::uint32_t c) const { return chunks_[c]; }
   TensorId given(ValueId value, WorkerId w) const { return {given_[value.value] + w.value}; }
 
@@ -83,6 +88,7 @@ class PlanParts {
   }
 
   PlanTables tables_{plan};
+  RegionId new_rows_;  // in decoding
   std::vector<RegionId> chunks_;
   WorkId likely_[2];     // of tiles, the last ones of two sorts
   RegionId tile_of_[2];  // the last tile that was asked for

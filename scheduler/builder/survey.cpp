@@ -17,10 +17,10 @@ Survey::Survey(const Tape& tape, const Plan& plan, bool backward)
     } else if (c.what == Call::What::MoveResult) {
       ++returns;
     } else if (Tape::is_member(c)) {
-      const bool results = c.what == Call::What::ResultMember;
+      const bool results = Tape::gives_results(c);
       ++(results ? result_members : members);
       if (c.keys == id) (results ? result_exchanges : exchanges).push_back(id);
-      if (results && c.from.valid()) given_on.insert(c.from.value);
+      if (c.what == Call::What::ResultMember && c.from.valid()) given_on.insert(c.from.value);
     }
   });
   if (backward) find_open_members(tape);

@@ -15,15 +15,17 @@ using OriginId = Id<struct OriginTag>;
 
 struct Call {
   enum class What : std::uint8_t {
-    Given,         // queries or keys, at home with their owner
-    Begin,         // the step begins, even if the schedule does nothing in it
-    Narrow,        // the queries that `from` brought, but only some of their heads
-    Member,        // of an exchange: it gives what `from` brought, and gets its origin
-    ResultMember,  // likewise, of the result of the queries that `from` brought
-    Move,          // of the queries or keys that `from` brought, to `worker`
-    Attend,        // of the queries that `from` brought to those keys that `keys` did
-    MoveResult,    // of the result that `from` made, to `worker`
-    Merge,         // of the result that `from` made
+    Given,          // queries or keys, at home with their owner
+    Begin,          // the step begins, even if the schedule does nothing in it
+    Narrow,         // the queries that `from` brought, but only some of their heads
+    Member,         // of an exchange: it gives what `from` brought, and gets its origin
+    ResultMember,   // likewise, of the result of the queries that `from` brought
+    PartialMember,  // likewise, of the results that `from` made, which are put together
+    Move,           // of the queries or keys that `from` brought, to `worker`
+    Attend,         // of the queries that `from` brought to those keys that `keys` did
+    MoveResult,     // of the result that `from` made, to `worker`
+    Merge,          // of the result that `from` made
+    Combine,        // of the results that `from` and `keys` made into one
   };
   What what = What::Begin;
   bool of_keys : 1 = false;     // Given, Member, Move; else queries
@@ -35,8 +37,8 @@ struct Call {
   OriginId origin;  // of the queries or keys; of a result: of its queries; none: it gets nothing
   Step step = 0;
   CallId from;              // none: it gives nothing
-  CallId keys;              // Attend; Member: the first member
-  RegionId rows, key_rows;  // Attend: what is attended of both; MoveResult: rows
+  CallId keys;              // Attend, Combine; Member: the first member
+  RegionId rows, key_rows;  // Attend: what is attended of both; MoveResult, Combine: rows
   WorkId work;              // Attend
 };
 static_assert(sizeof(Call) == 32);
@@ -91,8 +93,9 @@ class Tape {
       ++n;
     return n;
   }
-  static bool is_member(const Call& c) {
-    return c.what == Call::What::Member || c.what == Call::What::ResultMember;
+  static bool is_member(const Call& c) { return c.what == Call::What::Member || gives_results(c); }
+  static bool gives_results(const Call& c) {
+    return c.what == Call::What::ResultMember || c.what == Call::What::PartialMember;
   }
 
   // From then on for_each() goes step by step, and within a step in the order of the calls.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mistake.hpp"
+#include "ringsched/scheduler/stop.hpp"
 #include "survey.hpp"
 
 namespace ringsched {
@@ -44,6 +45,9 @@ class PlanWriter {
         case Call::What::ResultMember:
           if (c.keys == id && !backward_) exchange_results(id);
           break;
+        case Call::What::PartialMember:
+          if (c.keys == id) exchange_partials(id);
+          break;
         case Call::What::Move:
           move(id, c);
           break;
@@ -55,6 +59,9 @@ class PlanWriter {
           break;
         case Call::What::Merge:
           merge(c.from);
+          break;
+        case Call::What::Combine:
+          combine(id, c);
           break;
       }
     });
@@ -126,6 +133,7 @@ class PlanWriter {
   }
 
   void step(Step s) {
+    stop_here();
     add_arrived_gradients();
     step_ = first_step_ + s;
     send_gradients_home();
@@ -176,6 +184,12 @@ class PlanWriter {
                  worker(c).value);
     accumulate(result_value(), tape_.origin(c).columns, tape_.worker(c.origin),
                result_[c.origin.value], {made_[result], c.rows});
+  }
+
+  void combine(CallId id, const Call& c) {
+    Accumulator sum{made_[c.from], c.rows};
+    accumulate(result_value(), tape_.origin(c).columns, worker(c), sum, {made_[c.keys], c.rows});
+    made_[id] = sum.tensor;
   }
 
   // --- exchanges
@@ -270,12 +284,27 @@ class PlanWriter {
     for (std::uint32_t i = 0; i < got.size(); ++i) made_[{first.value + i}] = got[i];
   }
 
+  // Parts of sums, which are added up.
+  void exchange_partials(CallId first) {
+    std::vector<Member> members;
+    for (std::uint32_t i = 0; i < tape_.members(first); ++i) {
+      const CallId id{first.value + i};
+      members.push_back(member(id, tape_[id].from.valid() ? made_[tape_[id].from] : TensorId{}));
+    }
+    const std::vector<TensorId> got =
+        exchange(attention::kPartial, Lane::Return, std::move(members));
+    for (std::uint32_t i = 0; i < got.size(); ++i) made_[{first.value + i}] = got[i];
+  }
+
   bool given_on(CallId of) const { return survey_.given_on.contains(of.value); }
 
   // The result of queries, or what an exchange brought of one.
   TensorId rounded(CallId of) {
     const Call& c = tape_[of];
     if (c.what == Call::What::ResultMember) return made_[of];
+    if (c.what == Call::What::PartialMember)
+      return round(attention::kPartial, tape_.origin(c), worker(c),
+                   {made_[of], tape_.origin(c).rows});
     taken_.insert(c.origin.value);
     return round(attention::kPartial, tape_.origin(c), worker(c), result_[c.origin.value]);
   }
@@ -537,8 +566,9 @@ class PlanWriter {
         for (std::uint32_t i = 0; i < tape_.members(first); ++i)
           if (const CallId id{first.value + i}; made_[id].valid() && !given_on(id)) {
             const Origin& origin = tape_.origin(tape_[id]);
-            put_out(plan_.program.rounded(attention::kPartial), {made_[id], origin.rows},
-                    worker(tape_[id]), origin.columns);
+            const bool whole = tape_[id].what == Call::What::PartialMember;
+            put_out(whole ? attention::kPartial : plan_.program.rounded(attention::kPartial),
+                    {made_[id], origin.rows}, worker(tape_[id]), origin.columns);
           }
       return;
     }

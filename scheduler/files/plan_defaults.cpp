@@ -25,11 +25,17 @@ bool has_outputs(const Plan& plan) {
   return std::ranges::any_of(plan.tasks, [](const Task& t) { return is_output(t.kind); });
 }
 
+Region given_rows(const Plan& plan, ValueId value, WorkerId w) {
+  return value == attention::kQuery ? query_rows(plan.problem, plan.layout, w)
+                                    : plan.layout.share(w);
+}
+
 std::vector<Given> default_given(const Plan& plan) {
   std::vector<Given> given;
   for (const ValueId value : plan.program.given)
     for (std::uint32_t w = 0; w < plan.problem.workers; ++w)
-      given.push_back({value, {w}, plan.layout.share({w}), plan.program[value].all_columns()});
+      given.push_back(
+          {value, {w}, given_rows(plan, value, {w}), plan.program[value].all_columns()});
   return given;
 }
 
@@ -102,7 +108,8 @@ std::vector<std::uint8_t> default_completes(const Plan& plan) {
   std::vector<std::uint8_t> completes(plan.tasks.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    const bool is_part = plan.program[plan.value(task)].is_sum && !is_exchange(task.kind);
+    const bool got = !is_repack(task.kind) || plan.regions[plan.rows(task).value].count > 0;
+    const bool is_part = plan.program[plan.value(task)].is_sum && !is_exchange(task.kind) && got;
     if (outputs_of(task.kind) > 0 && !is_part) completes[id] = 1;
     if (task.kind != TaskKind::Output || !task.inputs[0].valid()) continue;
     if (const TaskId maker = plan.producer(task.inputs[0]); maker.valid())

@@ -35,6 +35,8 @@ struct Given {
   friend bool operator==(const Given&, const Given&) = default;
 };
 bool is_given(const Plan&, ValueId);
+// The rows of a given value that a worker has where a file does not say which.
+Region given_rows(const Plan&, ValueId, WorkerId);
 // Where a file does not list them: all of each value, at home.
 std::vector<Given> default_given(const Plan&);
 

@@ -38,7 +38,7 @@ void PlanReader::read_given(dom::array list) {
       where.fail("a plan with pass {} is given no {}", to_text(plan_.problem.pass),
                  plan_.name(value));
     const WorkerId at = worker(fields["worker"]);
-    add({value, at, fields.has("rows") ? region(fields["rows"]) : plan_.layout.share(at),
+    add({value, at, fields.has("rows") ? region(fields["rows"]) : given_rows(plan_, value, at),
          fields.has("heads") ? heads(fields["heads"], value) : plan_.program[value].all_columns()});
   }
 }
@@ -51,7 +51,7 @@ void PlanReader::read_inputs(const Found& found, Task& task) {
     if (given < expected) task.inputs[given] = reference(where, input);
     ++given;
   }
-  const bool may_be_empty = is_exchange(task.kind);
+  const bool may_be_empty = is_member(task.kind);
   if (given > expected || (given < expected && !may_be_empty))
     where.fail("{} takes {} input{}, not {}", to_text(task.kind), expected,
                expected == 1 ? "" : "s", given);
@@ -113,7 +113,8 @@ TensorId PlanReader::output_of(const Where& where, std::int64_t task, std::uint3
     where.fail("input \"{}.1\": only attend_backward has a second output, not {}", task,
                to_text(kind));
   if (plan_.regions[plan_.rows(plan_.tasks[id.value]).value].count == 0)
-    where.fail("input {}: that member of an exchange gets nothing", task);
+    where.fail("input {}: that member of {} gets nothing", task,
+               is_repack(kind) ? "a repack" : "an exchange");
   return plan_.output(id, index);
 }
 
@@ -125,7 +126,7 @@ void PlanReader::check_input_kinds(const Where& where, const Task& task) {
                  plan_.name(expected), plan_.name(found));
   };
   const Operation& op = operation(task.kind);
-  if (communicates(task.kind)) return;
+  if (communicates(task.kind) || is_repack(task.kind)) return;
   const Value& first = plan_.program[value_of(0)];
   const ValueId unrounded = plan_.program.unrounded(value_of(0));
   if (task.kind == TaskKind::Round && !plan_.program.rounded(value_of(0)).valid())
@@ -172,7 +173,8 @@ void PlanReader::add_outputs() {
   if (has_outputs(plan_)) return;
   std::vector<bool> is_read(plan_.output(next_task()).value);
   for (const Task& task : plan_.tasks)
-    if (communicates(task.kind) || is_combine(task.kind) || task.kind == TaskKind::Round)
+    if (communicates(task.kind) || is_repack(task.kind) || is_combine(task.kind) ||
+        task.kind == TaskKind::Round)
       for (const TensorId input : task.inputs)
         if (input.valid()) is_read[input.value] = true;
 
@@ -183,9 +185,10 @@ void PlanReader::add_outputs() {
       const ringsched::Tensor tensor = plan_.tensor(id);
       const ValueId result = plan_.program.unrounded(tensor.value);
       const bool is_result = plan_.program[result].is_sum && !is_given(plan_, result);
-      const Region home = plan_.layout.share(tensor.worker);
-      if (!is_result || is_read[id.value] || !home.contains(plan_.regions[tensor.rows.value]))
-        continue;
+      const Region home = given_rows(
+          plan_, result == attention::kPartial ? attention::kQuery : result, tensor.worker);
+      const Region rows = plan_.regions[tensor.rows.value];
+      if (!is_result || is_read[id.value] || rows.count == 0 || !home.contains(rows)) continue;
       const Piece piece{tensor.value, tensor.rows, tensor.columns};
       Task& output = outputs.emplace_back();
       output.kind = TaskKind::Output;

@@ -22,10 +22,10 @@ std::string_view plain_string(const Found& found) {
   return s;
 }
 
-constexpr std::array<std::string_view, 8> kProblemFields = {
-    "workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"};
+constexpr std::array<std::string_view, 9> kProblemFields = {
+    "workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass", "new_tokens"};
 
-Problem read_problem(const Found& found) {
+Problem read_problem(const Found& found, int version) {
   const Where where{found.where.file, "problem"};
   const Fields<kProblemFields> fields(where, object(found));
   fields.require({"workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"});
@@ -35,6 +35,10 @@ Problem read_problem(const Found& found) {
   p.heads = fields.number<std::uint32_t>("heads", 1, kMaxHeads);
   p.kv_heads = fields.number<std::uint32_t>("kv_heads", 1, kMaxHeads);
   p.head_dim = fields.number<std::uint32_t>("head_dim", 1, kMaxHeadDim);
+  if (fields.has("new_tokens")) {
+    if (version == 1) where.fail("\"new_tokens\" needs \"version\":2; this file says 1");
+    p.new_tokens = Tokens{fields.number("new_tokens", 0, kMaxTokens)};
+  }
   where.of([&] {
     p.dtype = parse_dtype(plain_string(fields["dtype"]));
     p.mask = parse_mask(plain_string(fields["mask"]));
@@ -46,50 +50,56 @@ Problem read_problem(const Found& found) {
 
 constexpr std::array<std::string_view, 4> kChunkFields = {"worker", "start", "count", "stride"};
 
-Layout read_chunks(std::string_view file, dom::array chunks, const Problem& problem) {
-  Layout layout;
-  layout.name = "custom";
+// The chunks of a worker stand together. In version 1, so do the workers, in their order.
+Layout read_chunks(const Where& of_layout, dom::array found_chunks, const Problem& problem,
+                   int version) {
+  std::vector<TokenRange> chunks;
+  std::vector<Region> shares(problem.workers);
   const std::int64_t tokens = problem.tokens.value;
-  for (const dom::element found : chunks) {
-    const Where where{file, "chunk", static_cast<std::int64_t>(layout.chunks.size())};
+  std::int64_t before = -1;  // the worker of the chunk before
+  for (const dom::element found : found_chunks) {
+    const auto id = static_cast<std::uint32_t>(chunks.size());
+    const Where where{of_layout.file, "chunk", id};
     dom::object chunk;
     if (found.get(chunk) != simdjson::SUCCESS)
       where.fail("a chunk must be an object, not {}", describe(found));
     const Fields<kChunkFields> fields(where, chunk);
     fields.require({"worker", "start", "count"});
     const std::int64_t worker = fields.number("worker", 0, problem.workers - 1);
-    const auto seen = static_cast<std::int64_t>(layout.first.size());
-    if (worker > seen)
-      where.fail(
-          "worker {} comes before worker {}; list the chunks worker by worker, at least one "
-          "for each",
-          worker, seen);
-    if (worker < seen - 1)
-      where.fail("worker {} comes after worker {}; list the chunks worker by worker", worker,
-                 seen - 1);
-    if (worker == seen) layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
+    if (version == 1 && worker != before && worker != before + 1)
+      where.fail("worker {} is out of order; in version 1, list the chunks worker by worker",
+                 worker);
+    Region& share = shares[static_cast<std::size_t>(worker)];
+    if (share.count == 0) share.first = {id};
+    if (share.end() != id)
+      where.fail("worker {} has chunk {}, but not chunk {}; list the chunks of a worker together",
+                 worker, share.end() - 1, share.end());
+    ++share.count;
+    before = worker;
     const TokenRange range{.start = fields.number("start", 0, tokens - 1),
                            .stride = fields.has("stride") ? fields.number("stride", 1, tokens) : 1,
                            .count = fields.number("count", 1, tokens)};
     if (range.position(range.count - 1) >= tokens)
       where.fail("its last token is {}, but the problem has {} tokens",
                  range.position(range.count - 1), tokens);
-    layout.chunks.push_back(range);
+    chunks.push_back(range);
   }
-  if (layout.first.size() < problem.workers)
-    Where{file, "layout"}.fail("worker {} has no chunk", layout.first.size());
-  layout.first.push_back(static_cast<std::uint32_t>(layout.chunks.size()));
-  Where{file, "layout"}.of([&] { require_valid(layout, problem.tokens); });
-  return layout;
+  return of_layout.of([&] {
+    Layout layout = custom_layout(std::move(chunks), std::move(shares));
+    require_valid(layout, problem.tokens);
+    return layout;
+  });
 }
 
 constexpr std::array<std::string_view, 1> kLayoutFields = {"chunks"};
 
-Layout read_layout(const Found& found, const Problem& problem) {
+Layout read_layout(const Found& found, const Problem& problem, int version) {
   const Where where{found.where.file, "layout"};
   if (found.element.is_string()) {
     const std::string_view name = plain_string({where, "layout", found.element});
-    return where.of([&] { return make_layout(name, problem.workers, problem.tokens); });
+    if (version == 1 && name == "decode")
+      where.fail("layout decode needs \"version\":2; this file says 1");
+    return where.of([&] { return make_layout(name, problem); });
   }
   dom::object description;
   if (found.element.get(description) != simdjson::SUCCESS)
@@ -97,7 +107,22 @@ Layout read_layout(const Found& found, const Problem& problem) {
                describe(found.element));
   const Fields<kLayoutFields> fields(where, description);
   fields.require({"chunks"});
-  return read_chunks(where.file, array(fields["chunks"]), problem);
+  return read_chunks(where, array(fields["chunks"]), problem, version);
+}
+
+// Those of queries, and those of keys and values.
+void read_dummy_heads(const Found& found, Plan& plan) {
+  const dom::array counts = array(found);
+  if (counts.size() != 2)
+    found.where.fail("\"dummy_heads\" must be [heads, key/value heads], not {} numbers",
+                     counts.size());
+  const auto count = [&](std::size_t i, std::uint32_t of) {
+    return static_cast<std::uint32_t>(
+        whole_number({found.where, found.field, counts.at(i)}, 0, of - 1));
+  };
+  plan.dummy_heads = count(0, plan.problem.heads);
+  plan.dummy_kv_heads = count(1, plan.problem.kv_heads);
+  Where{found.where.file, "dummy_heads"}.of([&] { require_valid(plan.without_padding()); });
 }
 
 // A later version may have fields and meanings that are unknown here, so this is looked at first.
@@ -122,8 +147,9 @@ std::vector<std::string> read_lanes(const Found& found) {
   return lanes;
 }
 
-constexpr std::array<std::string_view, 9> kRootFields = {
-    "format", "version", "schedule", "problem", "layout", "add_outputs", "tasks", "given", "lanes"};
+constexpr std::array<std::string_view, 10> kRootFields = {
+    "format",      "version", "schedule", "problem", "layout",
+    "add_outputs", "tasks",   "given",    "lanes",   "dummy_heads"};
 constexpr std::size_t kRootFieldsOfVersion1 = 7;
 
 Plan plan_of(std::string_view file, dom::object root) {
@@ -136,12 +162,16 @@ Plan plan_of(std::string_view file, dom::object root) {
   Plan plan;
   if (fields.has("schedule"))
     plan.schedule = short_enough(where, "schedule", plain_string(fields["schedule"]));
-  plan.problem = read_problem(fields["problem"]);
-  plan.layout = fields.has("layout")
-                    ? read_layout(fields["layout"], plan.problem)
-                    : Where{file, "layout"}.of([&] {
-                        return make_layout("contiguous", plan.problem.workers, plan.problem.tokens);
-                      });
+  plan.problem = read_problem(fields["problem"], version);
+  plan.layout =
+      fields.has("layout")
+          ? read_layout(fields["layout"], plan.problem, version)
+          : Where{file, "layout"}.of([&] {
+              return make_layout(plan.problem.decodes() ? "decode" : "contiguous", plan.problem);
+            });
+  if (const std::string why = refusal_of(plan.problem, plan.layout); !why.empty())
+    Where{file, "layout"}.fail("{}", why);
+  if (fields.has("dummy_heads")) read_dummy_heads(fields["dummy_heads"], plan);
   plan.program = program_of(plan.problem);
   if (fields.has("lanes")) plan.lanes = read_lanes(fields["lanes"]);
 

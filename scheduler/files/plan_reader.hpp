@@ -39,6 +39,9 @@ class PlanReader {
   void read_task(const TaskFields&);
   TaskKind read_kind(const TaskFields&) const;
   void read_membership(const TaskFields&, Task&);
+  std::vector<Exchange>& members_of(TaskKind k) {
+    return is_repack(k) ? plan_.repacks : plan_.exchanges;
+  }
   void read_inputs(const Found&, Task&);
   TensorId reference(const Where&, dom::element);
   TensorId named_tensor(const Where&, std::string_view text);

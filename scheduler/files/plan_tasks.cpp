@@ -14,9 +14,9 @@ std::uint32_t fields_of(TaskKind kind) {
   std::uint32_t fields = set({"do", "worker", "step", "rows", "heads", "lane", "after"});
   fields |= kind == TaskKind::Receive ? set({"from", "slot"}) : set({"in"});
   if (kind == TaskKind::Send) fields |= set({"to"});
-  if (communicates(kind)) fields |= set({"tensor", "bytes"});
+  if (communicates(kind) || is_repack(kind)) fields |= set({"tensor", "bytes"});
   if (is_transfer(kind)) fields |= set({"with_previous"});
-  if (is_exchange(kind)) fields |= set({"members"});
+  if (is_member(kind)) fields |= set({"members"});
   if (is_attend(kind)) fields |= set({"keys", "pairs"});
   if (outputs_of(kind) > 0) fields |= set({"complete"});
   return fields;
@@ -81,32 +81,39 @@ TaskKind PlanReader::read_kind(const TaskFields& fields) const {
   return kind;
 }
 
-// The first task of an exchange says how many members there are, and the others follow it.
+// The first task of an exchange, or a repack, says how many members there are, and the others
+// follow it.
 void PlanReader::read_membership(const TaskFields& fields, Task& task) {
   const Where& where = fields.where;
   const std::uint32_t id = next_task().value;
-  if (!plan_.exchanges.empty() && id < plan_.exchanges.back().end()) {
-    const Exchange& e = plan_.exchanges.back();
-    if (!is_exchange(task.kind))
-      where.fail("task {} begins an exchange of {} members, so this must be an exchange, not {}",
-                 e.first.value, e.members, to_text(task.kind));
+  for (const TaskKind kind : {TaskKind::Exchange, TaskKind::Repack}) {
+    const std::vector<Exchange>& all = members_of(kind);
+    if (all.empty() || id >= all.back().end()) continue;
+    const Exchange& e = all.back();
+    const std::string_view name = to_text(kind), a = is_repack(kind) ? "a" : "an";
+    if (task.kind != kind)
+      where.fail("task {} begins {} {} of {} members, so this must be {} {}, not {}", e.first.value,
+                 a, name, e.members, a, name, to_text(task.kind));
     if (fields.has("members"))
       where.fail(
-          "only the first task of an exchange says \"members\"; this is one of the {} members that "
+          "only the first task of {} {} says \"members\"; this is one of the {} members that "
           "begin with task {}",
-          e.members, e.first.value);
-  } else if (is_exchange(task.kind)) {
-    if (!fields.has("members"))
-      where.fail("\"members\" is missing: the first task of an exchange says how many there are");
-    const auto members = fields.number("members", 1, kMostTasks);
-    if (members > count_ - id)
-      where.fail("\"members\" is {}, but the file has only {} tasks from here on", members,
-                 count_ - id);
-    plan_.exchanges.push_back({{id}, static_cast<std::uint32_t>(members)});
-  } else {
+          a, name, e.members, e.first.value);
+    task.exchange = {static_cast<std::uint32_t>(all.size()) - 1};
+    task.with_previous = is_repack(kind);
     return;
   }
-  task.exchange = {static_cast<std::uint32_t>(plan_.exchanges.size()) - 1};
+  if (!is_member(task.kind)) return;
+  if (!fields.has("members"))
+    where.fail("\"members\" is missing: the first task of {} {} says how many there are",
+               is_repack(task.kind) ? "a" : "an", to_text(task.kind));
+  const auto members = fields.number("members", 1, kMostTasks);
+  if (members > count_ - id)
+    where.fail("\"members\" is {}, but the file has only {} tasks from here on", members,
+               count_ - id);
+  std::vector<Exchange>& all = members_of(task.kind);
+  task.exchange = {static_cast<std::uint32_t>(all.size())};
+  all.push_back({{id}, static_cast<std::uint32_t>(members)});
 }
 
 void PlanReader::mark_complete() {
@@ -128,7 +135,7 @@ void PlanReader::read_worker(const TaskFields& fields, Task& task) {
     fields.where.fail("\"worker\" is {}, but task {} sends to worker {}", here.value,
                       task.peer.value, derived.value);
   if (!here.valid())
-    fields.where.fail("\"worker\" is missing{}", is_exchange(task.kind) ? ", and \"in\" is empty"
+    fields.where.fail("\"worker\" is missing{}", is_member(task.kind) ? ", and \"in\" is empty"
                                                  : task.peer.valid()
                                                      ? ", and the send has no \"to\""
                                                      : "");
@@ -142,16 +149,17 @@ void PlanReader::read_what_moves(const TaskFields& fields, Task& task) {
   const bool has_default = task.kind != TaskKind::Receive || task.peer.valid();
   for (const TaskFields::Name n : {TaskFields::Name("tensor"), TaskFields::Name("rows")})
     if (!has_default && !fields.has(n)) where.fail("a receive from null needs \"{}\"", n.text());
-  if (is_exchange(task.kind)) {
+  if (is_member(task.kind)) {
     fields.require({"rows"});
     if (!task.inputs[0].valid() && !fields.has("tensor"))
       where.fail("\"tensor\" is missing, and \"in\" is empty");
   }
   const ValueId value =
       fields.has("tensor") ? named_value(fields["tensor"]) : default_value(plan_, task);
-  if (communicates(task.kind) && task.inputs[0].valid() && value != default_value(plan_, task))
+  const bool keeps_value = communicates(task.kind) || is_repack(task.kind);
+  if (keeps_value && task.inputs[0].valid() && value != default_value(plan_, task))
     where.fail("\"tensor\" is {}, but the {} {} {}", plan_.name(value), to_text(task.kind),
-               is_exchange(task.kind) ? "is of" : "sends", plan_.name(default_value(plan_, task)));
+               is_member(task.kind) ? "is of" : "sends", plan_.name(default_value(plan_, task)));
   const Region rows =
       fields.has("rows") ? read_rows(fields["rows"], task.kind) : default_rows(plan_, task);
   const ColumnRange columns =
@@ -178,10 +186,10 @@ Region PlanReader::region(const Found& found) const {
   return {{r.first}, r.count};
 }
 
-// A member of an exchange may get nothing.
+// A member of an exchange, or a repack, may get nothing.
 Region PlanReader::read_rows(const Found& found, TaskKind kind) const {
   const dom::array rows = array(found);
-  if (is_exchange(kind) && rows.begin() == rows.end()) return {{0}, 0};
+  if (is_member(kind) && rows.begin() == rows.end()) return {{0}, 0};
   return region(found);
 }
 

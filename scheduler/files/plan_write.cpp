@@ -91,14 +91,18 @@ class Writer {
     field(",\"dtype\":", to_text(p.dtype));
     field(",\"mask\":", to_text(p.mask));
     field(",\"pass\":", to_text(p.pass));
+    if (p.decodes()) field(",\"new_tokens\":", p.new_tokens.value);
     text_ += "},\n";
+    if (plan_.dummy_heads == 0) return;
+    range(" \"dummy_heads\":[", plan_.dummy_heads, plan_.dummy_kv_heads);
+    text_ += ",\n";
   }
 
   void write_layout() {
     const Layout& layout = plan_.layout;
     text_ += " \"layout\":";
     if (std::ranges::count(layout_names(), layout.name) > 0 &&
-        layout == make_layout(layout.name, plan_.problem.workers, plan_.problem.tokens)) {
+        layout == make_layout(layout.name, plan_.problem)) {
       value(layout.name);
     } else {
       text_ += "{\"chunks\":[";
@@ -134,7 +138,7 @@ class Writer {
     list("\n  {\"tensor\":", ",\n  {\"tensor\":", given, [&](const Given& g) {
       value(plan_.name(g.value));
       field(",\"worker\":", g.worker.value);
-      if (g.rows != plan_.layout.share(g.worker)) region(",\"rows\":[", g.rows);
+      if (g.rows != given_rows(plan_, g.value, g.worker)) region(",\"rows\":[", g.rows);
       if (g.heads != plan_.program[g.value].all_columns()) heads(g.heads);
       text_ += '}';
     });
@@ -151,7 +155,7 @@ class Writer {
     write_piece(task);
     write_completion(id);
     if (task.lane != default_lane(plan_, task)) field(",\"lane\":", plan_.name(task.lane));
-    if (task.with_previous) text_ += ",\"with_previous\":true";
+    if (task.with_previous && !is_repack(task.kind)) text_ += ",\"with_previous\":true";
     write_controls(id);
     if (next_slot_ < plan_.slots.size() && plan_.slots[next_slot_].receive == id)
       field(",\"slot\":", plan_.slots[next_slot_++].slot);
@@ -180,7 +184,7 @@ class Writer {
 
   void write_partners(TaskId id) {
     const Task& task = plan_.tasks[id.value];
-    if (is_exchange(task.kind) && plan_.exchange(task).first == id)
+    if (is_member(task.kind) && plan_.exchange(task).first == id)
       field(",\"members\":", plan_.exchange(task).members);
     const bool receives = task.kind == TaskKind::Receive;
     if (task.kind == TaskKind::Send && task.peer.valid())
@@ -195,12 +199,13 @@ class Writer {
     const bool complete = (task.kind != TaskKind::Receive || task.peer.valid()) &&
                           std::ranges::all_of(inputs, &TensorId::valid);
     const Piece& piece = plan_.piece(task);
-    if (communicates(task.kind) && (!complete || piece.value != default_value(plan_, task)))
+    const bool moves = communicates(task.kind) || is_repack(task.kind);
+    if (moves && (!complete || piece.value != default_value(plan_, task)))
       field(",\"tensor\":", plan_.name(piece.value));
     const Region rows = plan_.regions[piece.rows.value];
     if (rows.count == 0)
-      text_ += ",\"rows\":[]";  // a member of an exchange that gets nothing
-    else if (!complete || is_exchange(task.kind) || rows != default_rows(plan_, task))
+      text_ += ",\"rows\":[]";  // a member that gets nothing
+    else if (!complete || is_member(task.kind) || rows != default_rows(plan_, task))
       region(",\"rows\":[", rows);
     if (is_attend(task.kind)) {
       const Region keys = plan_.regions[task.keys.value];

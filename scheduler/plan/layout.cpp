@@ -1,5 +1,7 @@
 #include "ringsched/scheduler/layout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ringsched/scheduler/error.hpp"
@@ -12,7 +14,7 @@ namespace {
 
 // Each takes one bit while a layout of different strides is checked.
 constexpr std::int64_t kMostMarkedTokens = std::int64_t{1} << 28;
-constexpr std::string_view kLayouts[] = {"contiguous", "striped", "zigzag", "halves"};
+constexpr std::string_view kLayouts[] = {"contiguous", "striped", "zigzag", "halves", "decode"};
 
 // `count` positions from `start` on, cut into parts of nearly equal size, the larger ones first.
 std::vector<TokenRange> cut_evenly(std::int64_t start, std::int64_t count, std::int64_t parts) {
@@ -25,11 +27,31 @@ std::vector<TokenRange> cut_evenly(std::int64_t start, std::int64_t count, std::
   return cut;
 }
 
+std::vector<WorkerId> owners_of(std::size_t chunks, const std::vector<Region>& shares) {
+  std::vector<WorkerId> owners(chunks);
+  for (std::uint32_t w = 0; w < shares.size(); ++w) {
+    const Region share = shares[w];
+    if (share.count == 0) fail("worker {} has no chunk", w);
+    if (share.first.value >= chunks || share.count > chunks - share.first.value)
+      fail("the share of worker {} reaches past the last of {} chunks", w, chunks);
+    for (std::uint32_t c = share.first.value; c < share.end(); ++c) {
+      if (owners[c].valid())
+        fail("chunk {} is in the shares of workers {} and {}", c, owners[c].value, w);
+      owners[c] = {w};
+    }
+  }
+  const auto left = std::ranges::find_if_not(owners, &WorkerId::valid);
+  if (left != owners.end()) fail("chunk {} is in no worker's share", left - owners.begin());
+  return owners;
+}
+
 Layout with_equal_shares(std::string_view name, std::uint32_t workers,
                          std::vector<TokenRange> chunks) {
-  Layout layout{std::string(name), std::move(chunks), {}};
-  const auto each = static_cast<std::uint32_t>(layout.chunks.size()) / workers;
-  for (std::uint32_t w = 0; w <= workers; ++w) layout.first.push_back(w * each);
+  const auto each = static_cast<std::uint32_t>(chunks.size()) / workers;
+  std::vector<Region> shares;
+  for (std::uint32_t w = 0; w < workers; ++w) shares.push_back({{w * each}, each});
+  Layout layout = custom_layout(std::move(chunks), std::move(shares));
+  layout.name = name;
   return layout;
 }
 
@@ -85,11 +107,6 @@ void require_by_marking(const Layout& layout, Tokens tokens) {
 
 }  // namespace
 
-WorkerId Layout::owner(ChunkId c) const {
-  const auto next = std::upper_bound(first.begin(), first.end(), c.value);
-  return {static_cast<std::uint32_t>(next - first.begin() - 1)};
-}
-
 Tokens Layout::rows(Region r) const {
   Tokens sum;
   for (const TokenRange& range : ranges(r)) sum += {range.count};
@@ -124,20 +141,53 @@ Layout halves(std::uint32_t workers, Tokens tokens) {
   return with_equal_shares("halves", workers, std::move(chunks));
 }
 
+Layout decode_layout(const Problem& p) {
+  std::vector<std::vector<TokenRange>> parts(p.workers);
+  std::vector<TokenRange> of_new;
+  std::int64_t cached = 0;
+  for (const TokenRange& document : documents_of(p)) {
+    const std::int64_t before = document.count - p.new_tokens.value;
+    // The larger parts of a document go to the workers behind those that had them before.
+    for (std::int64_t w = cached;
+         const TokenRange& part : cut_evenly(document.start, before, p.workers))
+      if (part.count > 0) parts[static_cast<std::size_t>(w++ % p.workers)].push_back(part);
+    if (p.decodes()) of_new.push_back({document.start + before, 1, p.new_tokens.value});
+    cached += before;
+  }
+  std::vector<TokenRange> chunks;
+  std::vector<Region> shares;
+  for (std::uint32_t w = 0; w < p.workers; ++w) {
+    if (w + 1 == p.workers) parts[w].insert(parts[w].end(), of_new.begin(), of_new.end());
+    if (parts[w].empty())
+      fail("{} cached tokens cannot be shared out over {} workers; use fewer workers", cached,
+           p.workers);
+    const auto first = static_cast<std::uint32_t>(chunks.size());
+    shares.push_back({{first}, static_cast<std::uint32_t>(parts[w].size())});
+    chunks.insert(chunks.end(), parts[w].begin(), parts[w].end());
+  }
+  Layout layout = custom_layout(std::move(chunks), std::move(shares));
+  layout.name = "decode";
+  return layout;
+}
+
+Layout custom_layout(std::vector<TokenRange> chunks, std::vector<Region> shares) {
+  std::vector<WorkerId> owners = owners_of(chunks.size(), shares);
+  return {"custom", std::move(chunks), std::move(shares), std::move(owners)};
+}
+
 std::span<const std::string_view> layout_names() { return kLayouts; }
 
-Layout make_layout(std::string_view name, std::uint32_t workers, Tokens tokens) {
+Layout make_layout(std::string_view name, const Problem& p) {
   constexpr Layout (*makers[])(std::uint32_t, Tokens) = {contiguous, striped, zigzag, halves};
-  for (std::size_t i = 0; i < std::size(kLayouts); ++i)
-    if (kLayouts[i] == name) return makers[i](workers, tokens);
+  for (std::size_t i = 0; i < std::size(makers); ++i)
+    if (kLayouts[i] == name) return makers[i](p.workers, p.tokens);
+  if (name == "decode") return decode_layout(p);
   throw Error(unknown_name("layout", name, kLayouts));
 }
 
 void require_valid(const Layout& layout, Tokens tokens) {
-  if (layout.first.size() < 2 || layout.first.front() != 0 ||
-      layout.first.back() != layout.chunks.size() ||
-      !std::is_sorted(layout.first.begin(), layout.first.end()))
-    fail("list the chunks worker by worker");
+  if (layout.owners != owners_of(layout.chunks.size(), layout.shares))
+    fail("the owners of the chunks are not those that the shares say");
   std::int64_t sum = 0;
   std::int64_t stride = 0;  // of all chunks that have one; -1: they differ
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
@@ -156,6 +206,36 @@ void require_valid(const Layout& layout, Tokens tokens) {
   if (sum != tokens.value)
     fail("the chunks hold {} tokens, but the problem has {}", sum, tokens.value);
   require_by_marking(layout, tokens);
+}
+
+Region query_rows(const Problem& p, const Layout& layout, WorkerId w) {
+  if (!p.decodes()) return layout.share(w);
+  const auto is_new = [&](const TokenRange& r) { return has_query(p, r.start); };
+  const auto first = std::ranges::find_if(layout.chunks, is_new);
+  const auto last = std::find_if(layout.chunks.rbegin(), layout.chunks.rend(), is_new).base();
+  return {{static_cast<std::uint32_t>(first - layout.chunks.begin())},
+          static_cast<std::uint32_t>(std::max(last - first, std::ptrdiff_t{0}))};
+}
+
+std::string refusal_of(const Problem& p, const Layout& layout) {
+  if (!p.decodes()) return {};
+  const std::span<const std::int64_t> bounds = p.mask.document_bounds();
+  const auto document = [&](std::int64_t at) { return std::ranges::upper_bound(bounds, at); };
+  for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
+    const TokenRange& r = layout.chunks[c];
+    if (r.count == 0) return fmt::format("chunk {} has no tokens, and decoding needs some", c);
+    const std::int64_t last = r.position(r.count - 1);
+    if (document(r.start) != document(last))
+      return fmt::format("chunk {} has tokens of several documents, and decoding needs one", c);
+    if (has_query(p, r.start) != has_query(p, last))
+      return fmt::format("chunk {} has cached and new tokens; cut it at token {}", c,
+                         (bounds.empty() ? p.tokens.value : *document(last)) - p.new_tokens.value);
+  }
+  for (const Region rows = query_rows(p, layout, {0}); const TokenRange& r : layout.ranges(rows))
+    if (!has_query(p, r.start))
+      return fmt::format("the new tokens are not in consecutive chunks: between them is token {}",
+                         r.start);
+  return {};
 }
 
 }  // namespace ringsched

@@ -1,5 +1,6 @@
 #include "ringsched/scheduler/problem.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -44,6 +45,31 @@ void require_valid(const Problem& p) {
     if (bounds.back() != p.tokens.value)
       fail("the mask's documents add up to {} tokens, but tokens is {}", bounds.back(),
            p.tokens.value);
+  if (p.new_tokens.value == 0) return;
+  std::int64_t shortest = p.tokens.value;
+  for (const TokenRange& document : documents_of(p)) shortest = std::min(shortest, document.count);
+  if (p.new_tokens.value < 1 || p.new_tokens.value > shortest)
+    fail("new_tokens is {}; use 1 to {}, the tokens of the {}", p.new_tokens.value, shortest,
+         p.mask.document_bounds().empty() ? "sequence" : "shortest document");
+  if (p.pass != Pass::Forward)
+    fail("pass is {}, but decoding (new_tokens is {}) has a forward pass only", to_text(p.pass),
+         p.new_tokens.value);
+}
+
+std::vector<TokenRange> documents_of(const Problem& p) {
+  const std::span<const std::int64_t> bounds = p.mask.document_bounds();
+  if (bounds.empty()) return {{0, 1, p.tokens.value}};
+  std::vector<TokenRange> out;
+  for (std::size_t d = 0; d + 1 < bounds.size(); ++d)
+    out.push_back({bounds[d], 1, bounds[d + 1] - bounds[d]});
+  return out;
+}
+
+bool has_query(const Problem& p, std::int64_t position) {
+  if (!p.decodes()) return true;
+  const std::span<const std::int64_t> bounds = p.mask.document_bounds();
+  const auto end = std::ranges::upper_bound(bounds, position);
+  return position >= (end == bounds.end() ? p.tokens.value : *end) - p.new_tokens.value;
 }
 
 std::int64_t size_of(Dtype dtype) { return dtype == Dtype::Fp32 ? 4 : 2; }

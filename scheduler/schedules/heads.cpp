@@ -1,10 +1,25 @@
 #include "heads.hpp"
 
+#include "ringsched/scheduler/error.hpp"
+
 namespace ringsched {
 
 ColumnRange part_of_heads(std::uint32_t heads, std::uint32_t i, std::uint32_t n) {
   const auto before = [&](std::uint32_t part) { return (heads * part + n - 1) / n; };
   return {before(i), before(i + 1) - before(i)};
+}
+
+Problem with_padded_heads(Problem p, std::uint32_t n) {
+  const std::uint32_t group = p.heads / p.kv_heads;
+  for (std::uint32_t heads = (p.heads + n - 1) / n * n; heads <= kMaxHeads; heads += n)
+    for (std::uint32_t kv_heads = p.kv_heads; kv_heads <= heads / group; ++kv_heads)
+      if (heads % kv_heads == 0) {
+        p.heads = heads;
+        p.kv_heads = kv_heads;
+        return p;
+      }
+  fail("{} heads cannot be padded to a multiple of {} workers; a problem has at most {} heads",
+       p.heads, n, kMaxHeads);
 }
 
 ByHeads exchange_tokens_for_heads(const Problem& problem, PlanBuilder& plan,

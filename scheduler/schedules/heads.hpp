@@ -11,6 +11,11 @@ namespace ringsched {
 // Part i of n consecutive parts of all heads, as even as they can be.
 ColumnRange part_of_heads(std::uint32_t heads, std::uint32_t i, std::uint32_t n);
 
+// With dummy heads, so that they split evenly over n workers. Each query head still reads the
+// key/value head that it read before: groups of query heads get longer, or there are more of them,
+// whatever takes fewer heads.
+Problem with_padded_heads(Problem, std::uint32_t n);
+
 // What each of some workers has once they have exchanged: all tokens that they hold together, of
 // its part of the heads.
 struct ByHeads {

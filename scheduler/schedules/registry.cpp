@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "builder/mistake.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "schedules/heads.hpp"
 
 // One line for each schedule: function, name, layout, summary, source; then its parameters, each as
 // {name, words, initial, least, most}.
@@ -18,13 +20,22 @@
   X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
   X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
     {"node", "workers in a node; 0: the largest number up to 8 that divides all", 0, 0}) \
-  X(ulysses, "ulysses", contiguous, "all tokens of some heads each: all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509") \
+  X(ulysses, "ulysses", contiguous, "all tokens of some heads each: all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
+    {"pad", "1: dummy heads, so that all workers have as many; 0: uneven heads", 0, 0, 1}) \
   X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, some heads at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
     {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
     {"shares", "contiguous or zigzag", 0, 0, 1, {"contiguous", "zigzag"}}) \
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
-    {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}) \
+    {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
+    {"consecutive", "ulysses or ring: whose workers have consecutive numbers, as in a node", 0, 0, 1, {"ulysses", "ring"}}) \
+  X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
+    {"to", "all or one: who gets the result; one: the worker with the new tokens", 0, 0, 1, {"all", "one"}}) \
+  X(tree_decode, "tree-decode", decode_layout, "decoding: partial results merge in a tree, inside nodes first", "Tree Attention, arXiv:2408.04093", \
+    {"node", "workers in a node, the last may have fewer", 8, 1}, \
+    {"to", "all or one: who gets the result; one: the worker with the new tokens", 0, 0, 1, {"all", "one"}}) \
+  X(ring_decode, "ring-decode", decode_layout, "decoding: the cached keys, or partial results, go round", "Ring Attention, arXiv:2310.01889", \
+    {"passes", "keys or results: what goes round", 0, 0, 1, {"keys", "results"}}) \
   // New schedules above this line.
 // clang-format on
 
@@ -38,20 +49,37 @@ Layout usp_layout(const Problem&, const Arguments&);
 RINGSCHED_SCHEDULES(DECLARE)
 #undef DECLARE
 
-std::span<const Schedule> schedules() {
+namespace {
+
+// Those that decode come last.
+std::span<const Schedule> all_schedules() {
 #define ROW(function, name, layout, summary, source, ...)                                     \
   {name,         summary, source, layout, static_cast<void (*)(TYPE(__VA_ARGS__))>(function), \
    {__VA_ARGS__}},
-  static const std::vector<Schedule> all = {RINGSCHED_SCHEDULES(ROW)};
+  static const std::vector<Schedule> all = [] {
+    std::vector<Schedule> rows = {RINGSCHED_SCHEDULES(ROW)};
+    std::ranges::stable_partition(rows, [](const Schedule& s) { return !s.decodes(); });
+    return rows;
+  }();
 #undef ROW
 #undef TYPE
   return all;
 }
 
+std::size_t whole_sequences() {
+  const auto all = all_schedules();
+  return static_cast<std::size_t>(std::ranges::find_if(all, &Schedule::decodes) - all.begin());
+}
+
+}  // namespace
+
+std::span<const Schedule> schedules() { return all_schedules().first(whole_sequences()); }
+std::span<const Schedule> decode_schedules() { return all_schedules().subspan(whole_sequences()); }
+
 Schedule find_schedule(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   std::vector<std::string_view> names;
-  for (const Schedule& s : schedules()) {
+  for (const Schedule& s : all_schedules()) {
     names.push_back(s.name);
     if (s.name != name) continue;
     Schedule found = s;
@@ -65,12 +93,40 @@ Schedule find_schedule(std::string_view text) {
   throw Error(unknown_name("schedule", name, names));
 }
 
-Plan build_plan(const Problem& problem, const Schedule& schedule, std::uint64_t most_tasks) {
-  require_valid(problem);
+namespace {
+
+// A schedule that has a parameter `pad` gets heads that its workers split evenly, if that is 1.
+bool pads(const Schedule& s) {
+  return std::ranges::count(s.parameters, "pad", &Parameter::name) > 0 && s.arguments["pad"] == 1;
+}
+
+}  // namespace
+
+Problem problem_for(const Schedule& schedule, Problem p) {
+  if (schedule.decodes() && p.pass != Pass::Forward)
+    fail("schedule {} decodes, and so has a forward pass only; pass is {}", schedule.name,
+         to_text(p.pass));
+  if (schedule.decodes() && !p.decodes()) p.new_tokens = {1};
+  if (!schedule.decodes() && p.decodes()) {
+    std::vector<std::string_view> names;
+    for (const Schedule& s : decode_schedules()) names.push_back(s.name);
+    fail("schedule {} does not decode, but new_tokens is {}; use {}", schedule.name,
+         p.new_tokens.value, fmt::join(names, ", "));
+  }
+  require_valid(p);
+  return p;
+}
+
+Plan build_plan(const Problem& asked, const Schedule& schedule, std::uint64_t most_tasks) {
+  const Problem wanted = problem_for(schedule, asked);
+  const Problem problem = pads(schedule) ? with_padded_heads(wanted, wanted.workers) : wanted;
   PlanBuilder builder(problem, schedule.layout(problem, schedule.arguments), most_tasks);
   try {
     schedule.build(problem, builder, schedule.arguments);
-    return std::move(builder).finish(schedule.name);
+    Plan plan = std::move(builder).finish(schedule.name);
+    plan.dummy_heads = problem.heads - wanted.heads;
+    plan.dummy_kv_heads = problem.kv_heads - wanted.kv_heads;
+    return plan;
   } catch (const ScheduleMistake& mistake) {
     fail("schedule {}, {}", schedule.name, mistake.what());
   }

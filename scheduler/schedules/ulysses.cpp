@@ -1,15 +1,19 @@
 // DeepSpeed-Ulysses (Jacobs et al. 2023): an all-to-all takes the queries, keys and values from
 // some tokens of all heads to all tokens of some heads. Each worker then has an attention of its
-// own, without any message or merge; and an all-to-all brings the results back.
+// own, without any message or merge; and an all-to-all brings the results back. With pad=1 the
+// problem has dummy heads before it comes here, so that all workers have as many.
 #include "heads.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 
 namespace ringsched {
 
-void ulysses(const Problem& problem, PlanBuilder& plan) {
+void ulysses(const Problem& problem, PlanBuilder& plan, const Arguments&) {
   if (problem.heads < problem.workers)
-    fail("ulysses: {} heads cannot be split over {} workers; use at most one worker for each head",
-         problem.heads, problem.workers);
+    fail(
+        "ulysses: {} heads cannot be split over {} workers; use at most one worker for each head, "
+        "or pad=1",
+        problem.heads, problem.workers);
   std::vector<WorkerId> all;
   for (std::uint32_t w = 0; w < problem.workers; ++w) all.push_back(WorkerId{w});
 

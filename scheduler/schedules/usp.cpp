@@ -4,8 +4,7 @@
 #include "heads.hpp"
 #include "helpers.hpp"
 #include "ring.hpp"
-#include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/schedule.hpp"
+#include "usp_table.hpp"
 
 namespace ringsched {
 
@@ -17,53 +16,18 @@ namespace {
 
 constexpr void (*kRings[])(const Problem&, PlanBuilder&) = {ring, zigzag, striped, balanced};
 
-std::uint32_t row_size(std::uint32_t workers, std::uint32_t heads, std::uint32_t given) {
-  std::uint32_t size = given > 0 ? given : 8;
-  while (given == 0 && (workers % size != 0 || size > heads)) --size;
-  if (workers % size != 0)
-    fail("usp: ulysses={} does not divide {} workers; groups must be of equal size", given,
-         workers);
-  if (size > heads)
-    fail("usp: {} heads cannot be split over groups of {} workers; use ulysses={} or less", heads,
-         size, heads);
-  return size;
-}
-
 }  // namespace
 
-// The rows share the tokens as the ring wants it, and inside a row each worker has a run of those.
-Layout usp_layout(const Problem& problem, const Arguments& given) {
-  const std::uint32_t row = row_size(problem.workers, problem.heads, given["ulysses"]);
-  const std::uint32_t rows = problem.workers / row;
-  const bool zigzags = given["ring"] == 1;
-  if (!zigzags && given["ring"] != 2) return contiguous(problem.workers, problem.tokens);
-  const Layout of_rows = zigzags ? zigzag(rows, problem.tokens) : striped(rows, problem.tokens);
-  Layout out{"custom", {}, {0}};
-  for (std::uint32_t r = 0; r < rows; ++r) {
-    const auto ranges = of_rows.ranges(of_rows.share({r}));
-    const std::uint32_t runs = row * static_cast<std::uint32_t>(ranges.size());
-    for (const TokenRange& range : ranges)
-      for (std::int64_t i = 0; i < row; ++i) {
-        const std::int64_t first = range.count * i / row, end = range.count * (i + 1) / row;
-        out.chunks.push_back({range.position(first), range.stride, end - first});
-      }
-    for (std::uint32_t i = 0; i < runs; i += runs / row)
-      out.first.push_back(out.first.back() + runs / row);
-  }
-  return out;
-}
-
 void usp(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
-  const std::uint32_t row = row_size(problem.workers, problem.heads, given["ulysses"]);
-  std::vector<WorkerId> workers;
-  for (std::uint32_t w = 0; w < problem.workers; ++w) workers.push_back(WorkerId{w});
+  const UspTable table = usp_table(problem, given);
+  const std::uint32_t row = table.columns;
+  const std::span<const WorkerId> workers = table.workers;
 
   plan.step(0);
   std::vector<std::vector<Queries>> queries(row);  // by column
   std::vector<std::vector<Keys>> keys(row);
   for (std::uint32_t first = 0; first < problem.workers; first += row) {
-    const ByHeads has = exchange_tokens_for_heads(
-        problem, plan, std::span<const WorkerId>(workers).subspan(first, row));
+    const ByHeads has = exchange_tokens_for_heads(problem, plan, workers.subspan(first, row));
     for (std::uint32_t i = 0; i < row; ++i) {
       queries[i].push_back(has.queries[i]);
       keys[i].push_back(has.keys[i]);
@@ -77,7 +41,7 @@ void usp(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
   }
   plan.step(plan.steps());
   for (std::uint32_t first = 0; first < problem.workers; first += row)
-    exchange_heads_for_tokens(plan, std::span<const WorkerId>(workers).subspan(first, row),
+    exchange_heads_for_tokens(plan, workers.subspan(first, row),
                               std::span<const Merged>(results).subspan(first, row));
 }
 

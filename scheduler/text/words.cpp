@@ -79,9 +79,11 @@ std::string counted(std::int64_t n, std::string_view noun) {
 }
 
 std::string described(const Problem& p) {
-  return fmt::format("{}, {} ({} kv) x {}, {}, {}, {}", counted(p.tokens.value, "token"),
-                     counted(p.heads, "head"), p.kv_heads, p.head_dim, to_text(p.dtype),
-                     printable(to_text(p.mask)),
+  const std::string tokens =
+      counted(p.tokens.value, "token") +
+      (p.decodes() ? fmt::format(", {} new", grouped(p.new_tokens.value)) : "");
+  return fmt::format("{}, {} ({} kv) x {}, {}, {}, {}", tokens, counted(p.heads, "head"),
+                     p.kv_heads, p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
                      p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
 }
 

@@ -1,8 +1,10 @@
 // Coverage. Each cell of a value is a sum, and each of its terms goes in exactly once. A partial
 // tensor may be used once only: added to another, or sent on. Following that one use from each
 // attend leads to the task, or the exchange, that completes the sum, and what came in there is
-// compared with the terms that its cells have. So each complete tensor is right by itself, may be
-// read any number of times, and any number of them may hold the same cells.
+// compared with the terms that its cells have. A repack of partial tensors may cut them: what goes
+// into it is a pool, of which each of its results takes the terms of some cells. So each complete
+// tensor is right by itself, may be read any number of times, and any number of them may hold the
+// same cells.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -53,12 +55,21 @@ struct Sum {
   std::uint32_t side = 0;  // of attends: 0 if their first outputs add to it, 1 if their second do
   std::uint32_t first_attend = ~0u;  // that adds to it
   bool in_bands = false;             // some of these have not all columns
+  bool is_pool = false;              // what goes into a repack
+  std::uint32_t first_draw = ~0u;    // on a pool
 };
 
-// Rows of a sum with these columns of the attends that add to it: all of them fare alike.
-struct AlikeCells {
+// Some rows, and columns of the attends that add to them.
+struct SumCells {
   Region rows;
   ColumnRange inner_columns;
+};
+
+// Terms of a pool that belong to a sum: those of some cells.
+struct Draw {
+  std::uint32_t pool = 0;  // its place among the sums
+  SumCells cells;
+  std::uint32_t next = ~0u;  // of the same sum
 };
 
 class CoverageCheck {
@@ -89,14 +100,20 @@ class CoverageCheck {
     for (const ValueId value : plan_.program.asked) check_outputs(value);
     std::vector<const Sum*> doubtful;
     for (const Sum& s : sums_)
-      if (!has_all_once(s)) doubtful.push_back(&s);
+      if (!s.is_pool && !has_all_once(s)) doubtful.push_back(&s);
+    if (gave_up()) {
+      findings_.add(Rule::Coverage, {doubtful.front()->task},
+                    "{}: verify gave up: repacks cut its terms in too many ways",
+                    name_of(plan_, doubtful.front()->task));
+      return;
+    }
     const auto place = [&](const Sum* s) {
       const Tensor t = made(*s);
       return std::tuple(t.value, region(t.rows).first, t.columns.first, s->task);
     };
     std::ranges::sort(doubtful, {}, place);
     for (const Sum* s : doubtful)
-      for (const AlikeCells& cells : cells_of(*s)) name_faults(*s, cells);
+      for (const SumCells& cells : cells_of(*s)) name_faults(*s, cells);
   }
 
  private:
@@ -137,7 +154,7 @@ class CoverageCheck {
       const Task& task = plan_.tasks[id];
       for_each_sum(task, [&](std::uint32_t out) { made += task.completes_output(out) ? 0 : 1; });
       if (task.kind == TaskKind::Output) outputs_.push_back({id});
-      const bool gives_partial = (is_send(task.kind) || is_exchange(task.kind)) &&
+      const bool gives_partial = (is_send(task.kind) || is_member(task.kind)) &&
                                  task.inputs[0].valid() && is_sum(task) &&
                                  !is_complete(task.inputs[0]);
       if (!gives_partial && !is_combine(task.kind)) continue;
@@ -168,9 +185,9 @@ class CoverageCheck {
                     name_of(plan_, plan_.producer(input)), name_of(plan_, user));
     }
     const Task& task = plan_.tasks[id.value];
-    used = is_send(task.kind)       ? task.peer.value
-           : is_exchange(task.kind) ? plan_.exchange(task).first.value
-                                    : id.value;
+    used = is_send(task.kind)     ? task.peer.value
+           : is_member(task.kind) ? plan_.exchange(task).first.value
+                                  : id.value;
     return first;
   }
 
@@ -185,16 +202,24 @@ class CoverageCheck {
     if (is_receive(task.kind)) return is_complete(plan_.tasks[task.peer.value].inputs[0]);
     if (!is_exchange(task.kind)) return false;
     const Exchange& e = plan_.exchange(task);
-    if (id != e.first) return true;  // the first stands for all
+    return id != e.first || !adds_up(e);  // the first stands for all
+  }
+  bool adds_up(const Exchange& e) const {
     for (std::uint32_t m = e.first.value; m < e.end(); ++m)
-      if (const TensorId given = plan_.tasks[m].inputs[0]; given.valid()) return is_complete(given);
-    return true;
+      if (const TensorId given = plan_.tasks[m].inputs[0]; given.valid())
+        return !is_complete(given);
+    return false;
   }
 
   // Back from the last task: what uses a tensor comes later, and knows its sum.
   void find_sums() {
     for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
       const Task& task = plan_.tasks[id];
+      if (is_repack(task.kind)) {
+        const Exchange& e = plan_.exchange(task);
+        if (id == e.first.value && is_sum(task) && adds_up(e)) add_pool(e);
+        continue;
+      }
       for_each_sum(task, [&](std::uint32_t out) {
         std::uint32_t& to = goes_to_[out][id];
         if (!task.completes_output(out)) {
@@ -214,6 +239,62 @@ class CoverageCheck {
     }
   }
 
+  // What goes into a repack, and the sums that its results go to, or are.
+  void add_pool(const Exchange& e) {
+    const ValueId value = plan_.value(plan_.tasks[e.first.value]);
+    const auto pool = static_cast<std::uint32_t>(sums_.size());
+    const std::uint32_t side = side_of(value);
+    sums_.push_back({.task = e.first, .value = value, .side = side, .is_pool = true});
+    for (std::uint32_t m = e.first.value; m < e.end(); ++m) {
+      const Task& member = plan_.tasks[m];
+      const Piece& piece = plan_.piece(member);
+      if (region(piece.rows).count == 0) continue;
+      std::uint32_t to = static_cast<std::uint32_t>(sums_.size());
+      if (member.completes_output())
+        sums_.push_back({.task = {m}, .value = value, .side = side});
+      else
+        to = goes_to_[0][goes_to_[0][m]];
+      draws_.push_back(
+          {pool, {region(piece.rows), inner_columns(value, piece.columns)}, sums_[to].first_draw});
+      sums_[to].first_draw = static_cast<std::uint32_t>(draws_.size()) - 1;
+    }
+    goes_to_[0][e.first.value] = pool;
+  }
+
+  // Calls visit(attend, the cells of it that belong to the sum; null: all).
+  template <class Visit>
+  void for_each_part(const Sum& s, Visit visit) const {
+    for_each_attend(s, [&](TaskId a) { visit(a, nullptr); });
+    if (s.first_draw != kNone) for_each_drawn(s, {{{0}, ~0u}, {0, ~0u}}, visit);
+  }
+  template <class Visit>
+  void for_each_drawn(const Sum& s, const SumCells& within, const Visit& visit) const {
+    for (std::uint32_t d = s.first_draw; d != kNone && !gave_up(); d = draws_[d].next) {
+      const SumCells cells = {common(within.rows, draws_[d].cells.rows),
+                              common(within.inner_columns, draws_[d].cells.inner_columns)};
+      ++drawn_;
+      if (cells.rows.count == 0 || cells.inner_columns.count == 0) continue;
+      const Sum& pool = sums_[draws_[d].pool];
+      for_each_attend(pool, [&](TaskId a) {
+        ++drawn_;
+        visit(a, &cells);
+      });
+      for_each_drawn(pool, cells, visit);
+    }
+  }
+  // Repacks that copy parts of sums again and again have exponentially many ways through them.
+  bool gave_up() const { return drawn_ > 200'000'000 + 20 * plan_.tasks.size(); }
+
+  static Region common(Region a, Region b) {
+    const std::uint32_t first = std::max(a.first.value, b.first.value);
+    const std::uint32_t end = std::min(a.end(), b.end());
+    return {{first}, end > first ? end - first : 0};
+  }
+  static ColumnRange common(ColumnRange a, ColumnRange b) {
+    const std::uint32_t first = std::max(a.first, b.first), end = std::min(a.end(), b.end());
+    return {first, end > first ? end - first : 0};
+  }
+
   // In the order of the plan.
   template <class Visit>
   void for_each_attend(const Sum& s, Visit visit) const {
@@ -227,8 +308,9 @@ class CoverageCheck {
     const Task& task = plan_.tasks[attend.value];
     return static_cast<std::uint64_t>(plan_.works[task.work.value].pairs.value);
   }
-  ColumnRange columns(TaskId attend) const {
-    return plan_.piece(plan_.tasks[attend.value]).columns;
+  ColumnRange columns(TaskId attend, const SumCells* part = nullptr) const {
+    const ColumnRange all = plan_.piece(plan_.tasks[attend.value]).columns;
+    return part ? common(all, part->inner_columns) : all;
   }
   // Rows of a second output are keys, and its inner axis is queries.
   Terms terms(std::uint32_t side, TaskId attend) const {
@@ -260,22 +342,24 @@ class CoverageCheck {
   // Where the columns of attends begin and end that have not all of these.
   std::vector<std::uint32_t> cuts(const Sum& s, ColumnRange all) const {
     std::vector<std::uint32_t> out;
-    if (!s.in_bands) return out;
-    for_each_attend(s, [&](TaskId a) {
-      if (const ColumnRange c = columns(a); c != all) out.insert(out.end(), {c.first, c.end()});
+    if (!s.in_bands && s.first_draw == kNone) return out;
+    for_each_part(s, [&](TaskId a, const SumCells* part) {
+      const ColumnRange c = columns(a, part);
+      if (c != all && c.count > 0) out.insert(out.end(), {c.first, c.end()});
     });
     return out;
   }
-  std::vector<AlikeCells> cells_of(const Sum& s) const {
+  // SumCells of which all fare alike.
+  std::vector<SumCells> cells_of(const Sum& s) const {
     if (is_exchange(plan_.tasks[s.task.value].kind)) return cells_of_exchange(s);
     const Tensor t = made(s);
     const ColumnRange all = inner_columns(t.value, t.columns);
-    std::vector<AlikeCells> out;
+    std::vector<SumCells> out;
     for (const ColumnRange band : bands(all, cuts(s, all))) out.push_back({region(t.rows), band});
     return out;
   }
   // What its members get, together: in each band, the rows that any of them gets.
-  std::vector<AlikeCells> cells_of_exchange(const Sum& s) const {
+  std::vector<SumCells> cells_of_exchange(const Sum& s) const {
     struct Got {
       Region rows;
       ColumnRange columns;
@@ -294,7 +378,7 @@ class CoverageCheck {
       all = {first, std::max(all.end(), c.end()) - first};
     }
     std::ranges::sort(got, {}, [](const Got& g) { return g.rows.first; });
-    std::vector<AlikeCells> out;
+    std::vector<SumCells> out;
     for (const ColumnRange band : bands(all, std::move(ends))) {
       const std::size_t before = out.size();
       for (const Got& g : got) {
@@ -310,12 +394,12 @@ class CoverageCheck {
     return out;
   }
   // The terms of an attend for some rows, and how many pairs these are.
-  std::pair<Terms, std::uint64_t> terms_within(const Sum& s, TaskId attend, Region rows) const {
+  std::pair<Terms, std::uint64_t> terms_within(const Sum& s, TaskId attend, Region rows,
+                                               const SumCells* part) const {
     Terms t = terms(s.side, attend);
+    if (part) rows = common(rows, part->rows);
     if (rows.contains(t.rows)) return {t, pairs_of(attend)};
-    const std::uint32_t first = std::max(t.rows.first.value, rows.first.value);
-    const std::uint32_t end = std::min(t.rows.end(), rows.end());
-    t.rows = {{first}, end > first ? end - first : 0};
+    t.rows = common(t.rows, rows);
     return {t, t.rows.count > 0 ? visible(s.side, tokens(t.rows), tokens(t.inner)) : 0};
   }
 
@@ -330,18 +414,18 @@ class CoverageCheck {
   // Attends are rectangles in the table of rows and inner chunks. If no two of them overlap, and
   // they have as many pairs as the mask shows, then they have each of them once.
   bool has_all_once(const Sum& s) {
-    const std::vector<AlikeCells> all = cells_of(s);
-    return std::ranges::all_of(all, [&](const AlikeCells& cells) {
+    const std::vector<SumCells> all = cells_of(s);
+    return std::ranges::all_of(all, [&](const SumCells& cells) {
       in_band_.clear();
       std::uint64_t pairs = 0;  // too many for this only if attends overlap
-      for_each_attend(s, [&](TaskId a) {
-        if (all.size() > 1 && !columns(a).contains(cells.inner_columns)) return;
-        const auto [terms, count] = terms_within(s, a, cells.rows);
+      for_each_part(s, [&](TaskId a, const SumCells* part) {
+        if ((all.size() > 1 || part) && !columns(a, part).contains(cells.inner_columns)) return;
+        const auto [terms, count] = terms_within(s, a, cells.rows, part);
         if (terms.rows.count == 0) return;
         in_band_.push_back(terms);
         pairs += count;
       });
-      return pairs == expected(s, cells.rows) && are_disjoint(in_band_);
+      return !gave_up() && pairs == expected(s, cells.rows) && are_disjoint(in_band_);
     });
   }
   // Pairs that the mask shows of these rows.
@@ -392,7 +476,8 @@ class CoverageCheck {
     return columns == v.all_columns() ? "" : ", " + name_of(v.columns, columns);
   }
 
-  // Each result is put out once, wherever it has terms.
+  // Each result is put out once, wherever it has terms. In decoding, several workers may put it
+  // out, each of them once.
   void check_outputs(ValueId value) {
     std::vector<std::uint32_t> cuts;
     std::vector<TaskId> of_value;
@@ -402,6 +487,9 @@ class CoverageCheck {
       of_value.push_back(id);
       cuts.insert(cuts.end(), {piece.columns.first, piece.columns.end()});
     }
+    const auto worker = [&](TaskId id) { return plan_.tasks[id.value].worker(); };
+    const bool decodes = plan_.problem.decodes();
+    if (decodes) std::ranges::stable_sort(of_value, {}, worker);
     const std::uint32_t side = side_of(value);
     for (const ColumnRange band : bands(plan_.program[value].all_columns(), std::move(cuts))) {
       std::vector<TaskId> output(chunks_);
@@ -410,14 +498,15 @@ class CoverageCheck {
         if (!piece.columns.contains(band)) continue;
         const Region r = region(piece.rows);
         for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
-          if (output[c].valid())
+          if (output[c].valid() && (!decodes || worker(output[c]) == worker(id)))
             findings_.add(Rule::Coverage, {id, output[c]}, "{} and {} both put out the {}",
                           name_of(plan_, output[c]), name_of(plan_, id), cells(value, c, band));
           output[c] = id;
         }
       }
       for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
-        if (!output[c].valid() && visible(side, tokens({{c}, 1}), all_tokens()) > 0)
+        if (!output[c].valid() && has_query(plan_.problem, plan_.layout.chunks[c].start) &&
+            visible(side, tokens({{c}, 1}), all_tokens()) > 0)
           findings_.add_missing(Rule::Coverage, plan_.layout.owner({c}),
                                 "worker {} does not put out the {}", plan_.layout.owner({c}).value,
                                 cells(value, c, band));
@@ -425,12 +514,12 @@ class CoverageCheck {
   }
 
   // Goes through the terms one by one.
-  void name_faults(const Sum& s, const AlikeCells& cells) {
+  void name_faults(const Sum& s, const SumCells& cells) {
     const Region rows = cells.rows;
     std::vector<std::vector<TaskId>> of_row(rows.count);
-    for_each_attend(s, [&](TaskId a) {
-      if (!columns(a).contains(cells.inner_columns)) return;
-      const Region r = terms_within(s, a, rows).first.rows;
+    for_each_part(s, [&](TaskId a, const SumCells* part) {
+      if (!columns(a, part).contains(cells.inner_columns)) return;
+      const Region r = terms_within(s, a, rows, part).first.rows;
       for (std::uint32_t c = r.first.value; c < r.end(); ++c)
         of_row[c - rows.first.value].push_back(a);
     });
@@ -487,6 +576,8 @@ class CoverageCheck {
   TaskColumn<std::uint32_t> goes_to_[2];
   TaskColumn<TaskId> outputs_;
   std::vector<Sum> sums_;
+  std::vector<Draw> draws_;
+  mutable std::uint64_t drawn_ = 0;  // what following draws has cost
   ChunkSet met_;
   std::vector<Terms> in_band_;
   std::vector<std::optional<std::uint64_t>> expected_[2];  // pairs, by side and region

@@ -224,12 +224,30 @@ Circle find_circle(const Plan& plan, const Queues& queues) {
   return found;
 }
 
+// Who goes through the tasks in their order has a whole group before anything that needs it.
+void check_order_of_groups(const Plan& plan, Findings& findings) {
+  const TaskColumn<std::uint32_t> last = groups_of(plan);
+  const auto check = [&](TaskId needed, TaskId by) {
+    if (last[needed.value] <= last[by.value]) return;
+    findings.add(Rule::Deadlock, {by, {last[needed.value]}},
+                 "{} needs {}, which is posted in one group with {}, later in the plan",
+                 name_of(plan, by), name_of(plan, needed), name_of(plan, {last[needed.value]}));
+  };
+  for (std::uint32_t id = 0; id < plan.tasks.size() && !findings.full(); ++id)
+    for (const TensorId input : plan.tasks[id].inputs)
+      if (const TaskId maker = maker_of(plan, input); maker.valid()) check(maker, {id});
+  for (const ControlEdge& e : plan.controls) check(e.before, e.after);
+}
+
 }  // namespace
 
 void verify_deadlock(const Plan& plan, Findings& findings) {
-  Circle circle = find_circle(plan, Queues(plan, false));
+  const Queues queues(plan, false);
+  Circle circle = find_circle(plan, queues);
   if (!circle.tasks.empty())
     findings.add(Rule::Deadlock, std::move(circle.tasks), "{}", circle.text);
+  else if (!ListedOrder(plan, queues).runs())
+    check_order_of_groups(plan, findings);
 }
 
 std::string circle_in_one_queue(const Plan& plan) {

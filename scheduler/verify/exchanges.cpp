@@ -5,9 +5,11 @@
 namespace ringsched {
 
 void ExchangeCheck::run() {
-  if (!has_each_worker_once() || !gives_alike()) return;
+  const bool repack = is_repack(plan_.tasks[exchange_.first.value].kind);
+  if (!(repack ? is_on_one_worker() : has_each_worker_once()) || !gives_alike()) return;
   if (held_.empty() || !is_held_once()) return;
   check_wanted();
+  if (repack) check_completion();
 }
 
 bool ExchangeCheck::has_each_worker_once() {
@@ -21,6 +23,25 @@ bool ExchangeCheck::has_each_worker_once() {
   findings_.add(Rule::Structure, {b, a}, "{} and {} are members of one exchange on the same worker",
                 name_of(plan_, a), name_of(plan_, b));
   return false;
+}
+
+bool ExchangeCheck::is_on_one_worker() {
+  for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id) {
+    if (plan_.tasks[id].worker_index == plan_.tasks[exchange_.first.value].worker_index) continue;
+    findings_.add(Rule::Structure, {TaskId{id}, exchange_.first},
+                  "{} and {} are members of one repack on different workers", name_of(plan_, {id}),
+                  name_of(plan_, exchange_.first));
+    return false;
+  }
+  return true;
+}
+
+// What is cut of complete tensors is complete.
+void ExchangeCheck::check_completion() {
+  for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id)
+    if (!plan_.tasks[id].completes_output())
+      findings_.add(Rule::Structure, {TaskId{id}},
+                    "{}: what it gets of complete tensors is complete", name_of(plan_, {id}));
 }
 
 // Finds the complete tensors that are given. False where nothing is, or parts and complete ones.
@@ -44,16 +65,16 @@ bool ExchangeCheck::gives_alike() {
       of_part = {id};
   }
   if (held_.empty() && !of_part.valid()) {
-    findings_.add(Rule::Structure, {exchange_.first},
-                  "no member of the exchange of {} gives anything",
-                  name_of(plan_, exchange_.first));
+    findings_.add(Rule::Structure, {exchange_.first}, "no member of the {} of {} gives anything",
+                  kind(), name_of(plan_, exchange_.first));
     return false;
   }
   if (!held_.empty() && of_part.valid()) {
     const TaskId whole = held_[0].member;
     findings_.add(Rule::Structure, {of_part, whole},
-                  "{} gives a part of a sum to an exchange, and {} a complete tensor",
-                  name_of(plan_, of_part), name_of(plan_, whole));
+                  "{} gives a part of a sum to a{} {}, and {} a complete tensor",
+                  name_of(plan_, of_part), kind() == "repack" ? "" : "n", kind(),
+                  name_of(plan_, whole));
     return false;
   }
   return true;
@@ -77,8 +98,8 @@ bool ExchangeCheck::is_held_once() {
       const Region r = held[i]->rows;
       if (i > 0 && r.first.value < held[i - 1]->rows.end()) {
         findings_.add(Rule::Structure, {held[i]->member, held[i - 1]->member},
-                      "{} and {} give the same cells to their exchange",
-                      name_of(plan_, held[i - 1]->member), name_of(plan_, held[i]->member));
+                      "{} and {} give the same cells to their {}",
+                      name_of(plan_, held[i - 1]->member), name_of(plan_, held[i]->member), kind());
         return false;
       }
       if (!band.runs.empty() && band.runs.back().end() == r.first.value)
@@ -114,8 +135,8 @@ void ExchangeCheck::check_wanted() {
     }
     if (at < wanted.columns.end())
       findings_.add(Rule::Communication, {TaskId{id}},
-                    "{} gets cells that no member of its exchange gives: {}", name_of(plan_, {id}),
-                    name_of(plan_.program[wanted.value].columns, {at, 1}));
+                    "{} gets cells that no member of its {} gives: {}", name_of(plan_, {id}),
+                    kind(), name_of(plan_.program[wanted.value].columns, {at, 1}));
   }
 }
 

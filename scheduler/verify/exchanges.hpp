@@ -1,4 +1,5 @@
-// What the members of an exchange have to agree on, and whether what they get is there.
+// What the members of an exchange, or a repack, have to agree on, and whether what they get is
+// there.
 #pragma once
 
 #include "internal.hpp"
@@ -24,9 +25,12 @@ class ExchangeCheck {
   };
 
   bool has_each_worker_once();
+  bool is_on_one_worker();
   bool gives_alike();
   bool is_held_once();
   void check_wanted();
+  void check_completion();
+  std::string_view kind() const { return to_text(plan_.tasks[exchange_.first.value].kind); }
 
   const Plan& plan_;
   const Exchange exchange_;

@@ -5,16 +5,20 @@
 #include <system_error>
 #include <thread>
 
+#include "ringsched/scheduler/stop.hpp"
+
 namespace ringsched {
 
 void run_jobs(std::uint32_t threads, std::span<const CheckJob> jobs, Findings& findings) {
   std::vector<Findings> found(jobs.size(), findings.fresh());
   std::vector<std::exception_ptr> failed(jobs.size());
   std::atomic<std::size_t> taken = 0;
-  const auto work = [&] {
+  const auto work = [&, flag = stop_flag()] {
+    const StopWhen asked(flag);
     for (std::size_t n; (n = ++taken) <= jobs.size();) {
       const std::size_t j = jobs.size() - n;
       try {
+        stop_here();
         jobs[j](found[j]);
       } catch (...) {
         failed[j] = std::current_exception();

@@ -13,13 +13,16 @@ namespace {
 
 // What is asked about a region again and again.
 struct Sizes {
-  explicit Sizes(const Plan& plan) : rows(rows_of_regions(plan)) {
+  explicit Sizes(const Plan& plan)
+      : rows(rows_of_regions(plan)),
+        any_empty(std::ranges::count(plan.regions, 0u, &Region::count) > 0) {
     for (const Region& r : plan.regions)
       tokens.emplace_back(plan.layout.ranges(r.count <= kSmall ? r : Region{r.first, 1}));
   }
 
   static constexpr std::uint32_t kSmall = 4;  // chunks
   const std::vector<Tokens> rows;
+  const bool any_empty;          // regions: most plans have none, and every task would be asked
   std::vector<TokenSet> tokens;  // by region, if it is small
 };
 
@@ -47,7 +50,7 @@ class StructureCheck {
     const Task& task = plan_.tasks[id.value];
     const Tensor& t = found.emplace(plan_.tensor(task.inputs[index]));
     const Operation::Does does = operation(task.kind).does;
-    const bool takes_both = does == Operation::Does::Transfer || does == Operation::Does::Exchange;
+    const bool takes_both = does == Operation::Does::Transfer || is_member(task.kind);
     if (t.worker != task.worker()) {
       findings_.add(Rule::Communication, {id},
                     "{} reads the {} of {} held by worker {}, which it has not received",
@@ -58,7 +61,7 @@ class StructureCheck {
       wrong(id, "input {} is a {}, and should be a {}", index, plan_.name(t.value),
             plan_.name(wanted));
       found.reset();
-    } else if (region(t.rows).count == 0) {
+    } else if (sizes_.any_empty && region(t.rows).count == 0) {
       wrong(id, "input {} is of a member that got nothing from its exchange", index);
       found.reset();
     } else if (does == Operation::Does::Combine && t.complete) {
@@ -127,7 +130,8 @@ class StructureCheck {
     const Task& task = plan_.tasks[id.value];
     const Operation& op = operation(task.kind);
     inputs_ = {};
-    if (!is_exchange(task.kind) && has_no_rows(task)) return wrong(id, "it has no rows");
+    if (sizes_.any_empty && !is_member(task.kind) && has_no_rows(task))
+      return wrong(id, "it has no rows");
     switch (op.does) {
       case Operation::Does::Compute:
         check_compute(id);
@@ -143,6 +147,11 @@ class StructureCheck {
         break;
       case Operation::Does::Exchange:
         check_member(id);
+        check_completion(id);
+        break;
+      case Operation::Does::Repack:
+        check_member(id);
+        check_repacked(id);
         break;
     }
     for (std::size_t i = op.inputs; i < task.inputs.size(); ++i)
@@ -153,7 +162,8 @@ class StructureCheck {
       if (task.with_previous) wrong(id, "a member of an exchange cannot be posted in a group");
     } else if (op.does != Operation::Does::Transfer) {
       if (task.lane != Lane::Compute) wrong(id, "it computes, but not on the compute lane");
-      if (task.with_previous) wrong(id, "only sends and receives are posted in groups");
+      if (task.with_previous && !is_repack(task.kind))
+        wrong(id, "only sends and receives are posted in groups");
     }
     check_work(id);
   }
@@ -264,7 +274,8 @@ class StructureCheck {
         wrong(id, "its input holds {}", name_of(region(t->rows)));
       if (t->columns != piece.columns) wrong(id, "its input holds {}", heads(t->value, t->columns));
     }
-    if (!plan_.layout.share(task.worker()).contains(region(piece.rows)))
+    // In decoding every worker may have the result: only what reads queries made it.
+    if (!plan_.problem.decodes() && !plan_.layout.share(task.worker()).contains(region(piece.rows)))
       wrong(id, "these chunks live on worker {}",
             plan_.layout.owner(region(piece.rows).first).value);
   }
@@ -277,14 +288,31 @@ class StructureCheck {
     const Piece& piece = plan_.piece(task);
     if (piece.value != plan_.value(first) || task.lane != first.lane || task.step != first.step)
       findings_.add(Rule::Communication, {id, e.first},
-                    "{} and {} are members of one exchange, with different values, lanes or steps",
-                    name_of(plan_, id), name_of(plan_, e.first));
-    if (!task.completes_output()) wrong(id, "what a member gets from an exchange is complete");
+                    "{} and {} are members of one {}, with different values, lanes or steps",
+                    name_of(plan_, id), name_of(plan_, e.first), to_text(task.kind));
     if (task.inputs[0].valid())
       input(id, 0, piece.value);
     else if (region(piece.rows).count == 0)
       wrong(id, "it gives nothing and gets nothing");
     if (id == e.first) ExchangeCheck(plan_, e, findings_).run();
+  }
+
+  void check_completion(TaskId id) {
+    if (!plan_.tasks[id.value].completes_output())
+      wrong(id, "what a member gets from an exchange is complete");
+  }
+
+  // Members of a repack start and end together, so none can use what another makes.
+  void check_repacked(TaskId id) {
+    const Task& task = plan_.tasks[id.value];
+    const Exchange& e = plan_.exchange(task);
+    if (task.with_previous != (id != e.first))
+      wrong(id, "the members of a repack are one group, which begins with the first");
+    if (const TaskId maker = maker_of(plan_, task.inputs[0]); maker.valid() && maker >= e.first)
+      wrong(id, "it uses what another member of its repack makes");
+    const bool gets_nothing = region(plan_.rows(task)).count == 0;
+    if (!task.completes_output() && (gets_nothing || !plan_.program[plan_.value(task)].is_sum))
+      wrong(id, "what it gets is complete");
   }
 
   // Tiles of many chunks are remembered: a short file can ask for the same one very often.

@@ -20,39 +20,42 @@ void check_names(const Plan& plan, std::uint32_t first, std::uint32_t end, Findi
     if (!known) {
       findings.add(Rule::Structure, {TaskId{id}},
                    "task {} names a worker, lane, piece or work that the plan does not have", id);
-    } else if (is_exchange(t.kind)) {
-      const bool member = t.exchange.value < plan.exchanges.size() &&
-                          plan.exchange(t).first.value <= id && id < plan.exchange(t).end();
+    } else if (is_member(t.kind)) {
+      const std::size_t there = (is_repack(t.kind) ? plan.repacks : plan.exchanges).size();
+      const bool member = t.exchange.value < there && plan.exchange(t).first.value <= id &&
+                          id < plan.exchange(t).end();
       if (!member)
         findings.add(Rule::Structure, {TaskId{id}},
-                     "task {} is not a member of the exchange that it names", id);
+                     "task {} is not a member of the {} that it names", id, to_text(t.kind));
     }
   }
 }
 
-// Are the members of each exchange there?
-void check_members(const Plan& plan, Findings& findings) {
+// Are the members of each exchange, or repack, there?
+void check_members(const Plan& plan, TaskKind kind, Findings& findings) {
   std::uint32_t before = 0;
-  for (std::uint32_t e = 0; e < plan.exchanges.size(); ++e) {
-    const Exchange& x = plan.exchanges[e];
+  const std::vector<Exchange>& all = is_repack(kind) ? plan.repacks : plan.exchanges;
+  for (std::uint32_t e = 0; e < all.size(); ++e) {
+    const Exchange& x = all[e];
     if (x.members == 0 || x.first.value < before || x.first.value >= plan.tasks.size() ||
         x.members > plan.tasks.size() - x.first.value) {
       findings.add_missing(Rule::Structure, {},
-                           "exchange {} has no members, or some that the plan does not have, or "
-                           "that stand before those of an earlier exchange",
-                           e);
+                           "{0} {1} has no members, or some that the plan does not have, or "
+                           "that stand before those of an earlier {0}",
+                           to_text(kind), e);
       return;
     }
     before = x.end();
     for (std::uint32_t id = x.first.value; id < x.end(); ++id)
-      if (!is_exchange(plan.tasks[id].kind) || plan.tasks[id].exchange.value != e)
+      if (plan.tasks[id].kind != kind || plan.tasks[id].exchange.value != e)
         findings.add(Rule::Structure, {TaskId{id}},
-                     "{} stands among the members of exchange {}, and is none of them",
-                     name_of(plan, {id}), e);
+                     "{} stands among the members of {} {}, but is not one of them",
+                     name_of(plan, {id}), to_text(kind), e);
   }
 }
 
-// Whatever is posted with the task before it in its lane follows a transfer there.
+// Whatever is posted with the task before it in its lane follows a transfer there. (That members of
+// a repack follow each other is a matter of the repack.)
 void check_groups(const Plan& plan, Findings& findings) {
   const LaneNumbers lanes(plan);
   std::vector<std::uint8_t> after_transfer(lanes.all);
@@ -60,7 +63,7 @@ void check_groups(const Plan& plan, Findings& findings) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     std::uint8_t& open = after_transfer[lanes.of(task)];
-    if (task.with_previous && !open) alone.push_back({id});
+    if (task.with_previous && !open && !is_repack(task.kind)) alone.push_back({id});
     open = is_transfer(task.kind);
   }
   std::ranges::stable_sort(alone, {}, [&](TaskId t) { return lanes.of(plan.tasks[t.value]); });
@@ -82,9 +85,16 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   const auto bad_region = [&](Region r) {
     return r.first.value >= chunks || r.count > chunks - r.first.value;
   };
+  if (plan.dummy_heads >= plan.problem.heads || plan.dummy_kv_heads >= plan.problem.kv_heads)
+    findings.add_missing(Rule::Structure, {}, "{} of {} heads are padding; at least one is not",
+                         plan.dummy_heads, plan.problem.heads);
   if (plan.layout.workers() != plan.problem.workers)
     findings.add_missing(Rule::Structure, {}, "the layout has {} workers, the problem {}",
                          plan.layout.workers(), plan.problem.workers);
+  if (plan.layout.owners.size() != chunks || std::ranges::any_of(plan.layout.shares, bad_region) ||
+      std::ranges::any_of(plan.layout.owners,
+                          [&](WorkerId w) { return w.value >= plan.problem.workers; }))
+    findings.add_missing(Rule::Structure, {}, "the shares and owners of chunks are no layout");
   if (std::ranges::any_of(plan.regions, bad_region))
     findings.add_missing(Rule::Structure, {}, "a region reaches past the last of {} chunks",
                          chunks);
@@ -96,7 +106,11 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   if (std::ranges::any_of(plan.pieces, bad_piece))
     findings.add_missing(Rule::Structure, {},
                          "a piece has no value, no region or columns past the last");
+  if (const std::string why = findings.empty() ? refusal_of(plan.problem, plan.layout) : "";
+      !why.empty())
+    findings.add_missing(Rule::Structure, {}, "{}", why);
   if (!findings.empty()) return;
+  const Region new_rows = query_rows(plan.problem, plan.layout, {0});
   for (const InitialTensor& t : plan.initial) {
     if (t.worker.value >= plan.problem.workers || t.piece.value >= plan.pieces.size()) {
       findings.add_missing(Rule::Structure, {}, "an initial tensor has no worker or no piece");
@@ -108,7 +122,11 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
                            plan.name(piece.value));
     else if (std::ranges::count(plan.program.given, piece.value) == 0)
       findings.add_missing(Rule::Structure, t.worker, "no {} is given", plan.name(piece.value));
-    else if (!plan.layout.share(t.worker).contains(plan.regions[piece.rows.value]))
+    else if (plan.problem.decodes() && piece.value == attention::kQuery) {
+      if (!new_rows.contains(plan.regions[piece.rows.value]))
+        findings.add_missing(Rule::Structure, t.worker, "an initial {} has rows of cached tokens",
+                             plan.name(piece.value));
+    } else if (!plan.layout.share(t.worker).contains(plan.regions[piece.rows.value]))
       findings.add_missing(Rule::Structure, t.worker, "an initial {} is not where its chunks live",
                            plan.name(piece.value));
   }
@@ -117,7 +135,8 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
     check_names(plan, first, end, found);
   };
   run_jobs(threads, jobs_over_tasks(plan, threads, check), findings);
-  if (findings.empty()) check_members(plan, findings);
+  for (const TaskKind kind : {TaskKind::Exchange, TaskKind::Repack})
+    if (findings.empty()) check_members(plan, kind, findings);
 }
 
 void verify_edges(const Plan& plan, Findings& findings) {

@@ -5,6 +5,7 @@
 #include "lanes.hpp"
 #include "messages.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/stop.hpp"
 #include "ringsched/scheduler/work_left.hpp"
 #include "run.hpp"
 
@@ -32,7 +33,8 @@ void EventRun::run() {
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) wake(l);
   settle();
   std::vector<Event> batch;
-  while (!queue_.empty()) {
+  for (std::uint32_t moments = 0; !queue_.empty(); ++moments) {
+    if (moments % 4096 == 0) stop_here();
     now_ = queue_.first().at;
     batch.clear();
     for (; !queue_.empty() && queue_.first().at == now_; queue_.pop())

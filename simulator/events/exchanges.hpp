@@ -41,17 +41,18 @@ inline void EventRun::end_exchange(std::uint32_t number) {
     complete_group(numbers_.of(plan_.tasks[id]), kNone);
 }
 
-// A link carries the bytes of an exchange, not those that its flows moved to be as slow as it is.
-// Of one that is faster than links are, they count what they can carry.
+// A link carries the bytes of an exchange, not those that its flows moved to be as slow, or as
+// fast, as it is.
 inline void EventRun::count_links_of_exchanges() {
   for (std::uint32_t e = 0; e < plan_.exchanges.size(); ++e) {
     const double more = costs_.exchange(e).stretch - 1;
-    if (more <= 0) continue;
+    if (more == 0) continue;
     for (const ExchangeFlow& f : workload_.exchanges[e].flows)
       if (moves(f))
         for (const LinkId link : f.route.over()) {
-          double& bytes = out_.links[link.value].bytes;
-          bytes = std::max(0.0, bytes - more * f.bytes);
+          LinkUse& use = out_.links[link.value];
+          use.bytes = std::max(0.0, use.bytes - more * f.bytes);
+          use.saved += std::max(0.0, -more * f.bytes);
         }
   }
 }

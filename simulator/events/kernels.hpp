@@ -55,11 +55,22 @@ inline void EventRun::give_turns() {
   to_give_.clear();
 }
 
+// What computes is over: a task, or all members of a repack, of which the first has all the time.
+inline void EventRun::end_unit(std::uint32_t index) {
+  const LaneState& l = lanes_[index];
+  const std::uint32_t first = order_[l.at], end = unit_end(l);
+  for (std::uint32_t i = l.at + 1; i < end; ++i) {
+    out_.start[order_[i]] = now_;
+    out_.cause[order_[i]] = {Cause::Member, first & kTaskBits};
+  }
+  complete(index, end);
+}
+
 inline void EventRun::end_kernel(std::uint32_t id) {
   const Task& task = plan_.tasks[id];
   WorkerState& w = workers_[task.worker_index];
   w.kernel = kNone;
-  complete(numbers_.of(task), lanes_[numbers_.of(task)].at + 1);
+  end_unit(numbers_.of(task));
   wake(numbers_.of(task));
   changed(task.worker_index, -1);
   if (workload_.turns) {

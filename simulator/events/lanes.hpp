@@ -15,7 +15,7 @@ inline void EventRun::advance(std::uint32_t index) {
     const std::uint32_t first = order_[l.at];
     if (!communicates(plan_.tasks[first].kind)) {
       if (start_kernel(first, l.cause)) return;
-      complete(index, end);
+      end_unit(index);
       continue;
     }
     WorkerState& w = workers_[l.worker];

@@ -105,6 +105,7 @@ class EventRun {
   bool start_kernel(std::uint32_t id, Cause);
   void give_turns();
   void end_kernel(std::uint32_t id);
+  void end_unit(std::uint32_t lane);
   void changed(std::uint32_t worker, int kernels);
   void change_copies(const Flow&, int by);
   double wanted(const DeviceState&) const;

@@ -23,14 +23,21 @@ inline LaneUnits lane_units(const Plan& plan) {
 }
 
 // Producers and control edges of a task; all on its own worker, but for what a receive brings in.
+// All members of a repack are done with the first, which waits for what any of them needs.
 inline std::vector<std::uint32_t> dependencies(const Plan& plan, std::uint32_t id) {
   std::vector<std::uint32_t> out;
-  for (const TensorId input : plan.tasks[id].inputs)
-    if (input.valid() && plan.producer(input).valid()) out.push_back(plan.producer(input).value);
+  std::uint32_t end = id + 1;
+  if (const Task& task = plan.tasks[id]; is_repack(task.kind)) {
+    if (id != plan.exchange(task).first.value) return {plan.exchange(task).first.value};
+    end = plan.exchange(task).end();
+  }
+  for (std::uint32_t member = id; member < end; ++member)
+    for (const TensorId input : plan.tasks[member].inputs)
+      if (input.valid() && plan.producer(input).valid()) out.push_back(plan.producer(input).value);
   auto edge = std::lower_bound(
       plan.controls.begin(), plan.controls.end(), id,
       [](const ControlEdge& e, std::uint32_t task) { return e.after.value < task; });
-  for (; edge != plan.controls.end() && edge->after.value == id; ++edge)
+  for (; edge != plan.controls.end() && edge->after.value < end; ++edge)
     out.push_back(edge->before.value);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());

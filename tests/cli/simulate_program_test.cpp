@@ -247,6 +247,10 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
   EXPECT_EQ(line("ulysses.json -m ideal"), "take no time");
   EXPECT_EQ(line("gather.json -m hgx-h100x4-ib400"),
             "2 all-gather of 16 workers on 2 nodes (by links: no [[collective]]);");
+  EXPECT_EQ(line("gather.json -m dgx-a100x2-ib200"),
+            "2 all-gather of 16 workers on 2 nodes (as measured);");
+  EXPECT_THAT(run("simulate ulysses.json -m hgx-h100 --path --no-chart").out,
+              HasSubstr("  all-to-all  "));
   const std::string json = run("simulate ulysses.json -m hgx-h100 --format json").out;
   EXPECT_THAT(json,
               HasSubstr("{\"form\": \"all-to-all\", \"count\": 3, \"workers\": 4, \"nodes\": 1, "
@@ -258,8 +262,31 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
   const Outcome refused = run("export ulysses.json -m hgx-h100");
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(refused.err,
-            "ringsched: --format goal has no exchanges, and this plan has 3; use a schedule of "
-            "messages\n");
+            "ringsched: --format goal has no exchanges, and this plan has 3; plan it with "
+            "--exchanges direct\n");
+}
+
+TEST_F(SimulateProgram, MakesMessagesOfExchangesIfAsked) {
+  const std::string ulysses = " -s ulysses -w 4 -t 4K --exchanges direct";
+  const Outcome goal = run("export -m dgx-a100" + ulysses);
+  EXPECT_EQ(goal.code, 0) << goal.err;
+  EXPECT_THAT(goal.out, testing::StartsWith("num_ranks 4\n"));
+  EXPECT_THAT(run("simulate -m dgx-a100" + ulysses).out,
+              HasSubstr("exchanges        3 all-to-all as direct messages (priced by links)\n"));
+  EXPECT_THAT(run("simulate -m dgx-a100 --format json" + ulysses).out,
+              HasSubstr("\"lowered_exchanges\": [\n    {\"form\": \"all-to-all\", \"count\": 3, "
+                        "\"as\": \"direct\"}\n  ]"));
+  // Three messages to each of the others, of three kinds of tensors.
+  const Outcome plan = run("plan -o plan.json" + ulysses);
+  EXPECT_THAT(plan.out, HasSubstr("36 sends, 36 receives"));
+  EXPECT_THAT(plan.out, HasSubstr("lowered 3 all-to-all as direct messages\n"));
+  EXPECT_EQ(run("verify plan.json").code, 0);
+  EXPECT_EQ(run("run plan.json --check --no-chart").code, 0);
+  EXPECT_THAT(run("sweep -m dgx-a100 -w 4 -s all-gather -t 4K --exchanges ring").out,
+              HasSubstr("prefetch ring exchanges"));
+  const Outcome refused = run("plan -s ulysses --exchanges rings");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("did you mean ring?"));
 }
 
 TEST_F(SimulateProgram, HasTheNoiseOfTheMachine) {

@@ -63,6 +63,16 @@ TEST(StepTable, ShowsExchangesAndTheHeadsOfAttends) {
   EXPECT_THAT(text, Not(HasSubstr("*"))) << "nobody helps";
 }
 
+TEST(StepTable, NamesTheWorkersOfGroupsThatAreNoNeighbours) {
+  const auto table = [](std::uint32_t workers) {
+    return step_table(build_plan(small_problem(workers, 2 * std::int64_t{workers}),
+                                 find_schedule("usp:ulysses=4:consecutive=ring")));
+  };
+  EXPECT_THAT(table(8), HasSubstr("\n     3  q1-7/2 k1-7/2 h1  q1-7/2 k0-6/2 h1"));
+  EXPECT_THAT(table(8), HasSubstr("\nq0-6/2   queries of workers 0, 2, 4 and 6; q0+4: "));
+  EXPECT_THAT(table(4), Not(HasSubstr("q0-6/2"))) << "its only group is of neighbours";
+}
+
 TEST(PlanSummary, CountsWhatExchangesMoveBetweenWorkers) {
   const Plan plan = ulysses_of_three();
   const PlanSummary s = summarise(plan);

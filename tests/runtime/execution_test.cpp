@@ -74,6 +74,19 @@ TEST(Execution, AttendsWithoutAVisiblePairChangeNothing) {
   expect_right(run(read_plan(kHiddenPlan, "hidden")), "hidden");
 }
 
+// All workers have copies of the same queries; each that puts out a result is checked.
+TEST(Execution, Decodes) {
+  for (const char* schedule : {"flash-decode", "flash-decode:to=one", "tree-decode:node=2",
+                               "ring-decode", "ring-decode:passes=results"})
+    for (const char* mask : {"causal", "window:40", "documents:30,70"}) {
+      Problem p = problem(3, 100, 12, 4, 24, Dtype::Bf16, Pass::Forward, parse_mask(mask));
+      p.new_tokens = {3};
+      const Plan plan = plan_of(p, schedule);
+      ASSERT_TRUE(verify(plan).holds());
+      expect_right(run(plan), described(plan));
+    }
+}
+
 // The heads in two halves: each tensor has only its half, or all tasks read and send their half of
 // whole tensors.
 TEST(Execution, TakesTheHeadsInHalves) {

@@ -3,7 +3,6 @@
 // (mutation_test.cpp), and verify() must have refused each of those.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -53,9 +52,8 @@ void spoil(const Plan& valid, int times, std::mt19937_64& random, Tally& tally) 
   }
 }
 
-// RINGSCHED_WHOLE=1: many thousands.
 TEST_P(ExchangeMutation, IsRefusedWheneverItChangesTheMeaning) {
-  const int times = kSanitized ? 10 : std::getenv("RINGSCHED_WHOLE") ? 1000 : 60;
+  const int times = kSanitized ? 10 : cases_to_run(1000, 60);
   std::mt19937_64 random(5);
   Tally tally;
   for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})

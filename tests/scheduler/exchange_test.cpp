@@ -68,7 +68,7 @@ TEST(Exchanges, HaveTheMembersThatThePlanLists) {
               p.exchanges.push_back({{11}, 1});
             }),
             "task 11 (worker 1, step 1, output of rounded_partial chunk 1) stands among the "
-            "members of exchange 3, and is none of them");
+            "members of exchange 3, but is not one of them");
 }
 
 TEST(Exchanges, HaveMembersThatAgree) {
@@ -318,7 +318,7 @@ TEST(Exchanges, MayNeedLanesThatProgressIndependently) {
             "after task 2; task 2 (worker 1, step 0, exchange of query chunk 0) waits for task 1 "
             "(worker 0, step 0, exchange of query nothing), which comes only after task 0");
   EXPECT_EQ(verify(plan).stuck_in_one_queue, "") << "nobody asked";
-  Plan beside = plan;  // the message is no part of the queue
+  Plan beside = plan;  // the message does not belong to the queue
   beside.tasks[0].lane = beside.tasks[3].lane = Lane::Compute;
   EXPECT_EQ(verify(beside, {.one_queue = true}).stuck_in_one_queue, "");
   // A group of transfers around an exchange is issued as a whole, behind it.

@@ -30,7 +30,7 @@ TEST(Layout, HoldsEachTokenOnTheWorkerOfItsDefinition) {
   for (const std::string_view name : layout_names())
     for (std::uint32_t w = 1; w <= 33; ++w)
       for (std::int64_t tokens = w; tokens <= 4 * std::int64_t{w} + 3; ++tokens) {
-        const Layout l = make_layout(name, w, {tokens});
+        const Layout l = make_layout(name, {.workers = w, .tokens = {tokens}});
         ASSERT_NO_THROW(require_valid(l, {tokens})) << name << " W=" << w << " tokens " << tokens;
         std::int64_t held = 0;
         for (std::uint32_t c = 0; c < l.chunks.size(); ++c)
@@ -56,7 +56,7 @@ TEST(Layout, LeavesZigzagPartsEmptyWhenThereAreFewTokens) {
 
 Layout custom(std::vector<TokenRange> chunks) {
   const auto n = static_cast<std::uint32_t>(chunks.size());
-  return {"custom", std::move(chunks), {0, n}};
+  return custom_layout(std::move(chunks), {{{0}, n}});
 }
 
 std::string fault_of(const Layout& l, std::int64_t tokens) {
@@ -95,14 +95,36 @@ TEST(Layout, RefusesHostileNumbersAtOnce) {
        {TokenRange{big, 1, 2}, TokenRange{0, big, 2}, TokenRange{0, 1, big}, TokenRange{-1, 1, 2},
         TokenRange{0, 0, 2}, TokenRange{0, -1, 2}, TokenRange{0, 1, -1}, TokenRange{3, 1, 2}})
     EXPECT_NE(fault_of(custom({r}), 4), "accepted") << r.start << " " << r.stride << " " << r.count;
-  EXPECT_NE(fault_of({"custom", {{0, 1, 4}}, {0}}, 4), "accepted");
-  EXPECT_NE(fault_of({"custom", {{0, 1, 4}}, {0, 2}}, 4), "accepted");
-  EXPECT_NE(fault_of({"custom", {{0, 1, 2}, {2, 1, 2}}, {0, 2, 1, 2}}, 4), "accepted");
+  Layout other_owners = contiguous(2, {4});
+  std::swap(other_owners.owners[0], other_owners.owners[1]);
+  EXPECT_EQ(fault_of(other_owners, 4),
+            "the owners of the chunks are not those that the shares say");
+}
+
+TEST(Layout, HasEachChunkInOneShare) {
+  const auto fault = [](std::vector<Region> shares) -> std::string {
+    try {
+      custom_layout({{0, 1, 2}, {2, 1, 2}, {4, 1, 2}}, std::move(shares));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(fault({{{1}, 2}, {{0}, 1}}), "accepted");
+  EXPECT_EQ(fault({}), "chunk 0 is in no worker's share");
+  EXPECT_EQ(fault({{{0}, 1}, {{2}, 1}}), "chunk 1 is in no worker's share");
+  EXPECT_EQ(fault({{{0}, 2}, {{1}, 2}}), "chunk 1 is in the shares of workers 0 and 1");
+  EXPECT_EQ(fault({{{0}, 3}, {{1}, 0}}), "worker 1 has no chunk");
+  EXPECT_EQ(fault({{{0}, 4}}), "the share of worker 0 reaches past the last of 3 chunks");
+  EXPECT_EQ(fault({{{1}, ~0u}}), "the share of worker 0 reaches past the last of 3 chunks");
+  const Layout l = custom_layout({{0, 1, 2}, {2, 1, 2}, {4, 1, 2}}, {{{1}, 2}, {{0}, 1}});
+  EXPECT_EQ(l.owner({0}).value, 1u);
+  EXPECT_EQ(l.owner({2}).value, 0u);
 }
 
 TEST(Layout, AsksBackByTheNearestName) {
   try {
-    make_layout("zigzga", 2, {4});
+    make_layout("zigzga", {.workers = 2, .tokens = {4}});
     FAIL();
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("did you mean zigzag?"));

@@ -58,6 +58,7 @@ std::vector<Plan> valid_plans(const Case& c) {
 }
 
 TEST_P(Mutation, IsRefusedWheneverItChangesTheMeaning) {
+  const int times = kSanitized ? 15 : cases_to_run(250, 70);
   std::mt19937_64 random(GetParam().workers);
   int changed = 0, changed_and_refused = 0, harmless = 0, harmless_and_accepted = 0;
   std::string first_escape;
@@ -65,7 +66,7 @@ TEST_P(Mutation, IsRefusedWheneverItChangesTheMeaning) {
     const Verification proof = verify(valid);
     ASSERT_TRUE(proof.holds()) << proof.violations[0].text;
     ASSERT_EQ(any_wrong_run(valid, 6), "");
-    for (int i = 0; i < (kSanitized ? 20 : 250); ++i) {
+    for (int i = 0; i < times; ++i) {
       Plan spoilt = valid;
       const std::string what = spoilt.exchanges.empty() || random() % 2 == 0
                                    ? mutate(spoilt, random)

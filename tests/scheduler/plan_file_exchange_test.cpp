@@ -84,28 +84,6 @@ TEST(PlanFile, PlansWithExchangesReadBack) {
         }
 }
 
-// Of the changed plans, the ones with sound tasks and exchanges.
-TEST(PlanFile, PlansWithExchangesThatAreChangedAtRandomReadBack) {
-  std::mt19937_64 random(3);
-  int wrong = 0, right = 0;
-  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
-    for (const bool gather : {false, true}) {
-      const Problem p = small_problem(3, 10, pass);
-      const Plan valid = gather ? all_gather_by_hand(p, 1) : ulysses_by_hand(p);
-      for (int i = 0; i < 300; ++i) {
-        Plan plan = valid;
-        SCOPED_TRACE(mutate(plan, random));
-        const Verification v = verify(plan);
-        if (!v.holds() && v.violations[0].rule < Rule::Coverage) continue;
-        ++(v.holds() ? right : wrong);
-        expect_round_trip(plan);
-        if (HasFailure()) return;
-      }
-    }
-  EXPECT_GT(wrong, 30);
-  EXPECT_GT(right, 30);
-}
-
 TEST(PlanFile, AMemberOfAnExchangeMayGiveOrGetNothing) {
   const Plan plan = read_plan(file_of(R"(
 {"do":"exchange","in":["KV0"],"rows":[],"members":2},

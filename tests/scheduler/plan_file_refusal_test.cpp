@@ -124,6 +124,12 @@ TEST(PlanFile, AFileOfVersionOneHasNoFieldsOfVersionTwo) {
               HasSubstr("\"complete\" needs \"version\":2"));
   EXPECT_EQ(old(fmt::format(R"({}"given":[],"tasks":[]}})", kHead)),
             "plan.json: \"given\" needs \"version\":2; this file says 1");
+  EXPECT_THAT(old(R"({"format":"ringsched-plan","version":2,"problem":{"workers":1,"tokens":4,
+                      "heads":1,"kv_heads":1,"head_dim":4,"dtype":"fp32","mask":"causal",
+                      "pass":"forward","new_tokens":1},"tasks":[]})"),
+              HasSubstr("\"new_tokens\" needs \"version\":2"));
+  EXPECT_THAT(old(fmt::format(R"({}"layout":"decode","tasks":[]}})", kHead)),
+              HasSubstr("layout decode needs \"version\":2"));
   EXPECT_EQ(old(file_of("")), "it was read");
 }
 
@@ -279,12 +285,35 @@ TEST(PlanFile, ANumberOutOfRangeIsRejected) {
   EXPECT_THAT(attend_with(R"("lane":"fast")"), HasSubstr("unknown lane 'fast'"));
 }
 
+TEST(PlanFile, DummyHeadsThatLeaveNoProblemAreRejected) {
+  const auto dummies = [](std::string_view list) {
+    return error_of_plan(fmt::format(R"({}"dummy_heads":{},"tasks":[]}})", kHead, list));
+  };
+  EXPECT_EQ(dummies("[2,1]"), "it was read");  // of 4 heads, 2 of keys and values
+  EXPECT_EQ(dummies("[0,0]"), "it was read");
+  EXPECT_THAT(dummies("[4,1]"), HasSubstr("\"dummy_heads\""));
+  EXPECT_THAT(dummies("[2,2]"), HasSubstr("\"dummy_heads\""));
+  EXPECT_THAT(dummies("[1,0]"), StartsWith("plan.json: dummy_heads: kv_heads"));
+  EXPECT_THAT(dummies("[1]"), HasSubstr("must be [heads, key/value heads], not 1 numbers"));
+  EXPECT_THAT(dummies("2"), HasSubstr("\"dummy_heads\""));
+}
+
 TEST(PlanFile, ALayoutThatDoesNotHoldEveryTokenOnceIsRejected) {
   const auto chunks = [](std::string_view list) {
     return error_of_plan(file_with_layout(fmt::format(R"({{"chunks":[{}]}})", list)));
   };
   EXPECT_THAT(chunks(""), HasSubstr("worker 0 has no chunk"));
-  EXPECT_THAT(chunks(R"({"worker":1,"start":0,"count":8})"), HasSubstr("before worker 0"));
+  EXPECT_THAT(chunks(R"({"worker":1,"start":0,"count":8})"), HasSubstr("worker 0 has no chunk"));
+  EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":2},{"worker":1,"start":2,"count":4},)"
+                     R"({"worker":0,"start":6,"count":2})"),
+              HasSubstr("chunk 2: worker 0 has chunk 0, but not chunk 1; list the chunks of a "
+                        "worker together"));
+  const std::string turned =
+      R"({"chunks":[{"worker":1,"start":0,"count":4},{"worker":0,"start":4,"count":4}]})";
+  std::string old = file_with_layout(turned);
+  EXPECT_EQ(read_plan(old, "turned").layout.owner({0}).value, 1u);
+  old.replace(old.find("\"version\":2"), 11, "\"version\":1");
+  EXPECT_THAT(error_of_plan(old), HasSubstr("chunk 0: worker 1 is out of order; in version 1"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":4},{"worker":1,"start":4,"count":5})"),
               StartsWith("plan.json: chunk 1: its last token is 8"));
   EXPECT_THAT(chunks(R"({"worker":0,"start":0,"count":0})"), HasSubstr("\"count\""));

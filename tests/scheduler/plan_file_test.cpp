@@ -53,14 +53,41 @@ TEST(PlanFile, AScheduleOnAnyLayoutReadsBack) {
 TEST(PlanFile, AListedLayoutReadsBack) {
   Schedule schedule = find_schedule("ring");
   schedule.layout = [](std::uint32_t, Tokens) {
-    return Layout{.name = "custom",
-                  .chunks = {{0, 2, 4}, {8, 1, 3}, {1, 2, 4}, {11, 1, 1}},
-                  .first = {0, 2, 3, 4}};
+    return custom_layout({{0, 2, 4}, {8, 1, 3}, {1, 2, 4}, {11, 1, 1}},
+                         {{{0}, 2}, {{2}, 1}, {{3}, 1}});
   };
   const Plan plan = build_plan(problem(3, 12, Mask::causal(), Pass::Both), schedule);
   EXPECT_THAT(write_plan(plan), HasSubstr(R"({"worker":0,"start":0,"count":4,"stride":2},)"));
   EXPECT_THAT(write_plan(plan), HasSubstr(R"({"worker":2,"start":11,"count":1})"));
   expect_round_trip(plan);
+}
+
+TEST(PlanFile, SharesInAnotherOrderThanWorkersReadBack) {
+  Schedule schedule = find_schedule("ring");
+  schedule.layout = [](std::uint32_t, Tokens) {
+    return custom_layout({{0, 2, 4}, {8, 1, 3}, {1, 2, 4}, {11, 1, 1}},
+                         {{{3}, 1}, {{0}, 2}, {{2}, 1}});
+  };
+  const Plan plan = build_plan(problem(3, 12, Mask::causal(), Pass::Both), schedule);
+  EXPECT_TRUE(verify(plan).holds());
+  EXPECT_THAT(write_plan(plan), HasSubstr(R"("layout":{"chunks":[
+  {"worker":1,"start":0,"count":4,"stride":2},
+  {"worker":1,"start":8,"count":3},
+  {"worker":2,"start":1,"count":4,"stride":2},
+  {"worker":0,"start":11,"count":1}
+ ]},)"));
+  expect_round_trip(plan);
+}
+
+TEST(PlanFile, DummyHeadsReadBack) {
+  Problem p = problem(3, 12, Mask::causal(), Pass::Both);
+  p.heads = p.kv_heads = 4;
+  const Plan plan = build_plan(p, find_schedule("ulysses:pad=1"));
+  EXPECT_THAT(write_plan(plan), HasSubstr("\n \"dummy_heads\":[2,2],\n"));
+  expect_round_trip(plan);
+  EXPECT_EQ(read_plan(write_plan(plan), "plan").without_padding(), p);
+  const Plan unpadded = build_plan(plan.problem, find_schedule("ulysses"));
+  EXPECT_THAT(write_plan(unpadded), Not(HasSubstr("dummy_heads")));
 }
 
 TEST(PlanFile, ControlEdgesAndBufferSlotsReadBack) {

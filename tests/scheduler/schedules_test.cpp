@@ -137,7 +137,8 @@ TEST(BlockModel, GivesTheTimesOfThePapers) {
 
 // With fewer heads than a group could have workers: the shares follow the groups that there are.
 TEST(BlockModel, BalancesUspWithoutAnyNumberGiven) {
-  for (const char* ring : {"zigzag", "striped"})
+  for (const char* ring :
+       {"zigzag", "striped", "zigzag:consecutive=ring", "striped:consecutive=ring"})
     for (const std::uint32_t w : {8u, 16u, 24u}) {
       const Plan plan = build_plan(small_problem(w, 16 * std::int64_t{w}),
                                    find_schedule(std::string("usp:ring=") + ring));

@@ -97,10 +97,11 @@ TEST(Verify, FindsAPairThatIsComputedTwice) {
 constexpr std::uint32_t kManyChunks = 130;
 
 Layout one_token_chunks(std::uint32_t workers, Tokens tokens) {
-  Layout layout{"custom", {}, {}};
-  for (std::uint32_t w = 0; w <= workers; ++w) layout.first.push_back(w * kManyChunks);
-  for (std::int64_t t = 0; t < tokens.value; ++t) layout.chunks.push_back({t, 1, 1});
-  return layout;
+  std::vector<Region> shares;
+  std::vector<TokenRange> chunks;
+  for (std::uint32_t w = 0; w < workers; ++w) shares.push_back({{w * kManyChunks}, kManyChunks});
+  for (std::int64_t t = 0; t < tokens.value; ++t) chunks.push_back({t, 1, 1});
+  return custom_layout(chunks, shares);
 }
 
 // Row 65 meets the keys one by one, the others all at once.
@@ -482,6 +483,36 @@ TEST(Verify, CountsWhatIsMovedForNothing) {
   const Verification v = verify(plan);
   EXPECT_TRUE(v.holds());
   EXPECT_EQ(v.unread, 1u);
+}
+
+// A send and a receive are one group, but an attend between them waits for the send. So who goes
+// through the tasks in their order would begin the attend before the group.
+TEST(Verify, AGroupIsWholeBeforeWhatNeedsIt) {
+  const std::string text = R"({"format": "ringsched-plan", "version": 2,
+    "problem": {"workers": 2, "tokens": 128, "heads": 4, "kv_heads": 2, "head_dim": 16,
+                "dtype": "fp32", "mask": "full", "pass": "forward"},
+    "tasks": [
+      {"do": "send", "worker": 0, "in": ["KV0"], "to": 1},
+      {"do": "send", "worker": 1, "in": ["KV1"], "to": 0},
+      {"do": "attend", "worker": 0, "in": ["Q0", "KV0"], "after": [0]},
+      {"do": "attend", "worker": 1, "in": ["Q1", "KV1"]},
+      {"do": "receive", "worker": 0, "from": 1, "with_previous": true},
+      {"do": "receive", "worker": 1, "from": 0, "with_previous": true},
+      {"do": "attend", "worker": 0, "in": ["Q0", 4]},
+      {"do": "attend", "worker": 1, "in": ["Q1", 5]},
+      {"do": "merge", "in": [2, 6], "complete": true},
+      {"do": "merge", "in": [3, 7], "complete": true}]})";
+  Plan plan = read_plan(text, "plan.json");
+  const Verification v = verify(plan);
+  ASSERT_EQ(v.violations.size(), 1u);
+  EXPECT_EQ(v.violations[0].rule, Rule::Deadlock);
+  EXPECT_EQ(v.violations[0].text,
+            "task 2 (worker 0, step 0, attend of query chunk 0 with key chunk 0) needs task 0 "
+            "(worker 0, step 0, send of key_value chunk 0 to worker 1), which is posted in one "
+            "group with task 4 (worker 0, step 0, receive of key_value chunk 1 from worker 1), "
+            "later in the plan");
+  plan.controls.clear();
+  EXPECT_TRUE(verify(plan).holds());
 }
 
 }  // namespace

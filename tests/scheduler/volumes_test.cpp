@@ -1,5 +1,6 @@
 // What each worker sends under each schedule with exchanges, against the closed forms of the
 // papers: to the byte.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -7,6 +8,7 @@
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "support/block_model.hpp"
 
 namespace ringsched {
 namespace {
@@ -96,6 +98,46 @@ TEST(Volumes, OfUlyssesWithUnevenHeadsAddUp) {
     }
 }
 
+// Padded heads cost what heads cost: 33 heads are 40 on 8 workers (+21 %), 48 on 16 (+45.5 %).
+TEST(Volumes, OfPaddedUlyssesAreThoseOfThePaddedHeads) {
+  for (std::int64_t w = 2; w <= 33; ++w) {
+    const Ratio asked{33, 33};
+    const auto heads = static_cast<std::uint32_t>((33 + w - 1) / w * w);
+    const Bytes16 b({heads, heads});
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      const Problem p = problem(static_cast<std::uint32_t>(w), asked, pass);
+      const std::int64_t once = (2 * b.u + b.kv) * (w - 1) / w;
+      expect_sent(p, "ulysses:pad=1", pass == Pass::Forward ? once : 2 * once);
+      const Plan plan = build_plan(p, find_schedule("ulysses:pad=1"));
+      EXPECT_EQ(plan.problem.heads, heads);
+      EXPECT_EQ(plan.without_padding(), p);
+      for (const Task& t : plan.tasks)
+        if (is_attend(t.kind)) {
+          EXPECT_EQ(plan.works[t.work.value].columns, heads / w);
+        }
+    }
+  }
+  const auto padded = [](std::uint32_t workers) {
+    return build_plan(problem(workers, {33, 33}, Pass::Forward), find_schedule("ulysses:pad=1"));
+  };
+  EXPECT_DOUBLE_EQ(block_model(padded(8), 0.5).makespan, 8.0 / 2 * 40 / 33);
+  EXPECT_DOUBLE_EQ(block_model(padded(16), 0.5).makespan, 16.0 / 2 * 48 / 33);
+}
+
+// Key/value heads stay as they are where longer groups do; else there are more groups.
+TEST(Volumes, OfPaddedUlyssesHaveTheFewestHeadsThatKeepEachQueryHeadWithItsKeys) {
+  const auto padded = [](std::uint32_t workers, Ratio r) {
+    const Problem p =
+        build_plan(problem(workers, r, Pass::Forward), find_schedule("ulysses:pad=1")).problem;
+    return std::pair{p.heads, p.kv_heads};
+  };
+  EXPECT_EQ(padded(16, {40, 8}), std::pair(48u, 8u));  // groups of 6
+  EXPECT_EQ(padded(12, {32, 8}), std::pair(36u, 9u));  // 9 groups of 4
+  EXPECT_EQ(padded(8, {32, 8}), std::pair(32u, 8u));   // nothing to pad
+  EXPECT_EQ(padded(5, {4, 2}), std::pair(10u, 2u));    // 5 heads have no two groups
+  EXPECT_EQ(padded(16, {8, 8}), std::pair(16u, 8u));   // fewer heads than workers
+}
+
 TEST(Volumes, OfAllGatherAreThoseOfARingAndOfTheSumsThatGoHome) {
   for (const Ratio r : kRatios)
     for (std::int64_t w = 2; w <= 33; ++w)
@@ -119,12 +161,15 @@ TEST(Volumes, OfUspAreThoseOfBothItsLevels) {
         p.mask = Mask::full();  // so that all keys go round
         const std::int64_t inside = (2 * b.u + b.kv) * (u - 1) / u, across = b.kv * (w / u - 1);
         const std::string schedule = "usp:ulysses=" + std::to_string(u);
+        const std::string other_order = schedule + ":consecutive=ring";
         expect_sent(p, schedule, inside + across);
+        expect_sent(p, other_order, inside + across);
         expect_sent(p, schedule + ":ring=striped", inside + across);
         p.pass = Pass::Both;
         // Sums of key gradients go round and home in fp32.
         const std::int64_t home = w / u > 1 ? 2 * b.kv * (w / u - 1) : 0;
         expect_sent(p, schedule, 2 * inside + 2 * across + home);
+        expect_sent(p, other_order, 2 * inside + 2 * across + home);
       }
 }
 
@@ -142,9 +187,33 @@ TEST(Volumes, OfUspWithOneLevelAreThePlansOfThatLevel) {
     for (const std::uint32_t w : {2u, 5u, 8u}) {
       const Problem p = problem(w, {40, 40}, pass);
       const auto plan = [&](const std::string& name) { return build_plan(p, find_schedule(name)); };
-      same(plan("usp:ulysses=" + std::to_string(w)), plan("ulysses"));
-      for (const std::string ring : {"ring", "zigzag", "striped", "balanced"})
-        same(plan("usp:ulysses=1:ring=" + ring), plan(ring));
+      for (const std::string order : {"ulysses", "ring"}) {
+        const std::string last = ":consecutive=" + order;
+        same(plan("usp:ulysses=" + std::to_string(w) + last), plan("ulysses"));
+        for (const std::string ring : {"ring", "zigzag", "striped", "balanced"})
+          same(plan("usp:ulysses=1:ring=" + ring + last), plan(ring));
+      }
+    }
+}
+
+// Who exchanges with whom, and where the keys go next.
+TEST(Volumes, OfUspHaveEitherTheirGroupsOrTheirRingsOnConsecutiveWorkers) {
+  for (const char* ring : {"ring", "zigzag", "striped", "balanced"})
+    for (const bool rings : {false, true}) {
+      const Plan plan = build_plan(problem(12, {8, 8}, Pass::Both),
+                                   find_schedule(fmt::format("usp:ulysses=4:ring={}{}", ring,
+                                                             rings ? ":consecutive=ring" : "")));
+      EXPECT_TRUE(verify(plan).holds());
+      for (const Exchange& e : plan.exchanges)
+        for (std::uint32_t m = 1; m < e.members; ++m)
+          EXPECT_EQ(plan.tasks[e.first.value + m].worker_index -
+                        plan.tasks[e.first.value + m - 1].worker_index,
+                    rings ? 3 : 1);
+      for (const Task& t : plan.tasks) {
+        if (t.kind != TaskKind::Send) continue;
+        const std::uint32_t from = t.worker_index, to = plan.tasks[t.peer.value].worker_index;
+        EXPECT_TRUE(rings ? from / 3 == to / 3 : from % 4 == to % 4) << from << " to " << to;
+      }
     }
 }
 

@@ -41,12 +41,13 @@ std::vector<std::int64_t> arrivals(const Plan& plan, const Machine& m) {
 
 // Worker 0 has shares of 600 and 200 tokens, the others 300 each.
 Layout uneven(std::uint32_t workers, Tokens) {
-  Layout out{"custom", {{0, 1, 600}, {600, 1, 200}}, {0, 2}};
+  std::vector<TokenRange> chunks{{0, 1, 600}, {600, 1, 200}};
+  std::vector<Region> shares{{{0}, 2}};
   for (std::uint32_t w = 1; w < workers; ++w) {
-    out.chunks.push_back({500 + 300 * w, 1, 300});
-    out.first.push_back(w + 2);
+    chunks.push_back({500 + 300 * w, 1, 300});
+    shares.push_back({{w + 1}, 1});
   }
-  return out;
+  return custom_layout(chunks, shares);
 }
 
 void one_message(const Problem&, PlanBuilder& plan) {

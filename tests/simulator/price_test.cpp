@@ -38,9 +38,8 @@ double tile_ps(const Machine& m, std::int64_t rows, std::int64_t keys) {
   const Schedule s = {
       "tile", "", "",
       [](std::uint32_t, Tokens tokens) {
-        return Layout{"custom",
-                      {{0, 1, first_share}, {first_share, 1, tokens.value - first_share}},
-                      {0, 1, 2}};
+        return custom_layout({{0, 1, first_share}, {first_share, 1, tokens.value - first_share}},
+                             {{{0}, 1}, {{1}, 1}});
       },
       [](const Problem&, PlanBuilder& plan) {
         plan.step(1);
@@ -51,6 +50,64 @@ double tile_ps(const Machine& m, std::int64_t rows, std::int64_t keys) {
 }
 
 double flops(double rows, double keys) { return 4 * rows * keys * 8 * 4; }  // of small_problem()
+
+// One new token: the keys and values of a worker are read once, by all query heads of a group; the
+// table's rate would say something else.
+TEST(Price, OfAnAttendThatDecodesIsThatOfItsBytesOrOfItsFlops) {
+  const Machine m = find_machine("dgx-a100");
+  for (const auto& [new_tokens, name] : {std::pair{1, "memory"}, {4000, "compute"}}) {
+    Problem p;
+    p.workers = 2;
+    p.tokens = {64 * 1024 + new_tokens};
+    p.mask = Mask::full();
+    p.new_tokens = {new_tokens};
+    const Plan plan = build_plan(p, find_schedule("flash-decode:to=one"));
+    const double rows = new_tokens, keys = 32 * 1024;  // of worker 0
+    const double kv = 2 * keys * 8 * 128 * 2, q = rows * 32 * 128 * 2, o = rows * 32 * 129 * 4;
+    double best = 0;
+    for (const KernelTable& t : m.kernels)
+      if (!t.backward && t.head_dim == 128 && t.library == m.library &&
+          t.shape == TileShape::Full && t.dtypes[0] == Dtype::Bf16)
+        for (const double rate : t.tflops) best = std::max(best, rate);
+    const double by_bytes = (kv + q + o) / (m.memory_gb_per_s * 1e-3);
+    const double by_flops = 4 * rows * keys * 128 * 32 / best;
+    EXPECT_NEAR(price_of(plan, m, TaskKind::Attend, attention::kPartial),
+                std::max(by_bytes, by_flops) + (m.launch_us + m.software.step_us) * 1e6, 2);
+    EXPECT_EQ(by_bytes > by_flops, new_tokens == 1);
+    EXPECT_EQ(attends_bound_by(plan, m), name);
+    // One device reads the keys of both workers.
+    EXPECT_GT(static_cast<double>(one_device(price(plan, m), m).value),
+              1.9 * std::max(by_bytes, by_flops));
+  }
+}
+
+// Where every worker attends all keys, in the block model, too.
+TEST(Price, OfDecodingOnOneDeviceCountsTheKeysOnce) {
+  Problem p;
+  p.workers = 5;
+  for (const char* schedule : {"ring-decode", "tree-decode"}) {
+    const Plan plan = build_plan(p, find_schedule(schedule));
+    const Machine ideal = find_machine("ideal");
+    EXPECT_EQ(one_device(price(plan, ideal), ideal).value, 5'000'000) << schedule;
+  }
+}
+
+// Of a long cache, a window is read and no more.
+TEST(Price, OfDecodingInAWindowIsThatOfTheKeysThatAreSeen) {
+  const Machine m = find_machine("dgx-a100");
+  for (const int new_tokens : {1, 3}) {
+    Problem p;
+    p.workers = 2;
+    p.tokens = {64 * 1024};
+    p.mask = Mask::window({4096});
+    p.new_tokens = {new_tokens};
+    const Plan plan = build_plan(p, find_schedule("flash-decode"));
+    const double rows = new_tokens, keys = 4096 + new_tokens - 1;
+    const double bytes = 2 * keys * 8 * 128 * 2 + rows * 32 * (128 * 2 + 129 * 4);
+    EXPECT_NEAR(price_of(plan, m, TaskKind::Attend, attention::kPartial),
+                bytes / (m.memory_gb_per_s * 1e-3) + (m.launch_us + m.software.step_us) * 1e6, 2);
+  }
+}
 
 // Even where it has no rows and no keys, and so no efficiency.
 TEST(Price, OfAnAttendWithoutAVisiblePairIsALaunch) {
@@ -69,7 +126,7 @@ TEST(Price, OfAnAttendWithoutAVisiblePairIsALaunch) {
 }
 
 Layout one_chunk_and_two(std::uint32_t, Tokens) {
-  return {"custom", {{0, 1, 4}, {4, 1, 4}, {8, 1, 4}}, {0, 1, 3}};
+  return custom_layout({{0, 1, 4}, {4, 1, 4}, {8, 1, 4}}, {{{0}, 1}, {{1}, 2}});
 }
 void own_chunks(const Problem&, PlanBuilder& plan) {
   plan.merge(plan.attend(plan.queries(WorkerId{0}), plan.keys(WorkerId{0})));

@@ -176,7 +176,8 @@ TEST(Report, BoundsTheWorkByTheDevicesThereAre) {
   const Schedule s = {
       "alone", "", "",
       [](std::uint32_t, Tokens) {
-        return Layout{"custom", {{0, 1, 100}, {100, 1, 100}, {200, 1, 141}}, {0, 1, 2, 3}};
+        return custom_layout({{0, 1, 100}, {100, 1, 100}, {200, 1, 141}},
+                             {{{0}, 1}, {{1}, 1}, {{2}, 1}});
       },
       [](const Problem& p, PlanBuilder& plan) {
         plan.step(0);

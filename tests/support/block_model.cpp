@@ -20,7 +20,7 @@ double cost(const Plan& plan, const Task& task, double diagonal) {
   if (!is_attend(task.kind)) return 0;
   const Work& w = plan.works[task.work.value];
   const double rows = static_cast<double>(plan.problem.tokens.value) / plan.problem.workers;
-  const double heads = static_cast<double>(w.columns) / plan.problem.heads;
+  const double heads = static_cast<double>(w.columns) / plan.wanted_heads();
   const Region q = plan.regions[plan.rows(task).value], k = plan.regions[task.keys.value];
   const auto of_one = [&](Region r) {
     return plan.layout.share(plan.layout.owner(r.first)).contains(r);

@@ -17,6 +17,9 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+// How many of them a test runs: all if RINGSCHED_WHOLE is 1, as in scripts/nightly, else a sample.
+int cases_to_run(int whole, int sample);
+
 struct Case {
   const Schedule* schedule;
   std::uint32_t workers;
@@ -24,7 +27,7 @@ struct Case {
   std::string name() const;
 };
 
-// Can it be planned with so many heads? Ulysses needs one for each worker.
+// Can it be planned with this number of heads? Ulysses needs one for each worker.
 bool fits(const Schedule&, std::uint32_t workers, std::uint32_t heads = 4);
 std::vector<Schedule> schedules_for(std::uint32_t workers, std::uint32_t heads = 4);
 

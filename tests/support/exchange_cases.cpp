@@ -1,10 +1,9 @@
 #include "support/exchange_cases.hpp"
 
-#include <cstdlib>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "ringsched/scheduler/lower.hpp"
 #include "support/exchange_plans.hpp"
 
 namespace ringsched {
@@ -27,16 +26,14 @@ Plan random_exchange_plan(std::mt19937_64& random) {
   p.mask = random() % 5 == 0 && p.tokens.value > 20
                ? Mask::documents({{7}, {9}, {p.tokens.value - 16}})
                : parse_mask(masks[random() % std::size(masks)]);
-  Plan plan = random() % 2 == 0 ? ulysses_by_hand(p)
-                                : all_gather_by_hand(p, static_cast<std::uint32_t>(random() % 3));
+  const std::uint32_t which = any(0, 4);
+  Plan plan = which < 2   ? ulysses_by_hand(p)
+              : which < 4 ? all_gather_by_hand(p, static_cast<std::uint32_t>(random() % 3))
+                          : gather_queries_by_hand(p);
   if (random() % 3 == 0)
     for (Task& t : plan.tasks) t.lane = Lane::Compute;
-  return plan;
-}
-
-int exchange_cases(int whole, int sample) {
-  const char* const asked = std::getenv("RINGSCHED_WHOLE");
-  return asked && std::string_view(asked) == "1" ? whole : sample;
+  if (random() % 2 == 0) return plan;
+  return lower_exchanges(plan, static_cast<Lowering>(any(1, 3))).plan;
 }
 
 }  // namespace ringsched

@@ -1,5 +1,6 @@
-// Random plans with exchanges to run: uneven tokens, heads that do not divide, fewer key/value
-// heads, masks, dtypes and passes, with lanes for messages or without.
+// Random plans with exchanges, as they are or lowered to messages, to run: uneven tokens, heads
+// that do not divide, fewer key/value heads, masks, dtypes and passes, with lanes for messages or
+// without.
 #pragma once
 
 #include <random>
@@ -10,8 +11,5 @@
 namespace ringsched {
 
 Plan random_exchange_plan(std::mt19937_64&);
-
-// How many of them a test runs: all if RINGSCHED_WHOLE is 1, else a sample.
-int exchange_cases(int whole, int sample);
 
 }  // namespace ringsched

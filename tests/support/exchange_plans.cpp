@@ -21,10 +21,12 @@ using CellsOfAll = std::vector<Cells>;  // by worker; without rows: nothing
 
 class ByHand {
  public:
-  explicit ByHand(const Problem& p, const char* name) : tables_(plan_) {
+  explicit ByHand(const Problem& p, const char* name)
+      : ByHand(p, contiguous(p.workers, p.tokens), name) {}
+  ByHand(const Problem& p, Layout layout, const char* name) : tables_(plan_) {
     plan_.problem = p;
     plan_.program = program_of(p);
-    plan_.layout = contiguous(p.workers, p.tokens);
+    plan_.layout = std::move(layout);
     plan_.schedule = name;
     tables_.add_shares();
     for (const ValueId v : plan_.program.given)
@@ -37,7 +39,7 @@ class ByHand {
   std::uint32_t workers() const { return plan_.problem.workers; }
   ColumnRange all_columns(ValueId v) const { return plan_.program[v].all_columns(); }
   Region all_rows() const { return {{0}, static_cast<std::uint32_t>(plan_.layout.chunks.size())}; }
-  // Of a value whose columns are query heads or key/value heads: those of these query heads.
+  // The columns of a value for these query heads: they, or the key/value heads that they read.
   ColumnRange columns(ValueId v, ColumnRange heads) const {
     return heads.count == 0 ? heads : heads.grouped(plan_.program[v].columns.group);
   }
@@ -60,7 +62,11 @@ class ByHand {
 
   void set_step(Step step) { step_ = step; }
   // Attends meet the keys of their worker's share, not all keys.
-  void attend_to_own_keys() { own_keys_ = true; }
+  void attend_to_own_keys() { keys_ = plan_.layout.shares; }
+  // The attends of worker w meet chunk w.
+  void attend_to_a_chunk_each() {
+    for (std::uint32_t w = 0; w < workers(); ++w) keys_.push_back({{w}, 1});
+  }
 
   Tensors exchange(ValueId v, Lane lane, const Tensors& given, const CellsOfAll& wanted) {
     Tensors got(workers());
@@ -86,7 +92,7 @@ class ByHand {
                  std::array<TensorId, 3> inputs, unsigned completes = 1) {
     Task t;
     t.kind = kind;
-    if (is_attend(kind)) t.keys = tables_.id(own_keys_ ? plan_.layout.share({w}) : all_rows());
+    if (is_attend(kind)) t.keys = tables_.id(keys_.empty() ? all_rows() : keys_[w]);
     return add(w, t, made, cells, inputs, completes);
   }
   TensorId output_of(TaskId t, std::uint32_t index = 0) const { return plan_.output(t, index); }
@@ -120,7 +126,7 @@ class ByHand {
   Plan plan_;
   PlanTables tables_;
   Step step_ = 0;
-  bool own_keys_ = false;
+  std::vector<Region> keys_;  // by worker, what its attends meet; empty: all
 };
 
 class Ulysses : ByHand {
@@ -325,7 +331,87 @@ class GatherQueries : ByHand {
   }
 };
 
+class Star : ByHand {
+ public:
+  explicit Star(const Problem& p) : ByHand(p, all_on_worker_0(p), "star_by_hand") {
+    attend_to_a_chunk_each();
+  }
+
+  Plan write(Pass pass) {
+    const Tensors q = spread(kQuery, false), kv = spread(kKeyValue, true);
+    Tensors partial;
+    if (is_given(kPartial))
+      partial = spread(kPartial, false);
+    else
+      partial = forward(q, kv, pass);
+    if (pass != Pass::Forward) backward(q, kv, partial);
+    return take();
+  }
+
+ private:
+  // A chunk for each worker, all on worker 0; the others have one without tokens.
+  static Layout all_on_worker_0(const Problem& p) {
+    std::vector<TokenRange> chunks = contiguous(p.workers, p.tokens).chunks;
+    std::vector<Region> shares = {{{0}, p.workers}};
+    for (std::uint32_t w = 1; w < p.workers; ++w) {
+      shares.push_back({{static_cast<std::uint32_t>(chunks.size())}, 1});
+      chunks.push_back({0, 1, 0});
+    }
+    return custom_layout(std::move(chunks), std::move(shares));
+  }
+  Cells all(ValueId v) const { return share(0, all_columns(v)); }
+  Cells chunk(ValueId v, std::uint32_t w) const { return {{{w}, 1}, all_columns(v)}; }
+  Tensors on_0(TensorId t) const {
+    Tensors out(workers());
+    out[0] = t;
+    return out;
+  }
+  Tensors spread(ValueId v, bool by_chunk, TensorId of = {}) {
+    CellsOfAll wanted;
+    for (std::uint32_t w = 0; w < workers(); ++w) wanted.push_back(by_chunk ? chunk(v, w) : all(v));
+    return exchange(v, Lane::Fetch, on_0(of.valid() ? of : given(v)[0]), wanted);
+  }
+  TensorId bring_home(ValueId v, const Tensors& from) {
+    CellsOfAll wanted(workers(), Cells{{}, all_columns(v)});
+    wanted[0] = all(v);
+    return exchange(v, Lane::Return, from, wanted)[0];
+  }
+  void put_out_all(ValueId v, TensorId t) {
+    compute(0, TaskKind::Output, v, all(v), {t, {}, {}}, 0);
+  }
+
+  Tensors forward(const Tensors& q, const Tensors& kv, Pass pass) {
+    Tensors parts;
+    for (std::uint32_t w = 0; w < workers(); ++w)
+      parts.push_back(
+          output_of(compute(w, TaskKind::Attend, kPartial, all(kPartial), {q[w], kv[w], {}}, 0)));
+    set_step(1);
+    const TensorId sum = bring_home(kPartial, parts);
+    put_out_all(kPartial, sum);
+    return pass == Pass::Forward ? Tensors{} : spread(kPartial, false, sum);
+  }
+
+  void backward(const Tensors& q, const Tensors& kv, const Tensors& partial) {
+    set_step(2);
+    const Tensors gradient = spread(kOutputGradient, false);
+    Tensors dq, dkv;
+    for (std::uint32_t w = 0; w < workers(); ++w) {
+      const TaskId prepare = compute(w, TaskKind::Prepare, kPreparedGradient,
+                                     all(kPreparedGradient), {partial[w], gradient[w], {}});
+      const TaskId attend = compute(w, TaskKind::AttendBackward, kQueryGradient,
+                                    all(kQueryGradient), {q[w], output_of(prepare), kv[w]}, 2);
+      dq.push_back(output_of(attend));
+      dkv.push_back(output_of(attend, 1));
+    }
+    set_step(3);
+    put_out_all(kQueryGradient, bring_home(kQueryGradient, dq));
+    put_out_all(kKeyValueGradient, bring_home(kKeyValueGradient, dkv));
+  }
+};
+
 }  // namespace
+
+Plan star_by_hand(const Problem& problem) { return Star(problem).write(problem.pass); }
 
 Plan gather_queries_by_hand(const Problem& problem) {
   return GatherQueries(problem).write(problem.pass);

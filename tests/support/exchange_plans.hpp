@@ -21,4 +21,10 @@ Plan all_gather_by_hand(const Problem&, std::uint32_t stride = 0);
 // where they are needed: forward at home, for gradients on all workers (an all-reduce).
 Plan gather_queries_by_hand(const Problem&);
 
+// All tokens are worker 0's. It sends queries to all (a broadcast), and parts of the keys to each
+// (a scatter); the partial results are added up on worker 0 (a reduce), as are the query gradients.
+// Key gradients go to worker 0 as they are (a gather). The others have a chunk without tokens,
+// which plan files do not know.
+Plan star_by_hand(const Problem&);
+
 }  // namespace ringsched

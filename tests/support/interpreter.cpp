@@ -191,7 +191,10 @@ class Interpreter {
     for (std::size_t i = lane.at; i < end; ++i)
       if (communicates(plan_.tasks[lane.tasks[i]].kind) && !moved_[lane.tasks[i]]) return false;
     for (std::size_t i = lane.at; i < end; ++i) {
-      if (!communicates(plan_.tasks[lane.tasks[i]].kind)) compute(lane.tasks[i]);
+      const TaskKind kind = plan_.tasks[lane.tasks[i]].kind;
+      const bool is_first = i == lane.at || !is_repack(plan_.tasks[lane.tasks[i - 1]].kind);
+      if (is_repack(kind) && is_first) repack(lane, end);
+      if (!communicates(kind)) compute(lane.tasks[i]);
       done_[lane.tasks[i]] = true;
     }
     lane.at = end;
@@ -222,15 +225,16 @@ class Interpreter {
 
   std::vector<std::uint32_t> members_with(std::uint32_t id) const {
     const ExchangeId exchange = plan_.tasks[id].exchange;
-    if (exchange.value >= plan_.exchanges.size())
-      throw Failure{fmt::format("task {} is of no exchange", id)};
-    const Exchange& e = plan_.exchanges[exchange.value];
+    const TaskKind kind = plan_.tasks[id].kind;
+    const std::vector<Exchange>& all = is_repack(kind) ? plan_.repacks : plan_.exchanges;
+    if (exchange.value >= all.size()) throw Failure{fmt::format("task {} is of no exchange", id)};
+    const Exchange& e = all[exchange.value];
     std::vector<std::uint32_t> members;
     for (std::uint32_t m = e.first.value; m < e.end(); ++m) {
-      if (m >= plan_.tasks.size() || !is_exchange(plan_.tasks[m].kind) ||
+      if (m >= plan_.tasks.size() || plan_.tasks[m].kind != kind ||
           plan_.tasks[m].exchange != exchange ||
           plan_.value(plan_.tasks[m]) != plan_.value(plan_.tasks[id]))
-        throw Failure{fmt::format("task {} is no member of its exchange", m)};
+        throw Failure{fmt::format("task {} is not a member of its exchange", m)};
       members.push_back(m);
     }
     if (std::find(members.begin(), members.end(), id) == members.end())
@@ -244,6 +248,21 @@ class Interpreter {
     const std::vector<std::uint32_t> members = members_with(id);
     if (!std::all_of(members.begin(), members.end(), [&](std::uint32_t m) { return posted_[m]; }))
       return;
+    put_together(id, members);
+  }
+
+  // Once for all members: they start and end together, so all that they read is there before.
+  void repack(const LaneState& lane, std::size_t end) {
+    const std::uint32_t id = lane.tasks[lane.at];
+    const std::vector<std::uint32_t> members = members_with(id);
+    const std::vector<std::uint32_t> group(
+        lane.tasks.begin() + static_cast<std::ptrdiff_t>(lane.at),
+        lane.tasks.begin() + static_cast<std::ptrdiff_t>(end));
+    if (group != members) throw Failure{fmt::format("the repack of task {} is no group", id)};
+    put_together(id, members);
+  }
+
+  void put_together(std::uint32_t id, const std::vector<std::uint32_t>& members) {
     const ValueId value = plan_.value(plan_.tasks[id]);
     std::vector<Content> complete, parts;
     for (const std::uint32_t m : members)
@@ -351,9 +370,14 @@ class Interpreter {
         auto& out = outputs_[unrounded(plan_.value(t))];
         for (const std::int64_t token : c.tokens)
           for (const std::uint32_t head : c.heads)
-            if (++out.put_out[{token, head}] > 1 || owner(token) != t.worker_index)
+            if (++out.put_out[{token, head, decodes() ? t.worker_index : 0}] > 1 ||
+                (!decodes() && owner(token) != t.worker_index))
               throw Failure{fmt::format("token {} is put out twice or far from home", token)};
-        for (const auto& [term, times] : c.terms) out.terms[term] += times;
+        // Several workers may put out the same results, each of them all terms.
+        if (decodes() && !has_all_terms(c))
+          throw Failure{fmt::format("task {} puts out an unfinished result", id)};
+        for (const auto& [term, times] : c.terms)
+          out.terms[term] = decodes() ? times : out.terms[term] + times;
         return;
       }
       default:
@@ -391,19 +415,35 @@ class Interpreter {
     return ~0u;
   }
 
+  bool decodes() const { return plan_.problem.new_tokens.value > 0; }
+
+  // In decoding, the last ones of each document.
+  std::set<std::int64_t> query_tokens() const {
+    if (!decodes()) return all_tokens_;
+    std::set<std::int64_t> out;
+    std::vector<std::int64_t> ends(plan_.problem.mask.document_bounds().begin(),
+                                   plan_.problem.mask.document_bounds().end());
+    if (ends.empty()) ends = {0, plan_.problem.tokens.value};
+    for (std::size_t d = 1; d < ends.size(); ++d)
+      for (std::int64_t back = 1; back <= plan_.problem.new_tokens.value; ++back)
+        out.insert(ends[d] - back);
+    return out;
+  }
+
   std::string compare() {
     std::vector<ValueId> wanted;
     if (plan_.problem.pass != Pass::Backward) wanted.push_back(attention::kPartial);
     if (plan_.problem.pass != Pass::Forward)
       wanted.insert(wanted.end(), {attention::kQueryGradient, attention::kKeyValueGradient});
-    const std::map<Term, int> expected = expected_of(all_tokens_, heads_);
+    const std::map<Term, int> expected = expected_of(query_tokens(), heads_);
     for (const ValueId kind : wanted)
       if (outputs_[kind].terms != expected) return fmt::format("the {} is wrong", plan_.name(kind));
     return "";
   }
 
   struct Outputs {
-    std::map<std::pair<std::int64_t, std::uint32_t>, int> put_out;
+    // By token and head; in decoding by worker, too.
+    std::map<std::tuple<std::int64_t, std::uint32_t, std::uint32_t>, int> put_out;
     std::map<Term, int> terms;
   };
 

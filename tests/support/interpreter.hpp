@@ -14,7 +14,7 @@ namespace ringsched {
 
 // Empty if this run computed exactly what the problem asks for, else what went wrong.
 std::string interpret(const Plan&, std::uint64_t seed);
-// What went wrong in the first of so many runs in which anything did; empty if nothing ever did.
+// What went wrong in the first of these runs in which anything did; empty if nothing ever did.
 std::string any_wrong_run(const Plan&, int runs);
 
 }  // namespace ringsched

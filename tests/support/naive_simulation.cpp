@@ -289,11 +289,15 @@ class Naive {
   }
 
   void end_compute(std::uint32_t id) {
-    run_.end[id] = now_;
     left_[id] = 0;
     const Task& t = plan_.tasks[id];
-    head(std::size_t{t.worker_index} * plan_.lane_count() + static_cast<std::size_t>(t.lane))
-        ->done = true;
+    Group* const group =
+        head(std::size_t{t.worker_index} * plan_.lane_count() + static_cast<std::size_t>(t.lane));
+    group->done = true;
+    for (const std::uint32_t member : group->tasks) {  // of a repack, or this task alone
+      if (member != id) run_.start[member] = now_;
+      run_.end[member] = now_;
+    }
   }
 
   void set_speeds() {

@@ -19,6 +19,7 @@ inline void expect_same(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.controls, b.controls);
   EXPECT_EQ(a.slots, b.slots);
   EXPECT_EQ(a.exchanges, b.exchanges);
+  EXPECT_EQ(a.repacks, b.repacks);
   const auto expect_same_piece = [&](const Piece& x, const Piece& y) {
     EXPECT_EQ(x.value, y.value);
     EXPECT_EQ(a.regions[x.rows.value], b.regions[y.rows.value]);
@@ -49,7 +50,7 @@ inline void expect_same(const Plan& a, const Plan& b) {
     if (is_transfer(s.kind)) {
       EXPECT_EQ(s.peer, t.peer);
     }
-    if (is_exchange(s.kind)) {
+    if (is_member(s.kind)) {
       EXPECT_EQ(s.exchange, t.exchange);
     }
   }

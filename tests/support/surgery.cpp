@@ -21,12 +21,14 @@ std::vector<std::uint32_t> identity(const Plan& plan) {
 
 }  // namespace
 
-void find_members(Plan& plan) {
+namespace {
+
+void find_members_of(Plan& plan, TaskKind kind, std::vector<Exchange>& all) {
   std::vector<Exchange> found;
-  std::vector<ExchangeId> numbers(plan.exchanges.size());
+  std::vector<ExchangeId> numbers(all.size());
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     Task& t = plan.tasks[id];
-    if (!is_exchange(t.kind) || t.exchange.value >= numbers.size()) continue;
+    if (t.kind != kind || t.exchange.value >= numbers.size()) continue;
     ExchangeId& number = numbers[t.exchange.value];
     if (!number.valid()) {
       number = {static_cast<std::uint32_t>(found.size())};
@@ -35,7 +37,14 @@ void find_members(Plan& plan) {
     ++found[number.value].members;
     t.exchange = number;
   }
-  plan.exchanges = std::move(found);
+  all = std::move(found);
+}
+
+}  // namespace
+
+void find_members(Plan& plan) {
+  find_members_of(plan, TaskKind::Exchange, plan.exchanges);
+  find_members_of(plan, TaskKind::Repack, plan.repacks);
 }
 
 void relay(Plan& plan, const std::vector<std::uint32_t>& order) {

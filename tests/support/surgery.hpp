@@ -16,7 +16,7 @@ TaskId find_task(const Plan&, TaskKind, std::uint32_t worker, int n = 0);
 // Lays the tasks out anew: order[i] is the old id of the i-th, and may leave some out or repeat
 // some.
 void relay(Plan&, const std::vector<std::uint32_t>& order);
-// Lists the exchanges that tasks name, each with as many members as name it.
+// Lists the exchanges and repacks that tasks name, each with as many members as name it.
 void find_members(Plan&);
 
 // Takes a task out; whatever named it, or what it made, then names nothing.

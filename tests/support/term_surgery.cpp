@@ -149,6 +149,13 @@ void prepare_at_receiver(Plan& plan, TaskId send) {
   there.peer = TaskId{};
   there.inputs = {plan.output(first), plan.output(second), {}};
   restate_work(plan, instead);
+  // What it needs is a whole group before it.
+  const Task& came = plan.tasks[second.value];
+  for (std::uint32_t id = instead.value + 1; id < plan.tasks.size(); ++id)
+    if (Task& t = plan.tasks[id]; t.worker_index == came.worker_index && t.lane == came.lane) {
+      t.with_previous = false;
+      break;
+    }
 }
 
 }  // namespace ringsched

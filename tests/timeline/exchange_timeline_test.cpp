@@ -1,4 +1,5 @@
-// Timelines of plans with exchanges: who takes part, what tasks work on, and when things move.
+// Timelines of plans with exchanges: which workers take part, what tasks work on, and when things
+// move.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -91,6 +92,28 @@ TEST(ExchangeTimeline, QueriesThatAnExchangeBroughtAreTheirWorkersOwn) {
   };
   EXPECT_EQ(helps("usp:ulysses=4:ring=zigzag"), 0);
   EXPECT_GT(helps("usp:ulysses=2:ring=balanced"), 0) << "these came by a message";
+}
+
+TEST(ExchangeTimeline, RowsOfWorkersThatAreNoNeighboursAreNotThoseOfTheWorkersBetween) {
+  const Plan plan =
+      build_plan(small_problem(6, 12), find_schedule("usp:ulysses=2:consecutive=ring"));
+  const Timeline t = timeline_of(plan, TimelineSource::Predicted, "m");
+  bool met_others = false;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    if (!is_attend(plan.tasks[id].kind)) continue;
+    const std::uint32_t worker = plan.tasks[id].worker_index, step = plan.tasks[id].step;
+    const auto owner = static_cast<std::uint16_t>(worker % 3 - step);  // in the first group
+    const TaskSpan* const span = t.span(id);
+    ASSERT_TRUE(span);
+    EXPECT_EQ(*span, (TaskSpan{{id},
+                               {static_cast<std::uint16_t>(worker % 3),
+                                static_cast<std::uint16_t>(worker % 3 + 3)},
+                               {owner, static_cast<std::uint16_t>(owner + 3)},
+                               plan.piece(plan.tasks[id]).columns}));
+    EXPECT_EQ(t.tasks[id].other, step == 0 ? worker : owner) << id;
+    met_others = met_others || step > 0;
+  }
+  EXPECT_TRUE(met_others);
 }
 
 TEST(ExchangeTimeline, NothingMovesBeforeAllMembersArePosted) {

@@ -92,6 +92,28 @@ TEST_P(BlockMapOf, HasTheBlocksOfThePlanAndNoOthers) {
 INSTANTIATE_TEST_SUITE_P(All, BlockMapOf, testing::ValuesIn(all_schedules(5)),
                          [](const auto& i) { return i.param.name(); });
 
+// A row for the new tokens of each document; a column for each part of the cache.
+TEST(BlockMap, OfDecodingHasTheNewTokensAsItsRows) {
+  Problem problem = small_problem(3, 24, Pass::Forward, Mask::documents({{12}, {12}}));
+  problem.new_tokens = {2};
+  const auto blocks = [&](const char* schedule, double& tallest) {
+    const Plan plan = build_plan(problem, find_schedule(schedule));
+    const Plan* const plans[] = {&plan};
+    std::set<std::pair<double, double>> places;
+    tallest = 0;
+    for (const Shape& s : block_map(plans).shapes)
+      if (const auto* b = std::get_if<Box>(&s); b && !b->about.empty()) {
+        places.insert({b->x, b->y});
+        tallest = std::max(tallest, b->height);
+      }
+    return places.size();
+  };
+  double tree = 0, ring = 0;
+  EXPECT_EQ(blocks("tree-decode", tree) + 2, 2u * 4);  // two are half, and so triangles
+  EXPECT_EQ(blocks("ring-decode", ring) + 3 * 2, 3u * 2 * 4);
+  EXPECT_NEAR(ring * 3, tree, 0.01);
+}
+
 TEST(BlockMap, SaysHowUnevenTheWorkIs) {
   const Plan ring = build_plan(small_problem(8, 8 * 4096), find_schedule("ring"));
   const Plan zigzag = build_plan(small_problem(8, 8 * 4096), find_schedule("zigzag"));

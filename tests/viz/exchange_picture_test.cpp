@@ -204,7 +204,8 @@ TEST(ExchangeTrace, NamesTheExchangeAndItsMembers) {
 TEST(ExchangeHtml, ThePageHasTheExchangesAndTheSpans) {
   const Timeline t = evenly_timed(ulysses_of(3));
   const std::string page = html_page({&t, 1});
-  EXPECT_THAT(page, HasSubstr("\"receive\",\"other\",\"other\",\"exchange\"],"));  // roles
+  EXPECT_THAT(page,
+              HasSubstr("\"receive\",\"other\",\"other\",\"exchange\",\"other\"],"));  // roles
   EXPECT_THAT(page, HasSubstr("\"exchanges\":[[0,3,\"all-to-all\"],[3,3,\"all-to-all\"],"));
   EXPECT_THAT(page, HasSubstr("[8,\"0-2\",\"0-2\",\"2-3\"]"));
 }

@@ -32,7 +32,7 @@ struct SortedRun {
   RunTimes times;
   std::vector<std::int64_t> moving_from, moving_until;  // ps, by task
   std::vector<std::vector<std::uint32_t>> compute;      // by worker, by start; nothing of length 0
-  // Receives and sends, likewise; members of exchanges are both.
+  // The same of receives and of sends; members of exchanges are both.
   std::vector<std::vector<std::uint32_t>> in, out;
   std::vector<bool> critical;  // by task
   bool moves = false;          // some message takes time

@@ -21,7 +21,10 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 
-bool takes_turn(TaskKind kind) { return !communicates(kind) && !is_output(kind); }
+// Repacks only copy; who waits for others has no use for a core.
+bool takes_turn(TaskKind kind) {
+  return !communicates(kind) && !is_repack(kind) && !is_output(kind);
+}
 constexpr std::size_t kPage = 4096;
 
 // As Linux estimates it; elsewhere all there may be.
@@ -207,7 +210,10 @@ void CpuDevice::execute(LaneThread& l, const Instruction& one, CoreGate::Turn* t
     l.at.store(begins->tasks.front(), std::memory_order_release);
   } else if (const auto* ends = std::get_if<End>(&one)) {
     const std::int64_t end = now();
-    for (const std::uint32_t task : ends->tasks) times_[task].end = end;
+    for (const std::uint32_t task : ends->tasks) {
+      if (times_[task].start == TaskTime::kNotYet) times_[task].start = end;
+      times_[task].end = end;
+    }
     l.at.store(kNone, std::memory_order_release);
     ended(ends->tasks);
   } else if (const auto* work = std::get_if<Compute>(&one)) {

@@ -9,6 +9,7 @@
 #include "ringsched/runtime/cpu_backend.hpp"
 #include "runtime/plans_to_run.hpp"
 #include "runtime/rendezvous/world_of_threads.hpp"
+#include "support/cases.hpp"
 #include "support/exchange_cases.hpp"
 #include "support/exchange_plans.hpp"
 #include "transports/tcp.hpp"
@@ -65,7 +66,7 @@ class Process {
 
 TEST(TcpExchange, RandomPlansComputeTheRightNumbers) {
   std::mt19937_64 random(23);
-  for (int i = 0; i < exchange_cases(60, 12) && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < cases_to_run(60, 12) && !testing::Test::HasFailure(); ++i) {
     const Plan plan = random_exchange_plan(random);
     const auto processes = static_cast<std::uint32_t>(1 + random() % plan.problem.workers);
     Round round(processes);

@@ -49,6 +49,7 @@ class Device {
   // What follows on the lane starts once that task of this worker has ended.
   virtual void wait_for(Lane, TaskId) = 0;
   // Take the time, of one task or of all members of a group; the end lets those go on that wait.
+  // What ends and was not begun takes no time.
   virtual void begin(Lane, std::span<const TaskId>) = 0;
   virtual void end(Lane, std::span<const TaskId>) = 0;
   virtual void compute(TaskId, const Operands&) = 0;  // on the lane of its task

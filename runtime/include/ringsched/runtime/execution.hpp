@@ -20,6 +20,7 @@ namespace ringsched {
 
 class ExchangeMember;
 class MessageNumbers;
+class RepackMoves;
 
 // A tensor that the computation as a whole results in, on a worker of this process.
 struct Result {
@@ -79,6 +80,7 @@ class Execution {
   struct Gathered;
   MessageEnd message(TaskId, std::vector<Gathered>&) const;
   ExchangeMember& member(TaskId);
+  RepackMoves repack(TaskId first) const;
   std::byte* place(TensorId) const;
   std::byte* staging(TaskId) const;
   std::string pending(std::chrono::nanoseconds after) const;

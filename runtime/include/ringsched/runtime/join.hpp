@@ -13,6 +13,7 @@ namespace ringsched {
 struct JoinOptions {
   LaunchFlags launch;
   std::string transport, ctas = "0";
+  std::string exchanges;  // over mpi: "collectives" or "messages"; empty: collectives
   bool has_nccl = false;  // whether that is a transport, too
 
   // Empty: what is taken depends on what has started the processes; it is nccl if `on_gpus`. Throws

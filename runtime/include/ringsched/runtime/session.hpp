@@ -50,6 +50,7 @@ struct Measured {
   Bytes memory;                         // on the fullest worker of this process
   std::vector<CheckedResults> checked;  // empty: not asked for
   std::string kernels;                  // "36 attends by cuDNN"; empty: there is but one kind
+  std::string exchanges;                // "6 exchanges by MPI_Ialltoallw"; empty: nothing to say
   bool in_turns = false;                // workers take turns on the cores
   Launch launch;
   std::string transport;

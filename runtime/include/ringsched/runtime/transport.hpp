@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ringsched/runtime/device.hpp"
@@ -26,6 +27,8 @@ struct MessageEnd {
   }
 };
 
+class ExchangeMember;
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -33,6 +36,10 @@ class Transport {
   // Puts a group on a lane of a worker: its messages are posted together when the lane comes to
   // it, progress together, and the lane goes on once all are complete.
   virtual void exchange(Device&, WorkerId, Lane, std::vector<MessageEnd>) = 0;
+  // Puts what a member of an exchange does on a lane: by messages, unless a transport has better.
+  virtual void exchange_as_member(Device&, WorkerId, Lane, ExchangeMember&);
+  // How the exchanges of the plan run, for people; empty: there is nothing to say.
+  virtual std::string exchanges() const { return {}; }
   virtual void begin_run() = 0;  // before each run, when no lane runs
   // While lanes run, again and again: for what fails without anybody being told. Throws RunFailed.
   virtual void look() {}

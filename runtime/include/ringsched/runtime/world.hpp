@@ -51,7 +51,9 @@ class World {
   virtual std::vector<std::optional<LastWords>> last_words(const LastWords& own) = 0;
   // Ends the others as far as it can, and this process with them if there are any.
   virtual void abort(int code) = 0;
-  // `control` and the plan are kept by reference.
+  // Exchanges by messages, also where what joins the processes has collectives of its own.
+  virtual void use_messages_only() {}
+  // Together with all others. `control` and the plan are kept by reference.
   virtual std::unique_ptr<Transport> transport(const Plan&, Control&) = 0;
 
   // Workers are spread evenly and in order.

@@ -19,12 +19,17 @@
 //   std::vector<Queries> q = plan.exchange(given, wanted);   e.g. all rows of some heads each
 //   PlanBuilder inside = plan.view(q, kv);                   a schedule runs on these
 //   plan.exchange(inside.merged(), wanted);                 and the results go home
+//
+// In decoding, queries(w) are worker w's copy of the new tokens' queries, the same on all workers.
+// A partial that moves to another worker is one of the queries there; two of them on one worker
+// become one by combine(), and those of several workers by an exchange of partials.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -79,7 +84,8 @@ struct Exchanging {
   bool again = false;  // for the backward pass anew; else what came is kept until then
 };
 
-// What an attend made for the queries: a partial result, to be merged once.
+// What an attend made for the queries: a partial result, to be merged once. In decoding, where all
+// workers have the same queries, it is merged on the worker where it is.
 struct Partial {
   WorkerId owner;
   WorkerId worker;
@@ -136,10 +142,15 @@ class PlanBuilder {
   // Of results, rounded to the problem's dtype. What is wanted must be at home with its worker
   // unless it is given to a further exchange.
   std::vector<Merged> exchange(std::span<const Merged> given, std::span<const Wanted>);
+  // Of partials of the same queries, each on another worker: they are put together on their way.
+  // What is wanted is a result as it is, in fp32. For a forward pass only.
+  std::vector<Merged> exchange(std::span<const Partial> given, std::span<const Wanted>);
   std::vector<Merged> merged() const;  // by worker: of the queries it has in this view
 
   // None where the mask hides every pair. Both operands must be on one worker.
   Partial attend(const Queries&, const Keys&);
+  // Two partials of the same queries on one worker, as one. None adds nothing.
+  Partial combine(const Partial&, const Partial&);
   // Folds a partial into the result of its queries. It must be on their owner; none does nothing.
   void merge(const Partial&);
 
@@ -148,6 +159,7 @@ class PlanBuilder {
 
  private:
   struct Recording;
+  enum class Gives : std::uint8_t { Queries, Keys, Results, Partials };
   explicit PlanBuilder(std::shared_ptr<Recording>);
   // Throws ScheduleMistake for a worker that is not there.
   WorkerId true_number(WorkerId w) const {
@@ -160,9 +172,10 @@ class PlanBuilder {
   template <class T>
   std::vector<T> exchanged(std::span<const T> given, std::span<const Wanted>, const Exchanging&);
   CallId say_member(std::uint32_t number, const Wanted&, CallId given, CallId first,
-                    const Exchanging&, bool results, bool keys);
+                    const Exchanging&, Gives);
   void check_wanted(std::span<const Wanted>, std::size_t given, bool keys) const;
   void check_lane(Lane) const;
+  std::string heads_text(ColumnRange, bool keys) const;
   void use(const Partial&);
 
   std::shared_ptr<Recording> recording_;  // views share it

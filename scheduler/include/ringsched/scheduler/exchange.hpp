@@ -1,5 +1,6 @@
-// What goes from whom to whom in an exchange. Everybody who has to know asks here: the simulator,
-// the runtimes, the pictures. Whether all that is wanted is there, verify() finds out by itself.
+// What goes from whom to whom in an exchange or a repack. Everybody who has to know asks here: the
+// simulator, the runtimes, the pictures. Whether all that is wanted is there, verify() finds out by
+// itself.
 #pragma once
 
 #include <cstdint>

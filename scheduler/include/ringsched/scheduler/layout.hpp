@@ -1,5 +1,7 @@
-// Which token lives on which worker. The sequence is cut into chunks, numbered worker by worker, so
-// that whatever a worker holds, or a part of it, is a run of consecutive chunk ids.
+// Which token lives on which worker. The sequence is cut into chunks. Those of a worker, its share,
+// have consecutive ids, so that a share, or a part of it, is a Region. So are the shares of several
+// workers that exchange tensors, if the chunks are numbered in the order of these workers, which
+// may be any: that is why the shares are a table.
 //
 // A chunk is one strided range of positions. Contiguous shares are one chunk each; striped shares
 // are one chunk with stride W; a zigzag share is two chunks, one from each end of the sequence.
@@ -26,14 +28,17 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-struct Layout {
-  std::string name;                  // one of layout_names(), or "custom"
-  std::vector<TokenRange> chunks;    // by ChunkId
-  std::vector<std::uint32_t> first;  // worker w holds chunks [first[w], first[w + 1])
+struct Problem;
 
-  std::uint32_t workers() const { return static_cast<std::uint32_t>(first.size() - 1); }
-  Region share(WorkerId w) const { return {{first[w.value]}, first[w.value + 1] - first[w.value]}; }
-  WorkerId owner(ChunkId) const;
+struct Layout {
+  std::string name;                // one of layout_names(), or "custom"
+  std::vector<TokenRange> chunks;  // by ChunkId
+  std::vector<Region> shares;      // by WorkerId; each chunk is in one of them
+  std::vector<WorkerId> owners;    // by ChunkId: the worker with the chunk in its share
+
+  std::uint32_t workers() const { return static_cast<std::uint32_t>(shares.size()); }
+  Region share(WorkerId w) const { return shares[w.value]; }
+  WorkerId owner(ChunkId c) const { return owners[c.value]; }
   Tokens rows(Region) const;
   std::span<const TokenRange> ranges(Region r) const {
     return std::span(chunks).subspan(r.first.value, r.count);
@@ -47,10 +52,24 @@ Layout striped(std::uint32_t workers, Tokens);  // token x lives on worker x mod
 Layout zigzag(std::uint32_t workers, Tokens);   // worker r: parts r and 2W-1-r of 2W
 Layout halves(std::uint32_t workers, Tokens);   // contiguous, each share cut in two
 
-std::span<const std::string_view> layout_names();
-Layout make_layout(std::string_view name, std::uint32_t workers, Tokens);
+// For decoding. Each worker has an equal part of the cached tokens of every document. The new
+// tokens of all documents are the last chunks, on the last worker.
+Layout decode_layout(const Problem&);
 
-// Throws Error unless the chunks hold each of `tokens` positions exactly once.
+// The shares by WorkerId. Throws Error unless each chunk is in one of them.
+Layout custom_layout(std::vector<TokenRange> chunks, std::vector<Region> shares);
+
+std::span<const std::string_view> layout_names();
+Layout make_layout(std::string_view name, const Problem&);
+
+// Throws Error unless each chunk is in one share and the chunks hold each of `tokens` positions
+// exactly once.
 void require_valid(const Layout&, Tokens tokens);
+
+// The rows of queries that a worker is given: its share. In decoding it is all new tokens, on every
+// worker; these must stand in consecutive chunks.
+Region query_rows(const Problem&, const Layout&, WorkerId);
+// Why a decoding problem cannot have this layout; empty if it can.
+std::string refusal_of(const Problem&, const Layout&);
 
 }  // namespace ringsched

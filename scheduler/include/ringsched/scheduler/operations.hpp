@@ -20,8 +20,9 @@ enum class TaskKind : std::uint8_t {
   Output,          // a complete tensor becomes a result of the whole computation
   Round,           // a complete result -> the same as the problem's dtype has it
   Exchange,        // one member of an exchange: gives a tensor or none, gets one or none
+  Repack,          // likewise one of several tasks of one worker, which join or cut its tensors
 };
-inline constexpr std::uint32_t kTaskKinds = 10;
+inline constexpr std::uint32_t kTaskKinds = 11;
 
 // One statement that the gradients of a program need for each use of an operation: it reads some of
 // what the operation read, and the gradient of what that made, and adds to gradients of inputs.
@@ -39,7 +40,8 @@ struct Operation {
     Combine,   // puts pieces of one value together
     Transfer,  // moves a piece
     Deliver,
-    Exchange,  // one of several that are done together
+    Exchange,  // one of several that are done together, on different workers
+    Repack,    // likewise, on one worker
   };
   // Which input gives the rows of the task, where a plan file leaves them out.
   enum class Rows : std::uint8_t { First, Second, Both /* together */, Peer, Said /* always */ };
@@ -78,6 +80,7 @@ inline constexpr std::array<Operation, kTaskKinds> kOperations = [] {
       {"output", Deliver, 1, 0, none, First, 0, none, kAdjointsOfOutput},
       {"round", Compute, 1, 1, none, First, 0},
       {"exchange", Operation::Does::Exchange, 1, 1, none, Said, 0},
+      {"repack", Operation::Does::Repack, 1, 1, none, Said, 0},
   }};
 }();
 constexpr const Operation& operation(TaskKind k) {
@@ -104,6 +107,8 @@ inline constexpr std::uint32_t kCombines =
     operations_where([](const Operation& o) { return o.does == Operation::Does::Combine; });
 inline constexpr std::uint32_t kExchanges =
     operations_where([](const Operation& o) { return o.does == Operation::Does::Exchange; });
+inline constexpr std::uint32_t kRepacks =
+    operations_where([](const Operation& o) { return o.does == Operation::Does::Repack; });
 inline constexpr std::uint32_t kOutputs =
     operations_where([](const Operation& o) { return o.does == Operation::Does::Deliver; });
 
@@ -117,6 +122,9 @@ constexpr bool is_send(TaskKind k) { return is_in(kSends, k); }
 constexpr bool is_receive(TaskKind k) { return is_in(kReceives, k); }
 constexpr bool is_combine(TaskKind k) { return is_in(kCombines, k); }
 constexpr bool is_exchange(TaskKind k) { return is_in(kExchanges, k); }
+constexpr bool is_repack(TaskKind k) { return is_in(kRepacks, k); }
+// A member of an exchange or of a repack.
+constexpr bool is_member(TaskKind k) { return is_in(kExchanges | kRepacks, k); }
 // What moves something between workers.
 constexpr bool communicates(TaskKind k) { return is_in(kTransfers | kExchanges, k); }
 constexpr bool is_output(TaskKind k) { return is_in(kOutputs, k); }

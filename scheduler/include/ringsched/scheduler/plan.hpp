@@ -7,7 +7,8 @@
 //     whatever a task reads was made by a lower TaskId, so ids are a topological order;
 //   - a tensor is written once and lives on one worker; only Receive and Exchange bring one in from
 //     elsewhere;
-//   - the members of an exchange are consecutive tasks, one for each worker that takes part;
+//   - the members of an exchange are consecutive tasks, one for each worker that takes part; those
+//     of a repack are consecutive tasks of one worker, which start and end together;
 //   - a task waits for the tensors it reads, for its lane, and for its control edges: nothing else.
 // Why the layout is what it is: docs/decisions/plan-layout.md.
 #pragma once
@@ -52,6 +53,7 @@ struct Task {
   Lane lane : 3 = Lane::Compute;
   // Send and Receive: posted together with the task before it in its lane, as one group whose
   // members progress together and are complete together (an NCCL group, a batch of isend/irecv).
+  // Set for all members of a repack but the first.
   bool with_previous : 1 = false;
   // A bit for each output: it holds all terms that its cells have, not a part of them.
   std::uint8_t completes : 2 = 0;
@@ -62,7 +64,7 @@ struct Task {
   union {
     RegionId keys;        // attends: the keys met, a part of what the input of the inner axis holds
     TaskId peer;          // Send, Receive: the other half; none in a broken plan
-    ExchangeId exchange;  // Exchange: an index into Plan::exchanges
+    ExchangeId exchange;  // Exchange, Repack: an index into Plan::exchanges, or Plan::repacks
   };
   std::array<TensorId, 3> inputs{};  // in the order given at TaskKind; the rest are none
 
@@ -102,6 +104,9 @@ struct Exchange {
   friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 
+// A repack is the same on one worker: it joins tensors that lie there, cuts them, or adds up parts
+// of a sum, on the compute lane. If it adds up, what a member gets may be a part of a sum, too.
+
 // `after` may not start before `before`, of the same worker, has ended.
 struct ControlEdge {
   TaskId before;
@@ -134,6 +139,9 @@ struct Plan {
   Program program;
   Layout layout;
   std::string schedule;  // the name of what built it, for people
+  // How many heads of the problem are padding, so that all split evenly. They cost what any head
+  // costs, but nobody wants their results, and shares of the work do not count them.
+  std::uint32_t dummy_heads = 0, dummy_kv_heads = 0;
   std::vector<std::string> lanes{kBasicLanes.begin(), kBasicLanes.end()};  // their names, by Lane
   std::vector<Region> regions;
   std::vector<Piece> pieces;
@@ -141,14 +149,25 @@ struct Plan {
   std::vector<InitialTensor> initial;
   TaskArray tasks;
   std::vector<Exchange> exchanges;    // sorted by first
+  std::vector<Exchange> repacks;      // likewise
   std::vector<ControlEdge> controls;  // sorted by (after, before)
   std::vector<BufferSlot> slots;      // sorted by receive; empty: as many buffers as it takes
 
+  std::uint32_t wanted_heads() const { return problem.heads - dummy_heads; }
+  Problem without_padding() const {
+    Problem p = problem;
+    p.heads -= dummy_heads;
+    p.kv_heads -= dummy_kv_heads;
+    return p;
+  }
   const Piece& piece(const Task& t) const { return pieces[t.piece.value]; }
   const Piece& piece(const InitialTensor& t) const { return pieces[t.piece.value]; }
   ValueId value(const Task& t) const { return piece(t).value; }
   RegionId rows(const Task& t) const { return piece(t).rows; }
-  const Exchange& exchange(const Task& t) const { return exchanges[t.exchange.value]; }
+  // All members of the exchange, or repack, that this task is a member of.
+  const Exchange& exchange(const Task& t) const {
+    return (is_repack(t.kind) ? repacks : exchanges)[t.exchange.value];
+  }
   std::string_view name(ValueId v) const { return program[v].name; }
   std::string_view name(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   std::uint32_t lane_count() const { return static_cast<std::uint32_t>(lanes.size()); }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "ringsched/scheduler/mask.hpp"
 #include "ringsched/scheduler/units.hpp"
@@ -21,6 +22,12 @@ struct Problem {
   Dtype dtype = Dtype::Bf16;
   Mask mask = Mask::causal();
   Pass pass = Pass::Forward;
+  // 0: every token has a query. Else this is decoding: only the last so many tokens of the sequence
+  // have one (of each document, if there are several: they are the batch). The keys of the tokens
+  // before them are cached.
+  Tokens new_tokens{0};
+
+  bool decodes() const { return new_tokens.value != 0; }
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
@@ -32,6 +39,11 @@ inline constexpr std::uint32_t kMaxHeadDim = 4096;
 
 // Throws Error naming the field, what it was and what is allowed.
 void require_valid(const Problem&);
+
+// Has the token at this position a query?
+bool has_query(const Problem&, std::int64_t position);
+// The sequence, cut into its documents.
+std::vector<TokenRange> documents_of(const Problem&);
 
 std::int64_t size_of(Dtype);  // bytes of one element
 std::string_view to_text(Dtype);

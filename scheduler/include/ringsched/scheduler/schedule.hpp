@@ -56,22 +56,27 @@ class ScheduleCalls {
 };
 
 // Where the tokens are: takes the number of workers and the tokens; or, if it depends on more than
-// these, the problem and the arguments.
+// these, the problem and the arguments. That of a schedule that decodes takes the problem alone.
 class ScheduleLayout {
  public:
   ScheduleLayout(Layout (*plain)(std::uint32_t, Tokens))
       : layout_(
             [plain](const Problem& p, const Arguments&) { return plain(p.workers, p.tokens); }) {}
   ScheduleLayout(Layout (*chosen)(const Problem&, const Arguments&)) : layout_(chosen) {}
+  ScheduleLayout(Layout (*decoding)(const Problem&))
+      : layout_([decoding](const Problem& p, const Arguments&) { return decoding(p); }),
+        decodes_(true) {}
   template <std::invocable<std::uint32_t, Tokens> F>
   ScheduleLayout(F layout)
       : layout_(
             [layout](const Problem& p, const Arguments&) { return layout(p.workers, p.tokens); }) {}
 
   Layout operator()(const Problem& p, const Arguments& a) const { return layout_(p, a); }
+  bool decodes() const { return decodes_; }
 
  private:
   std::function<Layout(const Problem&, const Arguments&)> layout_;
+  bool decodes_ = false;
 };
 
 struct Schedule {
@@ -82,12 +87,19 @@ struct Schedule {
   ScheduleCalls build;
   std::vector<Parameter> parameters = {};
   Arguments arguments = Arguments(parameters);
+
+  bool decodes() const { return layout.decodes(); }
 };
 
-std::span<const Schedule> schedules();
+std::span<const Schedule> schedules();         // of whole sequences
+std::span<const Schedule> decode_schedules();  // of new tokens against cached keys
 
 // By "NAME" or "NAME:parameter=number". Throws Error that names what is nearest.
 Schedule find_schedule(std::string_view text);
+
+// The problem that a schedule solves: one that decodes has one new token if none are said. Throws
+// Error where the two do not go together.
+Problem problem_for(const Schedule&, Problem);
 
 // The plan as the schedule means it: communication runs as far ahead as its data allow. What limits
 // it is a pass of its own (overlap.hpp). Throws Error where the problem makes no sense or the plan

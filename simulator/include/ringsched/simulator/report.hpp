@@ -46,6 +46,7 @@ struct ExchangeReport {
   std::uint32_t count = 0;
   double bytes = 0;                          // that pass between workers, in all of them
   std::uint32_t row = ExchangeCost::kLinks;  // of Machine::collectives, or the links alone
+  std::uint32_t calls = 1;                   // of a library, for each of them
 };
 
 // The accounts of the run, and what only a simulator can tell.
@@ -62,6 +63,9 @@ Report report(const Workload&, const Simulation&, const Conditions& = {});
 // How long the whole problem takes on one device of the machine; on `ideal`, all blocks one after
 // the other.
 Picoseconds one_device(const Workload&, const Machine&);
+
+// What the longest attend of a decoding plan waits for: "memory" or "compute"; else empty.
+std::string_view attends_bound_by(const Plan&, const Machine&);
 
 // For each task, how much longer it could have taken without the run ending later, all else as it
 // was; of a transfer, its message. Exact where nothing is shared, otherwise never too much. ps.

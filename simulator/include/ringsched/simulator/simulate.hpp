@@ -40,6 +40,7 @@ struct ExchangeCost {
   // The flows move so many times their bytes: they are as slow as a row of the machine says.
   double stretch = 1;
   std::uint32_t row = kLinks;  // of Machine::collectives, or none: the links alone say
+  std::uint32_t calls = 1;     // of a library, one after the other
   std::vector<ExchangeFlow> flows;
   std::vector<std::int64_t> packing, unpacking;  // by member, ps
 };
@@ -105,6 +106,7 @@ static_assert(sizeof(Cause) == 4);
 struct LinkUse {
   double bytes = 0;
   Picoseconds busy;  // with at least one message on it
+  double saved = 0;  // of the bytes: what it need not carry where a measured exchange is faster
 };
 
 // The members of a group start when it is posted and end when it is complete.

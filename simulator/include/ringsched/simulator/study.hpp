@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ringsched/scheduler/lower.hpp"
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/what_if.hpp"
@@ -24,11 +25,14 @@ inline constexpr std::size_t kManyTasks = 2'000'000;
 // A plan that verify has proved.
 struct ProvedPlan {
   Plan plan;
-  Bytes peak;  // on the fullest worker
+  Bytes peak;                             // on the fullest worker
+  std::vector<LoweredForm> lowered = {};  // if its exchanges became messages: which, and how
 };
 // Throws Error naming the first violation. `file`: where the plan comes from; a plan that a
 // schedule made has none.
 ProvedPlan prove(Plan, const std::string& file = {}, const Announce& = {});
+// The same for a plan that stays where it is: its memory on the fullest worker.
+Bytes require_proved(const Plan&, const std::string& file = {}, const Announce& = {});
 
 struct StudyOptions {
   double diagonal = 0.5;      // what a block on the diagonal costs on the machine `ideal`

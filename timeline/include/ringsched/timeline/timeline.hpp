@@ -23,7 +23,7 @@ inline constexpr int kTimelineVersion = 1;
 enum class TimelineSource : std::uint8_t { Predicted, Measured, Emulated };
 
 // A task and its time. A transfer starts when its worker has posted it and ends when its group is
-// complete; likewise a member of an exchange.
+// complete, and so do members of an exchange.
 struct TimelineTask {
   TaskKind kind = TaskKind::Attend;
   Lane lane = Lane::Compute;
@@ -114,7 +114,7 @@ struct Timeline {
 
   const Value& value(const TimelineTask& t) const { return values[t.makes.value]; }
   const TaskSpan* span(std::uint32_t task) const;              // null: it needs none
-  const TimelineExchange* exchange(std::uint32_t task) const;  // null: it is no member
+  const TimelineExchange* exchange(std::uint32_t task) const;  // null: it is of none
   Picoseconds makespan() const;
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };

@@ -1,0 +1,135 @@
+#include "sweep.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <set>
+
+#include "prediction.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// Identifies the figures of a machine: its name for a built-in profile. A user's own profile may
+// change, so a hash of its text is added.
+std::string figures_of(const std::string& machine, std::string others) {
+  const auto profiles = machine_profiles();
+  if (std::any_of(profiles.begin(), profiles.end(),
+                  [&](const MachineProfile& p) { return p.name == machine; }))
+    return others;
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : read_whole(machine, 1u << 30))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{}{}figures {:08x}", others, others.empty() ? "" : "; ",
+                     static_cast<std::uint32_t>(hash ^ hash >> 32));
+}
+
+}  // namespace
+
+void SweepQuestion::add_to(CLI::App& app) {
+  const auto list = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)
+        ->type_name("LIST")
+        ->group("Lists (separate the values with commas)");
+  };
+  list("-s,--schedule", schedules, "schedules, or all; see 'ringsched schedules' (default all)");
+  list("-w,--workers", workers, "numbers of workers, e.g. 4,8,16 (default 8)");
+  list("-t,--tokens", tokens, "sequence lengths, e.g. 32K,64K (default 8K per worker)");
+  list("--heads", heads, "query heads (default 32)");
+  list("-m,--machine", machines,
+       "machines; see 'ringsched machines', or give FILE.toml (default ideal)");
+  list("--overlap", overlaps,
+       "how far communication runs ahead: none, prefetch, unbounded (default prefetch)");
+  rest.add_rest_to(app);
+  conditions.add_figures_to(app);
+  conditions.add_conditions_to(app);
+}
+
+std::vector<SweepCell> cells_of(const SweepQuestion& c) {
+  std::vector<SweepCell> cells;
+  bool any_varies = false;
+  std::vector<std::string> names;
+  if (c.schedules == "all") {
+    for (const Schedule& s : c.rest.decodes() ? decode_schedules() : schedules())
+      names.emplace_back(s.name);
+  } else {
+    names = list_of(c.schedules, "--schedule");
+    if (names.size() > 1 && std::find(names.begin(), names.end(), "all") != names.end())
+      fail("--schedule {}: use all alone, or name the schedules", printable(c.schedules, 60));
+  }
+  std::vector<std::string> tokens(1);  // the usual ones
+  if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");
+  for (const std::string& machine_name : list_of(c.machines, "--machine")) {
+    const Machine machine = c.conditions.machine(machine_name);
+    const std::string figures = figures_of(machine_name, c.conditions.figures());
+    for (const std::string& w : list_of(c.workers, "--workers"))
+      for (const std::string& t : tokens)
+        for (const std::string& h : list_of(c.heads, "--heads"))
+          for (const std::string& s : names)
+            for (const std::string& o : list_of(c.overlaps, "--overlap")) {
+              SweepCell cell{c.rest.with(s, w, t, h, o), machine, {}};
+              const Problem p = cell.flags.problem();  // refuses what makes no sense at once
+              const CommunicationLimits limits = cell.flags.limits();
+              SweepRow& r = cell.row;
+              r.machine = machine.name;
+              r.unit = machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds;
+              r.schedule = find_schedule(s).name;
+              r.workers = fmt::format("{}", p.workers);
+              r.tokens = fmt::format("{}", p.tokens.value);
+              r.heads = fmt::format("{}", p.heads);
+              r.kv_heads = fmt::format("{}", p.kv_heads);
+              r.head_dim = fmt::format("{}", p.head_dim);
+              r.dtype = to_text(p.dtype);
+              r.mask = to_text(p.mask);
+              r.pass = to_text(p.pass);
+              if (p.decodes()) r.pass += fmt::format(" of {} new tokens", p.new_tokens.value);
+              r.overlap = to_text(limits.overlap);
+              if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
+              if (const Lowering how = cell.flags.lowering(); how != Lowering::Native)
+                r.overlap += fmt::format(" {} exchanges", to_text(how));
+              const Setup setup = c.conditions.setup(machine, p.workers);
+              any_varies = any_varies || varies(setup.conditions);
+              r.conditions = described(setup, figures);
+              cells.push_back(std::move(cell));
+            }
+  }
+  c.conditions.check_runs(any_varies);
+  std::set<std::string> asked;
+  for (const SweepCell& cell : cells)
+    if (!asked.insert(cell.row.key()).second)
+      fail("duplicate setting: {} ({}) with {} workers on {} is asked for twice", cell.row.schedule,
+           cell.row.overlap, cell.row.workers, cell.row.machine);
+  return cells;
+}
+
+SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
+  SweepRow row = cell.row;
+  try {
+    const ProvedPlan proved = proved_plan(cell.flags, false);  // the bar shows how far it is
+    StudyOptions options;
+    options.diagonal = c.conditions.diagonal();
+    options.threads = 1;  // cells are what is done in parallel
+    const Study s =
+        study(proved.plan, c.conditions.setup(cell.machine, proved.plan.problem.workers), options);
+    const Report& r = s.report;
+    row.makespan_us = microseconds(r.makespan);
+    row.idle_fraction = fmt::format("{}", r.idle_fraction);
+    row.overlap_fraction = fmt::format("{}", r.overlap_fraction);
+    row.exposed_communication_us = microseconds(r.exposed_communication);
+    row.speedup = fmt::format(
+        "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
+    row.peak_bytes = fmt::format("{}", proved.peak.value);
+  } catch (const Error& e) {
+    row.refused = e.what();
+    std::replace(row.refused.begin(), row.refused.end(), '\n', ' ');
+  }
+  return row;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,60 @@
+#include "verification_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan_summary.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// "12 messages arrive as sent", "every member of 3 exchanges gets what it asks for"
+std::string arrivals(const PlanSummary& s) {
+  const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
+  std::string text;
+  if (n > 0 || s.exchange_count == 0)
+    text = fmt::format("{} arrive{} as sent", counted(n, "message"), n == 1 ? "s" : "");
+  if (s.exchange_count > 0)
+    text += fmt::format("{}every member of {} gets what it asks for", text.empty() ? "" : ", ",
+                        counted(s.exchange_count, "exchange"));
+  return text;
+}
+
+}  // namespace
+
+std::string verification_text(const Plan& plan, const Verification& v, std::int64_t most) {
+  std::string out = headline(plan) + "\n";
+  if (v.holds()) {
+    const PlanSummary s = summarise(plan);
+    out += fmt::format("holds: {}\n", tasks_line(s));
+    out += fmt::format("  communication  {}: {}\n", arrivals(s), moves_line(plan, s));
+    out +=
+        fmt::format("  coverage       each visible pair is computed once and reaches its owner\n");
+    out += fmt::format("  deadlock       none, even if every send waits for its receive{}\n",
+                       s.exchange_count > 0 ? " and every member for all others" : "");
+    if (!v.stuck_in_one_queue.empty())
+      out += fmt::format("  lanes          must progress independently: in one queue, {}\n",
+                         v.stuck_in_one_queue);
+    else
+      out += fmt::format("  lanes          need not progress independently: one queue would do\n");
+    out += fmt::format("  memory         at most {} per worker\n",
+                       human(*std::max_element(v.peak.begin(), v.peak.end())));
+    if (v.unread > 0)
+      out += fmt::format("  (waste: {} of queries, keys or output gradients that no task reads)\n",
+                         counted(static_cast<std::int64_t>(v.unread), "message"));
+    if (v.hidden > 0)
+      out += fmt::format("  (waste: {} whose pairs are all masked)\n",
+                         counted(static_cast<std::int64_t>(v.hidden), "attend"));
+    return out;
+  }
+  for (const Violation& x : v.violations) out += fmt::format("{}: {}\n", to_text(x.rule), x.text);
+  out += fmt::format("does not hold: {}{}\n",
+                     counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
+                     v.more ? fmt::format(", and there may be more; try --most {}", 5 * most) : "");
+  return out;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,32 @@
+// Lets whoever asked for long work stop it. The work calls stop_here() now and then; without anyone
+// to stop it, that does nothing.
+#pragma once
+
+#include <atomic>
+#include <stdexcept>
+
+namespace ringsched {
+
+// Thrown by work that was stopped; what it had so far is lost.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("stopped") {}
+};
+
+// While it lives, work on this thread stops once the flag is set. Work that goes on in other
+// threads gives them StopWhen(stop_flag()).
+class StopWhen {
+ public:
+  explicit StopWhen(const std::atomic<bool>*);
+  ~StopWhen();
+  StopWhen(const StopWhen&) = delete;
+  StopWhen& operator=(const StopWhen&) = delete;
+
+ private:
+  const std::atomic<bool>* before_;
+};
+
+const std::atomic<bool>* stop_flag();  // of this thread; null: nobody can stop it
+void stop_here();                      // throws Interrupted if that was asked for
+
+}  // namespace ringsched
