@@ -1,6 +1,7 @@
 """Checks that includes run only the way the layers allow, and that this check can fail.
 
   scheduler <- timeline, machine <- simulator, runtime, viz (which do not know each other) <- cli
+  cli <- python, which does without runtime
   (machine is for simulator alone; timeline and machine do not know each other)
   scheduler/verify/: nothing of the builder or the schedules it judges, however indirectly
 
@@ -23,6 +24,7 @@ MAY_INCLUDE = {
     "runtime": {"scheduler", "timeline", "runtime"},
     "viz": {"scheduler", "timeline", "viz"},
     "cli": {"scheduler", "timeline", "machine", "simulator", "runtime", "viz", "cli"},
+    "python": {"scheduler", "timeline", "machine", "simulator", "viz", "cli", "python"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".h", ".cu", ".cuh"}
