@@ -31,6 +31,10 @@ def cases(workers):
             ("ring", {**even, "overlap": "unbounded"}, 1, "fp32"), ("ring", {**even, "overlap": "none"}, 1, "fp32"),
             ("zigzag", {**even, "buffers": 4}, 1, "fp32"), ("all-gather:stride=1", {**even, **heads}, 1, "fp32"),
             ("all-gather:shares=zigzag", {**even, **heads}, 2, "fp32")]
+    for s in ("ulysses", "all-gather", "usp"):
+        out += [(s, {**even, **heads, "exchanges": how}, 1, "fp32") for how in ("direct", "ring", "tree")]
+    out += [("ulysses:pad=1", {**even, "heads": 5, "kv_heads": 5}, 2, "fp32"),
+            ("ulysses:pad=1", {**even, "heads": 6, "kv_heads": 2, "exchanges": "direct", "dtype": "bf16"}, 1, "bf16")]
     if workers == 4:
         out += [("double-ring:node=2", {**even, **heads}, 1, "fp32"), ("usp:ulysses=2", {**even, **heads}, 1, "fp32"),
                 ("ulysses", {**even, "heads": 8, "kv_heads": 2}, 1, "fp32"),
@@ -48,7 +52,7 @@ def errors_of(rank, plans):
     for text, batch, dtype in plans:
         context = rt.Context(text, deadline=60)
         p = context.plan
-        whole = tensors(batch, p.tokens, p.heads, p.kv_heads, p.head_dim, support.TYPES[dtype])
+        whole = tensors(batch, p.tokens, context.heads.query, context.heads.key_value, p.head_dim, support.TYPES[dtype])
         expected = reference(*whole, p.mask.text)
         q, k, v, g = context.dispatch(*whole)
         for x in (q, k, v):
@@ -75,6 +79,25 @@ def forward_error(rank, plan):
     whole = tensors(1, p.tokens, p.heads, p.kv_heads, p.head_dim, torch.float32)
     out = rt.attention(*context.dispatch(*whole[:3]), context)
     return float((out.double() - reference(*whole, p.mask.text)[0][:, context.positions(context.share)]).abs().max())
+
+
+def decoding_errors(rank, plans):
+    """For each plan the rows of the result on this worker, and its largest error."""
+    import ringsched.torch as rt
+
+    out = []
+    for text in plans:
+        context = rt.Context(text, deadline=60)
+        p = context.plan
+        q, k, v, g = tensors(2, p.tokens, p.heads, p.kv_heads, p.head_dim, torch.float32)
+        expected = reference(q, k, v, g, p.mask.text)
+        found = rt.attention(context.new_tokens(q), *context.dispatch(k, v), context, return_lse=context.has_lse)
+        found = found if context.has_lse else [found]
+        rows = found[0].shape[1]
+        errors = [x.double() - context.new_tokens(e, dim=dim).narrow(dim, 0, rows)
+                  for x, e, dim in zip(found, expected, (1, 2))]
+        out.append((rows, max(float(e.abs().max()) if e.numel() else 0.0 for e in errors)))
+    return out
 
 
 # Of numbers of size 1: the rounding of the dtype, a few times.
@@ -106,6 +129,24 @@ class Attention(unittest.TestCase):
         for found in on_workers(3, forward_error, json.dumps(plan)):
             self.assertIsInstance(found, float, found)
             self.assertLess(found, 2e-5)
+
+    def test_plans_that_decode(self):
+        """All new tokens are on each worker; who gets their results, the plan says."""
+        for workers in (2, 3):
+            named = [(name, {"tokens": 61, "heads": 4, "passes": "forward", **more})
+                     for name in ("flash-decode", "flash-decode:to=one", "tree-decode:node=2", "tree-decode:to=one",
+                                  "ring-decode", "ring-decode:passes=results")
+                     for more in ({}, {"new-tokens": 3}, {"new-tokens": 2, "mask": "documents:13,30,2,16"},
+                                  {"exchanges": "ring", "mask": "window:20"})]
+            results = on_workers(workers, decoding_errors, [make_plan(workers, n, **f) for n, f in named])
+            for rank, errors in enumerate(results):
+                self.assertIsInstance(errors, list, errors)
+                for (name, flags), (rows, error) in zip(named, errors):
+                    with self.subTest(name=name, flags=flags, rank=rank):
+                        gets = rank == workers - 1 or not name.endswith(("to=one", "results"))
+                        documents = flags.get("mask", "").count(",") + 1
+                        self.assertEqual(rows, gets * documents * flags.get("new-tokens", 1))
+                        self.assertLess(error, 2e-5)
 
     def test_two_workers(self):
         self.run_all(2)

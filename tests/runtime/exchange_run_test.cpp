@@ -120,9 +120,9 @@ TEST(ExchangeRun, DirectMessagesGiveTheBitsOfExchanges) {
       const std::vector<Result>&a = native.execute().results(), &b = messages.execute().results();
       ASSERT_EQ(a.size(), b.size());
       for (std::size_t i = 0; i < a.size(); ++i) {
-        const TensorForm form = tensor_form(plan.program, a[i].value, plan.layout.rows(a[i].region),
-                                            a[i].columns.count);
-        EXPECT_EQ(std::memcmp(a[i].data, b[i].data, static_cast<std::size_t>(form.at(3))), 0)
+        const Bytes bytes =
+            plan.program.bytes(a[i].value, plan.layout.rows(a[i].region), a[i].columns.count);
+        EXPECT_EQ(std::memcmp(a[i].data, b[i].data, static_cast<std::size_t>(bytes.value)), 0)
             << plan.schedule << " " << i;
       }
     }

@@ -13,8 +13,10 @@ from ._values import Forms
 def _wrong(context, q, k, v, bshd):
     """What is wrong with the tensors of a call; empty if nothing is."""
     p = context.plan
-    for name, x, heads in (("q", q, p.heads), ("k", k, p.kv_heads), ("v", v, p.kv_heads)):
-        rows = (context.tokens, heads) if bshd else (heads, context.tokens)
+    heads, kv_heads = context.heads.query, context.heads.key_value
+    for name, x, heads, tokens in (("q", q, heads, context.query_tokens), ("k", k, kv_heads, context.tokens),
+                                   ("v", v, kv_heads, context.tokens)):
+        rows = (tokens, heads) if bshd else (heads, tokens)
         if x.dim() != 4 or x.shape[0] != q.shape[0] or tuple(x.shape[1:]) != (*rows, p.head_dim):
             layout = "batch, tokens, heads, head_dim" if bshd else "batch, heads, tokens, head_dim"
             allowed = ", ".join(map(str, (q.shape[0] if name != "q" else "any", *rows, p.head_dim)))
@@ -42,9 +44,11 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, context: int, scale: float, bshd: 
 def _(q, k, v, context, scale, bshd):
     c = context_of(context)
     forms = Forms(c.plan, q.shape[0], q.dtype, q.device)
-    lse = q.new_empty((q.shape[0], c.plan.heads, c.tokens), dtype=forms.acc)
+    rows = c.plan.layout.count(c.rows_out)
+    shape = (q.shape[0], rows, *q.shape[2:]) if bshd else (*q.shape[:2], rows, q.shape[3])
+    lse = q.new_empty((q.shape[0], c.heads.query, rows), dtype=forms.acc)
     keep = [q.new_empty(shape, dtype=dtype) for dtype, shape in c.kept_shapes(forms)]
-    return [q.new_empty(q.shape), lse, *keep]
+    return [q.new_empty(shape), lse, *keep]
 
 
 @torch.library.custom_op("ringsched::attention_backward", mutates_args=())
@@ -77,7 +81,8 @@ def attention(q, k, v, context, scale=None, layout="bshd", return_lse=False):
     """Attention over the whole sequence, of which each worker has its share, as the plan of the context computes it.
 
     q, k, v: this worker's share, (batch, tokens, heads, head dimension); with layout "bhsd" heads come before tokens.
-    Every worker calls this at the same time. With return_lse also the log-sum-exp, (batch, heads, tokens), which has
+    Every worker calls this at the same time. A plan that decodes takes all new tokens as q on every worker; a worker that
+    has no result gets one of no tokens. With return_lse also the log-sum-exp, (batch, heads, tokens), which has
     no gradient.
     """
     if layout not in ("bshd", "bhsd"):

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from . import _shards
 from ._errors import Error
 from ._hash import plan_hash
+from ._heads import Heads
 from ._meeting import Meeting
 from ._order import order, split
 from ._plan import load
@@ -75,6 +76,10 @@ class Context:
         forward, backward = split(self.plan)
         self.forward = Pass(self.plan, self.worker, order(self.plan, forward)[self.worker], forward)
         self.backward = Pass(self.plan, self.worker, order(self.plan, backward)[self.worker], backward)
+        puts_out = any(t.do == "output" and t.worker == self.worker for t in self.plan.tasks)
+        rows = self.plan.home("query", self.worker)
+        self.rows_out = rows if puts_out or not self.plan.new_tokens else (rows[0], 0)  # of the result of a call
+        self.heads = Heads(self.plan)
         self.has_lse = all(t.makes != "rounded_partial" for t in self.plan.tasks if t.do == "output")
         _contexts[self.number] = self
 
@@ -154,7 +159,7 @@ class Context:
         for (kind, worker), numbers in self.plan.given.items():
             if worker != self.worker or kind not in kinds:
                 continue
-            whole = Held(kind, self.share, self.plan.all_heads(kind), kinds[kind])
+            whole = Held(kind, self.plan.home(kind, worker), self.plan.all_heads(kind), kinds[kind])
             for n in numbers:
                 x = self.plan.tensors[n]
                 out[n] = Held(kind, x.rows, x.heads, Forms(self.plan, 0, kinds[kind][0].dtype, None)
@@ -163,10 +168,11 @@ class Context:
 
     def run_forward(self, q, k, v, scale):
         """Result, log-sum-exp and what the backward pass needs, of (batch, heads, rows, head dimension)."""
+        q, k, v = self._padded(q, k, v)
         forms = Forms(self.plan, q.shape[0], q.dtype, q.device)
         saved = self.backward.brought
         run = self._run(self.forward, forms, scale, self._given({"query": (q,), "key_value": (k, v)}), saved)
-        out, lse = run.result("partial", self.share)
+        out, lse = run.result("partial", self.rows_out)
         keep, seen = [], set()
         for n in saved:
             held = run.ready(n)
@@ -174,7 +180,11 @@ class Context:
                 alias = x.untyped_storage()._cdata
                 keep.append(x.clone() if alias in seen else x)
                 seen.add(alias)
-        return out, lse, keep
+        return self.heads.unpad(out, "query"), self.heads.unpad(lse, "query"), keep
+
+    def _padded(self, q, k, v):
+        pad = self.heads.pad
+        return pad(q, "query"), pad(k, "key_value"), pad(v, "key_value")
 
     def in_buffer(self, number):
         """Whether what the backward pass needs of a tensor is kept as one buffer."""
@@ -192,6 +202,7 @@ class Context:
         return out
 
     def run_backward(self, g, q, k, v, keep, scale):
+        (q, k, v), g = self._padded(q, k, v), self.heads.pad(g, "query")
         forms = Forms(self.plan, q.shape[0], q.dtype, q.device)
         tensors = self._given({"query": (q,), "key_value": (k, v), "output_gradient": (g.contiguous(),)})
         kept = iter(keep)
@@ -203,12 +214,25 @@ class Context:
                 tensors[n] = Held(x.kind, x.rows, x.heads,
                                   tuple(next(kept) for _ in forms.shapes(x.kind, x.rows, x.heads)))
         run = self._run(self.backward, forms, scale, tensors)
-        return [*run.result("query_gradient", self.share), *run.result("key_value_gradient", self.share)]
+        dq, = run.result("query_gradient", self.share)
+        return [self.heads.unpad(dq, "query"),
+                *(self.heads.unpad(x, "key_value") for x in run.result("key_value_gradient", self.share))]
 
     @property
     def tokens(self):
         """The tokens of this worker's share."""
         return self.plan.layout.count(self.share)
+
+    @property
+    def query_tokens(self):
+        """The tokens that q has on this worker: those of its share, or in decoding all new tokens."""
+        return self.plan.layout.count(self.plan.home("query", self.worker))
+
+    def new_tokens(self, *tensors, dim=1):
+        """In decoding, the new tokens of whole tensors: what each worker gives to attention() as q."""
+        where = self.positions(self.plan.layout.queries)
+        out = tuple(x.index_select(dim, where.to(x.device)) for x in tensors)
+        return out if len(out) != 1 else out[0]
 
     def position_ids(self, *, device=None):
         """The position of each token of this worker's share, counted from the start of its document."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._plan import KINDS, OF_KEYS, TASKS
+from ._plan import KINDS, MEMBERS, OF_KEYS, TASKS
 
 _ALL = (1 << 64) - 1
 _NONE = (1 << 32) - 1
@@ -28,12 +28,12 @@ class _Hash:
         self.add(pair[0] << 32 | pair[1])
 
 
-def _met(task, exchanges):
+def _met(task, numbers):
     if task.keys is not None:
         return task.keys[0] << 32 | task.keys[1]
     if task.do in ("send", "receive"):
         return _NONE if task.peer is None else task.peer
-    return exchanges[task.members.start] if task.members is not None else 0
+    return numbers[task.members.start] if task.members is not None else 0
 
 
 def plan_hash(plan):
@@ -42,6 +42,10 @@ def plan_hash(plan):
         h.add(x)
     for text in (plan.dtype, plan.mask.text, plan.passes):
         h.text(text)
+    if plan.new_tokens:
+        h.add(plan.new_tokens)
+    if plan.dummy_heads[0]:
+        h.pair(plan.dummy_heads)
     h.add(len(plan.layout.chunks))
     for start, count, stride in plan.layout.chunks:
         h.add(start)
@@ -62,8 +66,10 @@ def plan_hash(plan):
         heads(x.kind, x.heads)
         h.add(KINDS.index(x.kind) << 32 | x.worker)
         h.pair(x.rows)
-    starts = sorted({t.members.start for t in plan.tasks if t.members is not None})
-    exchanges = {first: n for n, first in enumerate(starts)}
+    numbers = {}
+    for kind in MEMBERS:
+        firsts = [t.id for t in plan.tasks if t.do == kind and t.id == t.members.start]
+        numbers |= {first: n for n, first in enumerate(firsts)}
     h.add(len(plan.tasks))
     for t in plan.tasks:
         heads(t.makes, t.heads)
@@ -72,7 +78,7 @@ def plan_hash(plan):
         h.add(TASKS.index(t.do) | KINDS.index(t.makes) << 4 | min(t.lane, 3) << 8 | t.with_previous << 10
               | t.worker << 11 | t.step << 32)
         h.pair(t.rows)
-        h.add(_met(t, exchanges))
+        h.add(_met(t, numbers))
         for n in t.inputs + [_NONE] * (3 - len(t.inputs)):
             h.add(n)
     controls = [(before, t.id) for t in plan.tasks for before in sorted(t.after)]

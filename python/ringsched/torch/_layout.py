@@ -29,13 +29,42 @@ def _listed(chunks, workers):
     return out, shares
 
 
-class Layout:
-    """chunks: (start, count, stride) of each; shares: (first chunk, number of chunks) by worker."""
+def _for_decoding(workers, documents, new_tokens):
+    """The cached tokens of each document in parts, and behind those of the last worker all new tokens."""
+    has, new, cached = [[] for _ in range(workers)], [], 0
+    for start, end in zip(documents, documents[1:]):
+        count = end - start - new_tokens
+        for i, (s, n) in enumerate(parts(count, workers)):
+            if n:
+                has[(cached + i) % workers].append((start + s, n, 1))
+        if new_tokens:
+            new.append((end - new_tokens, new_tokens, 1))
+        cached += count
+    has[-1] += new
+    chunks, shares = [], []
+    for own in has:
+        shares.append((len(chunks), len(own)))
+        chunks += own
+    return chunks, shares
 
-    def __init__(self, said, workers, tokens):
+
+class Layout:
+    """chunks: (start, count, stride) of each; shares: (first chunk, number of chunks) by worker; queries: in decoding,
+    the region of all new tokens, the last ones of each document."""
+
+    def __init__(self, said, workers, tokens, documents=(), new_tokens=0):
+        self._make(said, workers, tokens, documents, new_tokens)
+        new = [i for i, (start, _, _) in enumerate(self.chunks)
+               if new_tokens and min(end for end in documents if end > start) - start <= new_tokens]
+        self.queries = (new[0], new[-1] + 1 - new[0]) if new else (0, 0)
+
+    def _make(self, said, workers, tokens, documents, new_tokens):
         per_worker = 1
         if isinstance(said, dict):
             self.chunks, self.shares = _listed(said["chunks"], workers)
+            return
+        if said == "decode":
+            self.chunks, self.shares = _for_decoding(workers, documents, new_tokens)
             return
         if said == "contiguous":
             self.chunks = [(s, n, 1) for s, n in parts(tokens, workers)]
@@ -48,7 +77,7 @@ class Layout:
             per_worker = 2
             self.chunks = [(s + a, n, 1) for s, m in parts(tokens, workers) for a, n in parts(m, 2)]
         else:
-            raise Error(f"layout is {said!r}; use contiguous, striped, zigzag, halves or a list of chunks")
+            raise Error(f"layout is {said!r}; use contiguous, striped, zigzag, halves, decode or a list of chunks")
         self.shares = [(r * per_worker, per_worker) for r in range(workers)]
 
     def count(self, region):

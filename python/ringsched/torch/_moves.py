@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from ._compute import merge_rows
-from ._values import common
+from ._values import Held, common
 
 
 class Pending:
@@ -124,6 +124,23 @@ def post_exchange(run, task):
     if got is not None:
         got.pending = pending
     run.sent.append(pending)
+
+
+def repack(run, tasks):
+    """Joins tensors of this worker, or cuts them, as an exchange does with those of several."""
+    plan, forms = run.plan, run.forms
+    given = [run.ready(t.inputs[0]) for t in tasks if t.inputs]
+    for t in tasks:
+        if not t.rows[1]:
+            continue
+        shares = []
+        for x in given:
+            rows, heads = common(x.rows, t.rows), common(x.heads, t.heads)
+            if rows and heads:
+                shares.append(Held(x.kind, rows, heads, forms.cut(x, rows, heads)))
+        got = forms.empty(t.makes, t.rows, t.heads)
+        _place(forms, got, shares, plan.adds_up(t))
+        run.make(t, 0, got)
 
 
 def _place(forms, got, shares, adds):

@@ -16,12 +16,13 @@ from ._mask import Mask
 KINDS = ["query", "key_value", "partial", "output_gradient", "prepared_gradient", "query_gradient",
          "key_value_gradient", "rounded_partial", "rounded_query_gradient", "rounded_key_value_gradient"]
 TASKS = ["attend", "attend_backward", "prepare", "merge", "reduce", "send", "receive", "output", "round",
-         "exchange"]
+         "exchange", "repack"]
+MEMBERS = ("exchange", "repack")  # tasks that several of make one operation
 GIVEN = {"Q": "query", "KV": "key_value", "dO": "output_gradient", "O": "partial"}
 SUMS = ("partial", "query_gradient", "key_value_gradient")
 FIELDS = {
-    "plan": {"format", "version", "schedule", "problem", "layout", "lanes", "given", "tasks", "add_outputs"},
-    "problem": {"workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass"},
+    "plan": {"format", "version", "schedule", "problem", "layout", "lanes", "given", "tasks", "add_outputs", "dummy_heads"},
+    "problem": {"workers", "tokens", "heads", "kv_heads", "head_dim", "dtype", "mask", "pass", "new_tokens"},
     "task": {"do", "in", "worker", "step", "rows", "heads", "keys", "to", "from", "tensor", "members", "lane",
              "with_previous", "after", "complete", "slot", "bytes", "pairs"},
 }
@@ -79,13 +80,16 @@ class Plan:
         if d["format"] != "ringsched-plan" or d["version"] not in (1, 2):
             raise Error(f"{self.name}: format {d['format']!r}, version {d['version']}; use ringsched-plan, 1 or 2")
         p = d["problem"]
-        self._only_known("plan", d, allowed={"dummy_heads": [0, 0]})
-        self._only_known("problem", p, allowed={"new_tokens": 0})
+        self._only_known("plan", d)
+        self._only_known("problem", p)
         self.schedule = d.get("schedule", "")
         self.workers, self.tokens, self.head_dim = p["workers"], p["tokens"], p["head_dim"]
         self.heads, self.kv_heads = p["heads"], p["kv_heads"]
         self.dtype, self.passes, self.mask = p["dtype"], p["pass"], Mask(p["mask"])
-        self.layout = Layout(d.get("layout", "contiguous"), self.workers, self.tokens)
+        self.new_tokens, self.dummy_heads = p.get("new_tokens", 0), d.get("dummy_heads", [0, 0])
+        documents = self.mask.starts or [0, self.tokens]
+        self.layout = Layout(d.get("layout", "decode" if self.new_tokens else "contiguous"), self.workers, self.tokens,
+                             documents, self.new_tokens)
         self.lanes = d.get("lanes", ["compute", "fetch", "return"])
         self._read_given(d.get("given"))
         self.tasks, self.said_complete = [], {}
@@ -97,11 +101,15 @@ class Plan:
             self._add_outputs()
         self._mark_complete()
 
-    def _only_known(self, where, found, allowed):
+    def _only_known(self, where, found):
         """What this reader does not know could mean something else than what it would run."""
         for name in sorted(set(found) - FIELDS[where]):
-            if name not in allowed or found[name] != allowed[name]:
-                raise Error(f"{self.name}: the {where} says {name!r}, which ringsched.torch cannot run")
+            raise Error(f"{self.name}: the {where} says {name!r}, which ringsched.torch cannot run")
+
+    def home(self, kind, worker):
+        """The rows of a kind of tensor that a worker is given, or has results for."""
+        decoded = self.new_tokens and kind not in OF_KEYS
+        return self.layout.queries if decoded else self.layout.shares[worker]
 
     def all_heads(self, kind):
         return (0, self.kv_heads if kind in OF_KEYS else self.heads)
@@ -121,7 +129,7 @@ class Plan:
         for g in listed:
             kind, w = g["tensor"], g["worker"]
             number = len(self.tensors)
-            self.tensors[number] = Tensor(kind, w, tuple(g.get("rows", self.layout.shares[w])),
+            self.tensors[number] = Tensor(kind, w, tuple(g.get("rows", self.home(kind, w))),
                                           tuple(g.get("heads", self.all_heads(kind))))
             self.given.setdefault((kind, w), []).append(number)
         self.initial = len(self.tensors)
@@ -166,14 +174,14 @@ class Plan:
         do = g["do"]
         if do not in TASKS:
             raise Error(f"{self.name}, task {len(self.tasks)}: ringsched.torch knows no task {do!r}")
-        self._only_known("task", g, allowed={})
+        self._only_known("task", g)
         t = Task(len(self.tasks), do, inputs=[self._tensor(ref) for ref in g.get("in", [])])
         inputs = [self.tensors[n] for n in t.inputs]
         send = None
         if do == "receive":
             send = self.tasks[g["from"]]
             send.peer, t.peer = t.id, send.id
-        if do == "exchange":
+        if do in MEMBERS:
             if t.id >= self._members.stop:
                 self._members = range(t.id, t.id + g["members"])
             t.members = self._members
@@ -191,7 +199,8 @@ class Plan:
         moves = do in ("send", "receive", "exchange")
         usual = "compute" if not moves else "return" if t.makes.removeprefix("rounded_") in SUMS else "fetch"
         t.lane = self.lanes.index(g.get("lane", usual))
-        t.with_previous, t.after, t.slot = g.get("with_previous", False), g.get("after", []), g.get("slot")
+        follows = do == "repack" and t.id != t.members.start
+        t.with_previous, t.after, t.slot = g.get("with_previous", follows), g.get("after", []), g.get("slot")
         if "complete" in g:
             self.said_complete[t.id] = g["complete"]
         return t
@@ -207,11 +216,11 @@ class Plan:
     def _add_outputs(self):
         if any(t.do == "output" for t in self.tasks):
             return
-        read = {n for t in self.tasks if t.do in ("send", "exchange", "merge", "reduce", "round") for n in t.inputs}
+        read = {n for t in self.tasks if t.do in ("send", *MEMBERS, "merge", "reduce", "round") for n in t.inputs}
         results = []
         for number, x in self.tensors.items():
-            first, n = self.layout.shares[x.worker]
             kind = x.kind.removeprefix("rounded_")
+            first, n = self.home(kind, x.worker)
             at_home = first <= x.rows[0] and x.rows[0] + x.rows[1] <= first + n
             if x.maker is None or kind not in SUMS or number in read or not at_home:
                 continue
@@ -238,7 +247,7 @@ class Plan:
         return maker is None or self.tasks[maker].complete[tensor - self.output(maker)]
 
     def adds_up(self, exchange):
-        """Whether an exchange adds parts of sums, rather than copying cells."""
+        """Whether an exchange, or a repack, adds parts of sums, rather than copying cells."""
         given = [self.tasks[m].inputs[0] for m in exchange.members if self.tasks[m].inputs]
         return bool(given) and not self.is_complete(given[0])
 

@@ -123,8 +123,10 @@ class Recording:
     def begins(self):
         self._began = self._now()
 
-    def computed(self, task):
-        self.calls[-1][task.id] = [self._began, self._now()]
+    def computed(self, tasks):
+        now = self._now()
+        for t in tasks:
+            self.calls[-1][t.id] = [self._began, now]
 
     def finish(self):
         """Brings the times of all workers together, on every worker."""
@@ -173,6 +175,8 @@ class Recording:
         out["problem"] = {"workers": plan.workers, "tokens": plan.tokens, "heads": plan.heads,
                           "kv_heads": plan.kv_heads, "head_dim": plan.head_dim, "dtype": plan.dtype,
                           "mask": plan.mask.text, "pass": plan.passes}
+        if plan.new_tokens:
+            out["problem"]["new_tokens"] = plan.new_tokens
         out |= {"kinds": TASKS, "tensors": KINDS, "lanes": plan.lanes}
         first = [t for t in plan.tasks if t.do == "exchange" and t.id == t.members.start]
         if first:

@@ -49,7 +49,7 @@ class Run:
             elif group[0].do in ("send", "receive"):
                 moves.post_group(self, group)
             else:
-                self.compute(group[0])
+                self.compute(group)
             for t in group:
                 for n in t.inputs:
                     self.read(n)
@@ -94,13 +94,17 @@ class Run:
         if self.recorder:
             self.recorder.ended(tasks)
 
-    def compute(self, t):
-        held = [self.ready(n) for n in t.inputs]
+    def compute(self, group):
+        t = group[0]
+        held = [self.ready(n) for member in group for n in member.inputs]
         if self.recorder:
             self.recorder.begins()
-        getattr(self, "_" + t.do)(t, held)
+        if t.do == "repack":
+            moves.repack(self, group)
+        else:
+            getattr(self, "_" + t.do)(t, held)
         if self.recorder:
-            self.recorder.computed(t)
+            self.recorder.computed(group)
 
     def _parts(self, held, t, heads=None):
         return self.forms.cut(held, t.rows, heads or t.heads)
@@ -157,14 +161,14 @@ class Run:
     def _output(self, t, held):
         self.results.append(held[0])
 
-    def result(self, kind, share):
-        """The results of one kind on this worker's share: tensors of the dtype of the inputs, and log-sum-exp."""
+    def result(self, kind, rows):
+        """The results of one kind on these rows: tensors of the dtype of the inputs, and log-sum-exp."""
         plan, forms = self.plan, self.forms
-        shapes = forms.shapes(kind, share, plan.all_heads(kind))
+        shapes = forms.shapes(kind, rows, plan.all_heads(kind))
         out = [torch.zeros(shape, dtype=forms.io, device=forms.device) for _, shape in shapes]
         if kind == "partial":
             out[1] = torch.full(shapes[1][1], float("-inf"), dtype=forms.acc, device=forms.device)
-        whole = Held(kind, share, plan.all_heads(kind), tuple(out))
+        whole = Held(kind, rows, plan.all_heads(kind), tuple(out))
         for held in self.results:
             if held.kind.removeprefix("rounded_") == kind:
                 for to, part in zip(forms.cut(whole, held.rows, held.heads), held.parts):
