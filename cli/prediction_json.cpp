@@ -57,9 +57,9 @@ std::string workers_json(const RunTimes& r) {
     list += fmt::format(
         "{}\n    {{\"worker\": {}, \"attending_us\": {}, \"overhead_us\": {}, \"waiting_us\": {}, "
         "\"out_of_work_us\": {}, \"transferring_us\": {}, \"hidden_us\": {}, "
-        "\"waiting_for_sender_us\": {}}}",
+        "\"waiting_for_sender_us\": {}, \"waiting_for_host_us\": {}}}",
         i == 0 ? "" : ",", i, us(w.attending), us(w.overhead), us(w.waiting), us(w.out_of_work),
-        us(w.transferring), us(w.hidden), us(w.waiting_for_sender));
+        us(w.transferring), us(w.hidden), us(w.waiting_for_sender), us(w.waiting_for_host));
   }
   return "[" + list + "\n  ]";
 }
@@ -103,9 +103,10 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
     text("attends_bound_by", std::string(what));
   key("critical_path",
       fmt::format("{{\"attending_us\": {}, \"overhead_us\": {}, \"wire_us\": {}, "
-                  "\"startup_us\": {}, \"contention_us\": {}, \"waiting_us\": {}, \"steps\": {}}}",
+                  "\"startup_us\": {}, \"contention_us\": {}, \"host_us\": {}, \"waiting_us\": {}, "
+                  "\"steps\": {}}}",
                   us(r.path.attending), us(r.path.overhead), us(r.path.wire), us(r.path.startup),
-                  us(r.path.contention), us(r.path.waiting), r.path_steps.size()));
+                  us(r.path.contention), us(r.path.host), us(r.path.waiting), r.path_steps.size()));
   std::string list;
   if (path) {
     const auto room = slack(p.study.workload, p.study.run, p.study.conditions);

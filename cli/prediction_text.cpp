@@ -47,11 +47,9 @@ std::string saving(Picoseconds after, Picoseconds before) {
 // "kernels=2x" in words.
 std::string in_words(const std::string& change) {
   static constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"kernels=2x", "kernels 2x faster"},
-      {"bandwidth=2x", "links 2x faster"},
-      {"latency=0x", "zero latency"},
-      {"memory=2x", "memory 2x faster"},
-      {"communication-sms=0", "transfers use no SMs"}};
+      {"kernels=2x", "kernels 2x faster"}, {"bandwidth=2x", "links 2x faster"},
+      {"latency=0x", "zero latency"},      {"memory=2x", "memory 2x faster"},
+      {"host=2x", "host 2x faster"},       {"communication-sms=0", "transfers use no SMs"}};
   for (const auto& [name, words] : names)
     if (name == change) return std::string(words);
   return change;
@@ -116,8 +114,19 @@ std::string path_line(const PathShare& p, TimeUnit unit) {
   part("transfer", p.wire);
   part("start-up", p.startup);
   part("contention", p.contention);
+  part("host", p.host);
   part("wait", p.waiting);
   return out.empty() ? "nothing" : out;
+}
+
+// How long workers wait for their host, on average; empty if none does.
+std::string host_line(const Report& r, TimeUnit unit) {
+  double sum = 0;
+  for (const WorkerTimes& w : r.workers) sum += static_cast<double>(w.waiting_for_host.value);
+  const Picoseconds each{static_cast<std::int64_t>(sum / static_cast<double>(r.workers.size()))};
+  if (each.value == 0) return "";
+  return fmt::format("{} of the makespan waiting for it, {} per worker",
+                     percent(share(each, r.makespan)), duration(each, unit));
 }
 
 bool moved(const Report& r) {
@@ -190,6 +199,8 @@ const char* to_text(Cause::Kind cause) {
       return "buffers";
     case Cause::Kernel:
       return "kernel";
+    case Cause::Host:
+      return "host";
     case Cause::None:
     case Cause::Member:
       break;
@@ -222,6 +233,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                                 duration(r.exposed_communication, unit)));
   else
     line("overlap", "communication takes no time");
+  if (const std::string host = host_line(r, unit); !host.empty()) line("host", host);
   line("memory", human(p.proved.peak) + " on the fullest worker");
   line("lower bound", bound_line(r, unit));
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);

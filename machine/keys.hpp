@@ -48,6 +48,18 @@ void software_keys(Keys& s, Software& w) {
   s.text("source", w.source);
 }
 
+template <class Keys, class Host>
+void host_keys(Keys& s, Host& h) {
+  s.number("attend_us", h.attend_us, 0, kMostUs);
+  s.number("attend_backward_us", h.attend_backward_us, 0, kMostUs);
+  s.number("merge_us", h.merge_us, 0, kMostUs);
+  s.number("pass_us", h.pass_us, 0, kMostUs);
+  s.number("post_us", h.post_us, 0, kMostUs);
+  s.number("exchange_us", h.exchange_us, 0, kMostUs);
+  s.number("step_us", h.step_us, 0, kMostUs);
+  s.text("source", h.source);
+}
+
 template <class Keys, class Kernel>
 void kernel_keys(Keys& s, Kernel& k) {
   s.text("library", k.library);
@@ -128,6 +140,7 @@ void machine_keys(Keys& s, M& m) {
     d.text("source", m.network.source);
   });
   s.section("software", [&](Keys& d) { software_keys(d, m.software); });
+  s.section("host", [&](Keys& d) { host_keys(d, m.software.host); });
 }
 
 }  // namespace ringsched

@@ -215,6 +215,7 @@ SoftwareFigures find_software(const std::string& name) {
     s.text("name", about);
     s.text("summary", about);
     s.section("software", [&](Section& d) { software_keys(d, figures); });
+    s.section("host", [&](Section& d) { host_keys(d, figures.host); });
     s.finish(false);
     return figures;
   }

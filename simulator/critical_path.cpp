@@ -40,6 +40,10 @@ class Walk {
       }
       const Cause cause = run_.cause[decided];
       steps.push_back({{at}, cause.kind, {begin}, {until}});
+      if (cause.kind == Cause::Host) {  // which issued without waiting for anything
+        share.host.value += begin;
+        break;
+      }
       if (cause.kind == Cause::None || begin <= 0) {
         share.waiting.value += begin;
         break;

@@ -82,6 +82,11 @@ class OnePass {
           if (!wait_for(control->before.value, Cause::Control)) return false;
       }
 
+      if (!workload_.issued.empty() && workload_.issued[id] > ready) {
+        ready = workload_.issued[id];
+        cause = {Cause::Host, 0};
+      }
+
       if (is_transfer(task.kind)) {
         lane.posted = ready;
         lane.cause = cause;

@@ -16,6 +16,8 @@ StartedBy started_by(Cause::Kind kind) {
       return StartedBy::Buffers;
     case Cause::Kernel:
       return StartedBy::Kernel;
+    case Cause::Host:
+      return StartedBy::Host;
     case Cause::None:
     case Cause::Member:
       break;
@@ -38,7 +40,8 @@ Timeline predicted_timeline(const Workload& w, const Simulation& run, const Mach
     Cause& cause = of_group[lanes.of(w.plan->tasks[i])];
     if (!w.plan->tasks[i].with_previous) cause = run.cause[i];
     out.details[i].cause = started_by(cause.kind);
-    if (out.details[i].cause != StartedBy::Nothing) out.details[i].because = {cause.task};
+    if (cause.kind != Cause::Host && out.details[i].cause != StartedBy::Nothing)
+      out.details[i].because = {cause.task};
   }
   for (const PathStep& step : critical_path)
     out.critical_path.push_back({step.task, step.start, step.end});

@@ -209,6 +209,53 @@ std::int64_t repack_ps(const Plan& plan, const Exchange& repack, const Machine& 
                         : pass_ps(m, elements, s.reduce_bytes, 1));
 }
 
+// What the host spends on a task; the members of a group, or of a repack, are issued with the
+// first.
+double host_us(const HostFigures& h, const SoftwareFigures& s, const Task& t) {
+  if (t.with_previous) return 0;
+  switch (t.kind) {
+    case TaskKind::Attend:
+      return h.attend_us;
+    case TaskKind::AttendBackward:
+      return h.attend_backward_us;
+    case TaskKind::Merge:
+      return h.merge_us;
+    case TaskKind::Send:
+    case TaskKind::Receive:
+      return h.post_us;
+    case TaskKind::Exchange:
+      return h.exchange_us;
+    case TaskKind::Prepare:
+      return s.prepare_bytes > 0 ? h.pass_us : 0;
+    case TaskKind::Output:
+      return s.output_bytes > 0 ? h.pass_us : 0;
+    case TaskKind::Reduce:
+    case TaskKind::Round:
+    case TaskKind::Repack:
+      break;
+  }
+  return h.pass_us;
+}
+
+// The host of each worker issues its tasks in their order, and waits for nothing.
+TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s) {
+  struct Host {
+    double at = 0;  // ps
+    std::int64_t step = -1;
+  };
+  std::vector<Host> hosts(plan.problem.workers);
+  TaskColumn<std::int64_t> out(plan.tasks.size());
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    Host& h = hosts[t.worker_index];
+    if (t.step > h.step) h.at += s.host.step_us * 1e6;
+    h.step = std::max(h.step, std::int64_t{t.step});
+    h.at += host_us(s.host, s, t) * 1e6;
+    out[id] = rounded_ps(h.at);
+  }
+  return out;
+}
+
 // Prices by task, for what a task's work alone does not tell.
 void price_tasks(Workload& out, const Machine& m) {
   const Plan& plan = *out.plan;
@@ -235,7 +282,8 @@ void price_tasks(Workload& out, const Machine& m) {
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   Workload out{
-      &plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 1, {}, 0, {}, {}, {}};
+      &plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 1, {}, 0, {}, {}, {},
+      {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -277,6 +325,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   }
   if (!go_by_work(plan, machine.software)) price_tasks(out, machine);
   out.exchanges = price_exchanges(out, machine);
+  if (!machine.software.host.issues_in_no_time()) out.issued = issue_times(plan, machine.software);
   return out;
 }
 

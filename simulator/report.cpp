@@ -23,7 +23,8 @@ RunTimes times_of(const Plan& plan, const Simulation& run) {
     books.add(t.kind, t.worker_index, t.lane, run.start[id], run.end[id],
               is_transfer(t.kind)   ? run.start[t.peer.value]
               : is_exchange(t.kind) ? posted[t.exchange.value]
-                                    : 0);
+                                    : 0,
+              run.cause[id].kind == Cause::Host);
   }
   return books.close(run.makespan);
 }
@@ -50,7 +51,8 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   std::vector<std::int64_t> own(plan.problem.workers);
   TaskColumn<std::int64_t> chain(plan.tasks.size());  // when each task could end, nothing shared
   const auto ready_at = [&](const Task& task) {
-    std::int64_t ready = 0;
+    const auto id = static_cast<std::size_t>(&task - plan.tasks.data());
+    std::int64_t ready = w.issued.empty() ? 0 : w.issued[id];
     for (const TensorId input : task.inputs) {
       if (!input.valid()) continue;
       const TaskId maker = plan.producer(input);
@@ -66,7 +68,7 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
       const Task& sender = plan.tasks[send];
       const Route route = w.network.route(sender.worker(), task.worker());
       const MessageCost m = costs.message(send, sender, route.distance);
-      ready = chain[send] + m.startup_ps + flow_ps(m.bytes, w.network.rate(route));
+      ready = std::max(ready, chain[send]) + m.startup_ps + flow_ps(m.bytes, w.network.rate(route));
     } else if (is_exchange(task.kind)) {
       const Exchange& e = plan.exchange(task);
       if (id == e.first.value) {

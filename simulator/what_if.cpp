@@ -70,6 +70,7 @@ const std::vector<KnownChange>& known_changes() {
       {"latency=0x", "multiplies the start-up time of messages"},
       {"kernels=2x", "makes attention kernels this many times as fast"},
       {"memory=2x", "makes passes over memory (merges) this many times as fast"},
+      {"host=2x", "makes the host issue work this many times as fast"},
       {"communication-sms=0", "sets the SMs that transfers hold; nothing else slows kernels"},
       {"worker:3=2x", "makes this worker this many times as slow"},
   };
@@ -101,6 +102,17 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   } else if (name == "memory") {
     needs_machine();
     s.machine.memory_gb_per_s *= above_zero(by, change);
+  } else if (name == "host") {
+    needs_machine();
+    HostFigures& h = s.machine.software.host;
+    if (h.issues_in_no_time())
+      fail(
+          "--what-if {}: the host of machine '{}' issues work in no time; its profile has no "
+          "[host]",
+          change, s.machine.name);
+    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.pass_us, &h.post_us,
+                       &h.exchange_us, &h.step_us})
+      *us /= above_zero(by, change);
   } else if (name == "communication-sms") {
     needs_machine();
     if (by != std::floor(by) || (by > 0 && by >= s.machine.sms))

@@ -11,6 +11,7 @@ struct Accounting::Activity {
   Intervals computing;
   Intervals transferring[kMostLanes];  // by lane: from when both ends are posted
   Intervals posted[kMostLanes];        // by lane: from when this end is
+  std::vector<std::int64_t> by_host;   // starts of computing tasks that the host held up
 };
 
 namespace {
@@ -56,11 +57,12 @@ Accounting::Accounting(std::uint32_t workers) : activities_(workers), workers_(w
 Accounting::~Accounting() = default;
 
 void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t start,
-                     std::int64_t end, std::int64_t both_posted) {
+                     std::int64_t end, std::int64_t both_posted, bool by_host) {
   Activity& a = activities_[worker];
   WorkerTimes& w = workers_[worker];
   if (!communicates(kind)) {
     a.computing.add(start, end);
+    if (by_host) a.by_host.push_back(start);
     Picoseconds& sum = is_attend(kind) ? w.attending : w.overhead;
     sum = capped_sum(sum, Picoseconds{end - start});
     return;
@@ -83,6 +85,8 @@ RunTimes Accounting::close(Picoseconds makespan) {
     const std::int64_t last = a.computing.last();
     w.waiting = {last - a.computing.length()};
     w.out_of_work = makespan - Picoseconds{last};
+    for (const std::int64_t start : a.by_host)
+      w.waiting_for_host.value += start - a.computing.last_before(start);
 
     const Intervals transferring = any_lane(a.transferring), posted = any_lane(a.posted);
     w.transferring = {transferring.length()};
@@ -136,7 +140,8 @@ RunTimes run_times(const Timeline& t) {
   const std::vector<std::int64_t> from = moving_from(t);
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
     const TimelineTask& x = t.tasks[i];
-    books.add(x.kind, x.worker, x.lane, x.start_ps, x.end_ps, from[i]);
+    const bool by_host = !t.details.empty() && t.details[i].cause == StartedBy::Host;
+    books.add(x.kind, x.worker, x.lane, x.start_ps, x.end_ps, from[i], by_host);
   }
   return books.close(t.makespan());
 }

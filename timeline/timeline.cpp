@@ -247,8 +247,8 @@ std::string_view to_text(TimelineSource source) {
 }
 
 std::string_view to_text(StartedBy cause) {
-  static constexpr std::string_view names[kStartedBy] = {"nothing", "data", "lane", "buffers",
-                                                         "kernel"};
+  static constexpr std::string_view names[kStartedBy] = {"nothing", "data",   "lane",
+                                                         "buffers", "kernel", "host"};
   return names[static_cast<std::size_t>(cause)];
 }
 

@@ -140,6 +140,7 @@ nb::dict critical_path(const HeldRun& r) {
   out["wire_us"] = us(p.wire);
   out["startup_us"] = us(p.startup);
   out["contention_us"] = us(p.contention);
+  out["host_us"] = us(p.host);
   out["waiting_us"] = us(p.waiting);
   return out;
 }

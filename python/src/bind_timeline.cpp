@@ -49,6 +49,7 @@ Table workers_table(const RunTimes& times, std::shared_ptr<const void> keep) {
   add("transferring_ps", w.transferring);
   add("hidden_ps", w.hidden);
   add("waiting_for_sender_ps", w.waiting_for_sender);
+  add("waiting_for_host_ps", w.waiting_for_host);
   return table;
 }
 

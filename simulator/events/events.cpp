@@ -115,11 +115,15 @@ inline void EventRun::happen(const Event& e) {
       for (const std::uint32_t f : ended_) end_flow(f);
       break;
     }
-    case ExchangeGoesOn:
-      if (version == kStarts)
+    case GoesOn:
+      if (version == kStarts) {
         start_exchange(index);
-      else
+      } else if (version == kEnds) {
         end_exchange(index);
+      } else {
+        lanes_[index].waiting = false;
+        wake(index);
+      }
       break;
   }
 }

@@ -12,7 +12,7 @@ inline void EventRun::join_exchange(std::uint32_t number) {
   if (--exchanges_[number].missing > 0) return;
   const ExchangeTimes times = costs_.exchange(number);
   if (const std::int64_t before = after(times.packing, times.startup); before > 0)
-    schedule(after(now_, before), ExchangeGoesOn, number, kStarts);
+    schedule(after(now_, before), GoesOn, number, kStarts);
   else
     start_exchange(number);
 }
@@ -30,7 +30,7 @@ inline void EventRun::start_exchange(std::uint32_t number) {
 
 inline void EventRun::unpack(std::uint32_t number) {
   if (const std::int64_t ps = costs_.exchange(number).unpacking; ps > 0)
-    schedule(after(now_, ps), ExchangeGoesOn, number, kEnds);
+    schedule(after(now_, ps), GoesOn, number, kEnds);
   else
     end_exchange(number);
 }

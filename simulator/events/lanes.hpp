@@ -12,6 +12,7 @@ inline void EventRun::advance(std::uint32_t index) {
     if (l.scan < l.at) l.scan = l.at;
     for (; l.scan < end; ++l.scan)
       if (waits(index, order_[l.scan])) return;
+    if (!workload_.issued.empty() && waits_for_host(index, end)) return;
     const std::uint32_t first = order_[l.at];
     if (!communicates(plan_.tasks[first].kind)) {
       if (start_kernel(first, l.cause)) return;
@@ -48,6 +49,18 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   for (; c < plan_.controls.size() && plan_.controls[c].after.value == id; ++c)
     if (missing(plan_.controls[c].before, Cause::Control)) return true;
   return false;
+}
+
+// Has the host still to issue a task of the unit at the head of this lane?
+inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
+  std::int64_t issued = 0;
+  for (std::uint32_t i = lanes_[lane].at; i < end; ++i)
+    issued = std::max(issued, workload_.issued[order_[i]]);
+  if (issued <= now_) return false;
+  lanes_[lane].cause = {Cause::Host, 0};
+  lanes_[lane].waiting = true;
+  schedule(issued, GoesOn, lane, kIssued);
+  return true;
 }
 
 inline void EventRun::finish(std::uint32_t id) {

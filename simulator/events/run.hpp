@@ -24,9 +24,10 @@ class EventRun {
   static constexpr std::uint64_t kVersions = (std::uint64_t{1} << 30) - 1;
   static constexpr std::uint32_t kTaskBits = (1u << 29) - 1;
   static constexpr std::uint32_t kPage = 64;
-  static constexpr std::uint32_t kStarts = 0, kEnds = 1;  // how an exchange goes on
+  static constexpr std::uint32_t kStarts = 0, kEnds = 1, kIssued = 2;  // what goes on
 
-  enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd, ExchangeGoesOn };
+  // An exchange goes on to start or to end, or a lane because the host has issued its next task.
+  enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd, GoesOn };
 
   struct LaneState {
     std::uint32_t at = 0, end = 0;  // the unit (task or group) at the head, in the order of tasks
@@ -92,6 +93,7 @@ class EventRun {
   // Tasks in the order of their lanes, in lanes.hpp.
   void advance(std::uint32_t lane);
   bool waits(std::uint32_t lane, std::uint32_t id);
+  bool waits_for_host(std::uint32_t lane, std::uint32_t end);
   void finish(std::uint32_t id);
   void complete(std::uint32_t lane, std::uint32_t end);
   void wake(std::uint32_t lane) { (lanes_[lane].computes ? computing_ : moving_).push_back(lane); }

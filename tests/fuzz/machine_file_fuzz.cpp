@@ -46,7 +46,8 @@ void run(const Machine& m) {
   const Simulation s = simulate(w);
   const Report r = report(w, s);
   const PathShare& p = r.path;
-  expect(p.attending + p.overhead + p.startup + p.wire + p.contention + p.waiting == r.makespan,
+  expect(p.attending + p.overhead + p.startup + p.wire + p.contention + p.host + p.waiting ==
+             r.makespan,
          "the path does not add up");
   for (const WorkerTimes& worker : r.workers)
     expect(worker.attending + worker.overhead + worker.waiting + worker.out_of_work == r.makespan,

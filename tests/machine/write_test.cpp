@@ -59,6 +59,7 @@ class AnyMachine {
     m.library = m.kernels.front().library;
     for (std::uint32_t i = count(0, 3); i > 0; --i) m.collectives.push_back(collective(i));
     m.software = software();
+    if (chance()) m.software.host = host();
     return m;
   }
 
@@ -85,6 +86,14 @@ class AnyMachine {
     for (std::uint32_t i = 0; i < length; ++i)
       out += parts[count(0, static_cast<std::uint32_t>(parts.size()) - 1)];
     return out;
+  }
+  HostFigures host() {
+    HostFigures h;
+    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.pass_us, &h.post_us,
+                       &h.exchange_us, &h.step_us})
+      if (chance()) *us = number(1e-3, 1e6);
+    h.source = text();
+    return h;
   }
   LinkFigures link() {
     LinkFigures l;

@@ -218,7 +218,7 @@ TEST(Price, CountsTheWavesOfBlocks) {
 // 300 rows, 4 heads and 2 key heads of 8, at a byte per ps; a launch takes 1 us.
 TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   Machine m = test_machine(Fabric::Mesh, 2);
-  m.software = {3, 5, 7, 11, 0, 4, 0, ""};
+  m.software = {3, 5, 7, 11, 0, 4, 0, {}, ""};
   const Plan plan =
       build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
   const double queries = 300 * 4 * 8, keys = 300 * 2 * 8 * 2;
@@ -236,7 +236,7 @@ TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
 
 TEST(Price, OfHalfTheHeadsIsHalfTheTimeAfterTheLaunch) {
   Machine m = test_machine(Fabric::Mesh, 2);
-  m.software = {3, 5, 7, 11, 0, 4, 0, ""};
+  m.software = {3, 5, 7, 11, 0, 4, 0, {}, ""};
   const Plan whole =
       build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
   const Plan halves = by_half_the_heads(whole);

@@ -76,6 +76,18 @@ Lanes lanes_of(const Plan& plan, const Simulation& run, std::uint32_t worker) {
   return out;
 }
 
+// Of the time before a computing task that started when the host had issued it, what none covers.
+std::int64_t waited_for_host(const Plan& plan, const Simulation& run, std::uint32_t worker) {
+  std::int64_t sum = 0, ended = 0;
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (t.worker_index != worker || communicates(t.kind)) continue;
+    if (run.cause[id].kind == Cause::Host) sum += std::max<std::int64_t>(0, run.start[id] - ended);
+    ended = std::max(ended, run.end[id]);
+  }
+  return sum;
+}
+
 void expect_counted_again(const Plan& plan, const Simulation& run, const Report& r) {
   ASSERT_EQ(r.workers.size(), plan.problem.workers);
   double computing = 0, moving = 0, hidden = 0;
@@ -86,6 +98,8 @@ void expect_counted_again(const Plan& plan, const Simulation& run, const Report&
       ASSERT_GE(part.value, 0) << i;
     const Lanes lanes = lanes_of(plan, run, i);
     const std::int64_t computed = time_in({&lanes.computing});
+    ASSERT_EQ(w.waiting_for_host.value, waited_for_host(plan, run, i)) << i;
+    ASSERT_LE(w.waiting_for_host, w.waiting) << i;
     ASSERT_EQ((w.attending + w.overhead).value, computed) << i;
     ASSERT_EQ(w.transferring.value, time_in({&lanes.moving})) << i;
     ASSERT_EQ(w.hidden.value, time_in({&lanes.moving, &lanes.computing})) << i;
@@ -107,9 +121,10 @@ void expect_counted_again(const Plan& plan, const Simulation& run, const Report&
 void expect_path(const Simulation& run, const Report& r) {
   const PathShare& p = r.path;
   for (const Picoseconds part :
-       {p.attending, p.overhead, p.startup, p.wire, p.contention, p.waiting})
+       {p.attending, p.overhead, p.startup, p.wire, p.contention, p.host, p.waiting})
     ASSERT_GE(part.value, 0);
-  ASSERT_EQ(p.attending + p.overhead + p.startup + p.wire + p.contention + p.waiting, r.makespan);
+  ASSERT_EQ(p.attending + p.overhead + p.startup + p.wire + p.contention + p.host + p.waiting,
+            r.makespan);
   ASSERT_FALSE(r.path_steps.empty());
   std::int64_t at = 0, gaps = 0;
   for (const PathStep& step : r.path_steps) {
@@ -120,7 +135,7 @@ void expect_path(const Simulation& run, const Report& r) {
     at = step.end.value;
   }
   ASSERT_EQ(at, r.makespan.value);
-  ASSERT_EQ(gaps, p.waiting.value);
+  ASSERT_EQ(gaps, p.waiting.value + p.host.value);
 }
 
 void expect_bounds(const Report& r) {

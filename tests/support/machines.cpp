@@ -77,6 +77,15 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.concurrency = 3;
     m.full_slowdown = 1.3;
   });
+  const HostFigures host = {4, 6, 3, 1, 2, 2.5, 1.5, {}};
+  add("slow_host", Fabric::Mesh, [&](Machine& m) { m.software.host = host; });
+  add("slow_host_beside_taken_sms", Fabric::Switch, [&](Machine& m) {
+    m.sms = 10;
+    m.block_rows = 4;
+    m.comm_sms = 3;
+    m.comm_waits_for_kernel = true;
+    m.software.host = host;
+  });
   add("turns", Fabric::Memory, [&](Machine& m) {
     m.workers_per_device = workers;
     m.devices_per_node = 1;

@@ -87,6 +87,9 @@ class Naive {
         if (m.state == Message::Starting) step = std::min(step, m.startup);
         if (m.state == Message::Flowing && m.rate > 0) step = std::min(step, m.bytes / m.rate);
       }
+      for (const std::int64_t issued : w_.issued)
+        if (static_cast<double>(issued) > now_)
+          step = std::min(step, static_cast<double>(issued) - now_);
       for (const Gathering& g : gatherings_) {
         if (g.state == Gathering::Before) step = std::min(step, g.before);
         if (g.state == Gathering::After) step = std::min(step, g.after);
@@ -165,6 +168,7 @@ class Naive {
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
 
   bool ready(std::uint32_t id) const {
+    if (!w_.issued.empty() && static_cast<double>(w_.issued[id]) > now_) return false;
     for (const TensorId input : plan_.tasks[id].inputs)
       if (input.valid() && plan_.producer(input).valid() &&
           run_.end[plan_.producer(input).value] < 0)

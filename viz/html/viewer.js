@@ -512,6 +512,7 @@ function why(i) {
     case 'lane': return `started when its lane was free: after ${other}`;
     case 'buffers': return `started when a buffer was free: after ${other}`;
     case 'kernel': return `started when a kernel released the SMs or the core: ${other}`;
+    case 'host': return 'started when the host had issued it';
     default: return 'started at once';
   }
 }

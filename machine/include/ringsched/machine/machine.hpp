@@ -3,6 +3,7 @@
 // group of numbers carries where it comes from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -97,6 +98,24 @@ constexpr double moved_share(ExchangeForm kind, double members) {
   return (kind == ExchangeForm::AllReduce ? 2 : 1) * (members - 1) / members;
 }
 
+// How long a worker's host thread takes to issue work to its device, in program order. The host
+// runs ahead of the device and never waits for it, but nothing starts before it has been issued.
+struct HostFigures {
+  double attend_us = 0, attend_backward_us = 0;
+  double merge_us = 0;     // of two partial results
+  double pass_us = 0;      // of any other pass over memory: a sum, a cast, a copy
+  double post_us = 0;      // of a group of sends and receives
+  double exchange_us = 0;  // of an exchange
+  double step_us = 0;      // at the start of each step, for whatever else the library does there
+  std::string source;
+
+  bool issues_in_no_time() const {
+    return std::max({attend_us, attend_backward_us, merge_us, pass_us, post_us, exchange_us,
+                     step_us}) <= 0;
+  }
+  bool operator==(const HostFigures&) const = default;
+};
+
 // What a library does around its kernels, in passes over memory: bytes per element of the result.
 struct SoftwareFigures {
   double merge_bytes = 12;   // fp32 result and partial read, result written
@@ -106,6 +125,7 @@ struct SoftwareFigures {
   double slice_bytes = 0;    // more where a merge is into a slice of a share
   std::uint32_t merge_launches = 1;
   double step_us = 0;  // of the host, before each attend, that nothing hides
+  HostFigures host;
   std::string source;
 
   bool operator==(const SoftwareFigures&) const = default;

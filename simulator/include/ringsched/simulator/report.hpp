@@ -14,6 +14,7 @@ namespace ringsched {
 struct PathShare {
   Picoseconds attending, overhead, startup, wire;
   Picoseconds contention;  // a message or kernel slowed by others
+  Picoseconds host;        // the host issuing work until then
   Picoseconds waiting;     // whatever is none of these
 };
 

@@ -67,6 +67,9 @@ struct Workload {
   TaskColumn<std::int64_t> amounts;
 
   std::vector<ExchangeCost> exchanges;  // as in the plan
+
+  // By task: when the host of its worker has issued it, ps. Empty: at once.
+  TaskColumn<std::int64_t> issued;
 };
 
 // How many times longer a kernel takes beside others than alone, when this many want the device.
@@ -97,6 +100,7 @@ struct Cause {
     Control,  // a control edge: a buffer, or a limit on how far communication runs ahead
     Kernel,   // a kernel had the SMs; where workers take turns, the core
     Member,   // of a group's second member: the member that took longest
+    Host,     // the host had not issued it before; no task did that
   };
   Kind kind : 3 = None;
   std::uint32_t task : 29 = 0;

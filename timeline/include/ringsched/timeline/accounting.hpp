@@ -15,6 +15,7 @@ struct WorkerTimes {
   Picoseconds attending;
   Picoseconds overhead;     // merges, sums, preparation, launches of those
   Picoseconds waiting;      // before a task that is still to come
+  Picoseconds waiting_for_host;  // ... that the host had not issued: a part of `waiting`
   Picoseconds out_of_work;  // after its last task
   // Of its communication.
   Picoseconds waiting_for_sender;  // receives that are posted while the sender is not, and
@@ -41,9 +42,9 @@ class Accounting {
   explicit Accounting(std::uint32_t workers);
   ~Accounting();
   // `both_posted`: of a transfer, when its other end was posted too; of an exchange, when all
-  // members were.
+  // members were. `by_host`: it started when the host had issued it, and not before.
   void add(TaskKind, std::uint32_t worker, Lane, std::int64_t start, std::int64_t end,
-           std::int64_t both_posted);
+           std::int64_t both_posted, bool by_host = false);
   RunTimes close(Picoseconds makespan);
 
  private:

@@ -49,8 +49,9 @@ enum class StartedBy : std::uint8_t {
   Lane,     // its lane was busy
   Buffers,  // a control edge: a buffer, or a limit on how far communication runs ahead
   Kernel,   // a kernel had the SMs; where workers take turns, the core
+  Host,     // the host had not issued it before
 };
-inline constexpr std::uint32_t kStartedBy = 5;
+inline constexpr std::uint32_t kStartedBy = 6;
 
 // What a task has to do with others.
 struct TaskDetail {

@@ -1,0 +1,103 @@
+// Hosts issue work in the order of the plan, each thing in its time, and wait for nothing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/simulator/predicted_timeline.hpp"
+#include "ringsched/simulator/report.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+
+namespace ringsched {
+namespace {
+
+constexpr HostFigures kHost = {400, 600, 300, 100, 200, 250, 150, {}};
+
+Plan prefetching(const Problem& p, const char* schedule) {
+  return limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::Prefetch, 0});
+}
+
+Simulation run_on(const Plan& plan, Machine m, const HostFigures& host, double tflops) {
+  m.software.host = host;
+  m.software.output_bytes = 2;  // so that outputs are passes, too
+  for (KernelTable& k : m.kernels) k.tflops = {tflops};
+  return simulate(price(plan, m));
+}
+
+// When the host of a worker has issued its last task, counted from the docs' rules.
+std::int64_t all_issued_us(const Plan& plan, std::uint32_t worker, const HostFigures& h) {
+  double us = 0;
+  std::int64_t step = -1;
+  for (const Task& t : plan.tasks) {
+    if (t.worker_index != worker) continue;
+    if (std::int64_t{t.step} > step) {
+      us += h.step_us;
+      step = t.step;
+    }
+    if (t.with_previous) continue;  // issued with the first of its group
+    const bool moves = is_send(t.kind) || is_receive(t.kind);
+    us += moves                                ? h.post_us
+          : is_exchange(t.kind)                ? h.exchange_us
+          : t.kind == TaskKind::Attend         ? h.attend_us
+          : t.kind == TaskKind::AttendBackward ? h.attend_backward_us
+          : t.kind == TaskKind::Merge          ? h.merge_us
+                                               : h.pass_us;
+  }
+  return static_cast<std::int64_t>(us);
+}
+
+TEST(Host, BindsARunWhoseTasksAreShort) {
+  for (const char* schedule : {"ring", "zigzag", "balanced", "ulysses", "all-gather"})
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      const Plan plan = prefetching(small_problem(4, 64, pass), schedule);
+      Machine m = test_machine(Fabric::Mesh, 4);
+      m.launch_us = 0;
+      m.fabric.link = {1e3, 0, {}};
+      const Simulation run = run_on(plan, m, kHost, 1e5);
+      std::int64_t last = 0;
+      for (std::uint32_t w = 0; w < 4; ++w) last = std::max(last, all_issued_us(plan, w, kHost));
+      // What is issued last takes next to nothing.
+      EXPECT_GE(run.makespan.value, last * 1'000'000) << schedule;
+      EXPECT_LE(run.makespan.value, (last + 1) * 1'000'000) << schedule;
+    }
+}
+
+TEST(Host, IsHiddenBehindLongTasksButForItsFirst) {
+  for (const char* schedule : {"ring", "striped", "zigzag"}) {
+    const Plan plan = prefetching(small_problem(4, 64, Pass::Forward), schedule);
+    const Machine m = test_machine(Fabric::Mesh, 4);
+    const Simulation free = run_on(plan, m, {}, 1e-6), issued = run_on(plan, m, kHost, 1e-6);
+    const std::int64_t late = issued.makespan.value - free.makespan.value;
+    EXPECT_GE(late, 0) << schedule;
+    EXPECT_LE(late, (150 + 200 + 400) * std::int64_t{1'000'000})
+        << schedule;  // to the first attend
+  }
+}
+
+TEST(Host, IsWhatTasksWaitedForAndWhereThePathBegins) {
+  const Plan plan = prefetching(small_problem(3, 48, Pass::Forward), "ring");
+  Machine m = test_machine(Fabric::Mesh, 3);
+  m.software.host = kHost;
+  m.fabric.link = {1e3, 0, {}};
+  for (KernelTable& k : m.kernels) k.tflops = {1e5};
+  const Workload w = price(plan, m);
+  const Simulation run = simulate(w);
+  const Report r = report(w, run, {});
+  EXPECT_GT(r.path.host.value, run.makespan.value / 2);
+  EXPECT_GT(r.workers[2].waiting_for_host.value, run.makespan.value / 2);
+  const Timeline timeline = predicted_timeline(w, run, m, r.path_steps);
+  const auto by_host = [](const TaskDetail& d) { return d.cause == StartedBy::Host; };
+  EXPECT_GT(std::ranges::count_if(timeline.details, by_host), 5);
+  EXPECT_EQ(run_times(timeline).workers[2].waiting_for_host.value,
+            r.workers[2].waiting_for_host.value);
+}
+
+TEST(Host, OfAProfileWithoutFiguresCostsNothing) {
+  const Plan plan = prefetching(small_problem(3, 48, Pass::Forward), "ring");
+  EXPECT_TRUE(price(plan, test_machine(Fabric::Mesh, 3)).issued.empty());
+}
+
+}  // namespace
+}  // namespace ringsched
