@@ -43,6 +43,10 @@ std::string borrowed_kernels(const Machine& m, const Problem& p) {
     if (t.library == m.library && (nearest == 0 || distance(t.head_dim) < distance(nearest)))
       nearest = t.head_dim;
   if (nearest == 0 || nearest == p.head_dim) return "";
+  if (m.flops_per_clock > 0)
+    return fmt::format(
+        "kernel times derived from those of head dimension {}: the profile has none for {}",
+        nearest, p.head_dim);
   return fmt::format("kernel times of head dimension {}, the nearest to {} in the profile", nearest,
                      p.head_dim);
 }

@@ -44,6 +44,11 @@ void software_keys(Keys& s, Software& w) {
   s.number("output_bytes", w.output_bytes, 0, 1e6);
   s.number("slice_bytes", w.slice_bytes, 0, 1e6);
   s.count("merge_launches", w.merge_launches, 0, 1000);
+  s.number("attend_bytes", w.attend_bytes, 0, 1e6);
+  s.number("attend_key_bytes", w.attend_key_bytes, 0, 1e6);
+  s.number("attend_backward_bytes", w.attend_backward_bytes, 0, 1e6);
+  s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
+  s.count("attend_launches", w.attend_launches, 0, 1000);
   s.number("step_us", w.step_us, 0, kMostUs);
   s.text("source", w.source);
 }
@@ -70,6 +75,14 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.numbers("tokens", k.tokens, 1, 1e9);
   s.numbers("tflops", k.tflops, 1e-9, 1e6);
   s.numbers("heads", k.heads, 1, 1e6);
+  s.count("block_rows", k.blocks.rows, 1, 1 << 20);
+  s.count("block_keys", k.blocks.keys, 1, 1 << 20);
+  s.number("block_overhead_keys", k.blocks.overhead_keys, 1e-6, 1e6);
+  s.count("blocks_per_sm", k.blocks.per_sm, 1, 2);
+  s.number("shared_rate", k.blocks.shared_rate, 0.5, 1);
+  s.flag("longest_first", k.blocks.longest_first);
+  s.flag("splits_keys", k.blocks.splits_keys);
+  s.flag("overlaps_exp", k.overlaps_exp);
   s.text("source", k.source);
 }
 
@@ -93,6 +106,8 @@ void devices_keys(Keys& d, M& m) {
   d.number("slowdown", m.full_slowdown, 1, 1000);
   d.count("sms", m.sms, 0, 1 << 20);
   d.count("block_rows", m.block_rows, 1, 1 << 20);
+  d.number("flops_per_clock", m.flops_per_clock, 1e-6, 1e9);
+  d.number("exps_per_clock", m.exps_per_clock, 1e-6, 1e9);
   d.text("source", m.devices_source);
 }
 

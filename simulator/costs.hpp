@@ -50,6 +50,8 @@ class Costs {
     return m;
   }
   ExchangeTimes exchange(std::uint32_t number) const;
+  // Of what is left of a task at full speed, ps, the end during which transfers may start.
+  std::int64_t tail(const Task& task) const { return workload_.tail[price_of(task)]; }
   // By how much `groups` transfers that hold SMs slow a task down.
   double slowed(const Task& task, unsigned groups) const {
     return groups == 0 || !slowed_[0] ? 1 : slowed_[groups > 1][price_of(task)];

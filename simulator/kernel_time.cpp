@@ -1,5 +1,7 @@
 #include "kernel_time.hpp"
 
+#include "block_schedule.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -9,6 +11,10 @@
 namespace ringsched {
 
 namespace {
+
+// Of what matrix products could reach, what FlashAttention-2 does but for its exponentials: on an
+// A100 at 1.2 GHz 219 TFLOP/s of 265 (liangan1/GPU_travel).
+constexpr double kMatrixShare = 0.83;
 
 // The share of the SMs that work while so many blocks pass over them in waves.
 double wave_efficiency(double blocks, double sms) {
@@ -99,6 +105,48 @@ double KernelTimes::decode_ps(const Work& w) const {
   return std::max(decode_flops_ps(w), decode_bytes_ps(w)) + machine_.launch_us * 1e6;
 }
 
+double KernelTimes::efficiency(const KernelTable& t, const Work& w) const {
+  if (!(t.blocks.overhead_keys > 0)) return wave_efficiency(blocks(w, t.backward), machine_.sms);
+  return block_efficiency(w, blocks_of(t), machine_.sms, t.backward);
+}
+
+BlockFigures KernelTimes::blocks_of(const KernelTable& t) const {
+  BlockFigures out = t.blocks;
+  if (out.rows == 0) out.rows = machine_.block_rows;
+  return out;
+}
+
+double KernelTimes::base(const KernelTable& t, std::size_t i) const {
+  const bool structured = t.blocks.overhead_keys > 0;
+  if (t.heads.empty() && !structured) return t.tflops[i];
+  const auto [known, is_new] = bases_.try_emplace(&t.tflops[i]);
+  if (!is_new) return known->second;
+  const auto n = static_cast<std::int64_t>(t.tokens[i]);
+  const double many = 64.0 * machine_.sms * machine_.block_rows / t.tokens[i];
+  const double heads = t.heads.empty() ? std::ceil(many) : t.heads[i];
+  const std::int64_t pairs = t.shape == TileShape::Full ? n * n : n * (n + 1) / 2;
+  const Work square = {Tokens{n}.value,
+                       Tokens{n}.value,
+                       Pairs{pairs},
+                       TileForm::Full,
+                       static_cast<std::uint32_t>(heads),
+                       {}};
+  return known->second = t.tflops[i] / efficiency(t, square);
+}
+
+// Rates of one head dimension from those of another: each pair takes 4 d operations of matrix
+// products (10 d backward) and one exponential, one after the other or side by side.
+double KernelTimes::by_head_dim(const KernelTable& t) const {
+  if (t.head_dim == problem_.head_dim || !(machine_.flops_per_clock > 0)) return 1;
+  const auto clocks = [&](double d) {
+    const double products = (t.backward ? 10 : 4) * d / (machine_.flops_per_clock * kMatrixShare);
+    const double exps = 1 / machine_.exps_per_clock;
+    return t.overlaps_exp ? std::max(products, exps) : products + exps;
+  };
+  const double had = t.head_dim, wanted = problem_.head_dim;
+  return wanted * clocks(had) / (had * clocks(wanted));
+}
+
 double KernelTimes::ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
@@ -107,32 +155,45 @@ double KernelTimes::ps(const Work& w, bool backward) const {
   // the one of their harmonic mean.
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double inner = 2 * rows * keys / (rows + keys);
-  const auto base = [&](std::size_t i) {
-    if (t.heads.empty()) return t.tflops[i];
-    const double at = std::ceil(t.tokens[i] / machine_.block_rows) * t.heads[i];
-    return t.tflops[i] / wave_efficiency(at, machine_.sms);
-  };
   double tflops = 0;
   if (inner <= t.tokens.front()) {
-    tflops = base(0) * inner / t.tokens.front();
+    // Blocks and what they cost beyond their keys say why short kernels are slow, if they are
+    // known.
+    tflops = base(t, 0) * (t.blocks.overhead_keys > 0 ? 1 : inner / t.tokens.front());
   } else if (inner >= t.tokens.back()) {
-    tflops = base(t.tokens.size() - 1);
+    tflops = base(t, t.tokens.size() - 1);
   } else {
     const auto above = static_cast<std::size_t>(
         std::upper_bound(t.tokens.begin(), t.tokens.end(), inner) - t.tokens.begin());
     const double at =
         std::log(inner / t.tokens[above - 1]) / std::log(t.tokens[above] / t.tokens[above - 1]);
-    tflops = base(above - 1) + at * (base(above) - base(above - 1));
+    tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
-  tflops *= wave_efficiency(blocks(w, backward), machine_.sms);
+  tflops *= efficiency(t, w) * by_head_dim(t);
   return machine_.launch_us * 1e6 +
          attention_flops(problem_, w.pairs, w.columns, backward) / tflops;
+}
+
+double KernelTimes::tail_ps(const Work& w, bool backward) const {
+  if (w.pairs.value == 0) return 0;
+  const KernelTable& t = table(shape_of(w), backward);
+  if (!(t.blocks.overhead_keys > 0)) return 0;
+  const BlockFigures b = blocks_of(t);
+  const BlockTimes times = block_times(block_grid(w, b, machine_.sms, backward), b, machine_.sms,
+                                       std::max(1u, machine_.comm_sms));
+  return ps(w, backward) * (1 - times.idle / times.end);
 }
 
 double KernelTimes::slowed(const Work& w, bool backward, std::uint32_t transfers) const {
   const double held = static_cast<double>(machine_.comm_sms) * transfers;
   double waves = 1;
-  if (const double n = blocks(w, backward); machine_.sms > 0 && held > 0 && n > 0) {
+  if (const KernelTable& t = table(shape_of(w), backward);
+      t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
+    const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
+    const BlockFigures b = blocks_of(t);
+    const BlockGrid grid = block_grid(w, b, machine_.sms, backward);
+    waves = block_times(grid, b, left).end / block_times(grid, b, machine_.sms).end;
+  } else if (const double n = blocks(w, backward); machine_.sms > 0 && held > 0 && n > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);
     waves = std::ceil(n / left) / std::ceil(n / all);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 
@@ -22,6 +23,8 @@ class KernelTimes {
   // table says nothing of such a shape: its points have as many queries as keys.
   double decode_ps(const Work&) const;
   bool is_bound_by_memory(const Work&) const;  // in decoding
+  // Before its end, from when on it leaves the SMs that a transfer holds.
+  double tail_ps(const Work&, bool backward) const;
   // How many times longer beside so many transfers that hold SMs.
   double slowed(const Work&, bool backward, std::uint32_t transfers) const;
 
@@ -32,9 +35,15 @@ class KernelTimes {
   // `has`: the dtypes for which there is that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double blocks(const Work&, bool backward) const;
+  BlockFigures blocks_of(const KernelTable&) const;
+  double efficiency(const KernelTable&, const Work&) const;
+  double base(const KernelTable&,
+              std::size_t point) const;  // TFLOP/s of its point, at efficiency 1
+  double by_head_dim(const KernelTable&) const;
 
   const Machine& machine_;
   const Problem& problem_;
+  mutable std::map<const double*, double> bases_;  // by the table's entry
 };
 
 // Floating-point operations of a tile as the field counts them: two matrix products of 2 d per

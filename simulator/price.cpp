@@ -125,7 +125,13 @@ double fp32_elements(const Work& w) { return static_cast<double>(w.bytes.value) 
 template <bool Backward>
 double attend_ps(const Pricing& p, const Work& w) {
   const double ps = p.plan.problem.decodes() ? p.kernels.decode_ps(w) : p.kernels.ps(w, Backward);
-  return ps + p.machine.software.step_us * 1e6;
+  const SoftwareFigures& s = p.machine.software;
+  const double keys = 2.0 * static_cast<double>(w.keys) * p.plan.problem.head_dim * w.columns *
+                      p.plan.problem.kv_heads / p.plan.problem.heads;
+  const double bytes =
+      query_elements(p, w) * (Backward ? s.attend_backward_bytes : s.attend_bytes) +
+      keys * (Backward ? s.attend_backward_key_bytes : s.attend_key_bytes);
+  return ps + s.step_us * 1e6 + (bytes > 0 ? pass_ps(p.machine, bytes, 1, s.attend_launches) : 0);
 }
 double prepare_ps(const Pricing& p, const Work& w) {
   return pass_ps(p.machine, query_elements(p, w), p.machine.software.prepare_bytes, 1);
@@ -281,9 +287,14 @@ void price_tasks(Workload& out, const Machine& m) {
 }  // namespace
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
-  Workload out{
-      &plan, Network(machine, plan.problem.workers), {}, {}, false, 1, false, 1, {}, 0, {}, {}, {},
-      {}};
+  Workload out{&plan, Network(machine, plan.problem.workers),
+               {},    {},
+               false, false,
+               {},    1,
+               false, 1,
+               {},    0,
+               {},    {},
+               {},    {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -301,6 +312,8 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   const KernelTimes kernels(machine, plan.problem);
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
+  out.posts_first = machine.software.step_us > 0;
+  if (out.waits_for_kernel) out.tail.assign(kTaskKinds * works, 0);
   out.concurrency = machine.concurrency;
   out.turns = machine.turns;
   out.full_slowdown = machine.full_slowdown;
@@ -312,6 +325,9 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
     for (std::size_t w = 0; w < works; ++w) {
       const std::size_t at = static_cast<std::size_t>(price.op) * works + w;
       if (!occurs[at]) continue;
+      if (out.waits_for_kernel && is_attend(price.op) && !plan.problem.decodes())
+        out.tail[at] =
+            rounded_ps(kernels.tail_ps(plan.works[w], price.op == TaskKind::AttendBackward));
       out.compute[at] = rounded_ps(price.ps(pricing, plan.works[w]));
       for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
         out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);

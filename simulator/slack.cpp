@@ -120,7 +120,9 @@ class Slack {
     for (std::uint32_t id = unit; id != kNone; id = next_member_[id]) {
       if (const std::uint32_t before = before_[id]; before != kNone) lower(latest_[before], start);
       const Cause cause = run_.cause[id];
-      if (cause.kind == Cause::Kernel) must_end_by(cause.task, start);
+      if (cause.kind == Cause::Kernel)  // which may leave its SMs before it ends
+        must_end_by(cause.task,
+                    start + std::max<std::int64_t>(0, run_.end[cause.task] - run_.start[id]));
       for (const TensorId input : plan_.tasks[id].inputs)
         if (input.valid() && plan_.producer(input).valid())
           must_end_by(plan_.producer(input).value, start);

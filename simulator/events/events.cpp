@@ -36,11 +36,15 @@ void EventRun::run() {
   for (std::uint32_t moments = 0; !queue_.empty(); ++moments) {
     if (moments % 4096 == 0) stop_here();
     now_ = queue_.first().at;
-    batch.clear();
-    for (; !queue_.empty() && queue_.first().at == now_; queue_.pop())
-      batch.push_back(queue_.first());
-    shuffle(batch);
-    for (const Event& e : batch) happen(e);
+    do {
+      batch.clear();
+      for (; !queue_.empty() && queue_.first().at == now_; queue_.pop())
+        batch.push_back(queue_.first());
+      shuffle(batch);
+      for (const Event& e : batch) happen(e);
+      // What ends at an instant ends before a transfer could slip in before a kernel.
+      if (workload_.waits_for_kernel) share_links();
+    } while (!queue_.empty() && queue_.first().at == now_);
     settle();
   }
   if (left_ > 0) report_stuck();
@@ -78,21 +82,29 @@ inline void EventRun::set_up() {
   }
 }
 
-// All that can start now, starts: messages first, as a library launches them before the kernel.
+// All that can start now, starts: messages first, as a library launches them before the kernel,
+// unless they wait for kernels: what they come after on another stream, a kernel hears of first.
 inline void EventRun::settle() {
   do {
     while (!moving_.empty() || !computing_.empty()) {
-      auto& from = moving_.empty() ? computing_ : moving_;
+      // A kernel goes before a transfer that would have to wait for it.
+      const bool kernel = moving_.empty() || (workload_.waits_for_kernel &&
+                                              !workload_.posts_first && !computing_.empty());
+      auto& from = kernel ? computing_ : moving_;
       shuffle(from);
       const std::uint32_t lane = from.back();
       from.pop_back();
       advance(lane);
     }
     give_turns();
-    network_.solve(now_);
-    for (const FairShare::Due& d : network_.due()) schedule(d.at, FlowsEnd, d.group, d.version);
-    network_.due().clear();
+    share_links();
   } while (!moving_.empty() || !computing_.empty());
+}
+
+inline void EventRun::share_links() {
+  network_.solve(now_);
+  for (const FairShare::Due& d : network_.due()) schedule(d.at, FlowsEnd, d.group, d.version);
+  network_.due().clear();
 }
 
 inline void EventRun::happen(const Event& e) {
@@ -120,9 +132,13 @@ inline void EventRun::happen(const Event& e) {
         start_exchange(index);
       } else if (version == kEnds) {
         end_exchange(index);
-      } else {
+      } else if (version == kIssued) {
         lanes_[index].waiting = false;
         wake(index);
+      } else if (WorkerState& w = workers_[index];
+                 w.computes() && ((kTail + w.version) & kVersions) == version) {
+        w.in_tail = true;
+        release_held(w);
       }
       break;
   }

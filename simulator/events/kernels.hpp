@@ -70,6 +70,7 @@ inline void EventRun::end_kernel(std::uint32_t id) {
   const Task& task = plan_.tasks[id];
   WorkerState& w = workers_[task.worker_index];
   w.kernel = kNone;
+  w.in_tail = false;
   end_unit(numbers_.of(task));
   wake(numbers_.of(task));
   changed(task.worker_index, -1);
@@ -77,6 +78,11 @@ inline void EventRun::end_kernel(std::uint32_t id) {
     to_give_.push_back(device_of(task.worker_index));
     devices_[to_give_.back()].ended = id;
   }
+  release_held(w);
+}
+
+// Transfers that wait for a kernel can start.
+inline void EventRun::release_held(WorkerState& w) {
   for (const std::uint32_t lane : w.held) {
     lanes_[lane].waiting = false;
     wake(lane);
@@ -132,6 +138,10 @@ inline void EventRun::set_speed(std::uint32_t worker) {
   w.since = now_;
   w.speed = speed;
   schedule(after(now_, flow_ps(w.left, speed)), KernelEnds, w.kernel, ++w.version);
+  if (!workload_.waits_for_kernel || w.in_tail) return;
+  const double until = w.left - static_cast<double>(costs_.tail(plan_.tasks[w.kernel]));
+  if (until < w.left)
+    schedule(after(now_, flow_ps(std::max(0.0, until), speed)), GoesOn, worker, kTail + w.version);
 }
 
 }  // namespace ringsched

@@ -20,7 +20,8 @@ inline void EventRun::advance(std::uint32_t index) {
       continue;
     }
     WorkerState& w = workers_[l.worker];
-    if (workload_.waits_for_kernel && w.computes() && w.started < now_) {
+    const bool at_once = workload_.posts_first && w.started == now_;
+    if (workload_.waits_for_kernel && w.computes() && !w.in_tail && !at_once) {
       w.held.push_back(index);
       l.waiting = true;
       l.cause = {Cause::Kernel, w.kernel & kTaskBits};

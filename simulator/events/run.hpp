@@ -26,7 +26,9 @@ class EventRun {
   static constexpr std::uint32_t kPage = 64;
   static constexpr std::uint32_t kStarts = 0, kEnds = 1, kIssued = 2;  // what goes on
 
-  // An exchange goes on to start or to end, or a lane because the host has issued its next task.
+  // An exchange goes on to start or to end, a lane because the host has issued its next task, or
+  // transfers because a kernel leaves them its SMs (from version kTail on).
+  static constexpr std::uint32_t kTail = 3;
   enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd, GoesOn };
 
   struct LaneState {
@@ -52,6 +54,7 @@ class EventRun {
     unsigned groups = 0;              // posted and not complete
     std::vector<std::uint32_t> held;  // lanes that wait for the kernel to end
     bool in_line = false;             // its kernel waits for its turn on the device
+    bool in_tail = false;             // its kernel leaves transfers their SMs
     bool computes() const { return kernel != kNone && !in_line; }
   };
 
@@ -77,6 +80,7 @@ class EventRun {
   // Time, in events.cpp.
   void set_up();
   void settle();
+  void share_links();
   void happen(const Event&);
   [[noreturn]] void report_stuck() const;
   void schedule(std::int64_t at, What what, std::uint32_t index, std::uint32_t version = 0) {
@@ -107,6 +111,7 @@ class EventRun {
   bool start_kernel(std::uint32_t id, Cause);
   void give_turns();
   void end_kernel(std::uint32_t id);
+  void release_held(WorkerState&);
   void end_unit(std::uint32_t lane);
   void changed(std::uint32_t worker, int kernels);
   void change_copies(const Flow&, int by);

@@ -36,6 +36,8 @@ class AnyMachine {
     m.full_slowdown = number(1, 1000);
     m.sms = count(100, 200);
     m.block_rows = count(1, 512);
+    if (chance()) m.flops_per_clock = number(1e-6, 1e9);
+    m.exps_per_clock = number(1e-6, 1e9);
     m.devices_source = text();
     m.memory_gb_per_s = number(1e-6, 1e6);
     m.memory_source = text();
@@ -143,6 +145,10 @@ class AnyMachine {
       if (heads) k.heads.push_back(number(1, 1e6));
       tokens *= number(1.5, 4);
     }
+    if (chance())
+      k.blocks = {count(1, 512),  count(1, 512), number(1e-6, 1e6), count(1, 2),
+                  number(0.5, 1), chance(),      chance()};
+    k.overlaps_exp = chance();
     k.source = text();
     return k;
   }

@@ -184,7 +184,7 @@ Machine with_table() {
   m.kernels.clear();
   for (const TileShape shape : {TileShape::Full, TileShape::Causal})
     m.kernels.push_back(
-        {"", false, shape, {Dtype::Bf16}, 8, {100, 1000}, {0.01, 0.02}, {}, "made up"});
+        {"", false, shape, {Dtype::Bf16}, 8, {100, 1000}, {0.01, 0.02}, {}, {}, false, "made up"});
   return m;
 }
 
@@ -215,10 +215,20 @@ TEST(Price, CountsTheWavesOfBlocks) {
   EXPECT_NEAR(tile_ps(m, 8, 100), 1e6 + flops(8, 100) / (0.01 * 4 / 10), 1);
 }
 
+SoftwareFigures figures_of_software() {
+  SoftwareFigures s;
+  s.merge_bytes = 3;
+  s.reduce_bytes = 5;
+  s.prepare_bytes = 7;
+  s.output_bytes = 11;
+  s.merge_launches = 4;
+  return s;
+}
+
 // 300 rows, 4 heads and 2 key heads of 8, at a byte per ps; a launch takes 1 us.
 TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   Machine m = test_machine(Fabric::Mesh, 2);
-  m.software = {3, 5, 7, 11, 0, 4, 0, {}, ""};
+  m.software = figures_of_software();
   const Plan plan =
       build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
   const double queries = 300 * 4 * 8, keys = 300 * 2 * 8 * 2;
@@ -234,9 +244,27 @@ TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   EXPECT_EQ(price_of(plan, m, TaskKind::Output, kQueryGradient), 0);
 }
 
+TEST(Price, OfAnAttendWithCopiesAroundItIsMore) {
+  Machine m = test_machine(Fabric::Mesh, 2);
+  const Plan plan =
+      build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
+  const double queries = 300 * 4 * 8, keys = 300 * 2 * 8 * 2;
+  using namespace attention;
+  const auto forward = price_of(plan, m, TaskKind::Attend, kPartial);
+  const auto backward = price_of(plan, m, TaskKind::AttendBackward, kQueryGradient);
+  m.software.attend_bytes = 10;
+  m.software.attend_key_bytes = 4;
+  m.software.attend_backward_bytes = 18;
+  m.software.attend_backward_key_bytes = 14;
+  m.software.attend_launches = 2;
+  EXPECT_EQ(price_of(plan, m, TaskKind::Attend, kPartial), forward + 2e6 + 10 * queries + 4 * keys);
+  EXPECT_EQ(price_of(plan, m, TaskKind::AttendBackward, kQueryGradient),
+            backward + 2e6 + 18 * queries + 14 * keys);
+}
+
 TEST(Price, OfHalfTheHeadsIsHalfTheTimeAfterTheLaunch) {
   Machine m = test_machine(Fabric::Mesh, 2);
-  m.software = {3, 5, 7, 11, 0, 4, 0, {}, ""};
+  m.software = figures_of_software();
   const Plan whole =
       build_plan(small_problem(2, 600, Pass::Both, Mask::full()), find_schedule("ring"));
   const Plan halves = by_half_the_heads(whole);

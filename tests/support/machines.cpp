@@ -60,6 +60,10 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.comm_slowdown = 1.5;
     m.comm_waits_for_kernel = true;
   });
+  add("queued_behind_kernels_but_posted_first", Fabric::Switch, [](Machine& m) {
+    m.comm_waits_for_kernel = true;
+    m.software.step_us = 2;
+  });
   add("shared_devices", Fabric::Switch, [&](Machine& m) {
     m.devices_per_node = std::max(1u, (workers + 2) / 3);
     m.workers_per_device = 3;

@@ -82,7 +82,11 @@ class Naive {
       double step = kNever;
       set_speeds();
       for (std::uint32_t id = 0; id < left_.size(); ++id)
-        if (running(id) && speed_[id] > 0) step = std::min(step, left_[id] / speed_[id]);
+        if (running(id) && speed_[id] > 0) {
+          step = std::min(step, left_[id] / speed_[id]);
+          if (w_.waits_for_kernel && left_[id] > tail_of(id) + 1e-3)
+            step = std::min(step, (left_[id] - tail_of(id)) / speed_[id]);
+        }
       for (const Message& m : messages_) {
         if (m.state == Message::Starting) step = std::min(step, m.startup);
         if (m.state == Message::Flowing && m.rate > 0) step = std::min(step, m.bytes / m.rate);
@@ -185,27 +189,7 @@ class Naive {
   }
 
   bool settle() {
-    bool any = false;
-    for (const bool transfers : {true, false}) {
-      for (std::size_t lane = 0; lane < units_.size(); ++lane) {
-        Group* g = head(lane);
-        if (g == nullptr || g->posted >= 0) continue;
-        if (communicates(plan_.tasks[g->tasks[0]].kind) != transfers) continue;
-        if (!std::all_of(g->tasks.begin(), g->tasks.end(), [&](auto id) { return ready(id); }))
-          continue;
-        const auto worker = static_cast<std::uint32_t>(lane / plan_.lane_count());
-        if (transfers && w_.waits_for_kernel && blocked_by_kernel(worker)) continue;
-        g->posted = now_;
-        any = true;
-        for (const std::uint32_t id : g->tasks) run_.start[id] = ready_[id] = now_;
-        if (!transfers) {
-          left_[g->tasks[0]] = duration(g->tasks[0]);
-          if (left_[g->tasks[0]] == 0) end_compute(g->tasks[0]);
-        }
-      }
-      if (any) return true;  // messages before kernels
-    }
-    any = settle_exchanges();
+    bool any = settle_exchanges();
     for (Message& m : messages_)
       if (m.state == Message::Waiting && may_begin(m)) {
         m.state = Message::Starting;
@@ -231,7 +215,28 @@ class Naive {
       g->done = any = true;
       for (const std::uint32_t id : g->tasks) run_.end[id] = now_;
     }
-    return any || give_turn();
+    if (any) return true;  // what ends at an instant, ends before anything starts
+    for (const bool first : {true, false}) {  // messages before kernels, or the other way round
+      const bool transfers = first != (w_.waits_for_kernel && !w_.posts_first);
+      for (std::size_t lane = 0; lane < units_.size(); ++lane) {
+        Group* g = head(lane);
+        if (g == nullptr || g->posted >= 0) continue;
+        if (communicates(plan_.tasks[g->tasks[0]].kind) != transfers) continue;
+        if (!std::all_of(g->tasks.begin(), g->tasks.end(), [&](auto id) { return ready(id); }))
+          continue;
+        const auto worker = static_cast<std::uint32_t>(lane / plan_.lane_count());
+        if (transfers && w_.waits_for_kernel && blocked_by_kernel(worker)) continue;
+        g->posted = now_;
+        any = true;
+        for (const std::uint32_t id : g->tasks) run_.start[id] = ready_[id] = now_;
+        if (!transfers) {
+          left_[g->tasks[0]] = duration(g->tasks[0]);
+          if (left_[g->tasks[0]] == 0) end_compute(g->tasks[0]);
+        }
+      }
+      if (any) return true;
+    }
+    return give_turn();
   }
 
   std::uint32_t device(std::uint32_t id) const {
@@ -271,10 +276,16 @@ class Naive {
 
   bool blocked_by_kernel(std::uint32_t worker) const {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
-      if (plan_.tasks[id].worker_index == worker && running(id) && has_turn_[id] &&
-          run_.start[id] < now_)
-        return true;
+      if (plan_.tasks[id].worker_index == worker && running(id) && (has_turn_[id] || !w_.turns) &&
+          left_[id] > tail_of(id) + 1e-3)
+        return !w_.posts_first || run_.start[id] < now_;
     return false;
+  }
+
+  double tail_of(std::uint32_t id) const {
+    const Task& t = plan_.tasks[id];
+    return static_cast<double>(
+        w_.tail[static_cast<std::size_t>(t.kind) * plan_.works.size() + t.work.value]);
   }
 
   bool may_begin(const Message& m) const {

@@ -64,6 +64,20 @@ struct NetworkFigures {         // between nodes
 
 enum class TileShape : std::uint8_t { Full, Causal };
 
+// How an attention kernel is cut into blocks, each for one SM. Lengths are in keys: the time that
+// one block alone on an SM takes for one key.
+struct BlockFigures {
+  std::uint32_t rows = 0;      // of queries (of keys, backward); 0: as the machine says
+  std::uint32_t keys = 0;      // a block goes along whole blocks of so many; 0: any number
+  double overhead_keys = 0;    // before its first key and after its last
+  std::uint32_t per_sm = 1;    // blocks that an SM runs side by side, 1 or 2
+  double shared_rate = 1;      // of each of two, where one alone has 1
+  bool longest_first = false;  // else head by head, in order
+  bool splits_keys = false;    // among several blocks, where there are few
+
+  bool operator==(const BlockFigures&) const = default;
+};
+
 // TFLOP/s of attention, by the number of tokens of a square problem of `heads` heads (times batch).
 struct KernelTable {
   std::string library;  // "" if the machine has but one
@@ -74,6 +88,8 @@ struct KernelTable {
   std::vector<double> tokens;
   std::vector<double> tflops;
   std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
+  BlockFigures blocks;
+  bool overlaps_exp = false;  // computes exponentials beside matrix products, not between them
   std::string source;
 
   bool operator==(const KernelTable&) const = default;
@@ -124,6 +140,10 @@ struct SoftwareFigures {
   double output_bytes = 0;   // a last cast of the result
   double slice_bytes = 0;    // more where a merge is into a slice of a share
   std::uint32_t merge_launches = 1;
+  // Copies around each attend, in bytes per element of its queries, and of its keys and values.
+  double attend_bytes = 0, attend_key_bytes = 0;
+  double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
+  std::uint32_t attend_launches = 0;
   double step_us = 0;  // of the host, before each attend, that nothing hides
   HostFigures host;
   std::string source;
@@ -142,6 +162,8 @@ struct Machine {
   std::uint32_t devices_per_node = 1;
   std::uint32_t sms = 0;                 // 0: kernels are not made of waves of blocks
   std::uint32_t block_rows = 128;        // of queries that one SM works on
+  double flops_per_clock = 0;            // of matrix products, by one SM; 0: not known
+  double exps_per_clock = 16;            // exponentials, likewise
   std::uint32_t workers_per_device = 1;  // at most; they share its time
   std::uint32_t concurrency = 1;         // kernels that one device runs side by side
   bool turns = false;                    // those beyond it wait for their turn, or all share it

@@ -54,10 +54,15 @@ struct Workload {
   std::vector<std::int64_t> compute;
   // Likewise: how many times longer beside one (two) transfers that hold SMs. Empty: not at all.
   std::vector<double> slowed[2];
-  bool waits_for_kernel = false;  // a transfer starts only when the kernel then running has ended
-  std::uint32_t concurrency = 1;  // kernels side by side on one device
-  bool turns = false;             // those beyond wait for their turn
-  double full_slowdown = 1;       // of a kernel, when so many run
+  // A transfer starts only when the kernel that runs then, or starts then, leaves it its SMs: by
+  // task kind and work, so long before its end, ps at full speed. Where the host waits for the
+  // device, what it posts first starts first.
+  bool waits_for_kernel = false;
+  bool posts_first = false;
+  std::vector<std::int64_t> tail;
+  std::uint32_t concurrency = 1;                  // kernels side by side on one device
+  bool turns = false;                             // those beyond wait for their turn
+  double full_slowdown = 1;                       // of a kernel, when so many run
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
   // Of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
   std::uint32_t copy_cores = 0;

@@ -1,0 +1,180 @@
+#include "block_schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+namespace ringsched {
+
+namespace {
+
+// Beyond this many blocks the end of the run no longer counts.
+constexpr double kMostBlocks = 1 << 16;
+
+// A block of half the rows takes more than half the time: FlashAttention-2 on an A100, 1024 rows of
+// 9 heads against 62208 keys take 1.437 ms in 432 such blocks, two on an SM: 34.6 ns for each key,
+// where blocks of 128 rows take 62.3 (NVIDIA/cudnn-frontend, attention_training results, d6d35d6).
+constexpr double kHalfBlock = 34.6 / 62.3;
+
+double rounded_up(double x, double unit) { return unit > 0 ? std::ceil(x / unit) * unit : x; }
+
+// In how many parts FlashAttention-2 cuts the keys where its blocks would leave SMs idle: the first
+// number that is nearly as good as the best (flash_api.cpp, num_splits_heuristic).
+std::uint32_t key_splits(double blocks, double slots, double key_blocks) {
+  if (blocks >= 0.8 * slots) return 1;
+  const auto most = static_cast<std::uint32_t>(std::min({128.0, slots, key_blocks}));
+  const auto efficiency = [&](std::uint32_t n) {
+    const double waves = blocks * n / slots;
+    return waves / std::ceil(waves);
+  };
+  double best = 0;
+  for (std::uint32_t n = 1; n <= most; ++n) best = std::max(best, efficiency(n));
+  for (std::uint32_t n = 1; n <= most; ++n)
+    if (efficiency(n) >= 0.85 * best) return n;
+  return 1;
+}
+
+// From when each SM has nothing left to do.
+BlockTimes times_of(std::vector<double> ends, std::uint32_t held) {
+  std::ranges::sort(ends);
+  return {ends.back(), ends[std::min<std::size_t>(held, ends.size()) - 1]};
+}
+
+// Blocks that start on the first SM that is free.
+BlockTimes one_on_each(const std::vector<double>& lengths, std::uint32_t sms, std::uint32_t held) {
+  std::priority_queue<double, std::vector<double>, std::greater<>> free;
+  for (std::uint32_t i = 0; i < sms; ++i) free.push(0);
+  for (const double length : lengths) {
+    const double end = free.top() + length;
+    free.pop();
+    free.push(end);
+  }
+  std::vector<double> ends;
+  for (; !free.empty(); free.pop()) ends.push_back(free.top());
+  return times_of(std::move(ends), held);
+}
+
+// Two blocks on each SM, which slow each other; a block goes to an SM with none before one with
+// one, also where several SMs are free at one time.
+BlockTimes two_on_each(const std::vector<double>& lengths, double shared, std::uint32_t sms,
+                       std::uint32_t held) {
+  struct Sm {
+    double since = 0, left[2] = {};
+    unsigned blocks = 0;
+    double rate(double both) const { return blocks == 2 ? both : 1; }
+    double shortest() const { return blocks == 2 ? std::min(left[0], left[1]) : left[0]; }
+  };
+  std::vector<Sm> all(sms);
+  using End = std::pair<double, std::uint32_t>;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends;
+  const auto due = [&](std::uint32_t i) {
+    return all[i].since + all[i].shortest() / all[i].rate(shared);
+  };
+  const auto pass = [&](Sm& s, double now) {
+    const double done = (now - s.since) * s.rate(shared);
+    for (unsigned b = 0; b < s.blocks; ++b) s.left[b] -= done;
+    s.since = now;
+    for (unsigned b = s.blocks; b-- > 0;)
+      if (s.left[b] <= 1e-6) s.left[b] = s.left[--s.blocks];
+  };
+  std::vector<std::uint32_t> open(sms);  // SMs with room, to be filled
+  std::iota(open.begin(), open.end(), 0);
+  double now = 0;
+  for (std::size_t next = 0;;) {
+    for (unsigned level = 0; level < 2; ++level)
+      for (const std::uint32_t i : open)
+        if (all[i].blocks == level && next < lengths.size())
+          all[i].left[all[i].blocks++] = lengths[next++];
+    for (const std::uint32_t i : open)
+      if (all[i].blocks > 0) ends.push({due(i), i});
+    open.clear();
+    if (ends.empty()) break;
+    now = ends.top().first;
+    for (; !ends.empty() && ends.top().first <= now * (1 + 1e-12); ends.pop()) {
+      pass(all[ends.top().second], now);
+      open.push_back(ends.top().second);
+    }
+  }
+  std::vector<double> idle;
+  for (const Sm& sm : all) idle.push_back(sm.since);
+  return times_of(std::move(idle), held);
+}
+
+// All SMs are full, time after time; then what is left, on an SM of its own where there is one.
+BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
+                        std::uint32_t held) {
+  const double wave = g.lengths[0] / (b.per_sm < 2 ? 1 : b.shared_rate);
+  const double slots = static_cast<double>(sms) * b.per_sm;
+  const double waves = std::floor(g.count() / slots), rest = g.count() - waves * slots;
+  const double before = waves * wave;
+  if (rest == 0) return {before, before};
+  const bool sms_to_spare = rest + held <= sms;
+  return {before + (rest > sms ? wave : g.lengths[0]),
+          sms_to_spare           ? before
+          : rest <= sms          ? before + g.lengths[0]
+          : rest + held <= slots ? before + g.lengths[0]  // those with one block are done then
+                                 : before + wave};
+}
+
+}  // namespace
+
+BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward) {
+  // Of the side that is cut, and of the one that each block goes along.
+  const auto cut = static_cast<double>(backward ? w.keys : w.rows);
+  const auto along = static_cast<double>(backward ? w.rows : w.keys);
+  const auto step = static_cast<double>(b.keys);
+  BlockGrid out{{}, static_cast<std::uint32_t>(std::ceil(cut / b.rows)), w.columns};
+  const double mean = static_cast<double>(w.pairs.value) / cut;
+  if (mean > 0.99 * along || 2 * mean < along * 0.9) {
+    // All of them alike; where less than half is seen, nobody knows which.
+    const double slots = static_cast<double>(sms) * b.per_sm;
+    const double halves = std::ceil(cut / (0.5 * b.rows)) * w.columns;
+    const double seen = rounded_up(mean, step);
+    const std::uint32_t splits =
+        b.splits_keys && !backward ? key_splits(halves, slots, seen / std::max(1.0, step)) : 1;
+    out.lengths = {seen + b.overhead_keys};
+    if (splits > 1) {
+      out.blocks = static_cast<std::uint32_t>(std::ceil(cut / (0.5 * b.rows))) * splits;
+      out.lengths = {rounded_up(seen / splits, step) * kHalfBlock + b.overhead_keys};
+    }
+    return out;
+  }
+  // From the row that sees least to the one that sees all; a block goes as far as its last row.
+  const double least = std::max(0.0, 2 * mean - along);
+  const double more = (along - least) / std::max(1.0, cut - 1);  // from a row to the next
+  for (std::uint32_t i = 0; i < out.blocks; ++i) {
+    const double last = std::min(cut, (i + 1.0) * b.rows) - 1;
+    out.lengths.push_back(rounded_up(least + more * last - 1e-6, step) + b.overhead_keys);
+  }
+  if (backward) std::ranges::reverse(out.lengths);
+  return out;
+}
+
+BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
+                       std::uint32_t held) {
+  if (g.count() == 0 || sms == 0) return {};
+  if (g.lengths.size() == 1) return equally_long(g, b, sms, held);
+  if (g.count() > kMostBlocks) {
+    const double sum = std::accumulate(g.lengths.begin(), g.lengths.end(), 0.0);
+    const double rate = b.per_sm < 2 ? 1 : 2 * b.shared_rate, mean = sum / g.blocks;
+    const double end = sum * g.heads / sms / rate + 0.5 * mean;
+    return {end, end - mean};
+  }
+  std::vector<double> all;
+  for (std::uint32_t h = 0; h < g.heads; ++h)
+    all.insert(all.end(), g.lengths.begin(), g.lengths.end());
+  if (b.longest_first) std::ranges::sort(all, std::greater<>());
+  return b.per_sm < 2 ? one_on_each(all, sms, held) : two_on_each(all, b.shared_rate, sms, held);
+}
+
+double block_efficiency(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward) {
+  const double rate = b.per_sm < 2 ? 1 : 2 * b.shared_rate;
+  const double seen = static_cast<double>(w.pairs.value) * w.columns / b.rows;
+  const double took = block_times(block_grid(w, b, sms, backward), b, sms).end;
+  return took > 0 ? seen / (took * sms * rate) : 1;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,38 @@
+// How long the blocks of an attention kernel take on the SMs of a device, one after the other.
+//
+// A kernel gives each block of queries of each head to an SM (backward: each block of keys). Under
+// a causal mask the blocks differ in length, and with few heads there are few: then some SMs run
+// dry before others end. Times are in keys: what one block alone on an SM takes for one key.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ringsched/machine/machine.hpp"
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+// The blocks of one head in the order in which they start; all heads have the same.
+struct BlockGrid {
+  std::vector<double> lengths;  // one if all are equally long
+  std::uint32_t blocks = 0;     // of one head
+  std::uint32_t heads = 0;
+
+  double count() const { return static_cast<double>(blocks) * heads; }
+};
+
+// The grid of a tile: its rows cut into blocks, or its keys in the backward pass.
+BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward);
+
+// When the last block ends, and from when on `held` of the SMs have nothing left to do, in keys.
+struct BlockTimes {
+  double end = 0, idle = 0;
+};
+BlockTimes block_times(const BlockGrid&, const BlockFigures&, std::uint32_t sms,
+                       std::uint32_t held = 1);
+
+// The share of the SMs' time that goes into visible pairs.
+double block_efficiency(const Work&, const BlockFigures&, std::uint32_t sms, bool backward);
+
+}  // namespace ringsched

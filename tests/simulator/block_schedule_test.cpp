@@ -1,0 +1,226 @@
+// Kernels as blocks over SMs: against a naive simulation, against what anyone can count, and
+// against published times of kernels with few heads and of rectangles (validation/kernels.csv).
+#include "block_schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernel_time.hpp"
+#include "support/cases.hpp"
+#include "support/paths.hpp"
+
+namespace ringsched {
+namespace {
+
+// Time passes in small steps; at each, blocks go to the emptiest SM.
+double naive_time(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms) {
+  std::vector<double> blocks;
+  for (std::uint32_t h = 0; h < g.heads; ++h)
+    for (std::uint32_t i = 0; i < g.blocks; ++i)
+      blocks.push_back(g.lengths[g.lengths.size() == 1 ? 0 : i]);
+  if (b.longest_first) std::ranges::stable_sort(blocks, std::greater<>());
+  std::vector<std::vector<double>> running(sms);
+  std::size_t next = 0;
+  for (double now = 0;; now += 1) {
+    for (;;) {
+      const auto emptiest = std::ranges::min_element(running, {}, &std::vector<double>::size);
+      if (next == blocks.size() || emptiest->size() >= b.per_sm) break;
+      emptiest->push_back(blocks[next++]);
+    }
+    bool any = false;
+    for (std::vector<double>& sm : running) {
+      any = any || !sm.empty();
+      const double rate = sm.size() == 2 ? b.shared_rate : 1;
+      for (double& left : sm) left -= rate;
+      std::erase_if(sm, [](double left) { return left <= 1e-9; });
+    }
+    if (!any) return now;
+  }
+}
+
+TEST(BlockSchedule, IsThatOfANaiveSimulation) {
+  std::mt19937 random(3);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  for (int i = 0; i < 400; ++i) {
+    BlockFigures b;
+    b.per_sm = 1 + below(2);
+    b.shared_rate = below(2) == 0 ? 0.5 : 1;  // so that lengths stay multiples of a half
+    b.longest_first = below(2) == 0;
+    BlockGrid g{{}, 1 + below(12), 1 + below(9)};
+    for (std::uint32_t k = 0; k < g.blocks; ++k) g.lengths.push_back(2.0 * (1 + below(20)));
+    if (below(4) == 0) g.lengths.resize(1);
+    const std::uint32_t sms = 1 + below(8);
+    EXPECT_NEAR(block_times(g, b, sms).end, naive_time(g, b, sms), 1e-6)
+        << g.blocks << " blocks, " << g.heads << " heads, " << sms << " SMs, " << b.per_sm;
+  }
+}
+
+Work tile(std::int64_t rows, std::int64_t keys, std::int64_t pairs, std::uint32_t heads) {
+  return {rows, keys, Pairs{pairs}, TileForm::Other, heads, {}};
+}
+
+TEST(BlockSchedule, CutsTilesAsTheyAreSeen) {
+  BlockFigures b;
+  b.rows = 128;
+  b.keys = 64;
+  b.overhead_keys = 10;
+  const BlockGrid full = block_grid(tile(300, 100, 30000, 3), b, 108, false);
+  EXPECT_EQ(full.blocks, 3u);
+  EXPECT_EQ(full.lengths, std::vector<double>{128 + 10});  // 100 keys are two blocks of 64
+  const BlockGrid causal = block_grid(tile(512, 512, 512 * 513 / 2, 1), b, 108, false);
+  EXPECT_EQ(causal.lengths, (std::vector<double>{138, 266, 394, 522}));
+  // The last 256 rows of 1024 tokens: from 769 keys to all.
+  const BlockGrid late = block_grid(tile(256, 1024, 256 * 1024 - 256 * 255 / 2, 1), b, 108, false);
+  EXPECT_EQ(late.lengths, (std::vector<double>{896 + 10, 1024 + 10}));
+  // Backward, the first keys are seen by most rows.
+  EXPECT_EQ(block_grid(tile(512, 512, 512 * 513 / 2, 1), b, 108, true).lengths,
+            (std::vector<double>{522, 394, 266, 138}));
+  b.splits_keys = true;  // 2 heads of 100 rows leave most SMs idle
+  const BlockGrid split = block_grid(tile(100, 4096, 409600, 2), b, 108, false);
+  EXPECT_EQ(split.count(), 2 * 2 * 23);  // halves of 64 rows, and the keys in 23 parts
+  EXPECT_LT(block_times(split, b, 108).end, 1000);
+}
+
+TEST(BlockSchedule, OfMoreBlocksThanItFollowsIsNearTheSumOfAll) {
+  BlockFigures b;
+  b.rows = 128;
+  b.keys = 128;
+  b.overhead_keys = 160;
+  for (const std::uint32_t per_sm : {1u, 2u}) {
+    b.per_sm = per_sm;
+    b.shared_rate = per_sm == 2 ? 0.567 : 1;
+    const std::int64_t n = 128 * 1024;
+    const double followed = block_efficiency(tile(n, n, n * (n + 1) / 2, 63), b, 108, false);
+    const double summed = block_efficiency(tile(n, n, n * (n + 1) / 2, 65), b, 108, false);
+    EXPECT_NEAR(followed, summed, 0.01);
+  }
+}
+
+struct Published {
+  std::string gpu, library;
+  bool full = false;
+  Work work;
+  std::uint32_t head_dim = 0;
+  double ms = 0;
+};
+
+std::vector<Published> published_kernels() {
+  std::ifstream file(source_folder() / "validation" / "kernels.csv");
+  std::vector<Published> out;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#') || line.starts_with("gpu,")) continue;
+    std::istringstream fields(line);
+    std::string gpu, library, mask, rows, keys, heads, dim, ms;
+    for (std::string* f : {&gpu, &library, &mask, &rows, &keys, &heads, &dim, &ms})
+      std::getline(fields, *f, ',');
+    const std::int64_t r = std::stoll(rows), k = std::stoll(keys);
+    const std::int64_t hidden = mask == "full" ? 0 : r * (r - 1) / 2;
+    const bool square = r == k && mask != "full";
+    out.push_back({gpu,
+                   library,
+                   mask == "full",
+                   {r,
+                    k,
+                    Pairs{r * k - hidden},
+                    square           ? TileForm::Causal
+                    : mask == "full" ? TileForm::Full
+                                     : TileForm::Other,
+                    static_cast<std::uint32_t>(std::stoul(heads)),
+                    {}},
+                   static_cast<std::uint32_t>(std::stoul(dim)),
+                   std::stod(ms)});
+  }
+  return out;
+}
+
+// A machine that knows the squares of the most heads alone.
+Machine knowing_squares(const std::vector<Published>& all, const Published& like,
+                        const BlockFigures& blocks, std::uint32_t sms) {
+  Machine m;
+  m.name = m.summary = "made of published kernels";
+  m.sms = sms;
+  m.memory_gb_per_s = 1;
+  std::uint32_t most = 0;
+  const auto fits = [&](const Published& p) {
+    return p.gpu == like.gpu && p.library == like.library && p.head_dim == like.head_dim &&
+           p.work.form == TileForm::Causal;
+  };
+  for (const Published& p : all)
+    if (fits(p)) most = std::max(most, p.work.columns);
+  for (const TileShape shape : {TileShape::Full, TileShape::Causal}) {
+    KernelTable t;
+    t.shape = shape;
+    t.dtypes = {Dtype::Bf16};
+    t.head_dim = like.head_dim;
+    t.blocks = blocks;
+    for (const Published& p : all) {
+      if (!fits(p) || p.work.columns != most) continue;
+      t.tokens.push_back(static_cast<double>(p.work.rows));
+      t.heads.push_back(most);
+      t.tflops.push_back(4.0 * like.head_dim * static_cast<double>(p.work.pairs.value) * most /
+                         p.ms / 1e9);
+    }
+    m.kernels.push_back(t);
+    m.kernels.back().shape = TileShape::Causal;  // all are
+  }
+  return m;
+}
+
+// The figures of the profiles, and how far off the rest is then.
+TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMany) {
+  struct Kernel {
+    const char *gpu, *library;
+    std::uint32_t head_dim, sms;
+    BlockFigures blocks;
+    double mean, worst;  // of absolute errors
+  };
+  const Kernel kernels[] = {
+      {"A100", "cudnn", 128, 108, {128, 128, 168, 1, 1, false, false}, 0.04, 0.12},
+      {"A100", "cudnn-oss", 128, 108, {128, 128, 156, 1, 1, true, false}, 0.04, 0.12},
+      {"H200", "cudnn", 128, 132, {128, 128, 163, 1, 1, false, false}, 0.06, 0.15},
+      {"H200", "cudnn", 256, 132, {128, 128, 182, 1, 1, false, false}, 0.06, 0.12},
+      {"B200", "cudnn", 128, 148, {256, 128, 340, 1, 1, false, false}, 0.10, 0.30},
+  };
+  const std::vector<Published> all = published_kernels();
+  ASSERT_GT(all.size(), 300u);
+  for (const Kernel& k : kernels) {
+    double sum = 0, worst = 0, waves = 0;
+    int count = 0;
+    for (const Published& p : all) {
+      if (p.gpu != k.gpu || p.library != k.library || p.head_dim != k.head_dim) continue;
+      Problem problem;
+      problem.head_dim = p.head_dim;
+      problem.heads = problem.kv_heads = p.work.columns;
+      const auto error = [&](const BlockFigures& b) {
+        const Machine m = knowing_squares(all, p, b, k.sms);
+        return std::abs(KernelTimes(m, problem).ps(p.work, false) * 1e-9 / p.ms - 1);
+      };
+      const double e = error(k.blocks);
+      sum += e;
+      worst = std::max(worst, e);
+      waves += error({});
+      ++count;
+    }
+    ASSERT_GT(count, 15) << k.gpu << k.library;
+    const std::string what = fmt::format(
+        "{} {} d {}: {} kernels, {:.1f} % off on average, {:.1f} % at worst; by waves alone {:.1f} "
+        "%",
+        k.gpu, k.library, k.head_dim, count, 100 * sum / count, 100 * worst, 100 * waves / count);
+    RecordProperty(fmt::format("{}_{}_{}", k.gpu, k.library, k.head_dim), what);
+    if (std::getenv("RINGSCHED_SHOW")) std::cout << what << "\n";
+    EXPECT_LT(sum / count, k.mean) << what;
+    EXPECT_LT(worst, k.worst) << what;
+    EXPECT_LT(sum, waves) << what;
+  }
+}
+
+}  // namespace
+}  // namespace ringsched
