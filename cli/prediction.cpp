@@ -58,6 +58,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   StudyOptions options;
   options.diagonal = diagonal;
   options.against_ring = true;
+  options.how_sure = true;
   options.announce = stages();
   Study s = study(proved.plan, std::move(setup), std::move(options));
   std::string with = described({{}, s.conditions, s.setup.runs}, figures);

@@ -2,6 +2,7 @@
 
 #include "prediction.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 #include "ringsched/timeline/timeline.hpp"
 #include "text.hpp"
 
@@ -84,6 +85,8 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("tasks", fmt::format("{}", p.proved.plan.tasks.size()));
   text("unit", p.unit() == TimeUnit::Blocks ? "blocks" : "us");
   key("makespan_us", us(r.makespan));
+  if (const auto sure = interval(p.study.possible))
+    key("interval_80_us", fmt::format("[{}, {}]", us(sure->low), us(sure->high)));
   key("idle_fraction", json_number(r.idle_fraction));
   key("hta_idle_fraction", json_number(r.hta_idle_fraction));
   key("overlap_fraction", json_number(r.overlap_fraction));

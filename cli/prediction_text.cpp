@@ -7,6 +7,7 @@
 #include "prediction.hpp"
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -225,6 +226,11 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                        ? fmt::format(", {} as fast as ring{}", times(*p.study.ring, r.makespan),
                                      p.proved.plan.problem.decodes() ? "-decode" : "")
                        : ""));
+  if (const auto sure = interval(p.study.possible))
+    line("how sure",
+         fmt::format("{} to {} in 80 % of cases, if the machine's figures are as sure as "
+                     "they should be",
+                     duration(sure->low, unit), duration(sure->high, unit)));
   line("idle", fmt::format("{} (HTA's definition: {})", percent(r.idle_fraction),
                            percent(r.hta_idle_fraction)));
   if (moved(r))

@@ -27,7 +27,7 @@ inline const std::map<std::string, ExchangeForm> kCollectives = {
     {"all-reduce", ExchangeForm::AllReduce}};
 inline const std::map<std::string, bool> kModels = {{"ideal", true}};
 
-constexpr double kMostGb = 1e6, kMostUs = 1e9;
+constexpr double kMostGb = 1e6, kMostUs = 1e9, kMostSpread = 1;
 
 template <class Keys, class Link>
 void link_keys(Keys& s, Link& link) {
@@ -50,6 +50,7 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
   s.number("step_us", w.step_us, 0, kMostUs);
+  s.number("spread", w.spread, 1e-6, kMostSpread);
   s.text("source", w.source);
 }
 
@@ -62,6 +63,7 @@ void host_keys(Keys& s, Host& h) {
   s.number("post_us", h.post_us, 0, kMostUs);
   s.number("exchange_us", h.exchange_us, 0, kMostUs);
   s.number("step_us", h.step_us, 0, kMostUs);
+  s.number("spread", h.spread, 1e-6, kMostSpread);
   s.text("source", h.source);
 }
 
@@ -83,6 +85,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.flag("longest_first", k.blocks.longest_first);
   s.flag("splits_keys", k.blocks.splits_keys);
   s.flag("overlaps_exp", k.overlaps_exp);
+  s.number("spread", k.spread, 1e-6, kMostSpread);
   s.text("source", k.source);
 }
 
@@ -146,12 +149,14 @@ void machine_keys(Keys& s, M& m) {
     d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
     d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);
     d.number("host_gb_per_s", m.fabric.host_gb_per_s, 0, kMostGb);
+    d.number("spread", m.fabric.spread, 1e-6, kMostSpread);
     d.text("source", m.fabric.source);
   });
   s.section("network", [&](Keys& d) {
     d.count("nics", m.network.nics, 1, kMaxWorkers);
     link_keys(d, m.network.link);
     d.number("oversubscription", m.network.oversubscription, 1, 1e6);
+    d.number("spread", m.network.spread, 1e-6, kMostSpread);
     d.text("source", m.network.source);
   });
   s.section("software", [&](Keys& d) { software_keys(d, m.software); });

@@ -16,6 +16,7 @@ Costs::Costs(const Workload& w, const Conditions& c)
     : workload_(w),
       compute_(w.compute.data()),
       amounts_(w.amounts.empty() ? nullptr : w.amounts.data()),
+      issued_(w.issued.empty() ? nullptr : w.issued.data()),
       works_(w.plan->works.size()),
       noise_(c.noise),
       seed_(mixed(c.seed)) {
@@ -24,12 +25,54 @@ Costs::Costs(const Workload& w, const Conditions& c)
     slowed_[k] = w.slowed[k].empty() ? nullptr : w.slowed[k].data();
   for (const Work& work : w.plan->works) bytes_.push_back(static_cast<double>(work.bytes.value));
 
+  if (c.deviation != Deviation{}) deviate(c.deviation);
+
   factor_ = c.slow_worker;
   if (c.straggler_share > 0) {
     factor_.resize(w.plan->problem.workers, 1);
     for (std::size_t r = 0; r < factor_.size(); ++r)
       if (unit(mixed(seed_ ^ kStragglers ^ r)) < c.straggler_share)
         factor_[r] *= c.straggler_factor;
+  }
+}
+
+void Costs::deviate(const Deviation& d) {
+  deviation_ = d;
+  const Plan& plan = *workload_.plan;
+  const auto factor = [&](TaskKind kind, std::size_t work) {
+    if (!is_attend(kind)) return communicates(kind) ? 1.0 : d.pass;
+    const TileForm form = plan.works[work].form;
+    const std::size_t column = form == TileForm::Full                                         ? 0
+                               : form == TileForm::Causal || form == TileForm::StrictlyCausal ? 1
+                                                                                              : 2;
+    const std::size_t at = static_cast<std::size_t>(kind) * works_ + work;
+    const double doubt = workload_.doubt.empty() ? 0 : workload_.doubt[at] * d.doubt;
+    return d.attend[kind == TaskKind::AttendBackward][column] * std::max(0.2, 1 + doubt);
+  };
+  for (std::size_t at = 0; at < workload_.compute.size(); ++at)
+    own_compute_.push_back(
+        scaled(workload_.compute[at], factor(static_cast<TaskKind>(at / works_), at % works_)));
+  compute_ = own_compute_.data();
+  for (std::size_t i = 0; i < kDistances; ++i) {
+    for (const std::int64_t ps : workload_.startup[i])
+      own_startup_[i].push_back(scaled(ps, d.startup));
+    startup_[i] = own_startup_[i].data();
+  }
+  for (double& bytes : bytes_) bytes *= d.bytes;
+  if (amounts_) {
+    own_amounts_.resize(plan.tasks.size());
+    for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+      const Task& t = plan.tasks[id];
+      own_amounts_[id] =
+          scaled(amounts_[id], is_send(t.kind) ? d.bytes : factor(t.kind, t.work.value));
+    }
+    amounts_ = own_amounts_.data();
+  }
+  if (issued_) {
+    own_issued_.resize(plan.tasks.size());
+    for (std::size_t id = 0; id < plan.tasks.size(); ++id)
+      own_issued_[id] = scaled(issued_[id], d.host);
+    issued_ = own_issued_.data();
   }
 }
 
@@ -43,6 +86,12 @@ ExchangeTimes Costs::exchange(std::uint32_t number) const {
         factor_.empty() ? 1 : factor_[workload_.plan->tasks[first + m].worker_index];
     out.packing = std::max(out.packing, scaled(cost.packing[m], factor));
     out.unpacking = std::max(out.unpacking, scaled(cost.unpacking[m], factor));
+  }
+  if (deviation_ != Deviation{}) {
+    for (std::int64_t* ps : {&out.packing, &out.unpacking}) *ps = scaled(*ps, deviation_.pass);
+    out.startup = scaled(out.startup, deviation_.startup);
+    out.wire = scaled(out.wire, deviation_.bytes);
+    out.stretch *= deviation_.bytes;
   }
   if (noise_ > 0) {
     const double factor = noise_at(first);

@@ -51,11 +51,18 @@ class Costs {
   }
   ExchangeTimes exchange(std::uint32_t number) const;
   // Of what is left of a task at full speed, ps, the end during which transfers may start.
-  std::int64_t tail(const Task& task) const { return workload_.tail[price_of(task)]; }
+  double tail(std::uint32_t id, const Task& task) const {
+    const auto ps = static_cast<double>(workload_.tail[price_of(task)]);
+    const auto usual = static_cast<double>(workload_.compute[price_of(task)]);
+    return ps > 0 && usual > 0 ? ps * static_cast<double>(compute(id, task)) / usual : 0;
+  }
   // By how much `groups` transfers that hold SMs slow a task down.
   double slowed(const Task& task, unsigned groups) const {
     return groups == 0 || !slowed_[0] ? 1 : slowed_[groups > 1][price_of(task)];
   }
+  // When the host has issued a task, ps.
+  bool has_host() const { return issued_ != nullptr; }
+  std::int64_t issued(std::uint32_t id) const { return issued_[id]; }
   // Do the prices alone decide? Then equal tasks cost the same.
   bool by_price() const { return !amounts_ && noise_ <= 0; }
 
@@ -64,6 +71,7 @@ class Costs {
     return static_cast<std::size_t>(t.kind) * works_ + t.work.value;
   }
   double noise_at(std::uint32_t id) const;
+  void deviate(const Deviation&);
   static std::int64_t scaled(std::int64_t ps, double factor) {
     return static_cast<std::int64_t>(std::min(static_cast<double>(ps) * factor + 0.5, 9e18));
   }
@@ -72,8 +80,13 @@ class Costs {
   const std::int64_t* compute_;
   const std::int64_t* startup_[kDistances];
   const std::int64_t* amounts_;
+  const std::int64_t* issued_;
   const double* slowed_[2];
-  std::vector<double> bytes_;   // by work
+  std::vector<double> bytes_;  // by work
+  // Prices of their own, where figures deviate.
+  std::vector<std::int64_t> own_compute_, own_startup_[kDistances];
+  TaskColumn<std::int64_t> own_amounts_, own_issued_;
+  Deviation deviation_;
   std::vector<double> factor_;  // by worker; empty: 1 each
   std::size_t works_;
   double noise_;

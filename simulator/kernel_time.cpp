@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
 
@@ -172,6 +173,16 @@ double KernelTimes::ps(const Work& w, bool backward) const {
   tflops *= efficiency(t, w) * by_head_dim(t);
   return machine_.launch_us * 1e6 +
          attention_flops(problem_, w.pairs, w.columns, backward) / tflops;
+}
+
+double KernelTimes::doubt(const Work& w, bool backward) const {
+  if (w.pairs.value == 0) return 0;
+  const KernelTable& t = table(shape_of(w), backward);
+  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  const double inner = 2 * rows * keys / (rows + keys);
+  const bool beyond = inner < 0.5 * t.tokens.front() || inner > 2 * t.tokens.back();
+  const double derived = t.head_dim == problem_.head_dim ? 0 : kDerivedSpread;
+  return std::hypot(derived, beyond ? kBeyondSpread : 0);
 }
 
 double KernelTimes::tail_ps(const Work& w, bool backward) const {

@@ -82,8 +82,8 @@ class OnePass {
           if (!wait_for(control->before.value, Cause::Control)) return false;
       }
 
-      if (!workload_.issued.empty() && workload_.issued[id] > ready) {
-        ready = workload_.issued[id];
+      if (costs_.has_host() && costs_.issued(id) > ready) {
+        ready = costs_.issued(id);
         cause = {Cause::Host, 0};
       }
 

@@ -294,7 +294,8 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
                false, 1,
                {},    0,
                {},    {},
-               {},    {}};
+               {},    {},
+               {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -325,6 +326,12 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
     for (std::size_t w = 0; w < works; ++w) {
       const std::size_t at = static_cast<std::size_t>(price.op) * works + w;
       if (!occurs[at]) continue;
+      if (is_attend(price.op) && !plan.problem.decodes())
+        if (const double doubt = kernels.doubt(plan.works[w], price.op == TaskKind::AttendBackward);
+            doubt > 0) {
+          out.doubt.resize(kTaskKinds * works);
+          out.doubt[at] = static_cast<float>(doubt);
+        }
       if (out.waits_for_kernel && is_attend(price.op) && !plan.problem.decodes())
         out.tail[at] =
             rounded_ps(kernels.tail_ps(plan.works[w], price.op == TaskKind::AttendBackward));

@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/verify.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
 
@@ -92,7 +93,8 @@ Picoseconds makespan_of(const Plan& plan, const Setup& setup, const StudyOptions
 
 Study study(const Plan& plan, Setup setup, StudyOptions options) {
   Workload workload = price(plan, setup.machine, options.diagonal);
-  Study s{&plan, std::move(setup), std::move(options), std::move(workload), {}, {}, {}, {}, {}, {}};
+  Study s{&plan, std::move(setup), std::move(options), std::move(workload), {}, {}, {}, {}, {}, {},
+          {}};
   s.conditions = s.setup.conditions;
   s.setup.runs = runs_of(s.setup, plan.tasks.size());
   if (s.setup.runs > 1) {
@@ -104,6 +106,10 @@ Study study(const Plan& plan, Setup setup, StudyOptions options) {
   s.run = timed(s.workload, s.conditions, s.options.announce);
   s.report = report(s.workload, s.run, s.conditions);
   s.one_device = one_device(s.workload, s.setup.machine);
+  if (s.options.how_sure)
+    s.possible =
+        possible_makespans(s.workload, s.setup.machine, s.conditions,
+                           draws_for(s.setup.machine, plan.tasks.size()), s.options.threads);
   s.ring = as_a_ring(s);
   return s;
 }

@@ -139,7 +139,7 @@ inline void EventRun::set_speed(std::uint32_t worker) {
   w.speed = speed;
   schedule(after(now_, flow_ps(w.left, speed)), KernelEnds, w.kernel, ++w.version);
   if (!workload_.waits_for_kernel || w.in_tail) return;
-  const double until = w.left - static_cast<double>(costs_.tail(plan_.tasks[w.kernel]));
+  const double until = w.left - costs_.tail(w.kernel, plan_.tasks[w.kernel]);
   if (until < w.left)
     schedule(after(now_, flow_ps(std::max(0.0, until), speed)), GoesOn, worker, kTail + w.version);
 }

@@ -12,7 +12,7 @@ inline void EventRun::advance(std::uint32_t index) {
     if (l.scan < l.at) l.scan = l.at;
     for (; l.scan < end; ++l.scan)
       if (waits(index, order_[l.scan])) return;
-    if (!workload_.issued.empty() && waits_for_host(index, end)) return;
+    if (costs_.has_host() && waits_for_host(index, end)) return;
     const std::uint32_t first = order_[l.at];
     if (!communicates(plan_.tasks[first].kind)) {
       if (start_kernel(first, l.cause)) return;
@@ -56,7 +56,7 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
 inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
   std::int64_t issued = 0;
   for (std::uint32_t i = lanes_[lane].at; i < end; ++i)
-    issued = std::max(issued, workload_.issued[order_[i]]);
+    issued = std::max(issued, costs_.issued(order_[i]));
   if (issued <= now_) return false;
   lanes_[lane].cause = {Cause::Host, 0};
   lanes_[lane].waiting = true;

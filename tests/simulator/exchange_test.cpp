@@ -161,7 +161,7 @@ TEST(ExchangeTime, OfTwoAtOnceIsAsTheyShareTheirLinks) {
 Machine two_nodes() {
   Machine m = test_machine(Fabric::Switch, 4);
   m.nodes = 2;
-  m.network = {2, {0.03, 7, {}}, 1, ""};
+  m.network = {2, {0.03, 7, {}}, 1, 0, ""};
   require_valid(m);
   return m;
 }

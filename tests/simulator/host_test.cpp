@@ -13,7 +13,7 @@
 namespace ringsched {
 namespace {
 
-constexpr HostFigures kHost = {400, 600, 300, 100, 200, 250, 150, {}};
+constexpr HostFigures kHost = {400, 600, 300, 100, 200, 250, 150, 0, {}};
 
 Plan prefetching(const Problem& p, const char* schedule) {
   return limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::Prefetch, 0});

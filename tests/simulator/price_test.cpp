@@ -183,8 +183,18 @@ Machine with_table() {
   Machine m = test_machine(Fabric::Switch, 2);
   m.kernels.clear();
   for (const TileShape shape : {TileShape::Full, TileShape::Causal})
-    m.kernels.push_back(
-        {"", false, shape, {Dtype::Bf16}, 8, {100, 1000}, {0.01, 0.02}, {}, {}, false, "made up"});
+    m.kernels.push_back({"",
+                         false,
+                         shape,
+                         {Dtype::Bf16},
+                         8,
+                         {100, 1000},
+                         {0.01, 0.02},
+                         {},
+                         {},
+                         false,
+                         0,
+                         "made up"});
   return m;
 }
 

@@ -284,8 +284,9 @@ class Naive {
 
   double tail_of(std::uint32_t id) const {
     const Task& t = plan_.tasks[id];
-    return static_cast<double>(
-        w_.tail[static_cast<std::size_t>(t.kind) * plan_.works.size() + t.work.value]);
+    const std::size_t at = static_cast<std::size_t>(t.kind) * plan_.works.size() + t.work.value;
+    if (w_.tail[at] == 0) return 0;
+    return static_cast<double>(w_.tail[at]) * duration(id) / static_cast<double>(w_.compute[at]);
   }
 
   bool may_begin(const Message& m) const {

@@ -48,6 +48,7 @@ struct FabricFigures {
   std::uint32_t per_switch = 0;  // Pcie: devices under one switch
   double uplink_gb_per_s = 0;    // Pcie: between a switch and the host, each direction
   double host_gb_per_s = 0;      // Pcie: all traffic through the host together; 0: no limit
+  double spread = 0;             // of these figures, as a share; 0: as usual
   std::string source;
 
   bool operator==(const FabricFigures&) const = default;
@@ -57,6 +58,7 @@ struct NetworkFigures {         // between nodes
   std::uint32_t nics = 0;       // per node, shared by its devices in order
   LinkFigures link;             // of one NIC
   double oversubscription = 1;  // of the core: 2 means half of what the NICs could send
+  double spread = 0;            // of these figures, as a share; 0: as usual
   std::string source;
 
   bool operator==(const NetworkFigures&) const = default;
@@ -90,6 +92,7 @@ struct KernelTable {
   std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
   BlockFigures blocks;
   bool overlaps_exp = false;  // computes exponentials beside matrix products, not between them
+  double spread = 0;          // standard deviation of its rates, as a share; 0: as usual
   std::string source;
 
   bool operator==(const KernelTable&) const = default;
@@ -123,6 +126,7 @@ struct HostFigures {
   double post_us = 0;      // of a group of sends and receives
   double exchange_us = 0;  // of an exchange
   double step_us = 0;      // at the start of each step, for whatever else the library does there
+  double spread = 0;       // standard deviation of all these, as a share; 0: as usual
   std::string source;
 
   bool issues_in_no_time() const {
@@ -146,6 +150,7 @@ struct SoftwareFigures {
   std::uint32_t attend_launches = 0;
   double step_us = 0;  // of the host, before each attend, that nothing hides
   HostFigures host;
+  double spread = 0;  // standard deviation of what these bytes take, as a share; 0: as usual
   std::string source;
 
   bool operator==(const SoftwareFigures&) const = default;

@@ -73,6 +73,10 @@ struct Workload {
 
   std::vector<ExchangeCost> exchanges;  // as in the plan
 
+  // By task kind and work: how unsure the rate of an attend is beside the others, as a share,
+  // because the profile has none for it. Empty: it has all.
+  std::vector<float> doubt;
+
   // By task: when the host of its worker has issued it, ps. Empty: at once.
   TaskColumn<std::int64_t> issued;
 };
@@ -86,12 +90,26 @@ inline double slowdown_of(const Workload& w, double wanted) {
 
 Workload price(const Plan&, const Machine&, double diagonal = 0.5);
 
+// What the figures of a machine are off by in one draw (uncertainty.hpp): prices times factors.
+struct Deviation {
+  double attend[2][3] = {{1, 1, 1}, {1, 1, 1}};  // by pass, and full, causal or other tiles
+  double doubt = 0;    // times Workload::doubt: of rates that the profile does not have
+  double pass = 1;     // passes over memory
+  double startup = 1;  // of messages and exchanges
+  double bytes = 1;    // that take as long on their links
+  double host = 1;
+  double model = 1;  // of the makespan: what the model leaves out
+
+  bool operator==(const Deviation&) const = default;
+};
+
 struct Conditions {
   double noise = 0;                 // standard deviation of each duration, as a share of it
   double straggler_share = 0;       // of the workers; which ones, the seed decides
   double straggler_factor = 1.5;    // how many times longer they take to compute
   std::vector<double> slow_worker;  // by worker, likewise; empty: 1 each
   std::uint64_t seed = 1;
+  Deviation deviation;
   bool events_only = false;    // do not take the short way where nothing is shared; for tests
   std::uint64_t tie_seed = 0;  // not 0: what happens at one instant happens in a shuffled order
 };

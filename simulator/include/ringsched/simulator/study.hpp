@@ -38,6 +38,7 @@ struct StudyOptions {
   double diagonal = 0.5;      // what a block on the diagonal costs on the machine `ideal`
   bool against_ring = false;  // simulate `ring` for the same problem, too
   unsigned threads = 0;       // for several runs; 0: one for each core
+  bool how_sure = false;      // simulate with other figures that the machine may have, too
   Announce announce;
 };
 
@@ -51,7 +52,8 @@ struct Study {
   Simulation run;
   Report report;
   Picoseconds one_device;
-  std::optional<Picoseconds> ring;  // absent if it was not asked for, or the plan is a ring
+  std::vector<Picoseconds> possible;  // makespans by draw of the machine's figures; may be none
+  std::optional<Picoseconds> ring;    // absent if it was not asked for, or the plan is a ring
 };
 
 // Keeps a reference to the plan.

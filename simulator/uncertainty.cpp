@@ -1,0 +1,118 @@
+#include "ringsched/simulator/uncertainty.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costs.hpp"
+#include "ringsched/simulator/spread.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::uint64_t hashed(std::string_view text, std::uint64_t hash) {
+  for (const char c : text) hash = mixed(hash ^ static_cast<unsigned char>(c));
+  return hash;
+}
+
+// Numbers around 0 of variance 1, one for each name: a sum of four uniform ones, as the noise has.
+class Draw {
+ public:
+  Draw(const Machine& m, std::uint64_t seed, std::uint32_t draw)
+      : from_(hashed(m.name, mixed(seed) + draw)) {}
+
+  double operator()(std::string_view name) const {
+    const std::uint64_t h = hashed(name, from_);
+    std::uint64_t sum = 0;
+    for (int part = 0; part < 4; ++part) sum += h >> (16 * part) & 0xffff;
+    constexpr double mean = 2 * 65535.0, per_sigma = 1.7320508075688772 / 65535;
+    return (static_cast<double>(sum) - mean) * per_sigma;
+  }
+  double factor(std::string_view name, double spread) const {
+    return std::max(0.2, 1 + spread * (*this)(name));
+  }
+
+ private:
+  std::uint64_t from_;
+};
+
+double or_usual(double given, double usual) { return given > 0 ? given : usual; }
+
+// The least sure of the tables in use.
+double kernel_spread(const Machine& m) {
+  double most = 0;
+  for (const KernelTable& t : m.kernels)
+    if (t.library == m.library) most = std::max(most, t.spread);
+  return or_usual(most, kKernelSpread);
+}
+
+}  // namespace
+
+Deviation drawn(const Machine& m, std::string_view schedule, std::uint64_t seed,
+                std::uint32_t draw) {
+  const Draw of(m, seed, draw);
+  Deviation d;
+  const double kernels = of.factor("kernels", kernel_spread(m));
+  constexpr const char* passes[] = {"forward", "backward"};
+  constexpr const char* forms[] = {"full", "causal", "other"};
+  for (std::size_t pass = 0; pass < 2; ++pass)
+    for (std::size_t form = 0; form < 3; ++form)
+      d.attend[pass][form] =
+          kernels * of.factor(passes[pass], kPassSpread) * of.factor(forms[form], kFormSpread);
+  d.doubt = of("derived");
+  d.pass = of.factor("software", or_usual(m.software.spread, kSoftwareSpread));
+  d.startup = of.factor("start-up", kStartupSpread);
+  d.bytes = of.factor("links", or_usual(std::max(m.fabric.spread, m.network.spread), kLinkSpread));
+  d.host = of.factor("host", or_usual(m.software.host.spread, kHostSpread));
+  d.model = Draw(m, seed, draw).factor(schedule, kModelSpread);
+  return d;
+}
+
+std::uint32_t draws_for(const Machine& m, std::size_t tasks) {
+  constexpr std::size_t most_tasks = 200'000, most = 32;
+  if (m.ideal || tasks > most_tasks) return 0;
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(most_tasks / (tasks + 1), 8, most));
+}
+
+std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m, Conditions c,
+                                            std::uint32_t draws, unsigned threads) {
+  std::vector<Picoseconds> all(draws);
+  in_parallel(
+      draws,
+      [&](std::size_t i) {
+        Conditions drawn_ones = c;
+        drawn_ones.deviation = drawn(m, w.plan->schedule, c.seed, static_cast<std::uint32_t>(i));
+        const double makespan = static_cast<double>(simulate(w, drawn_ones).makespan.value) *
+                                drawn_ones.deviation.model;
+        all[i] = {static_cast<std::int64_t>(std::min(makespan, 9e18))};
+      },
+      threads);
+  return all;
+}
+
+std::optional<Interval> interval(const std::vector<Picoseconds>& possible) {
+  if (possible.size() < 2) return std::nullopt;
+  constexpr double sigmas = 1.2816;  // a tenth of a normal distribution lies beyond
+  double mean = 0, squares = 0;
+  for (const Picoseconds p : possible) mean += static_cast<double>(p.value);
+  const auto n = static_cast<double>(possible.size());
+  mean /= n;
+  for (const Picoseconds p : possible) {
+    const double from_mean = static_cast<double>(p.value) - mean;
+    squares += from_mean * from_mean;
+  }
+  const double reach = sigmas * std::sqrt(squares / (n - 1));
+  return Interval{{static_cast<std::int64_t>(std::max(0.0, mean - reach))},
+                  {static_cast<std::int64_t>(std::min(mean + reach, 9e18))}};
+}
+
+double beats(const std::vector<Picoseconds>& first, const std::vector<Picoseconds>& second) {
+  const std::size_t n = std::min(first.size(), second.size());
+  if (n == 0) return 0.5;
+  double wins = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    wins += first[i] < second[i] ? 1 : first[i] == second[i] ? 0.5 : 0;
+  return wins / static_cast<double>(n);
+}
+
+}  // namespace ringsched

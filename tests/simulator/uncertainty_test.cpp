@@ -1,0 +1,126 @@
+// Draws of a machine's figures: shared by plans, steady, and as wide as the figures are unsure.
+#include "ringsched/simulator/uncertainty.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "ringsched/scheduler/overlap.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+
+namespace ringsched {
+namespace {
+
+Plan planned(const char* schedule, Pass pass = Pass::Forward) {
+  return limit_communication(build_plan(small_problem(4, 256, pass), find_schedule(schedule)),
+                             {Overlap::Prefetch, 0});
+}
+
+TEST(Uncertainty, WithoutADeviationChangesNothing) {
+  for (const auto& [name, machine] : test_machines(4)) {
+    const Plan plan = planned("zigzag", Pass::Both);
+    const Workload w = price(plan, machine);
+    Conditions same;
+    same.deviation.model = 2;  // of the makespan, for whoever reports it
+    EXPECT_EQ(simulate(w, same).makespan, simulate(w).makespan) << name;
+  }
+}
+
+// What takes all the time decides by how much the whole is off.
+TEST(Uncertainty, GoesWithWhatTakesTheTime) {
+  const Plan plan = planned("ring");
+  Machine slow_kernels = test_machine(Fabric::Mesh, 4);
+  for (KernelTable& k : slow_kernels.kernels) k.tflops = {1e-6};
+  Conditions twice;
+  for (auto& pass : twice.deviation.attend)
+    for (double& form : pass) form = 2;
+  const Workload kernels = price(plan, slow_kernels);
+  EXPECT_NEAR(static_cast<double>(simulate(kernels, twice).makespan.value) /
+                  static_cast<double>(simulate(kernels).makespan.value),
+              2, 0.01);
+  Machine slow_links = test_machine(Fabric::Mesh, 4);
+  slow_links.fabric.link = {1e-5, 0, {}};
+  const Workload links = price(plan, slow_links);
+  Conditions more_bytes;
+  more_bytes.deviation.bytes = 3;
+  EXPECT_NEAR(static_cast<double>(simulate(links, more_bytes).makespan.value) /
+                  static_cast<double>(simulate(links).makespan.value),
+              3, 0.01);
+  Machine slow_host = test_machine(Fabric::Mesh, 4);
+  slow_host.software.host.post_us = 1e6;
+  const Workload host = price(plan, slow_host);
+  Conditions slower_host;
+  slower_host.deviation.host = 1.5;
+  EXPECT_NEAR(static_cast<double>(simulate(host, slower_host).makespan.value) /
+                  static_cast<double>(simulate(host).makespan.value),
+              1.5, 0.01);
+}
+
+TEST(Uncertainty, EnginesAgreeUnderADeviation) {
+  for (const auto& [name, machine] : test_machines(4)) {
+    const Plan plan = planned("striped", Pass::Both);
+    const Workload w = price(plan, machine);
+    Conditions c;
+    c.deviation = drawn(machine, plan.schedule, 1, 3);
+    Conditions by_events = c;
+    by_events.events_only = true;
+    EXPECT_EQ(simulate(w, c).makespan, simulate(w, by_events).makespan) << name;
+  }
+}
+
+TEST(Uncertainty, DrawsAreSharedOnOneMachineAndDifferOnOthers) {
+  const Machine a = find_machine("dgx-a100"), b = find_machine("hgx-h100");
+  const Deviation first = drawn(a, "ring", 1, 0), other = drawn(a, "zigzag", 1, 0);
+  EXPECT_EQ(first.attend[0][0], other.attend[0][0]);
+  EXPECT_EQ(first.bytes, other.bytes);
+  EXPECT_NE(first.model, other.model);  // what the model leaves out is the schedule's own
+  EXPECT_NE(first.bytes, drawn(b, "ring", 1, 0).bytes);
+  EXPECT_NE(first.bytes, drawn(a, "ring", 1, 1).bytes);
+  EXPECT_NE(first.bytes, drawn(a, "ring", 2, 0).bytes);
+}
+
+TEST(Uncertainty, OfAFigureIsAsLargeAsTheProfileSays) {
+  Machine m = find_machine("dgx-a100");
+  m.fabric.spread = 0.03;
+  double sum = 0, squares = 0;
+  constexpr int n = 4000;
+  for (int i = 0; i < n; ++i) {
+    const double x = drawn(m, "ring", 1, static_cast<std::uint32_t>(i)).bytes;
+    sum += x;
+    squares += x * x;
+  }
+  const double mean = sum / n;
+  EXPECT_NEAR(mean, 1, 0.003);
+  EXPECT_NEAR(std::sqrt(squares / n - mean * mean), 0.03, 0.002);
+}
+
+TEST(Uncertainty, HoldsFourFifthsOfWhatIsNormal) {
+  const Plan plan = planned("zigzag");
+  const Machine m = test_machine(Fabric::Switch, 4);
+  const Workload w = price(plan, m);
+  const std::vector<Picoseconds> all = possible_makespans(w, m, {}, 1000, 2);
+  EXPECT_EQ(all, possible_makespans(w, m, {}, 1000, 1));
+  const Interval i = *interval(all);
+  std::size_t inside = 0;
+  for (const Picoseconds p : all) inside += i.low <= p && p <= i.high ? 1 : 0;
+  EXPECT_NEAR(static_cast<double>(inside), 800, 40);
+  EXPECT_LT(i.low, simulate(w).makespan);
+  EXPECT_GT(i.high, simulate(w).makespan);
+}
+
+TEST(Uncertainty, ComparesByDraw) {
+  const auto ps = [](std::vector<std::int64_t> values) {
+    std::vector<Picoseconds> out;
+    for (const std::int64_t v : values) out.push_back({v});
+    return out;
+  };
+  EXPECT_EQ(beats(ps({1, 2, 3, 4}), ps({2, 3, 4, 5})), 1);
+  EXPECT_EQ(beats(ps({1, 9, 3, 9}), ps({2, 3, 4, 5})), 0.5);
+  EXPECT_EQ(beats(ps({1, 2}), ps({1, 2})), 0.5);
+  EXPECT_FALSE(interval(ps({5})).has_value());
+}
+
+}  // namespace
+}  // namespace ringsched
