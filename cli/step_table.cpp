@@ -86,7 +86,10 @@ std::string attends_table(const Plan& plan, bool backward, Step first, Step last
     signs.heads = signs.heads || !heads.empty();
     const std::string q = label(plan, plan.rows(task)), k = label(plan, task.keys);
     signs.apart = signs.apart || (q + k).find_first_of("/+") != std::string::npos;
-    cell += fmt::format("{}q{} k{}{}{}", cell.empty() ? "" : ", ", q, k, heads, help ? " *" : "");
+    // In decoding all queries are of the new tokens.
+    const std::string queries = plan.problem.decodes() ? "" : "q" + q + " ";
+    cell +=
+        fmt::format("{}{}k{}{}{}", cell.empty() ? "" : ", ", queries, k, heads, help ? " *" : "");
   }
   for (auto& row : rows)
     for (std::string& cell : row)
@@ -216,7 +219,9 @@ std::string step_table(const Plan& plan) {
     any_moves = any_moves || !moves.empty();
     out += "\n";
   }
-  out += "q3 k1    worker 3's queries attend worker 1's keys (3a, 3b: parts of a share)";
+  out += plan.problem.decodes()
+             ? "k1       the queries of the new tokens attend worker 1's keys (1a: part of a share)"
+             : "q3 k1    worker 3's queries attend worker 1's keys (3a, 3b: parts of a share)";
   if (signs.heads) out += "\nh0-7     with query heads 0 to 7";
   if (signs.apart) out += "\nq0-6/2   queries of workers 0, 2, 4 and 6; q0+4: of workers 0 and 4";
   if (signs.helped) out += "\n*        the worker helps: the queries are another worker's";

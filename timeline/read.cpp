@@ -265,10 +265,11 @@ void read_spans(const Where& file, dom::object o, Timeline& t) {
   for (const dom::element e : array({file, "spans", list})) {
     const Where where{file.file, "span", number++};
     dom::array cells;
-    if (e.get(cells) != simdjson::SUCCESS || cells.size() != 7)
+    if (e.get(cells) != simdjson::SUCCESS || (cells.size() != 7 && cells.size() != 9))
       where.fail(
           "must be a list of a task, the first and last home of its queries and of its keys, its "
-          "first head and the number of heads");
+          "first head and the number of heads, and perhaps how far apart the homes of the queries "
+          "and of the keys are");
     const auto cell = [&](std::size_t n, const char* name, std::int64_t low, std::int64_t most) {
       return whole_number({where, name, cells.at(n).value()}, low, most);
     };
@@ -287,6 +288,14 @@ void read_spans(const Where& file, dom::object o, Timeline& t) {
     s.heads.first = static_cast<std::uint32_t>(cell(5, "first head", 0, heads - 1));
     s.heads.count =
         static_cast<std::uint32_t>(cell(6, "heads", 1, heads - std::int64_t{s.heads.first}));
+    for (std::size_t n = 0; n < 2 && cells.size() == 9; ++n) {
+      const auto& ends = n == 0 ? s.queries : s.other;
+      const std::int64_t wide = ends[1] - ends[0];
+      s.every[n] =
+          static_cast<std::uint16_t>(cell(7 + n, "distance", 0, std::max<std::int64_t>(wide, 1)));
+      if (s.every[n] > 0 && wide % s.every[n] != 0)
+        where.fail("homes {} apart do not lead from {} to {}", s.every[n], ends[0], ends[1]);
+    }
     t.spans.push_back(s);
   }
 }

@@ -111,6 +111,7 @@ namespace {
 // The workers that a region is at home on, from the lowest to the highest; perhaps not all between.
 struct Homes {
   std::uint16_t first = 0, last = 0;
+  std::uint16_t every = 1;  // 0: not evenly apart
   Region rows;
 
   std::uint16_t seen_from(const Layout& layout, std::uint16_t worker) const {
@@ -123,13 +124,18 @@ struct Homes {
 std::vector<Homes> homes_of_regions(const Plan& plan) {
   std::vector<Homes> out;
   for (const Region r : plan.regions) {
-    WorkerId owner = plan.layout.owner(r.first);
-    Homes homes{static_cast<std::uint16_t>(owner.value), static_cast<std::uint16_t>(owner.value),
-                r};
-    for (std::uint32_t c = r.first.value; c < r.end(); c = plan.layout.share(owner).end()) {
-      owner = plan.layout.owner({c});
-      homes.first = std::min(homes.first, static_cast<std::uint16_t>(owner.value));
-      homes.last = std::max(homes.last, static_cast<std::uint16_t>(owner.value));
+    std::vector<std::uint16_t> workers;
+    std::uint32_t c = r.first.value;
+    do {
+      const WorkerId owner = plan.layout.owner({c});
+      workers.push_back(static_cast<std::uint16_t>(owner.value));
+      c = plan.layout.share(owner).end();
+    } while (c < r.end());
+    std::ranges::sort(workers);
+    Homes homes{workers.front(), workers.back(), 1, r};
+    for (std::size_t i = 1; i < workers.size(); ++i) {
+      const auto apart = static_cast<std::uint16_t>(workers[i] - workers[i - 1]);
+      homes.every = i == 1 || apart == homes.every ? apart : std::uint16_t{0};
     }
     out.push_back(homes);
   }
@@ -152,7 +158,11 @@ void add_span(const Plan& plan, TaskId id, Homes queries, Homes other, Timeline&
   if (gets_nothing || (queries.first == queries.last && other.first == other.last &&
                        heads == plan.program[plan.value(t)].all_columns()))
     return;
-  out.spans.push_back({id, {queries.first, queries.last}, {other.first, other.last}, heads});
+  out.spans.push_back({id,
+                       {queries.first, queries.last},
+                       {other.first, other.last},
+                       heads,
+                       {queries.every, other.every}});
 }
 
 // Of what each task makes; few pieces are distinct.
@@ -239,6 +249,15 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     out.exchanges.push_back({e.first, e.members, form_of(plan, e)});
   add_details(plan, out);
   return out;
+}
+
+std::string homes_text(std::array<std::uint16_t, 2> ends, std::uint16_t every) {
+  const auto [first, last] = ends;
+  if (first == last) return fmt::format("{}", first);
+  if (every == 0) return fmt::format("{}..{}", first, last);
+  if (every == 1) return fmt::format("{}-{}", first, last);
+  if (last - first == every) return fmt::format("{}+{}", first, last);
+  return fmt::format("{}-{}/{}", first, last, every);
 }
 
 std::string_view to_text(TimelineSource source) {

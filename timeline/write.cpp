@@ -106,8 +106,10 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
     return fmt::format("[{},{},\"{}\"]", e.first.value, e.members, to_text(e.form));
   });
   write_list(text, "spans", t.spans, [](const TaskSpan& s) {
-    return fmt::format("[{},{},{},{},{},{},{}]", s.task.value, s.queries[0], s.queries[1],
-                       s.other[0], s.other[1], s.heads.first, s.heads.count);
+    const bool apart = s.every[0] != 1 || s.every[1] != 1;
+    return fmt::format("[{},{},{},{},{},{},{}{}]", s.task.value, s.queries[0], s.queries[1],
+                       s.other[0], s.other[1], s.heads.first, s.heads.count,
+                       apart ? fmt::format(",{},{}", s.every[0], s.every[1]) : "");
   });
   text += "\"columns\": [";
   for (std::size_t c = 0; c < (detailed ? kAllColumns : kColumns); ++c)

@@ -86,6 +86,7 @@ void add_run(const Timeline& t, std::string& out) {
             fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
   json.text("facts", facts(t, times));
   json.number("workers", t.problem.workers);
+  json.number("decodes", t.problem.decodes());
   json.number("makespan", times.makespan.value);
   if (t.unit == TimeUnit::Blocks) json.text("unit", "blocks");
   json.column("colours", t.problem.workers, [&](std::size_t w) {
@@ -129,8 +130,8 @@ void add_run(const Timeline& t, std::string& out) {
   json.column("spans", t.spans.size(), [&](std::size_t i) {
     const TaskSpan& s = t.spans[i];
     const bool all = s.heads == t.value(t.tasks[s.task.value]).all_columns();
-    return fmt::format("[{},\"{}\",\"{}\",\"{}\"]", s.task.value,
-                       range_text(s.queries[0], s.queries[1]), range_text(s.other[0], s.other[1]),
+    return fmt::format("[{},\"{}\",\"{}\",\"{}\"]", s.task.value, homes_text(s.queries, s.every[0]),
+                       homes_text(s.other, s.every[1]),
                        all ? "" : range_text(s.heads.first, s.heads.end() - 1));
   });
   json.column("path", t.critical_path.size(), [&](std::size_t i) {

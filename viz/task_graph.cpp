@@ -145,7 +145,8 @@ class Drawing {
         fmt::format("{}, {}, {}", plan_.schedule.empty() ? "plan" : printable(plan_.schedule),
                     counted(plan_.problem.workers, "worker"), described(plan_.problem));
     if (part_.worker) text += fmt::format("; worker {}", part_.worker->value);
-    text += "\\nq3 k1: queries of worker 3 attend keys of worker 1";
+    text += plan_.problem.decodes() ? "\\nk1: the new tokens attend keys of worker 1"
+                                    : "\\nq3 k1: queries of worker 3 attend keys of worker 1";
     const bool helping = std::any_of(drawn_.begin(), drawn_.end(), [&](std::uint32_t id) {
       return is_attend(task(id).kind) && timeline_.tasks[id].queries != task(id).worker_index;
     });

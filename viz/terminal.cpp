@@ -128,7 +128,7 @@ std::string key(std::size_t columns, std::string_view attends, bool overhead, bo
   const auto entry = [&](const std::string& sign, const std::string& meaning) {
     entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
   };
-  entry("0", fmt::format("attend for worker 0's {}", attends));
+  entry("0", std::string(attends));
   if (overhead) entry("▓", "merge and other overhead");
   if (waits) entry("░", "wait");
   if (done) entry("·", "done");
@@ -188,8 +188,10 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
                                  : messages                ? "receive or exchange"
                                                            : "exchange";
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  return out + key(options.columns, several ? "heads" : "queries", overhead, waits, done, unknown,
-                   moves, posted);
+  const std::string_view attends = t.problem.decodes() ? "attend for the new tokens on worker 0"
+                                   : several           ? "attend for worker 0's heads"
+                                                       : "attend for worker 0's queries";
+  return out + key(options.columns, attends, overhead, waits, done, unknown, moves, posted);
 }
 
 }  // namespace ringsched

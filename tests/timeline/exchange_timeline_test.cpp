@@ -109,7 +109,9 @@ TEST(ExchangeTimeline, RowsOfWorkersThatAreNoNeighboursAreNotThoseOfTheWorkersBe
                                {static_cast<std::uint16_t>(worker % 3),
                                 static_cast<std::uint16_t>(worker % 3 + 3)},
                                {owner, static_cast<std::uint16_t>(owner + 3)},
-                               plan.piece(plan.tasks[id]).columns}));
+                               plan.piece(plan.tasks[id]).columns,
+                               {3, 3}}));
+    EXPECT_EQ(homes_text(span->other, span->every[1]), fmt::format("{}+{}", owner, owner + 3));
     EXPECT_EQ(t.tasks[id].other, step == 0 ? worker : owner) << id;
     met_others = met_others || step > 0;
   }
@@ -188,12 +190,26 @@ TEST(ExchangeTimeline, ExchangesThatAreNotThoseOfTheTasksAreRefused) {
 TEST(ExchangeTimeline, SpansThatNoTaskHasAreRefused) {
   const std::string first = "\"spans\": [[0,0,1,0,1,0,2]";
   EXPECT_EQ(refusal_with(first, first), "it was read");
-  for (const char* wrong :
-       {"[99,0,1,0,1,0,2]", "[0,0,2,0,1,0,2]", "[0,1,0,0,1,0,2]", "[0,0,1,0,1,4,1]",
-        "[0,0,1,0,1,3,2]", "[0,0,1,0,1,0,0]", "[0,0,1]", "7"})
+  for (const char* wrong : {"[99,0,1,0,1,0,2]", "[0,0,2,0,1,0,2]", "[0,1,0,0,1,0,2]",
+                            "[0,0,1,0,1,4,1]", "[0,0,1,0,1,3,2]", "[0,0,1,0,1,0,0]", "[0,0,1]", "7",
+                            "[0,0,1,0,1,0,2,1]", "[0,0,1,0,1,0,2,2,1]", "[0,0,1,0,1,0,2,1,2]"})
     EXPECT_THAT(refusal_with(first, std::string("\"spans\": [") + wrong),
                 HasSubstr("t.json: span 0: "))
         << wrong;
+}
+
+TEST(ExchangeTimeline, HomesThatAreNoNeighboursAreWrittenAndReadAndNamed) {
+  Timeline t = with_times(ulysses_by_hand(small_problem(7, 28)));
+  EXPECT_THAT(write_timeline(t), HasSubstr("\"spans\": [[1,0,6,0,6,0,1]"));
+  t.spans[0].every = {3, 2};
+  t.spans[1].every = {6, 0};
+  const Timeline back = read_timeline(write_timeline(t), "t.json");
+  EXPECT_EQ(back.spans, t.spans);
+  EXPECT_EQ(homes_text({0, 6}, 1), "0-6");
+  EXPECT_EQ(homes_text({0, 6}, 2), "0-6/2");
+  EXPECT_EQ(homes_text({0, 6}, 6), "0+6");
+  EXPECT_EQ(homes_text({0, 6}, 0), "0..6");
+  EXPECT_EQ(homes_text({4, 4}, 1), "4");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/timeline/accounting.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
@@ -199,6 +200,21 @@ TEST(ExchangeTrace, NamesTheExchangeAndItsMembers) {
   EXPECT_THAT(kineto, HasSubstr("\"Collective name\":\"all_to_allv\",\"Group size\":3"));
   const Timeline gather = evenly_timed(all_gather_by_hand(small_problem(2, 8)));
   EXPECT_THAT(kineto_trace(gather, 0), HasSubstr("ncclDevKernel_AllGather_RING_LL"));
+}
+
+// Rings of USP that run between neighbours: the members of a group are two apart.
+TEST(ExchangePicture, AttendsOfWorkersThatAreNoNeighboursSaySo) {
+  Problem p = small_problem(8, 8 * 512);
+  p.heads = p.kv_heads = 8;
+  const Plan plan = build_plan(p, find_schedule("usp:ulysses=4:consecutive=ring"));
+  const Timeline t = evenly_timed(plan);
+  const std::string chart = svg(gantt(t));
+  EXPECT_THAT(chart, HasSubstr("q0-6/2 k0-6/2 h0-1"));
+  EXPECT_THAT(chart, HasSubstr(">of workers 0, 2, 4 and 6</text>"));
+  EXPECT_THAT(chrome_trace(t), HasSubstr("\"name\":\"attend q0-6/2 kv0-6/2 heads 0-1\""));
+  EXPECT_THAT(task_graph_dot(plan, {WorkerId{0}, 0, 2}), HasSubstr("q0-6/2 k0-6/2 h0-1"));
+  EXPECT_THAT(html_page({&t, 1}), HasSubstr("\"0-6/2\",\"0-6/2\",\"0-1\"]"));
+  EXPECT_THAT(svg(gantt(evenly_timed(ulysses_of(4)))), Not(HasSubstr("of workers 0, 2")));
 }
 
 TEST(ExchangeHtml, ThePageHasTheExchangesAndTheSpans) {

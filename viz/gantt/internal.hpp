@@ -64,7 +64,8 @@ std::string named(const Timeline&);
 void refuse_empty(const Timeline&);
 // "3", or "0-7".
 std::string range_text(std::uint32_t first, std::uint32_t last);
-// What a task is, in a few words: "q3 k1", "q0-7 k0-7 h8-11", "merge q3", "all-to-all kv".
+// What a task is, in a few words: "q3 k1" (in decoding "k1"), "q0-7 k0-7 h8-11", "merge q3",
+// "all-to-all kv".
 std::string short_name(const Timeline&, std::uint32_t task);
 // All about one task, in one line.
 std::string about(const SortedRun&, std::uint32_t task);
@@ -98,6 +99,8 @@ struct LegendUse {
   bool heads = false;                                   // labels of some heads
   bool own_queries = false, own_heads = false;          // of all queries there are
   bool gradients = false;                               // labels of the backward pass
+  bool decodes = false;                                 // all queries are of new tokens
+  bool apart = false;                                   // labels such as "q0-6/2"
   std::uint32_t workers = 8;
 };
 double draw_legend(const LegendUse&, double left, double right, double y, std::vector<Shape>& out);

@@ -33,6 +33,12 @@ Unit unit_of(std::int64_t ps, TimeUnit unit) {
   return {1, "ps"};
 }
 
+// Is this the label of an attend of the forward pass? "kv1 to 2" is one of a message.
+bool names_attend(std::string_view label, bool decodes) {
+  return decodes ? label[0] == 'k' && label.size() > 1 && label[1] >= '0' && label[1] <= '9'
+                 : label[0] == 'q';
+}
+
 }  // namespace
 
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
@@ -82,9 +88,10 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     };
   };
-  entry(use.own_heads && use.own_queries ? "attend: own queries or heads"
-        : use.own_heads                  ? "attend: own heads"
-                                         : "attend: own queries",
+  entry(use.decodes                        ? "attend: new tokens"
+        : use.own_heads && use.own_queries ? "attend: own queries or heads"
+        : use.own_heads                    ? "attend: own heads"
+                                           : "attend: own queries",
         filled(use.bands ? ink::own : worker_colour(0, use.workers)));
   if (use.helping)
     entry(
@@ -144,9 +151,14 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     });
   if (use.labels)
-    entry("queries of 1, keys of 0", [&out](const Box& b) {
+    entry(use.decodes ? "keys of worker 1" : "queries of 1, keys of 0", [&](const Box& b) {
+      out.emplace_back(Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false,
+                             use.decodes ? "k1" : "q1 k0"});
+    });
+  if (use.apart)
+    entry("of workers 0, 2, 4 and 6", [&out](const Box& b) {
       out.emplace_back(
-          Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle, false, "q1 k0"});
+          Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "0-6/2"});
     });
   if (use.gradients)
     entry("gradients for queries of 1, keys of 0", [&out](const Box& b) {
@@ -174,11 +186,16 @@ LegendUse GanttChart::legend() const {
   use.bands = bands_;
   use.moves = moves_;
   use.workers = workers_;
+  use.decodes = timeline(0).problem.decodes();
   for (const Shape& s : picture_.shapes) {
     const auto* box = std::get_if<Box>(&s);
     use.critical = use.critical || (box && box->outline == ink::black);
     const auto* label = std::get_if<Label>(&s);
-    use.labels = use.labels || (label && label->anchor == Anchor::Middle && label->text[0] == 'q');
+    use.labels = use.labels || (label && label->anchor == Anchor::Middle &&
+                                names_attend(label->text, use.decodes));
+    use.apart = use.apart || (label && label->anchor == Anchor::Middle &&
+                              names_attend(label->text, use.decodes) &&
+                              label->text.find('/') != std::string::npos);
     use.gradients = use.gradients ||
                     (label && label->anchor == Anchor::Middle && label->text.starts_with("dq") &&
                      label->text.find(" k") != std::string::npos);

@@ -122,14 +122,17 @@ std::string short_name(const Timeline& run, std::uint32_t task) {
     return fmt::format("{} {}", to_text(e->form), letters);
   const TaskSpan* const span = run.span(task);
   const std::string queries =
-      span ? range_text(span->queries[0], span->queries[1]) : range_text(t.queries, t.queries);
+      span ? homes_text(span->queries, span->every[0]) : fmt::format("{}", t.queries);
   const std::string heads = span && span->heads != run.value(t).all_columns()
                                 ? " h" + range_text(span->heads.first, span->heads.end() - 1)
                                 : "";
-  if (is_attend(t.kind))
-    return fmt::format(
-        "{}q{} k{}{}", is_backward(t.kind) ? "d" : "", queries,
-        span ? range_text(span->other[0], span->other[1]) : range_text(t.other, t.other), heads);
+  if (is_attend(t.kind)) {
+    const std::string keys =
+        span ? homes_text(span->other, span->every[1]) : fmt::format("{}", t.other);
+    // In decoding all queries are of the new tokens, which are no worker's own.
+    if (run.problem.decodes()) return fmt::format("k{}{}", keys, heads);
+    return fmt::format("{}q{} k{}{}", is_backward(t.kind) ? "d" : "", queries, keys, heads);
+  }
   std::string what = fmt::format("{} {}{}{}", to_text(t.kind), letters, queries, heads);
   if (!is_transfer(t.kind)) return what;
   return fmt::format("{} {} {}", what, is_send(t.kind) ? "to" : "from", t.other);

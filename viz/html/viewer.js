@@ -439,10 +439,10 @@ function drawScrollbar(r, w, h) {
 function legend() {
   const has = test => run.kind.some((_, i) => run.took[i] && test(i));
   const stripe = 'repeating-linear-gradient(135deg, transparent 0 4px, var(--stripe) 4px 7px), ';
-  const several = i => run.spanOf.has(i) && run.spanOf.get(i)[1].includes('-');
+  const several = i => run.spanOf.has(i) && !/^\d+$/.test(run.spanOf.get(i)[1]);
   const ownHeads = has(i => isAttend(i) && several(i)), ownQueries = has(i => isAttend(i) && !several(i));
   const items = [[`background:${run.colours[0]}`,
-                  'attend: own ' + (ownHeads ? (ownQueries ? 'queries or heads' : 'heads') : 'queries')]];
+                  run.decodes ? 'attend: new tokens' : 'attend: own ' + (ownHeads ? (ownQueries ? 'queries or heads' : 'heads') : 'queries')]];
   if (has(i => isAttend(i) && run.queries[i] !== run.worker[i]))
     items.push([`background:${stripe}${run.colours[run.workers > 1 ? 1 : 0]}`, "help: another worker's queries"]);
   if (has(i => !isAttend(i) && !isTransfer(i)))
@@ -480,16 +480,16 @@ function name(i) {
   if (isExchange(i)) return `${run.exchangeOf.get(i)[2]} ${run.symbols[run.makes[i]]}`;
   const [, q, o, heads] = run.spanOf.get(i) || [i, run.queries[i], run.other[i], ''], h = heads && ' h' + heads;
   const what = `${run.kinds[run.kind[i]]} ${run.symbols[run.makes[i]]}${q}${h}`;
-  if (isAttend(i)) return `${role(run, i) === 'backward' ? 'd' : ''}q${q} k${o}${h}`;
+  if (isAttend(i)) return run.decodes ? `k${o}${h}` : `${role(run, i) === 'backward' ? 'd' : ''}q${q} k${o}${h}`;
   return isTransfer(i) ? `${what} ${role(run, i) === 'send' ? 'to' : 'from'} ${o}` : what;
 }
 function describe(i) {
   const lines = [name(i)];
   lines.push(`worker ${run.worker[i]}, step ${run.step[i]}, task ${i}`);
   const [, q, o, heads] = run.spanOf.get(i) || [i, String(run.queries[i]), String(run.other[i]), ''];
-  const of = list => (list.includes('-') ? 'workers ' : 'worker ') + list;
+  const of = list => (/^\d+$/.test(list) ? 'worker ' : 'workers ') + list;
   if (isAttend(i))
-    lines.push(`queries of ${of(q)}, keys of ${of(o)}` + (run.queries[i] !== run.worker[i] ? ': helping' : ''));
+    lines.push(`${run.decodes ? 'the new tokens' : `queries of ${of(q)}`}, keys of ${of(o)}` + (run.queries[i] !== run.worker[i] ? ': helping' : ''));
   if (heads) lines.push((heads.includes('-') ? 'heads ' : 'head ') + heads);
   if (isExchange(i)) lines.push(`among ${run.exchangeOf.get(i)[1]} workers`);
   if (run.pairs) {

@@ -102,7 +102,8 @@ class ChromeTrace {
     }
     put("\",\"args\":{{\"task\":{},\"step\":{}", i, x.step);
     if (attend) {
-      put(",\"queries\":{},\"keys\":{}", x.queries, x.other);
+      if (!t_.problem.decodes()) put(",\"queries\":{}", x.queries);
+      put(",\"keys\":{}", x.other);
     } else if (const TimelineExchange* e = t_.exchange(i)) {
       put(",\"tensor\":\"{}\",\"form\":\"{}\",\"members\":{}", t_.value(x).name, to_text(e->form),
           e->members);

@@ -112,7 +112,8 @@ class KinetoTrace {
         "\"task\":{},\"step\":{}",
         worker_, stream, i + 1, i + 1, i, x.step);
     if (is_attend(x.kind)) {
-      put(",\"queries\":{},\"keys\":{}", x.queries, x.other);
+      if (!t_.problem.decodes()) put(",\"queries\":{}", x.queries);
+      put(",\"keys\":{}", x.other);
     } else if (!exchange) {
       put(",\"{}\":{}", t_.value(x).name, x.queries);
     }

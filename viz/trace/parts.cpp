@@ -70,12 +70,14 @@ std::string trace_heading(const Timeline& t) {
 std::string attend_name(const Timeline& t, std::uint32_t task) {
   const TimelineTask& x = t.tasks[task];
   const TaskSpan* const span = t.span(task);
-  if (!span) return fmt::format("q{} kv{}", x.queries, x.other);
+  const bool decodes = t.problem.decodes();  // then all queries are of the new tokens
+  if (!span)
+    return decodes ? fmt::format("kv{}", x.other) : fmt::format("q{} kv{}", x.queries, x.other);
   const auto range = [](std::uint32_t first, std::uint32_t last) {
     return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
   };
-  std::string text = fmt::format("q{} kv{}", range(span->queries[0], span->queries[1]),
-                                 range(span->other[0], span->other[1]));
+  std::string text = decodes ? "" : "q" + homes_text(span->queries, span->every[0]) + " ";
+  text += "kv" + homes_text(span->other, span->every[1]);
   if (span->heads != t.value(x).all_columns())
     text += (span->heads.count == 1 ? " head " : " heads ") +
             range(span->heads.first, span->heads.end() - 1);

@@ -20,7 +20,8 @@ void append_microseconds(std::string&, std::int64_t ps);
 // What a trace says of the run as a whole, as the first fields of an object.
 std::string trace_heading(const Timeline&);
 
-// "q3 kv1", or "q0-7 kv0-7 heads 8-11" where an attend works on more or on some heads only.
+// "q3 kv1", or "q0-7 kv0-7 heads 8-11" where an attend works on more or on some heads only; in
+// decoding "kv1".
 std::string attend_name(const Timeline&, std::uint32_t task);
 
 // Task numbers by start, then by number.

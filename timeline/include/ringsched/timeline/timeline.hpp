@@ -87,6 +87,8 @@ struct TaskSpan {
   TaskId task;
   std::array<std::uint16_t, 2> queries{}, other{};  // the first and the last of the homes
   ColumnRange heads;
+  // How far the homes of the queries are apart, and those of the others; 0: not evenly.
+  std::array<std::uint16_t, 2> every{1, 1};
 
   friend bool operator==(const TaskSpan&, const TaskSpan&) = default;
 };
@@ -125,6 +127,9 @@ std::string plan_hash(const Plan&);
 
 // The timeline of a plan with all times zero, and all details but causes.
 Timeline timeline_of(const Plan&, TimelineSource, std::string_view machine);
+
+// "3", "0-7"; "0-6/2": every second worker from 0 to 6; "0+4": these two; "0..6": some of these.
+std::string homes_text(std::array<std::uint16_t, 2> ends, std::uint16_t every);
 
 std::string_view to_text(TimelineSource);
 std::string_view to_text(StartedBy);
