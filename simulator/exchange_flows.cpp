@@ -48,7 +48,7 @@ class Flows {
     // No library adds up softmax results. Programs take the largest log-sum-exp of all, and add up
     // the weights and the outputs that are scaled by it: three calls, the first two of few bytes.
     const ValueId value = plan_.value(member(0));
-    if (adds_up(plan_, exchange_) && plan_.program.type(value).algebra == Algebra::Softmax)
+    if (combines(plan_, exchange_) && plan_.program.type(value).algebra == Algebra::Softmax)
       cost_.calls = 3;
     cost_.startup *= cost_.calls;
     add_packs(is_ring(cost_.form) ? staging_of_ring() : staging_of(plan_, exchange_, shares_));
@@ -168,7 +168,7 @@ class Flows {
 
   // Rings add up on the way; else who gets parts of a sum adds them up.
   void add_packs(const std::vector<Staging>& staging) {
-    const bool adds = !is_ring(cost_.form) && adds_up(plan_, exchange_);
+    const bool adds = !is_ring(cost_.form) && combines(plan_, exchange_);
     const SoftwareFigures& s = machine_.software;
     const bool softmax = plan_.program.type(plan_.value(member(0))).algebra == Algebra::Softmax;
     for (std::uint32_t m = 0; m < exchange_.members; ++m) {

@@ -56,7 +56,7 @@ MpiCall call_for(const Plan& plan, const World& world, const Exchange& e,
   const auto is_run = [&](const Share& s) { return is_run_at_getter(plan, e, s); };
   const bool runs = std::ranges::all_of(shares, is_run);
   const ExchangeForm form = form_of(plan, e);
-  if (form == ExchangeForm::AllGather && runs) return MpiCall::Allgatherv;
+  if (form == ExchangeForm::AllGather && runs && !adds_up(plan, e)) return MpiCall::Allgatherv;
   if (form == ExchangeForm::ReduceScatter && runs && is_in_order(shares) &&
       plan.program.type(value).algebra != Algebra::Softmax &&
       std::ranges::all_of(shares, [&](const Share& s) { return is_run_at_giver(plan, e, s); }))

@@ -123,6 +123,13 @@ class ExchangeWriter {
     }
   }
 
+  // Parts of sums that are only copied have all terms there are.
+  void complete_what_is_given() {
+    if (!adds_up(from_, exchange_)) return;
+    for (const TensorId t : given_)
+      if (t.valid()) out_.complete(t);
+  }
+
   // Member m has cells[m] in tensors[m]. At each hop all hand on what they got last.
   void gather_round(const std::vector<CellRange>& cells, const std::vector<TensorId>& tensors) {
     std::vector<std::vector<TensorId>> has(count_, std::vector<TensorId>(count_));
@@ -171,6 +178,7 @@ class ExchangeWriter {
     std::vector<CellRange> cells(count_);
     for (const Share& s : shares_of(from_, exchange_))
       if (s.to == 0) cells[s.from] = {s.rows, s.columns};
+    complete_what_is_given();
     std::vector<TensorId> tensors = given_;
     for (std::uint32_t m = 0; m < count_; ++m)
       if (cells[m].empty()) tensors[m] = {};
@@ -228,6 +236,7 @@ class ExchangeWriter {
   void broadcast_tree() {
     std::uint32_t root = 0;
     while (!given_[root].valid()) ++root;
+    complete_what_is_given();
     broadcast_from(root, wanted(0), given_[root]);
   }
   void reduce_tree() {

@@ -103,6 +103,12 @@ bool adds_up(const Plan& plan, const Exchange& e) {
   return false;
 }
 
+bool combines(const Plan& plan, const Exchange& e) {
+  return adds_up(plan, e) &&
+         !for_all_pairs(given_cells(plan, e),
+                        [](const Cells& a, const Cells& b) { return !a.meets(b); });
+}
+
 ExchangeForm form_of(const Plan& plan, const Exchange& e) {
   const std::vector<Cells> given = given_cells(plan, e), wanted = wanted_cells(plan, e);
   if (given.empty() || wanted.empty()) return ExchangeForm::Other;
@@ -110,7 +116,7 @@ ExchangeForm form_of(const Plan& plan, const Exchange& e) {
   const bool same = std::all_of(wanted.begin(), wanted.end(),
                                 [&](const Cells& c) { return c == wanted.front(); });
   const auto apart = [](const Cells& a, const Cells& b) { return !a.meets(b); };
-  if (adds_up(plan, e)) {
+  if (combines(plan, e)) {
     Cells all = wanted.front();
     for (const Cells& c : wanted) all = all.around(c);
     if (all_give &&

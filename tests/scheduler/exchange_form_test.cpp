@@ -5,6 +5,7 @@
 
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/plan_tables.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 #include "support/cases.hpp"
 #include "support/exchange_plans.hpp"
 #include "support/surgery.hpp"
@@ -74,6 +75,21 @@ TEST(ExchangeForm, OfSumsGoesByWhoGetsThem) {
               return Region{{0}, m < 2 ? 4u : 0u};
             }),
             ExchangeForm::AllToAll);
+}
+
+// Under this mask only the last worker has keys that the new token sees.
+TEST(ExchangeForm, OfAPartThatOneMemberAloneHasIsACopy) {
+  Problem p = small_problem(4, 4096, Pass::Forward, Mask::window({64}));
+  p.new_tokens = {1};
+  const Plan plan = build_plan(p, find_schedule("flash-decode"));
+  ASSERT_EQ(plan.exchanges.size(), 1u);
+  EXPECT_TRUE(adds_up(plan, plan.exchanges[0]));
+  EXPECT_FALSE(combines(plan, plan.exchanges[0]));
+  EXPECT_EQ(form_of(plan, plan.exchanges[0]), ExchangeForm::Broadcast);
+  p.mask = Mask::causal();
+  const Plan whole = build_plan(p, find_schedule("flash-decode"));
+  EXPECT_TRUE(combines(whole, whole.exchanges[0]));
+  EXPECT_EQ(form_of(whole, whole.exchanges[0]), ExchangeForm::AllReduce);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
 #include "support/exchange_cases.hpp"
@@ -421,6 +422,29 @@ TEST(Lower, AFileWithoutOutputsHasNoneOfMembersThatGetNothing) {
                               "plan.json");
   EXPECT_EQ(plan.tasks.size(), 5u);
   EXPECT_TRUE(verify(plan).holds());
+}
+
+// A window leaves partial results to some workers only, of one document to one alone.
+TEST(Lower, PartialResultsThatAreOnlyCopiedAreNotAddedUp) {
+  for (const char* schedule : {"flash-decode", "flash-decode:to=one"})
+    for (const std::int64_t window : {2, 9, 64})
+      for (const bool two : {false, true}) {
+        Problem p = small_problem(5, 40, Pass::Forward, Mask::window(Tokens{window}));
+        if (two) p.mask = Mask::documents({{20}, {20}});
+        p.new_tokens = {1};
+        const Plan native = build_plan(p, find_schedule(schedule));
+        ASSERT_EQ(fault_of(native), "");
+        for (const Lowering how : kLowered) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", schedule, window, two, to_text(how)));
+          const Lowered lowered = lower_exchanges(native, how);
+          EXPECT_EQ(fault_of(lowered.plan), "");
+          EXPECT_EQ(interpret(lowered.plan, 7), "");
+          if (window > 8 || two || std::string_view(schedule) != "flash-decode") continue;
+          ASSERT_EQ(lowered.forms.size(), 1u);
+          EXPECT_EQ(lowered.forms[0].form, ExchangeForm::Broadcast);
+          EXPECT_EQ(lowered.forms[0].as, how == Lowering::Ring ? Lowering::Direct : how);
+        }
+      }
 }
 
 }  // namespace

@@ -108,6 +108,19 @@ TEST(ExchangeTime, OfSumsThatAllGetIsTwiceRoundAndThatOneGetsIsOnce) {
   expect_takes(one, 2, kLatencyPs + sums / kBytesPerPs);
 }
 
+// Where one worker alone has a partial result, nothing is added up: one call, with one start-up.
+TEST(ExchangeTime, OfTheOnlyPartialResultIsThatOfABroadcast) {
+  Problem p = even_problem(4);
+  p.new_tokens = {1};
+  p.mask = Mask::window({8});
+  const Plan plan = build_plan(p, find_schedule("flash-decode"));
+  const Workload w = price(plan, test_machine(Fabric::Switch, 4));
+  const double bytes = p.heads * (p.head_dim + 1) * 4.0;
+  EXPECT_EQ(w.exchanges.at(0).form, ExchangeForm::Broadcast);
+  EXPECT_EQ(w.exchanges[0].calls, 1u);
+  expect_takes(w, 0, kLatencyPs + bytes / kBytesPerPs);
+}
+
 // No library adds up softmax results, so no table is for that.
 TEST(ExchangeTime, OfPartialResultsIsThatOfThreeCalls) {
   Problem p = even_problem(4);

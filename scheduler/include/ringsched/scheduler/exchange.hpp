@@ -22,8 +22,12 @@ struct Share {
 // By `to`, and of those by `from`. Of an exchange that adds up, `to` adds its shares in this order.
 std::vector<Share> shares_of(const Plan&, const Exchange&);
 
-// Does it add up parts of a sum? Otherwise it copies.
+// Does it take parts of a sum? Otherwise it copies.
 bool adds_up(const Plan&, const Exchange&);
+
+// Does it add anything up? A part that one member alone has is only copied, as where the mask
+// leaves one worker something to attend.
+bool combines(const Plan&, const Exchange&);
 
 // What people call it, and what a machine's figures go by.
 ExchangeForm form_of(const Plan&, const Exchange&);
