@@ -9,7 +9,7 @@ namespace {
 
 std::uint32_t row_size(std::uint32_t workers, std::uint32_t heads, std::uint32_t given) {
   std::uint32_t size = given > 0 ? given : 8;
-  while (given == 0 && (workers % size != 0 || size > heads)) --size;
+  while (given == 0 && (workers % size != 0 || heads % size != 0)) --size;
   if (workers % size != 0)
     fail("usp: ulysses={} does not divide {} workers; groups must be of equal size", given,
          workers);

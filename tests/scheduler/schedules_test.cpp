@@ -116,9 +116,8 @@ const Expectation kBlockTimes[] = {
     {"all-gather", [](double w, double d) { return w - 1 + d; }},
     {"usp",
      [](double w, double d) {
-       double u = 4;  // the most workers that share 4 heads
-       while (std::fmod(w, u) != 0) --u;
-       return u * u * (w / u - 1 + d) * std::ceil(4 / u) / 4;
+       const double u = std::fmod(w, 4) == 0 ? 4 : std::fmod(w, 2) == 0 ? 2 : 1;  // of 4 heads
+       return u * (w / u - 1 + d);
      }},
     // New schedules above this line.
 };
@@ -143,6 +142,23 @@ TEST(BlockModel, BalancesUspWithoutAnyNumberGiven) {
       const Plan plan = build_plan(small_problem(w, 16 * std::int64_t{w}),
                                    find_schedule(std::string("usp:ring=") + ring));
       EXPECT_DOUBLE_EQ(block_model(plan, 0.5).makespan, w / 2.0) << ring << " " << w;
+    }
+}
+
+// The groups are as large as they can be without giving some workers more heads than others.
+TEST(Usp, ChoosesTheLargestGroupThatDividesWorkersAndHeads) {
+  for (std::uint32_t heads = 1; heads <= 12; ++heads)
+    for (std::uint32_t w = 1; w <= 24; ++w) {
+      Problem p = small_problem(w, 2 * std::int64_t{w});
+      p.heads = heads;
+      p.kv_heads = 1;
+      std::uint32_t group = 1;
+      for (std::uint32_t u = 2; u <= 8; ++u)
+        if (w % u == 0 && heads % u == 0) group = u;
+      std::size_t most = 1;  // a group of one exchanges nothing
+      for (const Exchange& e : build_plan(p, find_schedule("usp")).exchanges)
+        most = std::max<std::size_t>(most, e.members);
+      EXPECT_EQ(most, group) << w << " workers, " << heads << " heads";
     }
 }
 
