@@ -24,7 +24,7 @@ std::string outcome(double error) {
 
 std::string headline(const char* which, const Timeline& t) {
   return fmt::format("{:<7} {} {} on {}{}{}, {} workers, {}\n", which, to_text(t.source),
-                     printable(t.schedule), printable(t.machine),
+                     printable(t.schedule, kMostOfName), printable(t.machine),
                      t.conditions.empty() ? "" : " with ", printable(t.conditions, 200),
                      t.problem.workers, duration(t.makespan(), t.unit));
 }

@@ -17,7 +17,7 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::uint32_t kTableWorkers = 16;  // more do not fit a screen
+constexpr std::uint32_t kTableWorkers = 16, kTableSteps = 64;  // more do not fit a screen
 
 struct PlanCommand {
   ProblemFlags flags;
@@ -29,15 +29,19 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
   const Plan& plan = proved.plan;
   fmt::print("{}\n\n", headline(plan));
   if (command.output.empty()) {
-    if (plan.problem.workers <= kTableWorkers) {
+    if (plan.problem.workers <= kTableWorkers && s.steps <= kTableSteps) {
       fmt::print("{}\n", step_table(plan));
     } else {
-      fmt::print("(the table of steps is only shown for up to {} workers)\n\n", kTableWorkers);
+      fmt::print("(the table of steps is only shown for up to {} workers and {} steps)\n\n",
+                 kTableWorkers, kTableSteps);
     }
   }
   fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
              tasks_line(s), moves_line(plan, s), human(proved.peak));
-  if (!proved.lowered.empty()) fmt::print("lowered {}\n", lowered_line(proved.lowered));
+  if (!proved.lowered.empty())
+    fmt::print("lowered {}\n", lowered_line(proved.lowered));
+  else if (proved.exchanges != Lowering::Native)
+    fmt::print("lowered nothing: there are no exchanges\n");
   fmt::print("proof   verified: structure, communication, coverage, deadlock, memory\n");
   if (!command.output.empty()) fmt::print("file    {}\n", command.output);
 }

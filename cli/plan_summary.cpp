@@ -50,6 +50,7 @@ PlanSummary summarise(const Plan& plan) {
     }
   }
   for (const Exchange& e : plan.exchanges) add_exchange(plan, e, s);
+  s.repack_count = static_cast<std::int64_t>(plan.repacks.size());
   const auto size_of_all = [](const auto& v) {
     return static_cast<std::int64_t>(v.size() * sizeof(v[0]));
   };
@@ -61,7 +62,8 @@ PlanSummary summarise(const Plan& plan) {
 }
 
 std::string headline(const Plan& plan) {
-  return fmt::format("{}: {}, {}", plan.schedule.empty() ? "plan" : printable(plan.schedule),
+  return fmt::format("{}: {}, {}",
+                     plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName),
                      counted(plan.problem.workers, "worker"), described(plan.problem)) +
          (plan.dummy_heads > 0 ? fmt::format(", {} of the heads for padding", plan.dummy_heads)
                                : "");
@@ -69,15 +71,17 @@ std::string headline(const Plan& plan) {
 
 std::string tasks_line(const PlanSummary& s) {
   static constexpr std::string_view nouns[kTaskKinds] = {
-      "attend",  "backward attend", "prepare",  "merge",  "reduce",       "send",
-      "receive", "output",          "rounding", "member", "repack member"};
+      "attend",  "backward attend", "prepare",  "merge",  "reduce", "send",
+      "receive", "output",          "rounding", "member", "repack"};
   std::string line;
   for (std::size_t k = 0; k < kTaskKinds; ++k)
     if (s.tasks[k] > 0)
-      line += fmt::format("{}{}{}", line.empty() ? "" : ", ", counted(s.tasks[k], nouns[k]),
-                          is_exchange(static_cast<TaskKind>(k))
-                              ? " of " + counted(s.exchange_count, "exchange")
-                              : "");
+      line += fmt::format(
+          "{}{}{}", line.empty() ? "" : ", ",
+          counted(static_cast<TaskKind>(k) == TaskKind::Repack ? s.repack_count : s.tasks[k],
+                  nouns[k]),
+          is_exchange(static_cast<TaskKind>(k)) ? " of " + counted(s.exchange_count, "exchange")
+                                                : "");
   return line;
 }
 

@@ -25,6 +25,7 @@ struct PlanSummary {
   std::vector<Bytes> moved;                // by value, in messages; at most 2^63 - 1 each
   std::vector<ExchangeSummary> exchanges;  // in the order of the first of each
   std::int64_t exchange_count = 0;
+  std::int64_t repack_count = 0;
   std::int64_t steps = 0;
   Pairs pairs;  // of all attends, forward and backward
   Bytes plan_memory;

@@ -23,8 +23,15 @@ ProvedPlan proved_plan(const ProblemFlags& flags, bool announced) {
     lowered.plan = limit_communication(std::move(lowered.plan), flags.limits());
   }
   ProvedPlan out = prove(std::move(lowered.plan), {}, announced ? stages() : nullptr);
-  if (flags.lowering() != Lowering::Native) out.lowered = std::move(lowered.forms);
+  out.exchanges = flags.lowering();
+  if (out.exchanges != Lowering::Native) out.lowered = std::move(lowered.forms);
   return out;
+}
+
+std::string with_exchanges(std::string conditions, const ProvedPlan& p) {
+  if (p.exchanges == Lowering::Native) return conditions;
+  return fmt::format("{}{}exchanges {}{}", conditions, conditions.empty() ? "" : "; ",
+                     to_text(p.exchanges), p.lowered.empty() ? " (there are none)" : "");
 }
 
 ProvedPlan proved_plan(const std::string& file) {
@@ -61,7 +68,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   options.how_sure = true;
   options.announce = stages();
   Study s = study(proved.plan, std::move(setup), std::move(options));
-  std::string with = described({{}, s.conditions, s.setup.runs}, figures);
+  std::string with = with_exchanges(described({{}, s.conditions, s.setup.runs}, figures), proved);
   const std::string borrowed = borrowed_kernels(s.setup.machine, proved.plan.problem);
   if (!borrowed.empty()) with += (with.empty() ? "" : "; ") + borrowed;
   return {proved, std::move(s), std::move(with)};

@@ -93,9 +93,13 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("hta_overlap_fraction", json_number(r.hta_overlap_fraction));
   key("exposed_communication_us", us(r.exposed_communication));
   key("speedup", json_number(quotient(p.study.one_device, r.makespan)));
-  key("speedup_over_ring", p.study.ring ? json_number(quotient(*p.study.ring, r.makespan)) : "1");
+  key("speedup_over_ring", p.study.ring ? json_number(quotient(*p.study.ring, r.makespan))
+                           : p.proved.plan.schedule.starts_with("ring") ? "1"
+                                                                        : "null");
   key("one_device_us", us(p.study.one_device));
   key("peak_bytes", fmt::format("{}", p.proved.peak.value));
+  const std::optional<bool> fits = memory_fits(p.study, p.proved.peak);
+  key("fits", !fits ? "null" : *fits ? "true" : "false");
   key("bounds",
       fmt::format("{{\"work_us\": {}, \"worker_us\": {}, \"chain_us\": {}, "
                   "\"link_us\": {}, \"best_us\": {}, \"gap\": {}}}",

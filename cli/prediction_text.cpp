@@ -169,6 +169,14 @@ std::string exchange_line(const Prediction& p) {
   return out;
 }
 
+// "; does not fit: a device has 80 GiB", or nothing.
+std::string too_large(const Prediction& p) {
+  if (memory_fits(p.study, p.proved.peak).value_or(true)) return "";
+  const std::uint32_t sharing = p.study.workload.network.workers_per_device();
+  return fmt::format("; does not fit: a device has {:g} GiB{}", p.study.setup.machine.memory_gb,
+                     sharing > 1 ? fmt::format(" for {}", counted(sharing, "worker")) : "");
+}
+
 std::string path_table(const Prediction& p) {
   std::vector<std::vector<std::string>> rows = {
       {"task", "kind", "worker", "step", "start", "took", "waited for"}};
@@ -240,7 +248,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   else
     line("overlap", "communication takes no time");
   if (const std::string host = host_line(r, unit); !host.empty()) line("host", host);
-  line("memory", human(p.proved.peak) + " on the fullest worker");
+  line("memory", human(p.proved.peak) + " on the fullest worker" + too_large(p));
   line("lower bound", bound_line(r, unit));
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
       !what.empty())

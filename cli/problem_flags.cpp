@@ -13,10 +13,11 @@ namespace ringsched {
 
 namespace {
 
-std::uint32_t small_count(const std::string& text, const char* flag) {
+std::uint32_t small_count(const std::string& text, const char* flag,
+                          std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
   const std::int64_t n = parse_count(text, flag);
   if (n > std::numeric_limits<std::uint32_t>::max())
-    fail("{} is {}; use at most {}", flag, text, std::numeric_limits<std::uint32_t>::max());
+    fail("{} is {}; use at most {}", flag, text, most);
   return static_cast<std::uint32_t>(n);
 }
 
@@ -111,14 +112,14 @@ Problem ProblemFlags::problem() const {
   refuse_list("--heads", heads_);
   refuse_list("--overlap", overlap_);
   Problem p;
-  p.workers = small_count(workers_, "--workers");
+  p.workers = small_count(workers_, "--workers", kMaxWorkers);
   p.tokens = {tokens_.empty() ? tokens_each_ * std::int64_t{p.workers}
                               : parse_count(tokens_, "--tokens")};
-  p.heads = small_count(heads_, "--heads");
-  p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads")
+  p.heads = small_count(heads_, "--heads", kMaxHeads);
+  p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads", kMaxHeads)
                : p.heads % 8 == 0 ? 8
                                   : p.heads;
-  p.head_dim = small_count(head_dim_, "--head-dim");
+  p.head_dim = small_count(head_dim_, "--head-dim", kMaxHeadDim);
   p.dtype = parse_dtype(dtype_);
   p.mask = parse_mask(mask_);
   p.pass = parse_pass(pass_);

@@ -119,7 +119,8 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
       const Timeline& t = timelines[i];
       if (timelines.size() > 1)
         fmt::print("{}{}: {} on {}, {}\n", i > 0 ? "\n" : "", printable(c.files[i]),
-                   printable(t.schedule), printable(t.machine), duration(t.makespan(), t.unit));
+                   printable(t.schedule, kMostOfName), printable(t.machine),
+                   duration(t.makespan(), t.unit));
       fmt::print("{}", terminal_chart(t));
       if (!t.incomplete.empty())
         fmt::print("INCOMPLETE, {} of {} tasks did not finish: {}\n", t.unfinished.size(),
@@ -224,7 +225,8 @@ void add_render_command(CLI::App& program, ExitCode&) {
   app->add_option("--kineto", command->kineto,
                   "write one PyTorch profiler trace per worker, for HolisticTraceAnalysis")
       ->type_name("FOLDER");
-  app->add_option("--width", command->width, "chart width in points, timelines only (default 1100)")
+  app->add_option("--width", command->width,
+                  "chart width in points, 400 to 10000, timelines only (default 1100)")
       ->type_name("POINTS");
   app->add_option("--scale", command->scale, "pixels per point, .png only (default 2)")
       ->type_name("NUMBER");

@@ -121,9 +121,11 @@ void show(const RunCommand& c, const OutputKinds& kinds, const Measurement& m) {
   if (m.prediction) {
     const Study& s = m.prediction->study;
     shown.push_back(predicted_timeline(s.workload, s.run, s.setup.machine, s.report.path_steps));
-    shown.back().conditions = described(s.conditions, c.machine.figures());
+    shown.back().conditions =
+        with_exchanges(described(s.conditions, c.machine.figures()), m.proved);
   }
   shown.push_back(m.run.timeline);
+  shown.back().conditions = with_exchanges(shown.back().conditions, m.proved);
   const std::string written = c.outputs.write(kinds, m.proved.plan, shown);
   if (text) fmt::print("\n{}", written);
 }

@@ -47,7 +47,8 @@ void run(const SimulateCommand& c) {
   if (chart || c.outputs.any()) {
     Timeline timeline =
         predicted_timeline(p.study.workload, p.study.run, machine, p.study.report.path_steps);
-    timeline.conditions = described(p.study.conditions, c.machine.figures());
+    timeline.conditions =
+        with_exchanges(described(p.study.conditions, c.machine.figures()), proved);
     written = c.outputs.write(kinds, proved.plan, {&timeline, 1});
     if (chart) drawn = terminal_chart(timeline);
   }

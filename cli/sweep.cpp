@@ -88,11 +88,12 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               r.dtype = to_text(p.dtype);
               r.mask = to_text(p.mask);
               r.pass = to_text(p.pass);
-              if (p.decodes()) r.pass += fmt::format(" of {} new tokens", p.new_tokens.value);
+              // What a schedule that decodes takes if it is not told.
+              const bool decodes = !p.decodes() && find_schedule(s).decodes();
+              r.new_tokens = fmt::format("{}", decodes ? 1 : p.new_tokens.value);
               r.overlap = to_text(limits.overlap);
               if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);
-              if (const Lowering how = cell.flags.lowering(); how != Lowering::Native)
-                r.overlap += fmt::format(" {} exchanges", to_text(how));
+              r.exchanges = to_text(cell.flags.lowering());
               const Setup setup = c.conditions.setup(machine, p.workers);
               any_varies = any_varies || varies(setup.conditions);
               r.conditions = described(setup, figures);
@@ -125,6 +126,8 @@ SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
     row.speedup = fmt::format(
         "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
     row.peak_bytes = fmt::format("{}", proved.peak.value);
+    if (const std::optional<bool> fits = memory_fits(s, proved.peak))
+      row.fits = *fits ? "yes" : "no";
   } catch (const Error& e) {
     row.refused = e.what();
     std::replace(row.refused.begin(), row.refused.end(), '\n', ' ');

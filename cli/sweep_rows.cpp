@@ -23,7 +23,7 @@ struct Column {
   bool asked;   // it is part of the question
   bool number;  // in JSON
 };
-constexpr std::array<Column, 19> kColumns = {{
+constexpr std::array<Column, 22> kColumns = {{
     {"machine", &SweepRow::machine, true, false},
     {"workers", &SweepRow::workers, true, true},
     {"tokens", &SweepRow::tokens, true, true},
@@ -33,18 +33,21 @@ constexpr std::array<Column, 19> kColumns = {{
     {"dtype", &SweepRow::dtype, true, false},
     {"mask", &SweepRow::mask, true, false},
     {"pass", &SweepRow::pass, true, false},
+    {"new_tokens", &SweepRow::new_tokens, true, true},
     {"conditions", &SweepRow::conditions, true, false},
     {"schedule", &SweepRow::schedule, true, false},
     {"overlap", &SweepRow::overlap, true, false},
+    {"exchanges", &SweepRow::exchanges, true, false},
     {"makespan_us", &SweepRow::makespan_us, false, true},
     {"idle_fraction", &SweepRow::idle_fraction, false, true},
     {"overlap_fraction", &SweepRow::overlap_fraction, false, true},
     {"exposed_communication_us", &SweepRow::exposed_communication_us, false, true},
     {"speedup", &SweepRow::speedup, false, true},
     {"peak_bytes", &SweepRow::peak_bytes, false, true},
+    {"fits", &SweepRow::fits, false, false},
     {"refused", &SweepRow::refused, false, false},
 }};
-constexpr std::size_t kOfProblem = 10;  // the columns before schedule
+constexpr std::size_t kOfProblem = 11;  // the columns before schedule
 
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -82,6 +85,21 @@ double number(const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size())
     return std::numeric_limits<double>::infinity();
   return x;
+}
+
+Problem problem_of(const SweepRow& r) {
+  const auto count = [](const std::string& text) { return parse_count(text, "a row"); };
+  Problem p;
+  p.workers = static_cast<std::uint32_t>(count(r.workers));
+  p.tokens = {count(r.tokens)};
+  p.heads = static_cast<std::uint32_t>(count(r.heads));
+  p.kv_heads = static_cast<std::uint32_t>(count(r.kv_heads));
+  p.head_dim = static_cast<std::uint32_t>(count(r.head_dim));
+  p.dtype = parse_dtype(r.dtype);
+  p.mask = parse_mask(r.mask);
+  p.pass = parse_pass(r.pass);
+  p.new_tokens = {count(r.new_tokens)};
+  return p;
 }
 
 }  // namespace
@@ -176,18 +194,22 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     std::vector<const SweepRow*> rows;
     for (const SweepRow& row : all)
       if (row.problem() == problem) rows.push_back(&row);
-    std::stable_sort(rows.begin(), rows.end(), [](const SweepRow* a, const SweepRow* b) {
-      return a->holds() != b->holds() ? a->holds() : a->makespan() < b->makespan();
+    // First those that a device can hold.
+    const auto rank = [](const SweepRow& r) { return !r.holds() ? 2 : r.fits == "no" ? 1 : 0; };
+    std::stable_sort(rows.begin(), rows.end(), [&](const SweepRow* a, const SweepRow* b) {
+      return rank(*a) != rank(*b) ? rank(*a) < rank(*b) : a->makespan() < b->makespan();
     });
     const SweepRow& first = *rows.front();
-    out += fmt::format("{}{}, {} workers, {} tokens, {} heads ({} kv) x {}, {}, {}, {}{}\n",
-                       out.empty() ? "" : "\n", first.machine, first.workers,
-                       grouped(static_cast<std::int64_t>(number(first.tokens))), first.heads,
-                       first.kv_heads, first.head_dim, first.dtype, first.mask, first.pass,
+    out += fmt::format("{}{}, {}, {}{}\n", out.empty() ? "" : "\n", first.machine,
+                       counted(static_cast<std::int64_t>(number(first.workers)), "worker"),
+                       described(problem_of(first)),
                        first.conditions.empty() ? "" : ", " + first.conditions);
+    const bool lowered =
+        std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
                                                     "vs best", "speed-up", "idle", "overlap",
                                                     "memory"}};
+    if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
       if (!row->holds()) {
@@ -195,14 +217,16 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
         whom += fmt::format("{}{} {}", whom.empty() ? "" : ", ", row->schedule, row->overlap);
         continue;
       }
+      const std::string memory = human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))});
       lines.push_back(
-          {row == rows.front() ? "*" : "", row->schedule, row->overlap,
+          {row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
            duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit),
            fmt::format("{:.2f}x", row->makespan() / first.makespan()),
            fmt::format("{:.2f}x", number(row->speedup)),
            fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
            fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
-           human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))})});
+           row->fits == "no" ? memory + " does not fit" : memory});
+      if (lowered) lines.back().insert(lines.back().begin() + 3, row->exchanges);
     }
     if (lines.size() > 1) out += table(lines);
     for (const auto& [reason, whom] : refused)

@@ -11,10 +11,10 @@ namespace ringsched {
 struct SweepRow {
   // The question; rows with the same question are the same row.
   std::string machine, schedule, workers, tokens, heads, kv_heads, head_dim, dtype, mask, pass,
-      overlap, conditions;
+      new_tokens, overlap, exchanges, conditions;
   // The answer, or the reason for having no answer.
   std::string makespan_us, idle_fraction, overlap_fraction, exposed_communication_us, speedup,
-      peak_bytes, refused;
+      peak_bytes, fits, refused;      // fits: "yes", "no", or empty if the machine does not say
   TimeUnit unit = TimeUnit::Seconds;  // of the times, by the machine; not a column
 
   std::string key() const;      // of the row

@@ -124,6 +124,7 @@ void machine_keys(Keys& s, M& m) {
   s.choice("model", m.ideal, kModels);
   s.section("devices", [&](Keys& d) { devices_keys(d, m); });
   s.section("memory", [&](Keys& d) {
+    d.number("gb", m.memory_gb, 1e-6, kMostGb);
     d.number("gb_per_s", m.memory_gb_per_s, 1e-6, kMostGb);
     d.text("source", m.memory_source);
   });

@@ -49,7 +49,10 @@ Simulation timed(const Workload& w, const Conditions& c, const Announce& announc
 std::optional<Picoseconds> as_a_ring(const Study& s) {
   const Plan& plan = *s.plan;
   const char* const name = plan.problem.decodes() ? "ring-decode" : "ring";
-  if (!s.options.against_ring || plan.schedule == name || plan.tasks.size() > kManyTasks)
+  // A ring has about four tasks for each worker and step, which other plans may do without.
+  const std::size_t of_ring = 4 * std::size_t{plan.problem.workers} * plan.problem.workers;
+  if (!s.options.against_ring || plan.schedule == name ||
+      std::max(of_ring, plan.tasks.size()) > kManyTasks)
     return std::nullopt;
   const Plan ring = limit_communication(build_plan(plan.without_padding(), find_schedule(name)),
                                         {Overlap::Prefetch, 0});
@@ -112,6 +115,12 @@ Study study(const Plan& plan, Setup setup, StudyOptions options) {
                            draws_for(s.setup.machine, plan.tasks.size()), s.options.threads);
   s.ring = as_a_ring(s);
   return s;
+}
+
+std::optional<bool> memory_fits(const Study& s, Bytes peak) {
+  if (s.setup.machine.ideal || !(s.setup.machine.memory_gb > 0)) return std::nullopt;
+  const double room = s.setup.machine.memory_gb * (std::int64_t{1} << 30);
+  return static_cast<double>(peak.value) * s.workload.network.workers_per_device() <= room;
 }
 
 Answer ask(const Study& s, const std::string& change) {

@@ -258,8 +258,7 @@ std::string balance_line(const Plan& plan) {
 }
 
 std::string problem_line(const Problem& q) {
-  const std::string some =
-      q.decodes() ? fmt::format(", {} new", grouped(q.new_tokens.value)) : std::string();
+  const std::string some = q.decodes() ? ", " + new_tokens_text(q) : std::string();
   return fmt::format("{}, {} tokens{}, {}", counted(q.workers, "worker"), grouped(q.tokens.value),
                      some, printable(to_text(q.mask)));
 }
@@ -322,7 +321,7 @@ Picture block_map(std::span<const Plan* const> plans) {
     }
     Map map(plan, side, left, top, p.shapes);
     const Size size = map.draw();
-    const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule);
+    const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
     const auto say = [&](double above, double font, Colour colour, const std::string& text) {
       p.shapes.emplace_back(
           Label{left + kAxis, top - above, font, colour, Anchor::Start, font > 12, text});

@@ -141,9 +141,9 @@ class Drawing {
   }
 
   std::string caption() const {
-    std::string text =
-        fmt::format("{}, {}, {}", plan_.schedule.empty() ? "plan" : printable(plan_.schedule),
-                    counted(plan_.problem.workers, "worker"), described(plan_.problem));
+    std::string text = fmt::format(
+        "{}, {}, {}", plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName),
+        counted(plan_.problem.workers, "worker"), described(plan_.problem));
     if (part_.worker) text += fmt::format("; worker {}", part_.worker->value);
     text += plan_.problem.decodes() ? "\\nk1: the new tokens attend keys of worker 1"
                                     : "\\nq3 k1: queries of worker 3 attend keys of worker 1";

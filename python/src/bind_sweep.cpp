@@ -62,7 +62,9 @@ Table rows_table(const HeldSweep& s) {
   counts("tokens", &SweepRow::tokens);
   counts("heads", &SweepRow::heads);
   words("schedule", &SweepRow::schedule);
+  counts("new_tokens", &SweepRow::new_tokens);
   words("overlap", &SweepRow::overlap);
+  words("exchanges", &SweepRow::exchanges);
   words("conditions", &SweepRow::conditions);
   numbers("makespan_us", &SweepRow::makespan_us);
   numbers("idle_fraction", &SweepRow::idle_fraction);
@@ -70,6 +72,7 @@ Table rows_table(const HeldSweep& s) {
   numbers("exposed_communication_us", &SweepRow::exposed_communication_us);
   numbers("speedup", &SweepRow::speedup);
   counts("peak_bytes", &SweepRow::peak_bytes);
+  words("fits", &SweepRow::fits);
   words("refused", &SweepRow::refused);
   return table;
 }
@@ -77,7 +80,9 @@ Table rows_table(const HeldSweep& s) {
 std::string best(const HeldSweep& s) {
   const SweepRow* first = nullptr;
   for (const SweepRow& row : s.rows)
-    if (row.holds() && (!first || row.makespan() < first->makespan())) first = &row;
+    if (row.holds() && (!first || std::pair(row.fits == "no", row.makespan()) <
+                                      std::pair(first->fits == "no", first->makespan())))
+      first = &row;
   if (!first) fail("the sweep has no result: {}", s.rows.empty() ? "" : s.rows[0].refused);
   return first->schedule;
 }

@@ -8,7 +8,7 @@
 #include "lowered_plan.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/exchange.hpp"
-#include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 
 namespace ringsched {
 
@@ -300,7 +300,7 @@ std::string_view to_text(Lowering how) { return kLowerings[static_cast<std::size
 Lowering parse_lowering(std::string_view text) {
   for (std::size_t i = 0; i < std::size(kLowerings); ++i)
     if (kLowerings[i] == text) return static_cast<Lowering>(i);
-  throw Error(unknown_name("lowering of exchanges", text, kLowerings));
+  fail("--exchanges is '{}'; use native, direct, ring or tree", printable(text));
 }
 
 }  // namespace ringsched

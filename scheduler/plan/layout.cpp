@@ -159,8 +159,8 @@ Layout decode_layout(const Problem& p) {
   for (std::uint32_t w = 0; w < p.workers; ++w) {
     if (w + 1 == p.workers) parts[w].insert(parts[w].end(), of_new.begin(), of_new.end());
     if (parts[w].empty())
-      fail("{} cached tokens cannot be shared out over {} workers; use fewer workers", cached,
-           p.workers);
+      fail("{} cached tokens cannot be shared out over {} workers; use fewer workers{}", cached,
+           p.workers, p.new_tokens.value > 1 ? " or fewer new tokens" : "");
     const auto first = static_cast<std::uint32_t>(chunks.size());
     shares.push_back({{first}, static_cast<std::uint32_t>(parts[w].size())});
     chunks.insert(chunks.end(), parts[w].begin(), parts[w].end());

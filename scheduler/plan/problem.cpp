@@ -48,9 +48,14 @@ void require_valid(const Problem& p) {
   if (p.new_tokens.value == 0) return;
   std::int64_t shortest = p.tokens.value;
   for (const TokenRange& document : documents_of(p)) shortest = std::min(shortest, document.count);
-  if (p.new_tokens.value < 1 || p.new_tokens.value > shortest)
-    fail("new_tokens is {}; use 1 to {}, the tokens of the {}", p.new_tokens.value, shortest,
-         p.mask.document_bounds().empty() ? "sequence" : "shortest document");
+  if (p.new_tokens.value < 1 || p.new_tokens.value > shortest) {
+    // Each worker has a cached token at least.
+    const auto documents = static_cast<std::int64_t>(documents_of(p).size());
+    const std::int64_t most =
+        std::clamp((p.tokens.value - p.workers) / documents, std::int64_t{1}, shortest);
+    fail("new_tokens is {}; use {}", p.new_tokens.value,
+         most == 1 ? "1" : fmt::format("1 to {}", most));
+  }
   if (p.pass != Pass::Forward)
     fail("pass is {}, but decoding (new_tokens is {}) has a forward pass only", to_text(p.pass),
          p.new_tokens.value);

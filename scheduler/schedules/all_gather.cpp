@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ringsched/scheduler/builder.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 
 namespace ringsched {
@@ -16,6 +17,9 @@ Layout all_gather_layout(const Problem& p, const Arguments& given) {
 void all_gather(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
   const std::uint32_t group = problem.heads / problem.kv_heads;
   const std::uint32_t stride = given["stride"] > 0 ? given["stride"] : problem.kv_heads;
+  if (stride > problem.kv_heads)
+    fail("all-gather: stride={} is more than the {} key/value heads; use at most {}", stride,
+         problem.kv_heads, problem.kv_heads);
   const Region last = plan.keys(WorkerId{problem.workers - 1}).view;
   const Region all{{0}, last.end()};
   Step step = 0;

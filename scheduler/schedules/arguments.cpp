@@ -1,4 +1,7 @@
 // What is typed behind the name of a schedule.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -15,7 +18,7 @@ namespace {
 const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
                       std::string_view name) {
   if (name.empty())
-    fail("--schedule {}: a parameter is missing beside ':'; write NAME:PARAMETER=NUMBER", schedule);
+    fail("--schedule {}: a parameter is missing beside ':'; write NAME:PARAMETER=VALUE", schedule);
   if (all.empty())
     fail("schedule {} has no parameters, but was given \"{}\"", schedule, printable(name));
   std::vector<std::string_view> names;
@@ -26,12 +29,19 @@ const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
   throw Error(unknown_name(fmt::format("parameter of schedule {}", schedule), name, names));
 }
 
+// "ring, zigzag or striped"
+std::string either_of(std::span<const std::string_view> words) {
+  return words.size() < 2 ? fmt::format("{}", fmt::join(words, ""))
+                          : fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "),
+                                        words.back());
+}
+
 std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_view text) {
   if (!p.choices.empty()) {
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
-      throw Error(
-          unknown_name(fmt::format("{} of schedule {}", p.name, schedule), text, p.choices));
+      fail("{} of schedule {} is '{}'; use {}", p.name, schedule, printable(text),
+           either_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
   std::uint32_t n = 0;

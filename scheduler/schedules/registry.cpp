@@ -21,7 +21,7 @@
   X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
     {"node", "workers in a node; 0: the largest number up to 8 that divides all", 0, 0}) \
   X(ulysses, "ulysses", contiguous, "all tokens of some heads each: all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
-    {"pad", "1: dummy heads, so that all workers have as many; 0: uneven heads", 0, 0, 1}) \
+    {"pad", "1: dummy heads, so that all workers have equally many; 0: uneven heads", 0, 0, 1}) \
   X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, some heads at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
     {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
     {"shares", "contiguous or zigzag", 0, 0, 1, {"contiguous", "zigzag"}}) \

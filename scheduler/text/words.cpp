@@ -78,12 +78,17 @@ std::string counted(std::int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
 }
 
+std::string new_tokens_text(const Problem& p) {
+  const std::size_t documents = documents_of(p).size();
+  return grouped(p.new_tokens.value) + " new" +
+         (documents > 1 ? fmt::format(" in each of {} documents", documents) : "");
+}
+
 std::string described(const Problem& p) {
-  const std::string tokens =
-      counted(p.tokens.value, "token") +
-      (p.decodes() ? fmt::format(", {} new", grouped(p.new_tokens.value)) : "");
+  const std::string tokens = counted(p.tokens.value, "token") +
+                             (p.decodes() ? fmt::format(", {}", new_tokens_text(p)) : "");
   return fmt::format("{}, {} ({} kv) x {}, {}, {}, {}", tokens, counted(p.heads, "head"),
-                     p.kv_heads, p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
+                     grouped(p.kv_heads), p.head_dim, to_text(p.dtype), printable(to_text(p.mask)),
                      p.pass == Pass::Both ? "forward and backward" : to_text(p.pass));
 }
 

@@ -148,6 +148,8 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan -w 0", "workers is 0; use 1 to 65535"},
       {"plan -w -3", "-3"},
       {"plan -w 99999999999999999999", "99999999999999999999"},
+      {"plan -w 99999999999999", "--workers is 99999999999999; use at most 65535"},
+      {"plan -s tree-decode:to=none", "to of schedule tree-decode is 'none'; use all or one"},
       {"plan -w 5000000000", "--workers is 5000000000"},
       {"plan -t 4", "tokens is 4, but 8 workers need at least 8"},
       {"plan -t 64X", "--tokens is '64X'"},

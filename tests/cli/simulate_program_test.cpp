@@ -286,10 +286,56 @@ TEST_F(SimulateProgram, MakesMessagesOfExchangesIfAsked) {
   EXPECT_EQ(run("verify plan.json").code, 0);
   EXPECT_EQ(run("run plan.json --check --no-chart").code, 0);
   EXPECT_THAT(run("sweep -m dgx-a100 -w 4 -s all-gather -t 4K --exchanges ring").out,
-              HasSubstr("prefetch ring exchanges"));
+              HasSubstr("--overlap  --exchanges  makespan"));
+  // Where there is nothing to make messages of, the header says so, and so does the picture.
+  const Outcome none = run("simulate -m dgx-a100 -w 4 -s ring --exchanges tree --gantt x.svg");
+  EXPECT_THAT(none.out, HasSubstr("exchanges tree (there are none)\n"));
+  EXPECT_THAT(read_all(folder_ / "x.svg"), HasSubstr("exchanges tree (there are none)"));
+  EXPECT_THAT(run("plan -w 4 -s ring --exchanges tree").out,
+              HasSubstr("lowered nothing: there are no exchanges\n"));
   const Outcome refused = run("plan -s ulysses --exchanges rings");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("did you mean ring?"));
+  EXPECT_THAT(refused.err, HasSubstr("--exchanges is 'rings'; use native, direct, ring or tree"));
+}
+
+TEST_F(SimulateProgram, SaysWhatDoesNotFitADevice) {
+  const std::string large = " -m dgx-a100 -w 8 -t 16M";
+  EXPECT_THAT(run("simulate --no-chart -s all-gather" + large).out,
+              HasSubstr(" does not fit: a device has 80 GiB\n"));
+  EXPECT_THAT(run("simulate --format json -s all-gather" + large).out,
+              HasSubstr("\"fits\": false,\n"));
+  EXPECT_THAT(run("simulate --no-chart -m dgx-a100 -s all-gather").out,
+              testing::Not(HasSubstr("fit")));
+  EXPECT_THAT(run("simulate --format json -s ring -w 4").out, HasSubstr("\"fits\": null,\n"));
+  const std::string rows = run("sweep -s all-gather" + large).out;
+  EXPECT_THAT(rows, HasSubstr(" does not fit\n"));
+  EXPECT_THAT(rows, testing::Not(HasSubstr("*"))) << "nothing fits, so nothing is the best";
+  const std::string both = run("sweep -s all-gather,ring -m dgx-a100 -w 8 -t 11M").out;
+  EXPECT_THAT(both, HasSubstr("*  ring"));
+  EXPECT_LT(both.find("ring "), both.find("all-gather "));
+}
+
+TEST_F(SimulateProgram, RanksDecodingApartFromWholeSequences) {
+  const std::string text = run("sweep -m dgx-a100 -w 8 -s flash-decode,ulysses --pass forward").out;
+  EXPECT_THAT(text, HasSubstr("8 workers, 65 536 tokens, 1 new, 32 heads (8 kv) x 128"));
+  EXPECT_THAT(text, HasSubstr("8 workers, 65 536 tokens, 32 heads (8 kv) x 128"));
+  EXPECT_EQ(std::ranges::count(text, '*'), 2);
+  EXPECT_THAT(run("sweep -m dgx-a100 -w 1 -s ring --pass both").out,
+              testing::StartsWith("dgx-a100, 1 worker, 8 192 tokens, 32 heads (8 kv) x 128, bf16, "
+                                  "causal, forward and backward\n"));
+  const std::string csv = run("sweep -w 2 -s flash-decode,ring --format csv").out;
+  EXPECT_THAT(csv, HasSubstr(",pass,new_tokens,conditions,schedule,overlap,exchanges,"));
+  EXPECT_THAT(csv, HasSubstr(",forward,1,"));
+  EXPECT_THAT(csv, HasSubstr(",forward,0,"));
+}
+
+TEST_F(SimulateProgram, DoesNotSimulateARingOfManyWorkersForComparison) {
+  const std::string many = run("simulate -w 708 -s flash-decode --no-chart").out;
+  EXPECT_THAT(many, testing::Not(HasSubstr("as fast as ring-decode")));
+  EXPECT_THAT(run("simulate -w 8 -s flash-decode --no-chart").out,
+              HasSubstr("as fast as ring-decode"));
+  EXPECT_THAT(run("simulate -w 708 -s flash-decode --format json").out,
+              HasSubstr("\"speedup_over_ring\": null,"));
 }
 
 TEST_F(SimulateProgram, HasTheNoiseOfTheMachine) {
@@ -404,7 +450,7 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
   write("m.toml", slower);
   EXPECT_NE(own(), first);
   std::string damaged = first;
-  damaged.insert(damaged.rfind(",prefetch,") + 10, "}x{");
+  damaged.insert(damaged.rfind(",prefetch,native,") + 17, "}x{");
   write("own.csv", damaged);
   EXPECT_THAT(run("sweep -m m.toml -w 4 -s ring -o own.csv").err, HasSubstr("expected a number"));
   for (const char* name : {"x.svg", "x.json", "x", "/dev/full"}) {

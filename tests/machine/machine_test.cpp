@@ -101,6 +101,9 @@ TEST(MachineProfile, HasTheFiguresThatTheFileGives) {
   EXPECT_EQ(m.name, "mine");
   EXPECT_EQ(m.devices(), 2u);
   EXPECT_EQ(m.memory_gb_per_s, 1000);
+  EXPECT_EQ(m.memory_gb, 0) << "it does not say";
+  EXPECT_EQ(find_machine("hgx-h200").memory_gb, 141);
+  EXPECT_EQ(find_machine("hgx-h100x4-ib400").memory_gb, 80) << "as its base";
   EXPECT_EQ(m.fabric.kind, Fabric::Switch);
   EXPECT_EQ(m.fabric.link.gb_per_s, 100);
   EXPECT_EQ(m.fabric.link.latency_us, 3);

@@ -39,6 +39,7 @@ class AnyMachine {
     if (chance()) m.flops_per_clock = number(1e-6, 1e9);
     m.exps_per_clock = number(1e-6, 1e9);
     m.devices_source = text();
+    m.memory_gb = number(1e-6, 1e6);
     m.memory_gb_per_s = number(1e-6, 1e6);
     m.memory_source = text();
     m.launch_us = number(1e-3, 1e9);

@@ -140,6 +140,7 @@ TEST(BuilderExchange, ComesAgainOnlyWhereTheScheduleSaysSo) {
   EXPECT_EQ(exchanges_of(plan("ulysses"), attention::kKeyValue), 1);
   EXPECT_EQ(exchanges_of(plan("all-gather"), attention::kKeyValue), 2);
   EXPECT_EQ(exchanges_of(plan("all-gather:stride=1"), attention::kKeyValue), 4);
+  EXPECT_THROW(plan("all-gather:stride=1000"), Error) << "more heads than there are";
 }
 
 // Gradients of the keys of one group of heads go home while the next group is attended.

@@ -13,6 +13,7 @@
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
+#include "ringsched/scheduler/words.hpp"
 #include "support/cases.hpp"
 #include "support/interpreter.hpp"
 #include "support/same_plan.hpp"
@@ -71,19 +72,22 @@ TEST(Decode, IsRefusedInOneLineWhereItMakesNoSense) {
   const auto refused = [](const Problem& p, const char* schedule) {
     return said_by([&] { build_plan(p, find_schedule(schedule)); });
   };
-  EXPECT_EQ(refused(decoding(2, 8, 9), "tree-decode"),
-            "new_tokens is 9; use 1 to 8, the tokens of the sequence");
-  EXPECT_EQ(refused(decoding(2, 8, -1), "tree-decode"),
-            "new_tokens is -1; use 1 to 8, the tokens of the sequence");
+  EXPECT_EQ(refused(decoding(2, 8, 9), "tree-decode"), "new_tokens is 9; use 1 to 6");
+  EXPECT_EQ(refused(decoding(2, 8, -1), "tree-decode"), "new_tokens is -1; use 1 to 6");
   EXPECT_EQ(refused(decoding(2, 8, 4, Mask::documents({{3}, {5}})), "tree-decode"),
-            "new_tokens is 4; use 1 to 3, the tokens of the shortest document");
+            "new_tokens is 4; use 1 to 3");
   EXPECT_EQ(refused(decoding(2, 8, 4), "ring"),
             "schedule ring does not decode, but new_tokens is 4; use flash-decode, tree-decode, "
             "ring-decode");
   EXPECT_EQ(refused(small_problem(2, 8, Pass::Backward), "ring-decode"),
             "schedule ring-decode decodes, and so has a forward pass only; pass is backward");
   EXPECT_EQ(refused(decoding(4, 5, 3), "flash-decode"),
-            "2 cached tokens cannot be shared out over 4 workers; use fewer workers");
+            "2 cached tokens cannot be shared out over 4 workers; use fewer workers or fewer "
+            "new tokens");
+  EXPECT_EQ(refused(decoding(2, 3, 4), "flash-decode"), "new_tokens is 4; use 1");
+  EXPECT_EQ(described(decoding(1, 9, 2, Mask::documents({{3}, {3}, {3}}))),
+            "9 tokens, 2 new in each of 3 documents, 4 heads (2 kv) x 8, bf16, "
+            "documents:3,3,3, forward");
   EXPECT_EQ(build_plan(small_problem(2, 8), find_schedule("flash-decode")).problem.new_tokens,
             Tokens{1});
 }

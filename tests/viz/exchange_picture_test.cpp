@@ -49,6 +49,10 @@ std::vector<Kind> shapes_of(const Picture& p) {
   return found;
 }
 
+std::string cargo_of(const Timeline& t, std::uint32_t task) {
+  return t.value(t.tasks[task]).symbol;
+}
+
 bool has_words(const Picture& p, const std::string& text) {
   const std::vector<Label> labels = shapes_of<Label>(p);
   return std::ranges::any_of(labels, [&](const Label& l) { return l.text == text; });
@@ -200,6 +204,38 @@ TEST(ExchangeTrace, NamesTheExchangeAndItsMembers) {
   EXPECT_THAT(kineto, HasSubstr("\"Collective name\":\"all_to_allv\",\"Group size\":3"));
   const Timeline gather = evenly_timed(all_gather_by_hand(small_problem(2, 8)));
   EXPECT_THAT(kineto_trace(gather, 0), HasSubstr("ncclDevKernel_AllGather_RING_LL"));
+}
+
+TEST(ExchangeGantt, TheLegendHasTheColoursOfTheChart) {
+  Timeline t = evenly_timed(ulysses_of(3));
+  for (const TimelineExchange& e : t.exchanges)  // only results take time
+    for (std::uint32_t id = e.first.value; id < e.end(); ++id)
+      if (cargo_of(t, id) != "o") t.tasks[id].end_ps = t.tasks[id].start_ps;
+  const Picture p = gantt(t);
+  EXPECT_TRUE(has_words(p, "exchange among the joined workers"));
+  const std::vector<Box> boxes = shapes_of<Box>(p);
+  EXPECT_TRUE(std::ranges::any_of(boxes, [](const Box& b) { return b.fill == ink::results; }));
+  EXPECT_FALSE(std::ranges::any_of(boxes, [](const Box& b) { return b.fill == ink::keys; }));
+}
+
+// 32 rows are too thin for words in the bars of exchanges, which then stand beside them.
+TEST(ExchangeGantt, OfManyRowsNamesItsExchanges) {
+  Problem p = small_problem(32, 32 * 512);
+  p.heads = p.kv_heads = 32;
+  const Picture picture =
+      gantt(evenly_timed(build_plan(p, find_schedule("usp:ulysses=8:consecutive=ring"))));
+  const std::vector<Label> labels = shapes_of<Label>(picture);
+  EXPECT_TRUE(
+      std::ranges::any_of(labels, [](const Label& l) { return l.text.starts_with("all-to-all"); }));
+}
+
+TEST(ExchangeGantt, TwoRunsAreComparedInWords) {
+  const Picture p =
+      gantt(evenly_timed(ulysses_of(2)), evenly_timed(all_gather_by_hand(small_problem(2, 1024))));
+  const std::string text = svg(p);
+  EXPECT_THAT(text, HasSubstr("all exchange of results"));
+  EXPECT_THAT(text, HasSubstr("all exchange of keys and values"));
+  EXPECT_THAT(text, Not(HasSubstr("rounded_partial")));
 }
 
 // Rings of USP that run between neighbours: the members of a group are two apart.

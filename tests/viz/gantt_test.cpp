@@ -239,6 +239,24 @@ TEST(Gantt, CallsOutWhatDiffersMost) {
                               ", worker " + std::to_string(x.worker)));
 }
 
+// Names that begin alike, and machines that do.
+TEST(Gantt, TellsTwoRunsApartByWhatDiffersInTheirNames) {
+  Timeline a = predicted_runs(4)[0].timeline, b = a;
+  a.schedule = "usp:ulysses=8:ring=zigzag";
+  b.schedule = "usp:ulysses=8:ring=striped:consecutive=ring";
+  const auto sides = [&] { return svg(gantt(a, b)); };
+  EXPECT_THAT(sides(), HasSubstr(">ring=zigzag</text>"));
+  EXPECT_THAT(sides(), HasSubstr(">ring=striped:consecu...</text>"));
+  b.schedule = "usp";
+  EXPECT_THAT(sides(), HasSubstr(">default</text>"));
+  b.schedule = a.schedule;
+  a.machine = "a-cluster-of-our-own-with-100-nodes";
+  b.machine = "a-cluster-of-our-own-with-200-nodes";
+  EXPECT_THAT(sides(), HasSubstr(">...ith-100-nodes</text>"));
+  EXPECT_THAT(sides(), HasSubstr(">...ith-200-nodes</text>"));
+  EXPECT_THAT(sides(), HasSubstr("usp:ulysses=8:ring=zigzag on a-cluster"));
+}
+
 TEST(Gantt, RefusesWhatCannotBeDrawn) {
   Timeline t = run_of("ring", 2, find_machine("ideal"));
   GanttOptions narrow;

@@ -9,6 +9,29 @@
 
 namespace ringsched {
 
+namespace {
+
+// "exchange rounded_partial" as "exchange of results".
+std::string in_words(const std::string& name) {
+  static constexpr std::pair<std::string_view, std::string_view> words[] = {
+      {"rounded_partial", "results"},
+      {"partial", "partial results"},
+      {"key_value", "keys and values"},
+      {"query", "queries"},
+      {"rounded_query_gradient", "query gradients"},
+      {"rounded_key_value_gradient", "key and value gradients"},
+      {"query_gradient", "query gradients"},
+      {"key_value_gradient", "key and value gradients"},
+      {"output_gradient", "output gradients"}};
+  const std::size_t space = name.find(' ');
+  for (const auto& [value, text] : words)
+    if (space != name.npos && name.substr(space + 1) == value)
+      return fmt::format("{} of {}", name.substr(0, space), text);
+  return name;
+}
+
+}  // namespace
+
 // The tasks of one plan that differ most, numbered in the chart; of two plans, the kinds of task.
 double GanttChart::draw_differences(double y) {
   constexpr std::size_t kCalledOut = 5;
@@ -36,7 +59,7 @@ double GanttChart::draw_differences(double y) {
   } else {
     for (const ComparedPart& p : c.classes)
       if (!p.name.starts_with("send") && (p.time[0].value > 0 || p.time[1].value > 0))
-        line(fmt::format("all {}", p.name), p.time[0], p.time[1]);
+        line(fmt::format("all {}", in_words(p.name)), p.time[0], p.time[1]);
   }
   words(kEdge, y + 10, 10, ink::black, Anchor::Start, true,
         c.same_plan ? lines.empty() ? "No task differs" : "Tasks that differ most"

@@ -101,6 +101,7 @@ struct LegendUse {
   bool gradients = false;                               // labels of the backward pass
   bool decodes = false;                                 // all queries are of new tokens
   bool apart = false;                                   // labels such as "q0-6/2"
+  Colour of_exchange = ink::keys, of_wait = ink::keys;  // what the first one carries
   std::uint32_t workers = 8;
 };
 double draw_legend(const LegendUse&, double left, double right, double y, std::vector<Shape>& out);

@@ -53,21 +53,45 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
   size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(rows_ * runs_.size());
 }
 
+namespace {
+
+// What tells two names apart: cut, but not where they are the same so far.
+std::string apart(const std::string& text, const std::string& other, std::size_t most) {
+  const auto same = static_cast<std::size_t>(std::ranges::mismatch(text, other).in1 - text.begin());
+  if (text.size() <= most || same + 8 <= most) return printable(text, most);
+  return "..." + printable(text.substr(same - std::min<std::size_t>(same, 4)), most - 3);
+}
+
+// Of a schedule the parameters that the other does not have; "default" if there are none.
+std::string own_parameters(const std::string& name, const std::string& other) {
+  std::string out;
+  for (std::size_t at = name.find(':'); at < name.size();) {
+    const std::size_t end = std::min(name.find(':', at + 1), name.size());
+    if ((other + ":").find(name.substr(at, end - at) + ":") == std::string::npos)
+      out += name.substr(out.empty() ? at + 1 : at, end - at - (out.empty() ? 1 : 0));
+    at = end;
+  }
+  return out.empty() ? "default" : out;
+}
+
+}  // namespace
+
 // "predicted" and "measured" where that tells them apart, else the schedules or machines.
 std::string GanttChart::side(std::size_t run) const {
   const Timeline &a = timeline(0), &b = timeline(1);
   if (a.source != b.source) return std::string(to_text(timeline(run).source));
   if (a.schedule != b.schedule) {
-    const std::string& name = timeline(run).schedule;
-    const std::size_t colon = name.find(':');
+    const std::string &name = timeline(run).schedule, &other = timeline(1 - run).schedule;
     const bool alike =
         a.schedule.substr(0, a.schedule.find(':')) == b.schedule.substr(0, b.schedule.find(':'));
-    if (alike) return colon < name.size() ? printable(name.substr(colon + 1), 16) : "default";
-    return printable(name, 16);
+    if (alike) return apart(own_parameters(name, other), own_parameters(other, name), 20);
+    return apart(name, other, 16);
   }
-  if (a.machine != b.machine) return printable(timeline(run).machine, 16);
+  if (a.machine != b.machine) return apart(timeline(run).machine, timeline(1 - run).machine, 16);
   if (a.conditions != b.conditions)
-    return timeline(run).conditions.empty() ? "as usual" : printable(timeline(run).conditions, 24);
+    return timeline(run).conditions.empty()
+               ? "as usual"
+               : apart(timeline(run).conditions, timeline(1 - run).conditions, 24);
   return run == 0 ? "first" : "second";
 }
 

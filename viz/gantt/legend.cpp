@@ -125,21 +125,21 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
     cargo(use.results, "result", ink::results);
   }
   if (use.exchanges && !use.bands)
-    entry("exchange among the joined workers", [&out](Box b) {
-      b.fill = mixed(ink::white, ink::keys, 0.35);
+    entry("exchange among the joined workers", [&](Box b) {
+      b.fill = mixed(ink::white, use.of_exchange, 0.35);
       out.emplace_back(b);
       b.height = 3;
-      b.fill = ink::keys;
+      b.fill = use.of_exchange;
       out.emplace_back(b);
       b.y += kTall - b.height;
       out.emplace_back(b);
     });
   if (use.waits)
     entry(use.messages ? "waiting for the other side" : "waiting for the other workers",
-          [&out](Box b) {
+          [&](Box b) {
             const double middle = b.y + b.height / 2;
             out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
-                                    mixed(ink::keys, ink::black, 0.25),
+                                    mixed(use.of_wait, ink::black, 0.25),
                                     1,
                                     false,
                                     false});
@@ -202,7 +202,9 @@ LegendUse GanttChart::legend() const {
     use.heads = use.heads || (label && label->anchor == Anchor::Middle &&
                               label->text.find(" k") != std::string::npos &&
                               label->text.find(" h") != std::string::npos);
-    use.numbered = use.numbered || (label && label->size == kStepSize);
+    use.numbered =
+        use.numbered || (label && label->size == kStepSize &&
+                         label->text.find_first_not_of("0123456789") == label->text.npos);
   }
   for (const SortedRun& run : runs_) {
     for (std::uint32_t i = 0; i < workers_; ++i) {
@@ -222,15 +224,18 @@ LegendUse GanttChart::legend() const {
       use.helping = use.helping || (is_attend(t.kind) && t.queries != t.worker);
       use.overhead = use.overhead || (!is_attend(t.kind) && !communicates(t.kind));
       if (communicates(t.kind)) {
-        (is_exchange(t.kind) ? use.exchanges : use.messages) = true;
         const Colour cargo = cargo_colour(run.timeline->value(t));
+        if (is_exchange(t.kind) && !use.exchanges) use.of_exchange = cargo;
+        (is_exchange(t.kind) ? use.exchanges : use.messages) = true;
         use.keys = use.keys || cargo == ink::keys;
         use.queries = use.queries || cargo == ink::queries;
         use.results = use.results || cargo == ink::results;
       }
-      use.waits = use.waits || (!bands_ && communicates(t.kind) &&
-                                (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
-                                 axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted));
+      const bool waits = !bands_ && communicates(t.kind) &&
+                         (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
+                          axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted);
+      if (waits && !use.waits) use.of_wait = cargo_colour(run.timeline->value(t));
+      use.waits = use.waits || waits;
     }
   }
   return use;

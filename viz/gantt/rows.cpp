@@ -10,8 +10,10 @@ namespace {
 // Of more messages than this a pointer is told of attends alone, or the file would be large.
 constexpr std::size_t kTold = 130;
 constexpr double kVisible = 0.35;   // points; what is narrower is widened to this
+constexpr double kOfLane = 0.92;    // what a message's bar takes of its lane
+constexpr double kLeastTall = 7;    // the least height of a message's bar that has words
 constexpr double kWithWords = 9;    // the least height of a bar that has a label
-constexpr double kWithNumber = 22;  // ... and a step number besides
+constexpr double kWithNumber = 18;  // ... and a step number besides
 
 // Bars too narrow to be told apart are drawn once.
 class Thinner {
@@ -168,7 +170,7 @@ void label_message(const Box& bar, const Timeline& run, std::uint32_t task,
   const std::string name = short_name(run, task),
                     text =
                         run.exchange(task) ? name : name.substr(name.find(' ') + 1);  // "kv3 to 5"
-  if (bar.height < 7 || text_width(text, size) + 4 > bar.width) return;
+  if (bar.height < kLeastTall || text_width(text, size) + 4 > bar.width) return;
   out.emplace_back(Label{bar.x + bar.width / 2, bar.y + bar.height / 2 + size * 0.36, size,
                          text_on(*bar.fill), Anchor::Middle, false, text});
 }
@@ -233,8 +235,9 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
                                 false,
                                 false});
     if (run.moving_until[s.task] <= run.moving_from[s.task]) continue;
-    Box bar{moving, top, std::max(moved - moving, kVisible), tall * 0.92, colour, Hatch::None, {},
-            1,      {}};
+    Box bar{
+        moving, top, std::max(moved - moving, kVisible), tall * kOfLane, colour, Hatch::None, {},
+        1,      {}};
     if (run.messages <= kTold) bar.about = about(run, s.task);
     if (critical_path && is_exchange(x.kind) && run.critical[s.task] && bar.width >= 5) {
       bar.outline = ink::black;
@@ -258,7 +261,7 @@ class NarrowExchanges {
         t_(*run.timeline),
         worker_(worker),
         axis_(axis),
-        size_(std::min(9.0, (2 * s.lane + 1) * 0.75)) {
+        size_(std::clamp((2 * s.lane + 1) * 0.75, 6.0, 9.0)) {
     for (const auto* list : {&m.in, &m.out})
       for (const Placed& p : *list) all_.push_back(p);
     std::ranges::stable_sort(all_, {}, [&](const Placed& p) { return t_.tasks[p.task].start_ps; });
@@ -290,11 +293,11 @@ class NarrowExchanges {
 
   bool is_narrow(const Placed& p) const {
     const TimelineExchange* const e = t_.exchange(p.task);
-    if (!e || size_ < 6 || p.rows > 1) return false;
+    if (!e || p.tall < 5 || p.rows > 1) return false;
     for (std::uint32_t id = e->first.value; id < e->end(); ++id)
       if (t_.tasks[id].worker < worker_) return false;
     const double moves = axis_.x(run_.moving_until[p.task]) - axis_.x(run_.moving_from[p.task]);
-    return moves < text_width(short_name(t_, p.task), size_) + 4;
+    return p.tall * kOfLane < kLeastTall || moves < text_width(short_name(t_, p.task), size_) + 4;
   }
 
   std::string names(std::size_t first, std::size_t end) const {

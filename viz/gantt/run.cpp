@@ -99,7 +99,7 @@ std::string conditions_of(const Timeline& t) {
 }
 
 std::string named(const Timeline& t) {
-  return fmt::format("{} on {}", t.schedule.empty() ? "plan" : printable(t.schedule),
+  return fmt::format("{} on {}", t.schedule.empty() ? "plan" : printable(t.schedule, kMostOfName),
                      printable(t.machine));
 }
 

@@ -175,6 +175,7 @@ struct Machine {
   double full_slowdown = 1;              // of a kernel, when so many run, over one that runs alone
   std::string devices_source;
 
+  double memory_gb = 0;        // of a device, in GiB; 0: not known
   double memory_gb_per_s = 0;  // what a pass over device memory achieves
   std::string memory_source;
   double launch_us = 0;  // before each kernel

@@ -11,4 +11,7 @@ namespace ringsched {
 // (control characters, line separators, changes of direction) becomes '?'.
 std::string printable(std::string_view text, std::size_t most = 40);
 
+// What there is room for of the name of a schedule with its parameters.
+inline constexpr std::size_t kMostOfName = 120;
+
 }  // namespace ringsched

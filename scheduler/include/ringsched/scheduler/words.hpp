@@ -26,6 +26,8 @@ std::string microseconds(Picoseconds);
 std::string grouped(std::int64_t);
 // "1 task", "2 tasks"
 std::string counted(std::int64_t, std::string_view noun);
+// "4 new", or "4 new in each of 3 documents".
+std::string new_tokens_text(const Problem&);
 // "65 536 tokens, 32 heads (8 kv) x 128, bf16, causal, forward"
 std::string described(const Problem&);
 

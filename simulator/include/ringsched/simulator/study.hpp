@@ -27,6 +27,7 @@ struct ProvedPlan {
   Plan plan;
   Bytes peak;                             // on the fullest worker
   std::vector<LoweredForm> lowered = {};  // if its exchanges became messages: which, and how
+  Lowering exchanges = Lowering::Native;  // what was asked of them
 };
 // Throws Error naming the first violation. `file`: where the plan comes from; a plan that a
 // schedule made has none.
@@ -61,6 +62,10 @@ Study study(const Plan&, Setup, StudyOptions = {});
 
 // The median makespan of a setup's runs, and nothing else.
 Picoseconds makespan_of(const Plan&, const Setup&, const StudyOptions& = {});
+
+// Whether the workers of one device find room in its memory, each with this much; nothing where the
+// machine does not say how large that is. Weights and activations are not counted.
+std::optional<bool> memory_fits(const Study&, Bytes peak);
 
 struct Answer {
   std::string change;
