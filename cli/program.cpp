@@ -78,6 +78,7 @@ int run_program(int argc, char** argv) {
   add_bench_links_command(program, code);
   add_sweep_command(program, code);
   add_compare_command(program, code);
+  add_import_command(program, code);
   add_render_command(program, code);
   add_export_command(program, code);
   add_validate_command(program, code);

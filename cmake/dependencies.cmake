@@ -55,6 +55,12 @@ ringsched_dependency(Cairo "${CAIRO_FOUND}" "${CAIRO_VERSION}" "libcairo2-dev pk
   "pictures as SVG and HTML, not as PDF and PNG")
 ringsched_dependency(Graphviz "${GRAPHVIZ_FOUND}" "${GRAPHVIZ_libgvc_VERSION}"
   "libgraphviz-dev pkg-config" "task graphs as dot files only")
+# In a wheel it would be one more library to carry.
+if(NOT SKBUILD)
+  find_package(SQLite3 QUIET)
+  ringsched_dependency(SQLite3 "${SQLite3_FOUND}" "${SQLite3_VERSION}" libsqlite3-dev
+    "no import of traces of nsys")
+endif()
 find_package(Threads REQUIRED)
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI QUIET COMPONENTS CXX)

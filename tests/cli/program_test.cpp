@@ -40,6 +40,7 @@ TEST_F(Program, SaysAtLengthWhatItAlwaysSaid) {
            {"help.txt", "--help"},
            {"plan_help.txt", "plan --help"},
            {"verify_help.txt", "verify --help"},
+           {"import_help.txt", "import --help"},
            {"plan_balanced_8.txt", "plan --workers 8 --schedule balanced"},
            {"plan_split_4_both.txt", "plan -w 4 -s balanced-split --pass both --kv-heads 32"},
            {"plan_zigzag_3.json", "plan -w 3 -s zigzag --format json"},
@@ -84,7 +85,7 @@ TEST_F(Program, HelpsWithEveryCommandAndFlagInEightyColumns) {
   std::vector<std::string> commands = {""};
   for (const auto& [name, text] : entries(top))
     if (!name.starts_with("-")) commands.push_back(name + " ");
-  EXPECT_EQ(commands.size(), 14u);
+  EXPECT_EQ(commands.size(), 15u);
   for (const std::string& command : commands) {
     const Outcome o = run(command + "--help");
     EXPECT_EQ(o.code, 0) << command;

@@ -11,6 +11,7 @@
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/timeline/timeline.hpp"
+#include "ringsched/timeline/trace_import.hpp"
 #include "support/cases.hpp"
 #include "support/paths.hpp"
 
@@ -41,6 +42,13 @@ TEST(FuzzCorpus, OfTimelinesReadsAsItIsWritten) {
   replay("timeline_file", 4, [](const std::string& text) {
     const Timeline t = read_timeline(text, "input");
     EXPECT_EQ(read_timeline(write_timeline(t), "its own text"), t);
+  });
+}
+
+TEST(FuzzCorpus, OfTracesHasItsEventsInOrder) {
+  replay("kineto_file", 6, [](const std::string& text) {
+    const RankTrace t = read_kineto(text, "input");
+    EXPECT_TRUE(std::ranges::is_sorted(t.events, {}, &TraceEvent::start_ps));
   });
 }
 

@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <fstream>
+#include <memory>
+
+#include "commands.hpp"
+#include "content.hpp"
+#include "pictures.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/timeline/trace_import.hpp"
+#include "ringsched/viz/gantt.hpp"
+#include "ringsched/viz/html.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct ImportCommand {
+  std::vector<std::string> files;
+  std::string plan, output = "measured.json", gantt, repeat;
+  TraceNames names;
+};
+
+RankTrace read_trace(const std::string& path, const TraceNames& names) {
+  std::string beginning(16, '\0');
+  std::ifstream(path, std::ios::binary).read(beginning.data(), 16);
+  if (beginning.starts_with("SQLite format 3")) return read_nsys_file(path, names);
+  if (beginning.starts_with("\x1f\x8b")) fail("{} is compressed; use gunzip first", path);
+  return read_kineto_file(path, names);
+}
+
+std::string summary(const ImportedRun& run, const Plan& plan) {
+  const auto time = [](std::int64_t ps) { return duration({ps}); };
+  std::string out = fmt::format("{}: {}, {}\n\n", printable(plan.schedule),
+                                counted(plan.problem.workers, "worker"), described(plan.problem));
+  out += fmt::format("call      {} of {}\n", run.call, run.calls);
+  if (run.parts > 1)
+    out += fmt::format("messages  {} in the traces for each of the plan\n", run.parts);
+  out += fmt::format("clocks    {}\n", run.clocks_moved_ps == 0
+                                           ? "as in the traces"
+                                           : fmt::format("moved by up to {}, by the messages",
+                                                         time(run.clocks_moved_ps)));
+  if (run.clocks_left_ps > 0)
+    out += fmt::format(
+        "note      some messages end up to {} before they begin, so they may be "
+        "matched wrongly; traces with record_shapes=True tell more\n",
+        time(run.clocks_left_ps));
+  for (const std::string& note : run.notes) out += fmt::format("note      {}\n", note);
+  return out + fmt::format("makespan  {}\n\n", time(run.timeline.makespan().value));
+}
+
+ExitCode run(const ImportCommand& c) {
+  std::vector<std::string> others = c.files;
+  others.push_back(c.plan);
+  check_output(c.output, "--output", others);
+  others.push_back(c.output);
+  check_output(c.gantt, "--gantt", others);
+  const FileKind kind =
+      c.gantt.empty() ? FileKind::Svg : file_kind(c.gantt, "--gantt", kGanttKinds);
+  ImportOptions options;
+  options.annotated = !c.names.annotation.empty();
+  if (!c.repeat.empty())
+    options.repeat = static_cast<std::uint32_t>(number_of(c.repeat, "--repeat", 1, 1'000'000));
+  expect_content(c.plan, Content::Plan);
+  const Plan plan = read_plan_file(c.plan);
+  std::vector<RankTrace> traces;
+  for (const std::string& file : c.files) traces.push_back(read_trace(file, c.names));
+  const ImportedRun imported = import_traces(plan, std::move(traces), options);
+  if (!imported.mismatches.empty()) {
+    for (const std::string& what : imported.mismatches) fmt::print("{}\n", what);
+    fmt::print("does not match: {}\n",
+               counted(static_cast<std::int64_t>(imported.mismatches.size()), "difference"));
+    return 1;
+  }
+  fmt::print("{}", summary(imported, plan));
+  write_timeline_file(imported.timeline, c.output);
+  fmt::print("timeline  {}\n", c.output);
+  if (!c.gantt.empty()) {
+    if (kind == FileKind::Html) {
+      write_text(html_page(std::span(&imported.timeline, 1)), c.gantt);
+    } else {
+      write_picture(gantt(imported.timeline), kind, c.gantt, kPixels);
+    }
+    fmt::print("gantt     {}\n", c.gantt);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& program, ExitCode& code) {
+  CLI::App* app = program.add_subcommand("import", "Read profiler traces of a run of a plan");
+  auto command = std::make_shared<ImportCommand>();
+  app->add_option("TRACE", command->files,
+                  "traces of PyTorch's profiler (.json) or of nsys (.sqlite), one for each rank")
+      ->type_name("")
+      ->required();
+  app->add_option("--plan", command->plan, "plan file that the run is held against")
+      ->type_name("FILE")
+      ->required();
+  app->add_option("-o,--output", command->output, "timeline to write (default measured.json)")
+      ->type_name("FILE");
+  app->add_option("--gantt", command->gantt,
+                  "draw a Gantt chart of the run: .svg, .pdf, .png or .html")
+      ->type_name("FILE");
+  app->add_option("--repeat", command->repeat,
+                  "which call of attention in the traces, from 1 (default: the last)")
+      ->type_name("N");
+  app->add_option("--annotation", command->names.annotation,
+                  "take as a call what each record_function range of this name holds")
+      ->type_name("NAME");
+  app->add_option("--attend", command->names.attend,
+                  "events whose name has this in it are attends (default: attention kernels "
+                  "of PyTorch, FlashAttention and cuDNN)")
+      ->type_name("NAME");
+  app->add_option("--attend-backward", command->names.attend_backward,
+                  "likewise of the backward pass")
+      ->type_name("NAME");
+  app->callback([command, &code] { code = run(*command); });
+}
+
+}  // namespace ringsched
