@@ -127,8 +127,7 @@ class Hta(unittest.TestCase):
     def test_other_analyses_accept_it(self) -> None:
         timeline, _, hta = self.analysed("ring", 4, "dgx-a100", ("-t", "64k"))
         types, kernels = hta.get_gpu_kernel_breakdown(visualize=False)
-        self.assertEqual(set(types["kernel_type"]),
-                         {"COMPUTATION", "COMPUTATION overlapping COMMUNICATION"})
+        self.assertLessEqual({"COMPUTATION", "COMPUTATION overlapping COMMUNICATION"}, set(types["kernel_type"]))
         self.assertIn("attend", set(kernels["name"]))
         self.assertIn("ncclDevKernel_SendRecv", set(kernels["name"]))
         idle, _ = hta.get_idle_time_breakdown(ranks=[0], visualize=False)

@@ -263,7 +263,9 @@ class Page(unittest.TestCase):
 
     def test_the_wheel_zooms_around_the_pointer(self):
         [t] = self.page(["--machine", "dgx-a100", "--schedule", "zigzag"])
-        task = max((i for i, r in enumerate(t["tasks"]) if t["kinds"][r[0]] == "attend"), key=lambda i: t["tasks"][i][7])
+        middle = max(r[7] + r[8] for r in t["tasks"]) / 2  # far from both ends, where a window stops
+        task = min((i for i, r in enumerate(t["tasks"]) if t["kinds"][r[0]] == "attend"),
+                   key=lambda i: abs(t["tasks"][i][7] - middle))
         at = self.browser.ask(f"ringsched.where({task})")
         before = self.browser.state()
         for _ in range(4):
@@ -271,7 +273,7 @@ class Page(unittest.TestCase):
         after = self.browser.state()
         self.assertLess(after["to"] - after["from"], 0.3 * (before["to"] - before["from"]))
         now = self.browser.ask(f"ringsched.where({task})")
-        self.assertAlmostEqual(now["x"], at["x"], delta=2)
+        self.assertAlmostEqual(now["x"], at["x"], delta=4)  # the pointer is at whole pixels, and they grow
         span = after["to"] - after["from"]
         self.browser.key("ArrowLeft")
         moved = self.browser.state()

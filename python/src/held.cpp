@@ -18,7 +18,7 @@ PlanPointer with_communication(Plan plan, const Communication& how, bool own_sch
     forms = std::move(lowered.forms);
   }
   return std::make_shared<const HeldPlan>(limit_communication(std::move(plan), how.limits), "",
-                                          std::move(forms));
+                                          std::move(forms), how.exchanges);
 }
 
 }  // namespace ringsched::python

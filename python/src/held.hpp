@@ -16,8 +16,9 @@ namespace ringsched::python {
 class HeldPlan {
  public:
   // `lowered`: if its exchanges became messages: which, and how.
-  explicit HeldPlan(Plan plan, std::string file = "", std::vector<LoweredForm> lowered = {})
-      : proved_{std::move(plan), {}, std::move(lowered)}, file_(std::move(file)) {}
+  explicit HeldPlan(Plan plan, std::string file = "", std::vector<LoweredForm> lowered = {},
+                    Lowering exchanges = Lowering::Native)
+      : proved_{std::move(plan), {}, std::move(lowered), exchanges}, file_(std::move(file)) {}
   const Plan& plan() const { return proved_.plan; }
   const std::string& file() const { return file_; }
   // Verifies the plan the first time. Throws Error if it does not hold.
