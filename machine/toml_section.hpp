@@ -101,24 +101,25 @@ class Section {
       values.push_back(rate);
     }
   }
+  // `figures`: as of finish().
   template <class Read>
-  void section(std::string_view k, Read read) {
+  void section(std::string_view k, Read read, bool figures = true) {
     if (!has(k)) return;
     const toml::node& n = *table_.get(k);
     if (!n.is_table()) wrong(n, fmt::format("{} must be a table: [{}]", key(k), key(k)));
     Section inner(*n.as_table(), file_, key(k));
     read(inner);
-    inner.finish(true);
+    inner.finish(figures);
   }
   template <class Read>
-  void sections(std::string_view k, Read read) {
+  void sections(std::string_view k, Read read, bool figures = true) {
     if (!has(k)) return;
     for (const toml::node& n : array(k)) {
       if (!n.is_table())
         wrong(n, fmt::format("{} must be a list of tables: [[{}]]", key(k), key(k)));
       Section inner(*n.as_table(), file_, key(k));
       read(inner);
-      inner.finish(true);
+      inner.finish(figures);
     }
   }
   void required(std::string_view k) const {

@@ -286,6 +286,12 @@ void price_tasks(Workload& out, const Machine& m) {
 
 }  // namespace
 
+Picoseconds issue_time(const Plan& plan, const SoftwareFigures& software) {
+  std::int64_t last = 0;
+  for (const std::int64_t ps : issue_times(plan, software)) last = std::max(last, ps);
+  return {last};
+}
+
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   Workload out{&plan, Network(machine, plan.problem.workers),
                {},    {},

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 namespace ringsched {
 
-std::string_view published_toml();  // validation/published.toml, made part of the library by CMake
+struct PublishedFile {
+  std::string_view name, toml;
+};
+// validation/*.toml, which CMake makes part of the library.
+std::vector<PublishedFile> published_files();
 
 }  // namespace ringsched

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "kernel_time.hpp"
-#include "machine/toml.hpp"
-#include "published.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/simulator/study.hpp"
@@ -14,26 +12,6 @@
 namespace ringsched {
 
 namespace {
-
-std::string text_of(const toml::table& t, std::string_view key, std::string fallback = "") {
-  return t[key].value_or(std::move(fallback));
-}
-
-Problem problem_of(const toml::table& t) {
-  const auto count = [&](const char* key, std::int64_t fallback) {
-    return static_cast<std::uint32_t>(t[key].value_or(fallback));
-  };
-  Problem p;
-  p.workers = count("workers", 8);
-  p.tokens = {t["tokens"].value_or(std::int64_t{65536})};
-  p.heads = count("heads", 32);
-  p.kv_heads = count("kv_heads", 8);
-  p.head_dim = count("head_dim", 128);
-  p.mask = parse_mask(text_of(t, "mask", "causal"));
-  p.pass = parse_pass(text_of(t, "pass", "forward"));
-  require_valid(p);
-  return p;
-}
 
 // The same machine with links that cost nothing.
 Machine without_communication(Machine m) {
@@ -58,124 +36,156 @@ double flops(const Problem& p) {
          (p.pass != Pass::Forward ? attention_flops(p, pairs, p.heads, true) : 0);
 }
 
-// The makespan that a published overhead amounts to.
-double published_ps(const ValidatedResult& r, double predicted_ps) {
-  return predicted_ps / (1 + r.predicted) * (1 + r.published);
+// A call of a plan on a machine, as a benchmark meets it.
+struct Call {
+  Study study;
+  double host_ps = 0;  // that the host takes beyond the device, where it runs ahead
+  double ps() const { return static_cast<double>(study.report.makespan.value) + host_ps; }
+};
+
+// In a loop that never waits for the device, the host issues a call while the device works on those
+// before: whichever takes longer for a call sets the pace.
+Call called(const Plan& plan, Machine machine, bool loop) {
+  if (!loop) return {study(plan, {std::move(machine), {}})};
+  const double host = static_cast<double>(issue_time(plan, machine.software).value);
+  machine.software.host = {};
+  Call c{study(plan, {std::move(machine), {}})};
+  c.host_ps = std::max(0.0, host - c.ps());
+  return c;
 }
 
-ValidatedResult predicted(const toml::table& t, const Problem& problem, const Machine& machine,
-                          const std::string& quantity) {
-  ValidatedResult out;
-  out.schedule = text_of(t, "schedule");
-  out.overlap = text_of(t, "overlap", "prefetch");
-  out.published = t["published"].value<double>().value();
-  const Plan plan = limit_communication(build_plan(problem, find_schedule(out.schedule)),
-                                        {parse_overlap(out.overlap), 0});
-  const Study s = study(plan, {machine, {}});
-  const double ps = static_cast<double>(s.report.makespan.value);
-  const auto ms = [](Picoseconds t_ps) { return static_cast<double>(t_ps.value) * 1e-9; };
-  if (quantity == "iterations_per_s") {
-    out.predicted = 1e12 / ps;
-  } else if (quantity == "ms") {
-    out.predicted = ps * 1e-9;
-  } else if (quantity == "speedup") {
-    out.predicted = static_cast<double>(s.one_device.value) / ps;
-  } else if (quantity == "tflops_per_device") {
-    out.predicted = flops(problem) / ps / problem.workers;
-  } else if (quantity == "overhead") {
-    const Picoseconds free = makespan_of(plan, {without_communication(machine), {}});
-    out.predicted = ps / static_cast<double>(free.value) - 1;
-  } else {
-    throw std::logic_error("published.toml: there is no quantity " + quantity);
+// Whether more of it is less time.
+bool is_rate(Measure q) { return q != Measure::Ms && q != Measure::Overhead; }
+
+double predicted(Measure quantity, const Call& call, const Plan& plan, const MeasuredGroup& g) {
+  const double ps = call.ps();
+  switch (quantity) {
+    case Measure::IterationsPerS:
+      return 1e12 / ps;
+    case Measure::Ms:
+      return ps * 1e-9;
+    case Measure::Speedup:
+      return static_cast<double>(call.study.one_device.value) / ps;
+    case Measure::TflopsPerDevice:
+      return flops(plan.problem) / ps / plan.problem.workers;
+    case Measure::Overhead:
+      break;
   }
-  out.error = quantity == "overhead" ? (1 + out.predicted) / (1 + out.published) - 1
-                                     : out.predicted / out.published - 1;
-  const PathShare& path = s.report.path;
-  out.impossible = quantity == "overhead" &&
-                   published_ps(out, ps) < static_cast<double>(s.report.bounds.link.value);
-  out.attending_ms = ms(path.attending);
-  out.overhead_ms = ms(path.overhead);
-  out.communication_ms = ms(path.startup + path.wire);
-  out.contention_ms = ms(path.contention);
-  out.waiting_ms = ms(path.waiting);
+  return ps / called(plan, without_communication(g.machine), g.loop).ps() - 1;
+}
+
+ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
+  ValidatedResult out;
+  out.schedule = m.schedule;
+  out.overlap = m.overlap;
+  out.problem = m.problem;
+  out.published = m.published;
+  const Plan plan =
+      limit_communication(build_plan(m.problem, find_schedule(m.schedule)), {m.overlap, 0});
+  const Call call = called(plan, g.machine, g.loop);
+  out.predicted = predicted(g.quantity, call, plan, g);
+  const bool overhead = g.quantity == Measure::Overhead;
+  const double ratio =
+      overhead ? (1 + out.predicted) / (1 + out.published) : out.predicted / out.published;
+  out.error = ratio - 1;
+  out.time_ratio = is_rate(g.quantity) ? 1 / ratio : ratio;
+  const Report& r = call.study.report;
+  // The makespan that a published overhead amounts to is shorter than the bytes take.
+  out.impossible = overhead && call.ps() / ratio < static_cast<double>(r.bounds.link.value);
+  const auto ms = [](Picoseconds t) { return static_cast<double>(t.value) * 1e-9; };
+  out.attending_ms = ms(r.path.attending);
+  out.overhead_ms = ms(r.path.overhead);
+  out.communication_ms = ms(r.path.startup + r.path.wire);
+  out.contention_ms = ms(r.path.contention);
+  out.host_ms = ms(r.path.host) + call.host_ps * 1e-9;
+  out.waiting_ms = ms(r.path.waiting);
   return out;
 }
+
+// Gathers what counts, result by result.
+class Gathered {
+ public:
+  void add(const ValidatedGroup& g) {
+    const Ranking ranking = g.ranking();
+    out_.ranking.pairs += ranking.pairs;
+    out_.ranking.in_order += ranking.in_order;
+    for (const ValidatedResult& r : g.results) {
+      out_.impossible += r.impossible ? 1 : 0;
+      if (r.impossible || g.order_only) continue;
+      absolute_.push_back(std::abs(r.error));
+      out_.too_fast += r.time_ratio < 1 ? 1 : 0;
+      if (std::max(r.time_ratio, 1 / r.time_ratio) <= out_.worst_factor()) continue;
+      out_.worst = r.error;
+      out_.worst_ratio = r.time_ratio;
+      out_.worst_group = g.name;
+      out_.worst_schedule = r.schedule;
+    }
+  }
+  Errors errors() {
+    out_.results = absolute_.size();
+    if (absolute_.empty()) return out_;
+    std::ranges::sort(absolute_);
+    for (const double e : absolute_) out_.mean += e / static_cast<double>(absolute_.size());
+    out_.median = (absolute_[absolute_.size() / 2] + absolute_[(absolute_.size() - 1) / 2]) / 2;
+    return out_;
+  }
+
+ private:
+  Errors out_;
+  std::vector<double> absolute_;
+};
 
 }  // namespace
 
 Ranking ValidatedGroup::ranking() const {
   Ranking out;
-  for (std::size_t i = 0; i < results.size(); ++i)
-    for (std::size_t j = 0; j < results.size(); ++j) {
-      if (results[i].published <= 1.03 * results[j].published) continue;
+  for (const ValidatedResult& a : results)
+    for (const ValidatedResult& b : results) {
+      if (a.published <= 1.03 * b.published || a.problem != b.problem) continue;
       ++out.pairs;
-      out.in_order += results[i].predicted > results[j].predicted ? 1 : 0;
+      out.in_order += a.predicted > b.predicted ? 1 : 0;
     }
   return out;
 }
 
-namespace {
-
-// Calls visit(error) for the results that count.
-template <class Visit>
-void for_each_error(const Validation& v, Visit visit) {
-  for (const ValidatedGroup& g : v.groups)
-    for (const ValidatedResult& r : g.results)
-      if (!r.impossible && !g.order_only) visit(std::abs(r.error));
-}
-
-}  // namespace
-
-std::size_t Validation::results() const {
-  std::size_t n = 0;
-  for_each_error(*this, [&](double) { ++n; });
-  return n;
-}
-
-std::size_t Validation::impossible() const {
-  std::size_t n = 0;
+std::vector<std::string> Validation::sources() const {
+  std::vector<std::string> out;
   for (const ValidatedGroup& g : groups)
-    n +=
-        static_cast<std::size_t>(std::ranges::count(g.results, true, &ValidatedResult::impossible));
-  return n;
+    if (std::ranges::find(out, g.by) == out.end()) out.push_back(g.by);
+  return out;
 }
 
-double Validation::average_error() const {
-  double sum = 0;
-  for_each_error(*this, [&](double error) { sum += error; });
-  return sum / static_cast<double>(results());
+Errors Validation::errors() const {
+  Gathered all;
+  for (const ValidatedGroup& g : groups) all.add(g);
+  return all.errors();
 }
 
-double Validation::worst_error() const {
-  double worst = 0;
-  for_each_error(*this, [&](double error) { worst = std::max(worst, error); });
-  return worst;
+Errors Validation::errors_of(const std::string& source) const {
+  Gathered some;
+  for (const ValidatedGroup& g : groups)
+    if (g.by == source) some.add(g);
+  return some.errors();
 }
 
-Validation validate() {
-  const toml::table all = toml::parse(published_toml(), std::string_view("published.toml"));
+Errors errors_of(const ValidatedGroup& g) {
+  Gathered one;
+  one.add(g);
+  return one.errors();
+}
+
+Validation validate(const Measurements& measured) {
   Validation out;
-  Machine machine;
-  for (const toml::node& node : *all["group"].as_array()) {
-    const toml::table& t = *node.as_table();
-    if (!t["same_machine"].value_or(false))
-      machine = read_machine(text_of(t, "machine"), text_of(t, "name"));
-    if (t.contains("software")) machine.software = find_software(text_of(t, "software"));
-    ValidatedGroup g;
-    g.name = text_of(t, "name");
-    g.source = text_of(t, "source");
-    g.quantity = text_of(t, "quantity");
-    g.why = text_of(t, "why");
-    g.machine = machine.name;
-    g.order_only = t["order_only"].value_or(false);
-    const Problem problem = problem_of(*t["problem"].as_table());
-    for (const toml::node& r : *t["results"].as_array())
-      g.results.push_back(predicted(*r.as_table(), problem, machine, g.quantity));
-    out.groups.push_back(std::move(g));
+  out.excluded = measured.excluded;
+  for (const MeasuredGroup& g : measured.groups) {
+    ValidatedGroup v{g.name, g.by, g.source, g.why, g.quantity, g.machine.name, g.order_only, {}};
+    for (const MeasuredResult& m : g.results) try {
+        v.results.push_back(validated(m, g));
+      } catch (const Error& e) {
+        fail("{}:{}: {}", g.file, m.line, e.what());
+      }
+    out.groups.push_back(std::move(v));
   }
-  for (const toml::node& node : *all["excluded"].as_array())
-    out.excluded.push_back(
-        {text_of(*node.as_table(), "what"), text_of(*node.as_table(), "reason")});
   return out;
 }
 

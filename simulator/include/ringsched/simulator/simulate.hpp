@@ -102,6 +102,8 @@ struct Deviation {
 
   bool operator==(const Deviation&) const = default;
 };
+// How long the host that has most to issue takes for a whole plan.
+Picoseconds issue_time(const Plan&, const SoftwareFigures&);
 
 struct Conditions {
   double noise = 0;                 // standard deviation of each duration, as a share of it

@@ -1,0 +1,235 @@
+#include "validation_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ringsched/scheduler/mask.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string figure(Measure q, double x) {
+  if (q == Measure::Overhead) return fmt::format("{:.0f} %", 100 * x);
+  if (q == Measure::Speedup) return fmt::format("{:.2f}x", x);
+  return fmt::format("{:.{}f}", x, x < 20 ? 2 : 1);
+}
+
+// Predicted less published, in the published unit.
+std::string difference(Measure q, const ValidatedResult& r) {
+  const double d = r.predicted - r.published;
+  return (d < 0 ? "" : "+") + figure(q, d);
+}
+
+std::string error(double e) { return fmt::format("{:+.1f} %", 100 * e); }
+std::string share(double s) { return fmt::format("{:.1f} %", 100 * s); }
+std::string factor(const Errors& e) {
+  return fmt::format("{:.1f}x too {}", e.worst_factor(), e.worst_ratio < 1 ? "fast" : "slow");
+}
+std::string in_order(const Ranking& r) {
+  return r.pairs == 0 ? "-" : fmt::format("{} of {}", r.in_order, r.pairs);
+}
+
+// Which sizes of the problem tell the results of a group apart.
+struct Varying {
+  bool heads = false, tokens = false;
+  explicit Varying(const ValidatedGroup& g) {
+    for (const ValidatedResult& r : g.results) {
+      heads = heads || r.problem.heads != g.results[0].problem.heads;
+      tokens = tokens || r.problem.tokens != g.results[0].problem.tokens;
+    }
+  }
+};
+
+Rows rows_of(const ValidatedGroup& g) {
+  const Varying varying(g);
+  Rows rows = {{"schedule"}};
+  if (varying.heads) rows[0].emplace_back("heads");
+  if (varying.tokens) rows[0].emplace_back("tokens");
+  for (const char* title : {"published", "predicted", "difference", "error", "attending",
+                            "overhead", "moving", "slowed", "host", "waiting"})
+    rows[0].emplace_back(title);
+  for (const ValidatedResult& r : g.results) {
+    std::vector<std::string> row = {r.overlap == Overlap::Prefetch
+                                        ? r.schedule
+                                        : fmt::format("{} ({})", r.schedule, to_text(r.overlap))};
+    if (varying.heads) row.push_back(fmt::format("{}", r.problem.heads));
+    if (varying.tokens) row.push_back(grouped(r.problem.tokens.value));
+    row.push_back(figure(g.quantity, r.published));
+    row.push_back(figure(g.quantity, r.predicted));
+    row.push_back(difference(g.quantity, r));
+    row.push_back(r.impossible   ? "impossible"
+                  : g.order_only ? "order only"
+                                 : error(r.error));
+    for (const double ms : {r.attending_ms, r.overhead_ms, r.communication_ms, r.contention_ms,
+                            r.host_ms, r.waiting_ms})
+      row.push_back(fmt::format("{:.2f} ms", ms));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> row_of(std::string name, const Errors& e) {
+  if (e.results == 0) return {std::move(name), "0", "-", "-", "-", "-", "-", in_order(e.ranking)};
+  return {std::move(name),
+          fmt::format("{}", e.results),
+          share(e.median),
+          share(e.mean),
+          error(e.worst),
+          factor(e),
+          share(static_cast<double>(e.too_fast) / static_cast<double>(e.results)),
+          in_order(e.ranking)};
+}
+
+Rows with_titles(const char* what) {
+  return {{what, "results", "median", "mean", "worst", "factor", "too fast", "in order"}};
+}
+
+Rows by_source(const Validation& v) {
+  Rows rows = with_titles("source");
+  for (const std::string& source : v.sources())
+    rows.push_back(row_of(source, v.errors_of(source)));
+  rows.push_back(row_of("all", v.errors()));
+  return rows;
+}
+
+Rows by_group(const Validation& v) {
+  Rows rows = with_titles("group");
+  for (const ValidatedGroup& g : v.groups) rows.push_back(row_of(g.name, errors_of(g)));
+  return rows;
+}
+
+constexpr std::string_view kErrorColumns =
+    "Errors are predicted over published, less 1: median and mean of their absolute values, and the "
+    "one that is furthest off as a factor. Too fast: predicted to take less time than was measured. "
+    "In order: pairs of results of one problem that differ by more than 3 %, and are predicted in "
+    "the published order";
+
+constexpr std::string_view kOrderOnly =
+    "only the order is compared: the machine has no figures for such kernels, and those of others "
+    "stand in for them";
+
+std::string ranking_of(const ValidatedGroup& g) {
+  const Ranking r = g.ranking();
+  if (r.pairs == 0) return "";
+  return fmt::format("{} of {} pairs that differ by more than 3 % are in the published order",
+                     r.in_order, r.pairs);
+}
+
+std::string markdown_table(const Rows& rows) {
+  std::string out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out += "|";
+    for (const std::string& cell : rows[i]) out += fmt::format(" {} |", cell);
+    out += "\n";
+    if (i > 0) continue;
+    out += "|";
+    for (std::size_t c = 0; c < rows[i].size(); ++c) out += c == 0 ? "---|" : "---:|";
+    out += "\n";
+  }
+  return out;
+}
+
+std::string json_of(const Errors& e) {
+  return fmt::format(
+      "\"results\": {}, \"impossible\": {}, \"median_error\": {}, \"mean_error\": {}, "
+      "\"worst_error\": {}, \"worst_factor\": {}, \"worst_group\": \"{}\", \"worst_schedule\": "
+      "\"{}\", \"too_fast\": {}, \"pairs\": {}, \"pairs_in_order\": {}",
+      e.results, e.impossible, e.median, e.mean, e.worst, e.worst_factor(), escaped(e.worst_group),
+      escaped(e.worst_schedule), e.too_fast, e.ranking.pairs, e.ranking.in_order);
+}
+
+std::string json_of(const ValidatedResult& r) {
+  const Problem& p = r.problem;
+  return fmt::format(
+      "{{\"schedule\": \"{}\", \"overlap\": \"{}\", \"workers\": {}, \"tokens\": {}, \"heads\": "
+      "{}, \"kv_heads\": {}, \"head_dim\": {}, \"mask\": \"{}\", \"pass\": \"{}\", \"published\": "
+      "{}, \"predicted\": {}, \"difference\": {}, \"error\": {}, \"impossible\": {}}}",
+      escaped(r.schedule), to_text(r.overlap), p.workers, p.tokens.value, p.heads, p.kv_heads,
+      p.head_dim, escaped(to_text(p.mask)), to_text(p.pass), r.published, r.predicted,
+      r.predicted - r.published, r.error, r.impossible);
+}
+
+}  // namespace
+
+std::string summary_line(const Errors& e) {
+  if (e.results == 0) return "no results to count";
+  return fmt::format(
+      "{} results: worst {} ({}; {}, {}), median {}, mean {}; {} are predicted too fast; {} pairs in "
+      "order",
+      grouped(static_cast<std::int64_t>(e.results)), error(e.worst), factor(e), e.worst_group,
+      e.worst_schedule, share(e.median), share(e.mean),
+      share(static_cast<double>(e.too_fast) / static_cast<double>(e.results)),
+      in_order(e.ranking));
+}
+
+std::string text_of(const Validation& v, bool rows) {
+  std::string out = summary_line(v.errors()) + "\n\n" + table(by_source(v)) + "\n";
+  if (!rows) out += table(by_group(v)) + "\n";
+  for (const ValidatedGroup& g : v.groups) {
+    if (!rows) break;
+    out += fmt::format("{} ({})\n", g.name, unit_of(g.quantity));
+    if (!g.source.empty()) out += fmt::format("  {}\n", g.source);
+    out += table(rows_of(g));
+    if (g.order_only) out += fmt::format("{}\n", kOrderOnly);
+    if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("ranking: {}\n", r);
+    out += "\n";
+  }
+  out += fmt::format("{}.\n", kErrorColumns);
+  if (!v.excluded.empty()) out += "\nleft out\n";
+  for (const Excluded& e : v.excluded) out += fmt::format("  {}: {}\n", e.what, e.reason);
+  return out;
+}
+
+std::string markdown_of(const Validation& v) {
+  std::string out =
+      "# Predictions against published measurements\n\n"
+      "Made by `ringsched validate --format markdown`; do not edit. The measurements stand in\n"
+      "[validation/](../validation/), the machines in [machines/](../machines/). Machines are\n"
+      "calibrated on kernel and link figures alone; none of the measurements below was used to set "
+      "a\n"
+      "constant, and none that was found and can be described is left out because of its error.\n\n"
+      "How predictions compare with runs of this program itself: [validation](validation.md).\n\n" +
+      fmt::format("**{}.**\n\n{}.\n\n", summary_line(v.errors()), kErrorColumns) +
+      markdown_table(by_source(v)) + "\n## By group\n\n" + markdown_table(by_group(v)) +
+      "\nIn the tables below, the columns after *error* say where the predicted time goes, on the "
+      "critical\npath ([metrics](metrics.md)).\n";
+  for (const ValidatedGroup& g : v.groups) {
+    out += fmt::format("\n## {}\n\n{}. Unit: {}.\n\n", g.name, g.source, unit_of(g.quantity));
+    out += markdown_table(rows_of(g));
+    if (g.order_only) out += fmt::format("\nHere {}.\n", kOrderOnly);
+    if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("\nRanking: {}.\n", r);
+    if (!g.why.empty()) out += fmt::format("\nNotes: {}.\n", g.why);
+  }
+  out += "\n## Left out\n\n";
+  for (const Excluded& e : v.excluded) out += fmt::format("- {}: {}.\n", e.what, e.reason);
+  return out;
+}
+
+std::string json_of(const Validation& v) {
+  std::string sources, groups;
+  for (const std::string& source : v.sources())
+    sources += fmt::format("{}\n    {{\"source\": \"{}\", {}}}", sources.empty() ? "" : ",",
+                           escaped(source), json_of(v.errors_of(source)));
+  for (const ValidatedGroup& g : v.groups) {
+    std::string results;
+    for (const ValidatedResult& r : g.results)
+      results += fmt::format("{}\n      {}", results.empty() ? "" : ",", json_of(r));
+    groups += fmt::format(
+        "{}\n    {{\"name\": \"{}\", \"by\": \"{}\", \"source\": \"{}\", \"machine\": \"{}\", "
+        "\"quantity\": \"{}\", \"unit\": \"{}\", \"order_only\": {}, \"summary\": {{{}}}, "
+        "\"results\": [{}\n    ]}}",
+        groups.empty() ? "" : ",", escaped(g.name), escaped(g.by), escaped(g.source),
+        escaped(g.machine), to_text(g.quantity), unit_of(g.quantity), g.order_only,
+        json_of(errors_of(g)), results);
+  }
+  return fmt::format(
+      "{{\n  \"summary\": {{{}}},\n  \"sources\": [{}\n  ],\n  \"groups\": [{}\n  ]\n}}\n",
+      json_of(v.errors()), sources, groups);
+}
+
+}  // namespace ringsched

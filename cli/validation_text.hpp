@@ -1,0 +1,17 @@
+// What `ringsched validate` prints.
+#pragma once
+
+#include <string>
+
+#include "ringsched/simulator/validation.hpp"
+
+namespace ringsched {
+
+// "1169 results: median error 9.1 %, ...", in one line.
+std::string summary_line(const Errors&);
+
+std::string text_of(const Validation&, bool rows);
+std::string markdown_of(const Validation&);  // a page: docs/validation-published.md
+std::string json_of(const Validation&);
+
+}  // namespace ringsched

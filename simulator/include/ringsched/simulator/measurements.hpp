@@ -1,0 +1,64 @@
+// Measurements of schedules, each with the problem and the machine it was made on, as TOML holds
+// them (docs/validation.md). Those that others published are part of the library (validation/).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringsched/machine/machine.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/problem.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+
+namespace ringsched {
+
+// What the source gives for each schedule.
+enum class Measure : std::uint8_t {
+  IterationsPerS,
+  Ms,
+  Speedup,          // over one device that computes the same problem alone
+  TflopsPerDevice,  // 2 products of 2 d for each visible pair and head forward, 5 backward
+  Overhead,         // of communication: makespan over that with free communication, less 1
+};
+std::string_view to_text(Measure);  // as in the file
+std::string_view unit_of(Measure);  // for people
+
+struct MeasuredResult {
+  std::string schedule;  // as it was written
+  Overlap overlap = Overlap::Prefetch;
+  Problem problem;
+  double published = 0;
+  std::uint32_t line = 0;  // of the file
+};
+
+struct MeasuredGroup {
+  std::string file, name, by, source, why;
+  Measure quantity = Measure::Ms;
+  Machine machine;
+  // The machine has no figures for such kernels, and borrows those of others: only the order of the
+  // results is compared.
+  bool order_only = false;
+  // The benchmark repeats the call without waiting for the device, so the host runs ahead into the
+  // next call.
+  bool loop = false;
+  std::vector<MeasuredResult> results;
+};
+
+struct Excluded {
+  std::string what, reason;
+};
+
+struct Measurements {
+  std::vector<MeasuredGroup> groups;
+  std::vector<Excluded> excluded;
+};
+
+// Throws Error, beginning with `name` and the line, for what holds no measurements.
+Measurements read_measurements(std::string_view toml, std::string_view name);
+
+// What others published.
+Measurements published_measurements();
+
+}  // namespace ringsched

@@ -1,0 +1,217 @@
+// TOML in, Measurements out, and a complaint with file, line and key for whatever is not as
+// docs/validation.md says.
+#include "ringsched/simulator/measurements.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "machine/toml_section.hpp"
+#include "published.hpp"
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct MeasureName {
+  Measure quantity;
+  const char *key, *unit;
+};
+constexpr std::array<MeasureName, 5> kMeasures = {
+    {{Measure::IterationsPerS, "iterations_per_s", "iterations/s"},
+     {Measure::Ms, "ms", "ms"},
+     {Measure::Speedup, "speedup", "speed-up over one device"},
+     {Measure::TflopsPerDevice, "tflops_per_device", "TFLOP/s per device"},
+     {Measure::Overhead, "overhead", "overhead of communication"}}};
+
+const MeasureName& name_of(Measure q) {
+  return *std::ranges::find(kMeasures, q, &MeasureName::quantity);
+}
+
+std::map<std::string, Measure> quantities() {
+  std::map<std::string, Measure> out;
+  for (const MeasureName& q : kMeasures) out.emplace(q.key, q.quantity);
+  return out;
+}
+
+std::map<std::string, Pass> passes() {
+  return {{"forward", Pass::Forward}, {"backward", Pass::Backward}, {"both", Pass::Both}};
+}
+std::map<std::string, Dtype> dtypes() {
+  return {{"fp32", Dtype::Fp32}, {"bf16", Dtype::Bf16}, {"fp16", Dtype::Fp16}};
+}
+
+// A problem as far as the file describes it: a group's, which each result may complete.
+struct Described {
+  Problem problem;
+  bool workers = false, tokens = false, heads = false, kv_heads = false;
+};
+
+// Calls make() and adds the place to what it complains of.
+template <class Make>
+auto at(const Section& s, std::string_view key, Make make) {
+  try {
+    return make();
+  } catch (const Error& e) {
+    s.wrong(*s.table().get(key), fmt::format("{}: {}", s.key(key), e.what()));
+  }
+}
+
+void read_tokens(Section& s, std::string_view key, Tokens& tokens) {
+  std::uint32_t count = 0;
+  s.count(key, count, 1, static_cast<std::uint32_t>(kMaxTokens));
+  if (count > 0) tokens = {count};
+}
+
+void read_problem(Section& s, Described& d) {
+  Problem& p = d.problem;
+  s.count("workers", p.workers, 1, kMaxWorkers);
+  read_tokens(s, "tokens", p.tokens);
+  s.count("heads", p.heads, 1, kMaxHeads);
+  s.count("kv_heads", p.kv_heads, 1, kMaxHeads);
+  s.count("head_dim", p.head_dim, 1, kMaxHeadDim);
+  s.choice("dtype", p.dtype, dtypes());
+  s.choice("pass", p.pass, passes());
+  read_tokens(s, "new_tokens", p.new_tokens);
+  std::string mask;
+  s.text("mask", mask);
+  if (!mask.empty()) p.mask = at(s, "mask", [&] { return parse_mask(mask); });
+  d.workers = d.workers || s.has("workers");
+  d.tokens = d.tokens || s.has("tokens");
+  d.heads = d.heads || s.has("heads");
+  d.kv_heads = d.kv_heads || s.has("kv_heads");
+  if (!d.kv_heads) p.kv_heads = p.heads;
+}
+
+MeasuredResult read_result(Section& s, Described d, Measure quantity) {
+  MeasuredResult m;
+  m.line = s.table().source().begin.line;
+  s.required("schedule");
+  s.required("published");
+  s.text("schedule", m.schedule);
+  at(s, "schedule", [&] { return find_schedule(m.schedule); });
+  std::string overlap;
+  s.text("overlap", overlap);
+  if (!overlap.empty()) m.overlap = at(s, "overlap", [&] { return parse_overlap(overlap); });
+  s.number("published", m.published, quantity == Measure::Overhead ? 0 : 1e-9, 1e12);
+  read_problem(s, d);
+  for (const auto& [there, key] :
+       {std::pair{d.workers, "workers"}, {d.tokens, "tokens"}, {d.heads, "heads"}})
+    if (!there)
+      s.wrong(s.table(), fmt::format("{} is missing, here and in group.problem", s.key(key)));
+  try {
+    require_valid(d.problem);
+  } catch (const Error& e) {
+    s.wrong(s.table(), e.what());
+  }
+  m.problem = d.problem;
+  return m;
+}
+
+// The text of a string of several lines, below as many empty lines as stand before it in the file,
+// so that complaints of it name the line of the file.
+std::string in_place(const toml::node& string, const std::string& text) {
+  const toml::source_region& region = string.source();
+  const auto lines = static_cast<std::uint32_t>(std::ranges::count(text, '\n'));
+  const std::uint32_t first = region.end.line > lines ? region.end.line - lines : 1;
+  return std::string(first - 1, '\n') + text;
+}
+
+Machine read_group_machine(const toml::node& n, const std::string& text, const std::string& file) {
+  if (text.find('\n') == std::string::npos) return find_machine(text);
+  try {
+    return read_machine(text, file);
+  } catch (const Error&) {
+    return read_machine(in_place(n, text), file);  // throws again, with the right line
+  }
+}
+
+void read_machine_of(Section& s, const std::string& file, std::optional<Machine>& machine) {
+  bool same = false;
+  s.flag("same_machine", same);
+  if (s.has("machine")) {
+    const toml::node& n = *s.table().get("machine");
+    const auto text = n.value_exact<std::string>();
+    if (!text || text->empty())
+      s.wrong(n, "group.machine must be a string: a name, a path or the text of a profile");
+    if (same) s.wrong(n, "group.machine stands beside same_machine = true; keep one of them");
+    const bool inside = text->find('\n') != std::string::npos;
+    machine = inside ? read_group_machine(n, *text, file)
+                     : at(s, "machine", [&] { return find_machine(*text); });
+  } else if (!same) {
+    s.wrong(s.table(), "group.machine is missing: a name, a path or the text of a profile");
+  } else if (!machine) {
+    s.wrong(*s.table().get("same_machine"), "group.same_machine: there is no group before this");
+  }
+  std::string software;
+  s.text("software", software);
+  if (!software.empty())
+    machine->software = at(s, "software", [&] { return find_software(software); });
+}
+
+MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Machine>& machine) {
+  MeasuredGroup g;
+  g.file = file;
+  for (const char* key : {"name", "quantity", "results"}) s.required(key);
+  s.text("name", g.name);
+  g.by = file;
+  s.text("by", g.by);
+  s.text("source", g.source);
+  s.text("why", g.why);
+  s.choice("quantity", g.quantity, quantities());
+  s.flag("order_only", g.order_only);
+  s.flag("loop", g.loop);
+  read_machine_of(s, file, machine);
+  g.machine = *machine;
+  Described problem;
+  s.section("problem", [&](Section& p) { read_problem(p, problem); }, false);
+  s.sections(
+      "results",
+      [&](Section& r) { g.results.push_back(read_result(r, problem, g.quantity)); }, false);
+  return g;
+}
+
+}  // namespace
+
+std::string_view to_text(Measure q) { return name_of(q).key; }
+std::string_view unit_of(Measure q) { return name_of(q).unit; }
+
+Measurements read_measurements(std::string_view text, std::string_view name) {
+  const std::string file(name);
+  toml::table table;
+  try {
+    table = toml::parse(text, name);
+  } catch (const toml::parse_error& e) {
+    fail("{}:{}: {}", file, e.source().begin.line, printable(e.description(), 200));
+  }
+  Section s(table, file, "");
+  Measurements out;
+  std::optional<Machine> machine;
+  s.required("group");
+  s.sections("group",
+             [&](Section& g) { out.groups.push_back(read_group(g, file, machine)); }, false);
+  const auto read_excluded = [&](Section& e) {
+    Excluded x;
+    for (const char* key : {"what", "reason"}) e.required(key);
+    e.text("what", x.what);
+    e.text("reason", x.reason);
+    out.excluded.push_back(std::move(x));
+  };
+  s.sections("excluded", read_excluded, false);
+  s.finish(false);
+  return out;
+}
+
+Measurements published_measurements() {
+  Measurements all;
+  for (const PublishedFile& f : published_files()) {
+    Measurements m = read_measurements(f.toml, f.name);
+    std::ranges::move(m.groups, std::back_inserter(all.groups));
+    std::ranges::move(m.excluded, std::back_inserter(all.excluded));
+  }
+  return all;
+}
+
+}  // namespace ringsched
