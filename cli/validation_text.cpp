@@ -59,9 +59,9 @@ Rows rows_of(const ValidatedGroup& g) {
                                         : fmt::format("{} ({})", r.schedule, to_text(r.overlap))};
     if (varying.heads) row.push_back(fmt::format("{}", r.problem.heads));
     if (varying.tokens) row.push_back(grouped(r.problem.tokens.value));
-    row.push_back(figure(g.quantity, r.published));
-    row.push_back(figure(g.quantity, r.predicted));
-    row.push_back(difference(g.quantity, r));
+    row.push_back(figure(g.measure, r.published));
+    row.push_back(figure(g.measure, r.predicted));
+    row.push_back(difference(g.measure, r));
     row.push_back(r.impossible   ? "impossible"
                   : g.order_only ? "order only"
                                  : error(r.error));
@@ -172,7 +172,7 @@ std::string text_of(const Validation& v, bool rows) {
   if (!rows) out += table(by_group(v)) + "\n";
   for (const ValidatedGroup& g : v.groups) {
     if (!rows) break;
-    out += fmt::format("{} ({})\n", g.name, unit_of(g.quantity));
+    out += fmt::format("{} ({})\n", g.name, unit_of(g.measure));
     if (!g.source.empty()) out += fmt::format("  {}\n", g.source);
     out += table(rows_of(g));
     if (g.order_only) out += fmt::format("{}\n", kOrderOnly);
@@ -199,7 +199,7 @@ std::string markdown_of(const Validation& v) {
       "\nIn the tables below, the columns after *error* say where the predicted time goes, on the "
       "critical\npath ([metrics](metrics.md)).\n";
   for (const ValidatedGroup& g : v.groups) {
-    out += fmt::format("\n## {}\n\n{}. Unit: {}.\n\n", g.name, g.source, unit_of(g.quantity));
+    out += fmt::format("\n## {}\n\n{}. Unit: {}.\n\n", g.name, g.source, unit_of(g.measure));
     out += markdown_table(rows_of(g));
     if (g.order_only) out += fmt::format("\nHere {}.\n", kOrderOnly);
     if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("\nRanking: {}.\n", r);
@@ -224,7 +224,7 @@ std::string json_of(const Validation& v) {
         "\"quantity\": \"{}\", \"unit\": \"{}\", \"order_only\": {}, \"summary\": {{{}}}, "
         "\"results\": [{}\n    ]}}",
         groups.empty() ? "" : ",", escaped(g.name), escaped(g.by), escaped(g.source),
-        escaped(g.machine), to_text(g.quantity), unit_of(g.quantity), g.order_only,
+        escaped(g.machine), to_text(g.measure), unit_of(g.measure), g.order_only,
         json_of(errors_of(g)), results);
   }
   return fmt::format(

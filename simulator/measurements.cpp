@@ -16,7 +16,7 @@ namespace ringsched {
 namespace {
 
 struct MeasureName {
-  Measure quantity;
+  Measure measure;
   const char *key, *unit;
 };
 constexpr std::array<MeasureName, 5> kMeasures = {
@@ -27,12 +27,12 @@ constexpr std::array<MeasureName, 5> kMeasures = {
      {Measure::Overhead, "overhead", "overhead of communication"}}};
 
 const MeasureName& name_of(Measure q) {
-  return *std::ranges::find(kMeasures, q, &MeasureName::quantity);
+  return *std::ranges::find(kMeasures, q, &MeasureName::measure);
 }
 
-std::map<std::string, Measure> quantities() {
+std::map<std::string, Measure> measures() {
   std::map<std::string, Measure> out;
-  for (const MeasureName& q : kMeasures) out.emplace(q.key, q.quantity);
+  for (const MeasureName& q : kMeasures) out.emplace(q.key, q.measure);
   return out;
 }
 
@@ -85,7 +85,7 @@ void read_problem(Section& s, Described& d) {
   if (!d.kv_heads) p.kv_heads = p.heads;
 }
 
-MeasuredResult read_result(Section& s, Described d, Measure quantity) {
+MeasuredResult read_result(Section& s, Described d, Measure measure) {
   MeasuredResult m;
   m.line = s.table().source().begin.line;
   s.required("schedule");
@@ -95,7 +95,7 @@ MeasuredResult read_result(Section& s, Described d, Measure quantity) {
   std::string overlap;
   s.text("overlap", overlap);
   if (!overlap.empty()) m.overlap = at(s, "overlap", [&] { return parse_overlap(overlap); });
-  s.number("published", m.published, quantity == Measure::Overhead ? 0 : 1e-9, 1e12);
+  s.number("published", m.published, measure == Measure::Overhead ? 0 : 1e-9, 1e12);
   read_problem(s, d);
   for (const auto& [there, key] :
        {std::pair{d.workers, "workers"}, {d.tokens, "tokens"}, {d.heads, "heads"}})
@@ -160,7 +160,7 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   s.text("by", g.by);
   s.text("source", g.source);
   s.text("why", g.why);
-  s.choice("quantity", g.quantity, quantities());
+  s.choice("quantity", g.measure, measures());
   s.flag("order_only", g.order_only);
   s.flag("loop", g.loop);
   read_machine_of(s, file, machine);
@@ -169,7 +169,7 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   s.section("problem", [&](Section& p) { read_problem(p, problem); }, false);
   s.sections(
       "results",
-      [&](Section& r) { g.results.push_back(read_result(r, problem, g.quantity)); }, false);
+      [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure)); }, false);
   return g;
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "kernel_time.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/study.hpp"
 
 namespace ringsched {
@@ -57,9 +60,9 @@ Call called(const Plan& plan, Machine machine, bool loop) {
 // Whether more of it is less time.
 bool is_rate(Measure q) { return q != Measure::Ms && q != Measure::Overhead; }
 
-double predicted(Measure quantity, const Call& call, const Plan& plan, const MeasuredGroup& g) {
+double predicted(Measure measure, const Call& call, const Plan& plan, const MeasuredGroup& g) {
   const double ps = call.ps();
-  switch (quantity) {
+  switch (measure) {
     case Measure::IterationsPerS:
       return 1e12 / ps;
     case Measure::Ms:
@@ -83,12 +86,12 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   const Plan plan =
       limit_communication(build_plan(m.problem, find_schedule(m.schedule)), {m.overlap, 0});
   const Call call = called(plan, g.machine, g.loop);
-  out.predicted = predicted(g.quantity, call, plan, g);
-  const bool overhead = g.quantity == Measure::Overhead;
+  out.predicted = predicted(g.measure, call, plan, g);
+  const bool overhead = g.measure == Measure::Overhead;
   const double ratio =
       overhead ? (1 + out.predicted) / (1 + out.published) : out.predicted / out.published;
   out.error = ratio - 1;
-  out.time_ratio = is_rate(g.quantity) ? 1 / ratio : ratio;
+  out.time_ratio = is_rate(g.measure) ? 1 / ratio : ratio;
   const Report& r = call.study.report;
   // The makespan that a published overhead amounts to is shorter than the bytes take.
   out.impossible = overhead && call.ps() / ratio < static_cast<double>(r.bounds.link.value);
@@ -177,15 +180,22 @@ Errors errors_of(const ValidatedGroup& g) {
 Validation validate(const Measurements& measured) {
   Validation out;
   out.excluded = measured.excluded;
+  std::vector<std::pair<std::size_t, std::size_t>> places;
   for (const MeasuredGroup& g : measured.groups) {
-    ValidatedGroup v{g.name, g.by, g.source, g.why, g.quantity, g.machine.name, g.order_only, {}};
-    for (const MeasuredResult& m : g.results) try {
-        v.results.push_back(validated(m, g));
-      } catch (const Error& e) {
-        fail("{}:{}: {}", g.file, m.line, e.what());
-      }
-    out.groups.push_back(std::move(v));
+    for (std::size_t i = 0; i < g.results.size(); ++i) places.emplace_back(out.groups.size(), i);
+    out.groups.push_back(
+        {g.name, g.by, g.source, g.why, g.measure, g.machine.name, g.order_only, {}});
+    out.groups.back().results.resize(g.results.size());
   }
+  in_parallel(places.size(), [&](std::size_t i) {
+    const auto [group, result] = places[i];
+    const MeasuredGroup& g = measured.groups[group];
+    try {
+      out.groups[group].results[result] = validated(g.results[result], g);
+    } catch (const Error& e) {
+      fail("{}:{}: {}", g.file, g.results[result].line, e.what());
+    }
+  });
   return out;
 }
 

@@ -35,7 +35,7 @@ struct MeasuredResult {
 
 struct MeasuredGroup {
   std::string file, name, by, source, why;
-  Measure quantity = Measure::Ms;
+  Measure measure = Measure::Ms;
   Machine machine;
   // The machine has no figures for such kernels, and borrows those of others: only the order of the
   // results is compared.

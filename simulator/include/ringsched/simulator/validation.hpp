@@ -31,7 +31,7 @@ struct Ranking {
 
 struct ValidatedGroup {
   std::string name, by, source, why;
-  Measure quantity = Measure::Ms;
+  Measure measure = Measure::Ms;
   std::string machine;
   bool order_only = false;
   std::vector<ValidatedResult> results;
