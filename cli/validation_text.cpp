@@ -62,9 +62,7 @@ Rows rows_of(const ValidatedGroup& g) {
     row.push_back(figure(g.measure, r.published));
     row.push_back(figure(g.measure, r.predicted));
     row.push_back(difference(g.measure, r));
-    row.push_back(r.impossible   ? "impossible"
-                  : g.order_only ? "order only"
-                                 : error(r.error));
+    row.push_back(r.impossible ? "impossible" : g.order_only ? "order only" : error(r.error));
     for (const double ms : {r.attending_ms, r.overhead_ms, r.communication_ms, r.contention_ms,
                             r.host_ms, r.waiting_ms})
       row.push_back(fmt::format("{:.2f} ms", ms));
@@ -91,8 +89,7 @@ Rows with_titles(const char* what) {
 
 Rows by_source(const Validation& v) {
   Rows rows = with_titles("source");
-  for (const std::string& source : v.sources())
-    rows.push_back(row_of(source, v.errors_of(source)));
+  for (const std::string& source : v.sources()) rows.push_back(row_of(source, v.errors_of(source)));
   rows.push_back(row_of("all", v.errors()));
   return rows;
 }
@@ -104,8 +101,10 @@ Rows by_group(const Validation& v) {
 }
 
 constexpr std::string_view kErrorColumns =
-    "Errors are predicted over published, less 1: median and mean of their absolute values, and the "
-    "one that is furthest off as a factor. Too fast: predicted to take less time than was measured. "
+    "Errors are predicted over published, less 1: median and mean of their absolute values, and "
+    "the "
+    "one that is furthest off as a factor. Too fast: predicted to take less time than was "
+    "measured. "
     "In order: pairs of results of one problem that differ by more than 3 %, and are predicted in "
     "the published order";
 
@@ -159,12 +158,12 @@ std::string json_of(const ValidatedResult& r) {
 std::string summary_line(const Errors& e) {
   if (e.results == 0) return "no results to count";
   return fmt::format(
-      "{} results: worst {} ({}; {}, {}), median {}, mean {}; {} are predicted too fast; {} pairs in "
+      "{} results: worst {} ({}; {}, {}), median {}, mean {}; {} are predicted too fast; {} pairs "
+      "in "
       "order",
       grouped(static_cast<std::int64_t>(e.results)), error(e.worst), factor(e), e.worst_group,
       e.worst_schedule, share(e.median), share(e.mean),
-      share(static_cast<double>(e.too_fast) / static_cast<double>(e.results)),
-      in_order(e.ranking));
+      share(static_cast<double>(e.too_fast) / static_cast<double>(e.results)), in_order(e.ranking));
 }
 
 std::string text_of(const Validation& v, bool rows) {

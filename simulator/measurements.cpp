@@ -166,10 +166,11 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   read_machine_of(s, file, machine);
   g.machine = *machine;
   Described problem;
-  s.section("problem", [&](Section& p) { read_problem(p, problem); }, false);
+  s.section(
+      "problem", [&](Section& p) { read_problem(p, problem); }, false);
   s.sections(
-      "results",
-      [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure)); }, false);
+      "results", [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure)); },
+      false);
   return g;
 }
 
@@ -190,8 +191,8 @@ Measurements read_measurements(std::string_view text, std::string_view name) {
   Measurements out;
   std::optional<Machine> machine;
   s.required("group");
-  s.sections("group",
-             [&](Section& g) { out.groups.push_back(read_group(g, file, machine)); }, false);
+  s.sections(
+      "group", [&](Section& g) { out.groups.push_back(read_group(g, file, machine)); }, false);
   const auto read_excluded = [&](Section& e) {
     Excluded x;
     for (const char* key : {"what", "reason"}) e.required(key);
