@@ -41,6 +41,17 @@ def run(*command, env=None, timeout=250):
                           timeout=timeout, check=False)
 
 
+# In place of a Python with torch. SPOIL_TORCH is what it does before.
+TORCH = r"""#!/bin/sh
+eval "$SPOIL_TORCH"
+case "$1" in
+-c) echo "2.15.0 ${SEES:-1}" ;;
+*) echo "$* gpu=$CUDA_VISIBLE_DEVICES rank=$RANK/$WORLD_SIZE plans by $RINGSCHED" >> "$CALLS"
+   echo "ring causal bf16: largest error" ;;
+esac
+"""
+
+
 class InAFolder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -107,6 +118,7 @@ class WithAScriptForTheProgram(InAFolder):
         self.make("tests/cuda_tests", '#!/bin/sh\necho "[  PASSED  ] ${PASSED:-3} tests."\necho "[  SKIPPED ] a.b"\n')
         self.make("bin/compute-sanitizer", '#!/bin/sh\necho "$RINGSCHED_OPEN_GATE looked"\n')
         self.make("bin/nvidia-smi", "#!/bin/sh\nfor i in $GPUS; do echo \"GPU $i: NVIDIA H200 (UUID: GPU-$i)\"; done\n")
+        self.make("bin/python", TORCH)
         self.make("runtime/libringsched_cuda.so", "")
 
     def make(self, name, text):
@@ -119,7 +131,7 @@ class WithAScriptForTheProgram(InAFolder):
         """Its exit code, the stages by name, and what it wrote."""
         self.calls.write_text("")
         env = {**os.environ, "SPOIL": spoil, "CALLS": str(self.calls), "GPUS": "0",
-               "PATH": f"{self.build}/bin:{os.environ['PATH']}", **variables}
+               "PATH": f"{self.build}/bin:{os.environ['PATH']}", "TORCH_PYTHON": f"{self.build}/bin/python", **variables}
         if "CUDA_VISIBLE_DEVICES" not in variables:
             env.pop("CUDA_VISIBLE_DEVICES", None)
         done = run(SCRIPT, "--build", self.build, "--output", self.out, *flags, env=env)
@@ -129,7 +141,8 @@ class WithAScriptForTheProgram(InAFolder):
     def test_goes_through_all_of_it_and_writes_one_file(self):
         code, stages, text = self.check()
         self.assertEqual(code, 0, text)
-        self.assertEqual({n: s for n, s in stages.items() if s != "good"}, {"nccl": "skipped: it needs two GPUs"})
+        self.assertEqual({n: s for n, s in stages.items() if s != "good"},
+                         dict.fromkeys(("nccl", "torch on several GPUs"), "skipped: it needs two GPUs"))
         self.assertEqual(list(stages)[-1], "tests of the other schedules")
         for part in ("one of 8 parts has 11.8 % of the rate of the whole GPU", "published 591 on an H200 (100 %)",
                      "| balanced 8 both | 0.01 ms | 0.01 ms | +0.0 % |", "1 looked\n",
@@ -148,6 +161,26 @@ class WithAScriptForTheProgram(InAFolder):
         self.assertTrue(all(" gpu=5 " in c for c in calls if "rank=/" in c), calls)
         code, stages, _ = self.check("--only", "nccl", GPUS="0 1", spoil='[ "$RANK" = 1 ] && exit 3')
         self.assertEqual((code, stages["nccl, ring on 2 GPUs"]), (1, "FAILED (3)"))
+
+    def test_torch_has_one_gpu_and_then_all(self):
+        code, stages, text = self.check("--only", "torch", GPUS="0 1 2", CUDA_VISIBLE_DEVICES="5,4")
+        self.assertEqual((code, stages["torch, one GPU"], stages["torch on 2 GPUs"]), (0, "good", "good"), text)
+        self.assertIn("ring causal bf16: largest error", text)
+        calls = [c for c in self.calls.read_text().splitlines() if "torch-gpu-check" in c]
+        self.assertTrue(all(c.endswith(f"plans by {self.build}/cli/ringsched") for c in calls), calls)
+        self.assertEqual(sorted(c.split("gpu=")[1].split(" plans")[0] for c in calls),
+                         ["5 rank=/", "5,4 rank=0/2", "5,4 rank=1/2"])
+        code, stages, text = self.check("--only", "torch", GPUS="0 1", SPOIL_TORCH='[ "$RANK" = 1 ] && exit 1')
+        self.assertEqual((code, stages["torch, one GPU"], stages["torch on 2 GPUs"]), (1, "good", "FAILED (1)"), text)
+
+    def test_torch_is_skipped_with_a_reason(self):
+        for variables, said in [(dict(SEES="0"), "torch 2.15.0 sees no GPU"),
+                                (dict(SPOIL_TORCH="exit 1"), f"{self.build}/bin/python has no torch; "),
+                                (dict(TORCH_PYTHON="/nowhere"), "/nowhere has no torch; TORCH_PYTHON names one that has")]:
+            code, stages, text = self.check("--only", "torch", **variables)
+            self.assertEqual(code, 0, text)
+            self.assertIn(f"skipped: {said}", stages["torch"])
+            self.assertNotIn("torch, one GPU", stages)
 
     def test_sets_a_variable_that_helps_and_no_other(self):
         for workers, variable in ("1", "RINGSCHED_OPEN_GATE"), ("8", "RINGSCHED_NO_PARTITIONS"):
