@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 from types import SimpleNamespace
 
@@ -33,7 +34,7 @@ def made_up(options, slowdown=1.25):
              for dim in options.head_dims for n in TOKENS if n <= options.most_tokens}
     found |= {("together",): point(slowdown), ("alone",): point(1.0), ("small merge",): point(20e-6),
               ("merge",): point(0.005), ("reduce",): point(0.002), ("prepare",): point(0.003),
-              ("shift",): point(0.05, 0.15)}
+              ("shift",): point(0.02, 0.08)}
     found |= {("message", n): point(2 * (50e-6 + n / 2e9)) for n in MESSAGES}
     return found | {(kind, n): point(80e-6 + n / 1e9) for kind in ("all-to-all", "all-gather") for n in EXCHANGES}
 
@@ -86,6 +87,12 @@ class Profile(unittest.TestCase):
         size = 2 * elements * 4
         for seconds in found["receive"]:
             self.assertGreater(seconds, 50e-6 + size / 2e9 * 0.99)
+
+    def test_links_are_what_all_processes_send_at_once(self):
+        profile = tomllib.loads(c._profile(made_up(self.options), self.options, "made-up"))
+        self.assertEqual(profile["fabric"]["gb_per_s"], 3.355)  # 2 x 32 MiB in 20 ms
+        self.assertEqual(profile["communication"]["cores"], 2)  # 80 ms of processor time for two messages of 20 ms
+        self.assertEqual(profile["collective"][0]["busbw"][-1], [1 << 24, 0.4976])  # half of 16 MiB in 80 us + 16.8 ms
 
     def test_a_longer_message_never_arrives_sooner(self):
         found = made_up(self.options)
