@@ -76,10 +76,14 @@ def reference(q, k, v, g, mask, scale=None):
     return out.detach(), s.logsumexp(-1).detach(), q.grad, k.grad, v.grad
 
 
-def _process(rank, workers, port, function, args, out):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1")
+def _process(rank, workers, listening, function, args, out):
+    os.environ.update(OMP_NUM_THREADS="1")
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=workers)
+    port = listening.getsockname()[1]
+    own = {"master_listen_fd": listening.detach()} if rank == 0 else {}
+    store = dist.TCPStore("127.0.0.1", port, workers, rank == 0, **own)
+    listening.close()
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=workers)
     try:
         said = function(rank, *args)
     except Exception:
@@ -91,13 +95,14 @@ def _process(rank, workers, port, function, args, out):
 
 def on_workers(workers, function, *args):
     """What function(rank, *args) returns in each of so many processes; None for one that was killed."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    # The store's port is bound here and never let go, so that no other program can take it before process 0 listens.
     with tempfile.TemporaryDirectory() as out:
-        # Forks start at once; no thread of torch runs in this process, as it only waits.
-        context = mp.start_processes(_process, (workers, port, function, args, out), workers, join=False,
-                                     start_method="fork")
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(128)
+            # Forks start at once; no thread of torch runs in this process, as it only waits.
+            context = mp.start_processes(_process, (workers, listening, function, args, out), workers, join=False,
+                                         start_method="fork")
         for p in context.processes:
             p.join()
         paths = [os.path.join(out, str(r)) for r in range(workers)]

@@ -14,7 +14,6 @@ import argparse
 import datetime
 import json
 import os
-import socket
 import statistics
 import sys
 import tempfile
@@ -31,8 +30,8 @@ from ._measure import EXCHANGES, HEADS, MESSAGES, PASS_ELEMENTS, TOKENS, measure
 MADE_BY = "python -m ringsched.torch.calibrate"
 
 
-def _process(rank, processes, port, options, path):
-    store = dist.TCPStore("127.0.0.1", port, processes, rank == 0)
+def _process(rank, processes, options, path):
+    store = dist.FileStore(path + ".store", processes)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=processes)
     found = measure(rank, processes, options)
     if rank == 0:
@@ -129,12 +128,9 @@ def calibrate(*, dtypes=("bf16", "fp32"), head_dims=(64, 128), passes=("forward"
     options = SimpleNamespace(dtypes=list(dict.fromkeys(dtypes)), head_dims=list(dict.fromkeys(head_dims)),
                               passes=list(dict.fromkeys(passes)), most_tokens=most_tokens, cores=cores, processes=max(2, cores),
                               seconds=seconds, samples=samples)
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "found")
-        mp.start_processes(_process, (options.processes, port, options, path), options.processes, start_method="spawn")
+        mp.start_processes(_process, (options.processes, options, path), options.processes, start_method="spawn")
         found = {key: SimpleNamespace(**x) for key, x in torch.load(path).items()}
     return _profile(found, options, name)
 
