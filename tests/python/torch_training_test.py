@@ -102,6 +102,29 @@ def there_and_back(rank, plan):
     return close(out, expected) and close(other, expected)
 
 
+def packed(rank, plan, bounds):
+    """Documents by cu_seqlens, in both layouts, against torch's own attention of each document by itself."""
+    import ringsched.torch as rt
+
+    context = rt.Context(plan, deadline=60)
+    whole, *_ = inputs(context, batch=2)
+    heads = [x.transpose(1, 2).requires_grad_() for x in whole[:3]]
+    alone = [torch.nn.functional.scaled_dot_product_attention(*(x[:, :, a:b] for x in heads), is_causal=True, enable_gqa=True)
+             for a, b in zip(bounds, bounds[1:])]
+    expected = torch.cat(alone, 2)
+    expected = (expected.detach(), *torch.autograd.grad(expected, heads, whole[3].transpose(1, 2)))
+    here = context.positions(context.share)
+    for layout in ("bshd", "bhsd"):
+        given = [x[:, here] if layout == "bshd" else x[:, here].transpose(1, 2).contiguous() for x in whole]
+        q, k, v = (x.detach().requires_grad_() for x in given[:3])
+        out = rt.attention(q, k, v, context, layout=layout)
+        found = out.detach(), *torch.autograd.grad(out, (q, k, v), given[3])
+        for a, e in zip(found, expected):
+            if not close(a.transpose(1, 2) if layout == "bshd" else a, e[:, :, here]):
+                return f"{layout}: off by {(a.transpose(1, 2) if layout == 'bshd' else a).sub(e[:, :, here]).abs().max()}"
+    return True
+
+
 def error_growth(rank, plan):
     import ringsched.torch as rt
 
@@ -139,6 +162,15 @@ class Training(unittest.TestCase):
 
     def test_dispatch_for_uneven_documents(self):
         self.all_true(on_workers(3, there_and_back, make_plan(3, "zigzag", tokens=61, mask="documents:20,11,30")))
+
+    def test_cu_seqlens_in_both_layouts(self):
+        from ringsched.torch import mask_of_documents
+
+        bounds = [0, 20, 21, 50, 61]
+        mask = mask_of_documents(torch.tensor(bounds, dtype=torch.int32))
+        for workers, schedule in ((2, "balanced"), (3, "zigzag"), (4, "all-gather")):
+            with self.subTest(workers=workers, schedule=schedule):
+                self.all_true(on_workers(workers, packed, make_plan(workers, schedule, tokens=61, mask=mask), bounds))
 
     def test_bf16_errors_do_not_grow_with_workers(self):
         worst = {}
