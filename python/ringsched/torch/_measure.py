@@ -18,19 +18,23 @@ from ._context import DTYPES
 from ._mask import Mask
 from ._tiles import tile
 
-HEADS = 2  # of the tiles that are measured; the kernels take heads one after the other
 TOKENS = (128, 512, 2048, 4096, 8192)
 MESSAGES = (1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 25)
 EXCHANGES = (1 << 16, 1 << 20, 1 << 24)
-SLOWED = 1024  # tokens of the tile that tells what cores do to each other
 _ROWS = 2048  # of passes over memory
 _PASS_HEADS, _PASS_DIM = 8, 128
 PASS_ELEMENTS = _ROWS * _PASS_HEADS * _PASS_DIM
 _LEAST = 0.004  # seconds of one sample: short bodies are repeated
 
 
-def _attend(dtype, tokens, dim, mask, backward, heads=HEADS):
+def heads_of(tokens):
+    """Heads of the tiles that are measured; the kernels take heads one after the other."""
+    return 2 if tokens < 4096 else 1
+
+
+def _attend(dtype, tokens, dim, mask, backward):
     """An attend of a plan, or its gradient, as _run.py calls it."""
+    heads = heads_of(tokens)
     acc = torch.promote_types(dtype, torch.float32)
     plan = SimpleNamespace(heads=heads, kv_heads=heads, kv_of=lambda some: some)
     where = torch.arange(tokens)
@@ -99,7 +103,8 @@ def _points(rank, processes, o):
                     for tokens in (n for n in TOKENS if n <= o.most_tokens):
                         points.put(("attend", which, mask, dtype, dim, tokens), cores,
                                    _attend(DTYPES[dtype], tokens, dim, mask, which == "backward"))
-    slowed = _attend(DTYPES[o.dtypes[0]], min(SLOWED, o.most_tokens), o.head_dims[0], "full", False, 4)
+    # A long tile tells what cores do to each other: short ones slip past other programs that want a core.
+    slowed = _attend(DTYPES[o.dtypes[0]], min(4096, o.most_tokens), o.head_dims[0], "full", "backward" in o.passes)
     points.put(("together",), cores, slowed)
     points.put(("alone",), range(1), slowed)
     for name, body in _passes(_ROWS).items():

@@ -25,7 +25,7 @@ import torch.multiprocessing as mp
 
 from ._context import DTYPES
 from ._errors import Error
-from ._measure import EXCHANGES, HEADS, MESSAGES, PASS_ELEMENTS, TOKENS, measure
+from ._measure import EXCHANGES, MESSAGES, PASS_ELEMENTS, TOKENS, heads_of, measure
 
 MADE_BY = "python -m ringsched.torch.calibrate"
 
@@ -102,8 +102,8 @@ def _profile(found, o, name):
                     tokens = [n for n in TOKENS if n <= o.most_tokens]
                     pairs = [n * n if mask == "full" else n * (n + 1) / 2 for n in tokens]
                     times = [found["attend", which, mask, dtype, dim, n].seconds for n in tokens]
-                    flops = (10 if which == "backward" else 4) * dim * HEADS
-                    rate = [_figure(slowdown * flops * p / max(t - launch, t / 2) / 1e12) for p, t in zip(pairs, times)]
+                    flops = [(10 if which == "backward" else 4) * dim * heads_of(n) * p for n, p in zip(tokens, pairs)]
+                    rate = [_figure(slowdown * f / max(t - launch, t / 2) / 1e12) for f, t in zip(flops, times)]
                     out.append(_table("[kernel]", **{"pass": which, "mask": mask, "dtypes": [dtype], "head_dim": dim,
                                                      "tokens": tokens, "tflops": rate, "source": alone}))
     for kind in ("all-to-all", "all-gather"):
