@@ -90,6 +90,9 @@ inline double slowdown_of(const Workload& w, double wanted) {
 
 Workload price(const Plan&, const Machine&, double diagonal = 0.5);
 
+// How long the host that has most to issue takes for a whole plan.
+Picoseconds issue_time(const Plan&, const SoftwareFigures&);
+
 // What the figures of a machine are off by in one draw (uncertainty.hpp): prices times factors.
 struct Deviation {
   double attend[2][3] = {{1, 1, 1}, {1, 1, 1}};  // by pass, and full, causal or other tiles
@@ -102,8 +105,6 @@ struct Deviation {
 
   bool operator==(const Deviation&) const = default;
 };
-// How long the host that has most to issue takes for a whole plan.
-Picoseconds issue_time(const Plan&, const SoftwareFigures&);
 
 struct Conditions {
   double noise = 0;                 // standard deviation of each duration, as a share of it
