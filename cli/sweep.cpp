@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -116,6 +117,7 @@ SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
     StudyOptions options;
     options.diagonal = c.conditions.diagonal();
     options.threads = 1;  // cells are what is done in parallel
+    options.how_sure = true;
     const Study s =
         study(proved.plan, c.conditions.setup(cell.machine, proved.plan.problem.workers), options);
     const Report& r = s.report;
@@ -126,6 +128,11 @@ SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
     row.speedup = fmt::format(
         "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
     row.peak_bytes = fmt::format("{}", proved.peak.value);
+    row.possible = s.possible;
+    if (const auto sure = interval(s.possible)) {
+      row.interval_low_us = microseconds(sure->low);
+      row.interval_high_us = microseconds(sure->high);
+    }
     if (const std::optional<bool> fits = memory_fits(s, proved.peak))
       row.fits = *fits ? "yes" : "no";
   } catch (const Error& e) {

@@ -11,6 +11,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -23,7 +24,7 @@ struct Column {
   bool asked;   // it is part of the question
   bool number;  // in JSON
 };
-constexpr std::array<Column, 22> kColumns = {{
+constexpr std::array<Column, 24> kColumns = {{
     {"machine", &SweepRow::machine, true, false},
     {"workers", &SweepRow::workers, true, true},
     {"tokens", &SweepRow::tokens, true, true},
@@ -39,6 +40,8 @@ constexpr std::array<Column, 22> kColumns = {{
     {"overlap", &SweepRow::overlap, true, false},
     {"exchanges", &SweepRow::exchanges, true, false},
     {"makespan_us", &SweepRow::makespan_us, false, true},
+    {"interval_low_us", &SweepRow::interval_low_us, false, true},
+    {"interval_high_us", &SweepRow::interval_high_us, false, true},
     {"idle_fraction", &SweepRow::idle_fraction, false, true},
     {"overlap_fraction", &SweepRow::overlap_fraction, false, true},
     {"exposed_communication_us", &SweepRow::exposed_communication_us, false, true},
@@ -184,6 +187,18 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
   return rows;
 }
 
+namespace {
+
+// In what share of the draws of the machine's figures the best is faster than another; "tie" where
+// nobody can tell, "-" where there are no draws.
+std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
+  if (best.possible.empty() || other.possible.empty()) return "-";
+  const double wins = beats(best.possible, other.possible);
+  return wins <= kTie ? "tie" : fmt::format("{:.0f} %", 100 * wins);
+}
+
+}  // namespace
+
 std::string ranked_table(const std::vector<SweepRow>& all) {
   std::vector<std::string> order;  // of problems, as they came
   for (const SweepRow& row : all)
@@ -207,8 +222,8 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     const bool lowered =
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
-                                                    "vs best", "speed-up", "idle", "overlap",
-                                                    "memory"}};
+                                                    "vs best", "best wins", "speed-up", "idle",
+                                                    "overlap", "memory"}};
     if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
@@ -222,6 +237,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
           {row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
            duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit),
            fmt::format("{:.2f}x", row->makespan() / first.makespan()),
+           row == rows.front() ? "" : how_often_best_wins(first, *row),
            fmt::format("{:.2f}x", number(row->speedup)),
            fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
            fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),

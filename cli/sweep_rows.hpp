@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/scheduler/units.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -14,7 +15,10 @@ struct SweepRow {
       new_tokens, overlap, exchanges, conditions;
   // The answer, or the reason for having no answer.
   std::string makespan_us, idle_fraction, overlap_fraction, exposed_communication_us, speedup,
-      peak_bytes, fits, refused;      // fits: "yes", "no", or empty if the machine does not say
+      peak_bytes, fits, refused;  // fits: "yes", "no", or empty if the machine does not say
+  // Ends of the interval that holds the makespan in 80 % of cases; "" where there is none.
+  std::string interval_low_us, interval_high_us;
+  std::vector<Picoseconds> possible;  // makespans by draw of the machine's figures; not a column
   TimeUnit unit = TimeUnit::Seconds;  // of the times, by the machine; not a column
 
   std::string key() const;      // of the row

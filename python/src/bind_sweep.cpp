@@ -67,6 +67,8 @@ Table rows_table(const HeldSweep& s) {
   words("exchanges", &SweepRow::exchanges);
   words("conditions", &SweepRow::conditions);
   numbers("makespan_us", &SweepRow::makespan_us);
+  numbers("interval_low_us", &SweepRow::interval_low_us);
+  numbers("interval_high_us", &SweepRow::interval_high_us);
   numbers("idle_fraction", &SweepRow::idle_fraction);
   numbers("overlap_fraction", &SweepRow::overlap_fraction);
   numbers("exposed_communication_us", &SweepRow::exposed_communication_us);

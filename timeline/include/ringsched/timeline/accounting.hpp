@@ -13,10 +13,10 @@ namespace ringsched {
 struct WorkerTimes {
   // Where its makespan went: these add up to it.
   Picoseconds attending;
-  Picoseconds overhead;     // merges, sums, preparation, launches of those
-  Picoseconds waiting;      // before a task that is still to come
+  Picoseconds overhead;          // merges, sums, preparation, launches of those
+  Picoseconds waiting;           // before a task that is still to come
   Picoseconds waiting_for_host;  // ... that the host had not issued: a part of `waiting`
-  Picoseconds out_of_work;  // after its last task
+  Picoseconds out_of_work;       // after its last task
   // Of its communication.
   Picoseconds waiting_for_sender;  // receives that are posted while the sender is not, and
                                    // exchanges while some member is not
