@@ -11,6 +11,7 @@ from torch_support import COMMAND, make_plan, on_workers, tensors
 
 SCHEDULES = ["ring", "striped", "zigzag", "balanced", "balanced-split", "ulysses", "all-gather", "all-gather:shares=zigzag",
              "all-gather:stride=1", "usp:ulysses=2", "usp:ulysses=2:consecutive=ring", "double-ring:node=2"]
+DECODING = ["flash-decode", "tree-decode:to=one", "ring-decode"]
 
 
 def ringsched(*words):
@@ -36,7 +37,9 @@ def record(rank, plans, paths):
     for plan, path in zip(plans, paths):
         context = rt.Context(plan, deadline=30)
         p = context.plan
-        q, k, v, g = context.dispatch(*tensors(1, p.tokens, p.heads, p.kv_heads, p.head_dim, rt.DTYPES[p.dtype]))
+        whole = tensors(1, p.tokens, p.heads, p.kv_heads, p.head_dim, rt.DTYPES[p.dtype])
+        q, k, v, g = context.dispatch(*whole)
+        q = context.new_tokens(whole[0]) if p.new_tokens else q
         q.requires_grad_(p.passes == "both")
         with context.record() as r:
             for _ in range(3):
@@ -63,6 +66,7 @@ class Timelines(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plans = [make_plan(4, s, heads=8, kv_heads=4, head_dim=64, dtype="bf16") for s in SCHEDULES]
             plans.append(make_plan(4, "zigzag", head_dim=64, dtype="bf16", passes="forward"))
+            plans += [make_plan(4, s, head_dim=64, dtype="bf16", passes="forward") for s in DECODING]
             paths = [os.path.join(folder, f"measured{i}.json") for i in range(len(plans))]
             for said in on_workers(4, record, plans, paths):
                 self.assertIs(said, True, said)

@@ -64,9 +64,18 @@ class _Homes:
         self.shares = plan.layout.shares
         self.owner = [w for _, w in sorted((first + i, w) for w, (first, n) in enumerate(self.shares) for i in range(n))]
 
+    def _of(self, rows):
+        return sorted(set(self.owner[rows[0]:rows[0] + max(rows[1], 1)]))
+
     def span(self, rows):
-        owners = self.owner[rows[0]:rows[0] + max(rows[1], 1)]
-        return min(owners), max(owners)
+        owners = self._of(rows)
+        return owners[0], owners[-1]
+
+    def every(self, rows):
+        """How far apart these homes are; 0 if not evenly."""
+        owners = self._of(rows)
+        apart = {b - a for a, b in zip(owners, owners[1:])} or {1}
+        return apart.pop() if len(apart) == 1 else 0
 
     def seen_from(self, rows, worker):
         first, last = self.span(rows)
@@ -188,7 +197,8 @@ class Recording:
 
     def _row(self, homes, t, times):
         maker = self.plan.maker(t.inputs[0]) if t.inputs else None
-        own = t.keys is not None and maker is not None and self.plan.tasks[maker].do == "exchange"
+        own = t.keys is not None and (self.plan.new_tokens or
+                                      maker is not None and self.plan.tasks[maker].do == "exchange")
         queries = t.worker if own else homes.seen_from(t.rows, t.worker)
         other = homes.seen_from(t.keys, t.worker) if t.keys is not None else \
             self.plan.tasks[t.peer].worker if t.peer is not None else \
@@ -202,7 +212,8 @@ class Recording:
         whole = tuple(t.heads) == self.plan.all_heads(t.makes)
         if t.rows[1] == 0 or (queries[0] == queries[1] and other[0] == other[1] and whole):
             return None
-        return [t.id, *queries, *other, *t.heads]
+        every = [homes.every(rows) for rows in (t.rows, t.rows if t.keys is None else t.keys)]
+        return [t.id, *queries, *other, *t.heads, *(every if every != [1, 1] else [])]
 
     def write(self, path):
         """Writes the timeline, by worker 0 alone; `ringsched compare predicted.json PATH` reads it."""
