@@ -190,7 +190,7 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
 namespace {
 
 // In what share of the draws of the machine's figures the best is faster than another; "tie" where
-// nobody can tell, "-" where there are no draws.
+// nobody can tell, "-" where one of them has no draws.
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
   if (best.possible.empty() || other.possible.empty()) return "-";
   const double wins = beats(best.possible, other.possible);
@@ -244,6 +244,10 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
            row->fits == "no" ? memory + " does not fit" : memory});
       if (lowered) lines.back().insert(lines.back().begin() + 3, row->exchanges);
     }
+    const bool drawn =
+        std::ranges::any_of(rows, [](const SweepRow* row) { return !row->possible.empty(); });
+    if (!drawn)  // the column of how often the best wins
+      for (std::vector<std::string>& line : lines) line.erase(line.begin() + (lowered ? 6 : 5));
     if (lines.size() > 1) out += table(lines);
     for (const auto& [reason, whom] : refused)
       out += fmt::format("   no result for {}: {}\n", whom, reason);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -153,10 +155,10 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
   return out;
 }
 
-BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
-                       std::uint32_t held) {
-  if (g.count() == 0 || sms == 0) return {};
-  if (g.lengths.size() == 1) return equally_long(g, b, sms, held);
+namespace {
+
+BlockTimes followed(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
+                    std::uint32_t held) {
   if (g.count() > kMostBlocks) {
     const double sum = std::accumulate(g.lengths.begin(), g.lengths.end(), 0.0);
     const double rate = b.per_sm < 2 ? 1 : 2 * b.shared_rate, mean = sum / g.blocks;
@@ -168,6 +170,41 @@ BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t 
     all.insert(all.end(), g.lengths.begin(), g.lengths.end());
   if (b.longest_first) std::ranges::sort(all, std::greater<>());
   return b.per_sm < 2 ? one_on_each(all, sms, held) : two_on_each(all, b.shared_rate, sms, held);
+}
+
+// Questions of "what if" price the same tiles again and again, and tables have the same points.
+class Known {
+ public:
+  template <class Find>
+  BlockTimes find(const std::vector<double>& key, Find find) {
+    {
+      const std::lock_guard lock(guard_);
+      if (const auto at = times_.find(key); at != times_.end()) return at->second;
+    }
+    const BlockTimes found = find();
+    const std::lock_guard lock(guard_);
+    if (times_.size() < kMost) times_.emplace(key, found);
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  std::mutex guard_;
+  std::map<std::vector<double>, BlockTimes> times_;
+};
+
+}  // namespace
+
+BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
+                       std::uint32_t held) {
+  if (g.count() == 0 || sms == 0) return {};
+  if (g.lengths.size() == 1) return equally_long(g, b, sms, held);
+  static Known known;
+  std::vector<double> key = g.lengths;
+  for (const double x : {1.0 * g.blocks, 1.0 * g.heads, 1.0 * b.per_sm, b.shared_rate,
+                         1.0 * b.longest_first, 1.0 * sms, 1.0 * held})
+    key.push_back(x);
+  return known.find(key, [&] { return followed(g, b, sms, held); });
 }
 
 double block_efficiency(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward) {
