@@ -174,7 +174,8 @@ Machine knowing_squares(const std::vector<Published>& all, const Published& like
   return m;
 }
 
-// The figures of the profiles, and how far off the rest is then.
+// How far off all but the squares are that the tables are made of. The overhead of a block and the
+// order of blocks were read from squares of 8 to 64 heads; rectangles had no part in that.
 TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMany) {
   struct Kernel {
     const char *gpu, *library;
@@ -192,10 +193,16 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
   const std::vector<Published> all = published_kernels();
   ASSERT_GT(all.size(), 300u);
   for (const Kernel& k : kernels) {
-    double sum = 0, worst = 0, waves = 0;
-    int count = 0;
+    double sum = 0, worst = 0, waves = 0, of_rectangles = 0;
+    int count = 0, rectangles = 0;
+    std::uint32_t most = 0;  // heads
+    for (const Published& p : all)
+      if (p.gpu == k.gpu && p.library == k.library && p.head_dim == k.head_dim &&
+          p.work.form == TileForm::Causal)
+        most = std::max(most, p.work.columns);
     for (const Published& p : all) {
       if (p.gpu != k.gpu || p.library != k.library || p.head_dim != k.head_dim) continue;
+      if (p.work.form == TileForm::Causal && p.work.columns == most) continue;  // in the table
       Problem problem;
       problem.head_dim = p.head_dim;
       problem.heads = problem.kv_heads = p.work.columns;
@@ -205,15 +212,21 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
       };
       const double e = error(k.blocks);
       sum += e;
+      if (p.work.form != TileForm::Causal) {
+        of_rectangles += e;
+        ++rectangles;
+      }
       worst = std::max(worst, e);
       waves += error({});
       ++count;
     }
-    ASSERT_GT(count, 15) << k.gpu << k.library;
+    ASSERT_GT(count, 11) << k.gpu << k.library;
     const std::string what = fmt::format(
-        "{} {} d {}: {} kernels, {:.1f} % off on average, {:.1f} % at worst; by waves alone {:.1f} "
-        "%",
-        k.gpu, k.library, k.head_dim, count, 100 * sum / count, 100 * worst, 100 * waves / count);
+        "{} {} d {}: {} kernels, {:.1f} % off on average, {:.1f} % at worst; {} of them "
+        "rectangles, "
+        "{:.1f} %; by waves alone {:.1f} %",
+        k.gpu, k.library, k.head_dim, count, 100 * sum / count, 100 * worst, rectangles,
+        rectangles > 0 ? 100 * of_rectangles / rectangles : 0, 100 * waves / count);
     RecordProperty(fmt::format("{}_{}_{}", k.gpu, k.library, k.head_dim), what);
     if (std::getenv("RINGSCHED_SHOW")) std::cout << what << "\n";
     EXPECT_LT(sum / count, k.mean) << what;
