@@ -81,6 +81,15 @@ TEST(Uncertainty, DrawsAreSharedOnOneMachineAndDifferOnOthers) {
   EXPECT_NE(first.bytes, drawn(a, "ring", 2, 0).bytes);
 }
 
+// Else the interval of few draws would lie beside the prediction.
+TEST(Uncertainty, DrawsComeInPairsAroundTheFigures) {
+  const Machine m = find_machine("dgx-a100");
+  const Deviation up = drawn(m, "ring", 1, 4), down = drawn(m, "ring", 1, 5);
+  EXPECT_NEAR(up.bytes + down.bytes, 2, 1e-12);
+  EXPECT_NEAR(up.model + down.model, 2, 1e-12);
+  EXPECT_EQ(up.doubt, -down.doubt);
+}
+
 TEST(Uncertainty, OfAFigureIsAsLargeAsTheProfileSays) {
   Machine m = find_machine("dgx-a100");
   m.fabric.spread = 0.03;
