@@ -175,7 +175,9 @@ void measure_and_write(const CpuCalibration& c, Meeting& m, SoFar& so_far) {
   fmt::print("{}", summary(figures, links));
   for (const std::string& what : meanwhile) fmt::print("{}\n", what);
   std::fflush(stdout);  // before a file that cannot be written ends it
-  m.end.finally([&m](const std::string& why) { m.world.last_words({why, {}, false}); });
+  m.end.finally([&m](const std::string& why, int code) {
+    m.world.last_words({why, {}, false, code});
+  });
   so_far.write(meanwhile);
   fmt::print("\nprofile    {}\n", c.output);
 }
@@ -185,10 +187,10 @@ void measure_and_write(const CpuCalibration& c, Meeting& m, SoFar& so_far) {
 void calibrate_cpu(const CpuCalibration& c, const JoinFlags& join) {
   SoFar so_far(c);
   meet(join, c.deadline, [&](Meeting& m) {
-    m.end.finally([&](const std::string& why) {
+    m.end.finally([&](const std::string& why, int code) {
       if (m.first() && m.control.interrupted() != 0)
         std::fprintf(stderr, "ringsched: %s\n", so_far.write_what_there_is().c_str());
-      m.world.last_words({why, {}, false});
+      m.world.last_words({why, {}, false, code});
     });
     measure_and_write(c, m, so_far);
     return 0;

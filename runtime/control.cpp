@@ -14,16 +14,22 @@ std::string Control::why() const {
   return why_;
 }
 
-void Control::abandon(const std::string& why) {
+void Control::abandon(const std::string& why, int code) {
   const std::lock_guard lock(guard_);
   if (abandoned()) return;
   abandoned_why_ = why;
+  abandoned_code_ = code;
   abandoned_.store(true, std::memory_order_release);
 }
 
 std::string Control::abandoned_why() const {
   const std::lock_guard lock(guard_);
   return abandoned_why_;
+}
+
+int Control::abandoned_code() const {
+  const std::lock_guard lock(guard_);
+  return abandoned_code_;
 }
 
 }  // namespace ringsched

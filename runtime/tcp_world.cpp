@@ -40,7 +40,7 @@ class TcpWorld final : public World {
     try {
       member_ = std::make_unique<Member>(
           MemberOptions{at, rank_, size_, options.secret, options.patience, silence},
-          [&control](const std::string& why) { control.abandon(why); });
+          [&control](const std::string& why, int code) { control.abandon(why, code); });
     } catch (...) {
       // If there is time: a process that comes a moment later is told why, and does not look for
       // process 0 until its own time is over.
@@ -74,7 +74,7 @@ class TcpWorld final : public World {
   std::vector<std::optional<LastWords>> last_words(const LastWords& own) override {
     std::vector<std::optional<LastWords>> out(size_);
     out[rank_] = own;
-    member_->farewell(texts_body({own.why, own.left}));
+    member_->farewell(texts_body({own.why, own.left}), own.code);
     if (!store_) {
       // Until process 0 has read it: what is on its way may be lost with the connection.
       member_->wait_for_close(kForLastWords + 500ms);

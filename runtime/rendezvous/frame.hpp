@@ -40,7 +40,7 @@ enum class FrameKind : std::uint8_t {
   All,        // store: everybody's
   AskTime,    // process: question `number`
   Time,       // store: nanoseconds of its clock, 8 bytes
-  Farewell,   // process: why it ends, and what it leaves
+  Farewell,   // process: why it ends, with which code, and what it leaves
   Ended,      // store: why all must end; the number is an exit code
   Alive,      // both: no news
   Leave,      // process: it has what it came for

@@ -66,7 +66,7 @@ std::optional<Frame> next_frame(const Socket& s, std::string& bytes, Steady::tim
 
 }  // namespace
 
-Member::Member(const MemberOptions& options, std::function<void(const std::string&)> ended)
+Member::Member(const MemberOptions& options, std::function<void(const std::string&, int)> ended)
     : options_(options), told_(std::move(ended)) {
   join();
   thread_ = std::thread([this] { read(); });
@@ -246,7 +246,7 @@ void Member::end(const std::string& why, std::uint32_t code) {
     ended_code_ = code;
     if (!welcome_) return;  // the constructor waits for it, and throws
   }
-  told_(why);
+  told_(why, static_cast<int>(code));
 }
 
 std::string Member::gone(const std::string& how) const {
@@ -310,7 +310,9 @@ void Member::leave() {
       lock, [&] { return left_ || closed_; }, "the other processes to end");
 }
 
-void Member::farewell(std::string_view texts) { send(frame(FrameKind::Farewell, 0, texts)); }
+void Member::farewell(std::string_view texts, int code) {
+  send(frame(FrameKind::Farewell, static_cast<std::uint32_t>(code), texts));
+}
 
 void Member::wait_for_close(std::chrono::nanoseconds patience) {
   std::unique_lock lock(guard_);

@@ -26,9 +26,9 @@ class Member {
  public:
   // Returns once all processes are there. Throws Error if what this process was started with does
   // not fit the others, RunFailed if the store cannot be reached, if not all come, or if the run
-  // has failed already. Later, the thread tells `ended` why the run must end, if it must, and all
-  // calls throw RunFailed.
-  Member(const MemberOptions&, std::function<void(const std::string&)> ended);
+  // has failed already. Later, the thread tells `ended` why the run must end and with which code,
+  // if it must, and all calls throw RunFailed.
+  Member(const MemberOptions&, std::function<void(const std::string&, int code)> ended);
   ~Member();
   Member(const Member&) = delete;
 
@@ -44,7 +44,7 @@ class Member {
   // Has what it came for, and waits until all have.
   void leave();
   // Tells the others why this process ends, and what it leaves, as texts_body().
-  void farewell(std::string_view texts);
+  void farewell(std::string_view texts, int code);
   // Waits until the store has closed the connection, but no longer than that.
   void wait_for_close(std::chrono::nanoseconds patience);
 
@@ -62,7 +62,7 @@ class Member {
   void wait_for(std::unique_lock<std::mutex>&, Ready, const char* what);
 
   const MemberOptions options_;
-  const std::function<void(const std::string&)> told_;
+  const std::function<void(const std::string&, int code)> told_;
   Socket socket_;
   Bell bell_;
   std::mutex sends_;  // one frame at a time

@@ -45,7 +45,8 @@ void Store::handle(Visitor& v, const Frame& f) {
       // What was pending is for its own words.
       const std::string& why = texts->front();
       end(fmt::format("process {} gave up: {}", *v.rank,
-                      printable(why.substr(0, why.find("; pending")), 200)));
+                      printable(why.substr(0, why.find("; pending")), 200)),
+          f.number == kExitBadInput ? kExitBadInput : kExitFailed);
       return;
     }
     case FrameKind::Leave:

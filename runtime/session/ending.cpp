@@ -91,21 +91,21 @@ void End::say(std::string why) const {
   remove_unfinished_files();
 }
 
-void End::finally(std::function<void(const std::string&)> last) {
+void End::finally(std::function<void(const std::string&, int)> last) {
   const std::lock_guard lock(guard_);
   last_ = std::move(last);
 }
 
 void End::do_last(const std::string& why, int code) {
   const std::lock_guard until_done(doing_);  // a second thread would cut off the first
-  std::function<void(const std::string&)> last;
+  std::function<void(const std::string&, int)> last;
   {
     const std::lock_guard lock(guard_);
     last.swap(last_);
   }
   if (!last) return;
   end_after(kLast, code);
-  last(why);
+  last(why, code);
 }
 
 void say_if_cut_off(const std::string& line) {
@@ -184,7 +184,8 @@ void Watchdog::watch() {
     end_.now(fmt::format("{}, still {}",
                          signalled ? fmt::format("ended by signal {}", control_.interrupted())
                                    : control_.abandoned_why(),
-                         what_));
+                         what_),
+             signalled ? kFailed : control_.abandoned_code());
   }
 }
 

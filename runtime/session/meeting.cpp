@@ -21,7 +21,9 @@ int meet(const JoinOptions& join, std::chrono::nanoseconds deadline,
   Meeting meeting{join, launch, *world, control, watchdog, end, nullptr};
   int code = 0;
   try {
-    end.finally([&](const std::string& why) { world->last_words({why, {}, false}); });
+    end.finally([&](const std::string& why, int with) {
+      world->last_words({why, {}, false, with});
+    });
     code = body(meeting);
     watchdog.waits("taking leave of the other processes");
     if (!meeting.parted) world->leave();

@@ -95,10 +95,10 @@ Timeline Remains::timeline_so_far(const std::vector<std::optional<World::LastWor
   return t;
 }
 
-void Remains::leave(const std::string& why) {
+void Remains::leave(const std::string& why, int code) {
   const std::lock_guard lock(guard_);
   const std::vector<std::optional<World::LastWords>> words =
-      world_.last_words({why, execution_ ? times(execution_->times()) : ""});
+      world_.last_words({why, execution_ ? times(execution_->times()) : "", false, code});
   if (world_.rank() != 0) return;
   std::string summary;
   if (world_.size() > 1 &&

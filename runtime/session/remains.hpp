@@ -22,7 +22,7 @@ class Remains {
   // The runs have come to their end: whatever fails now, no times of theirs are incomplete.
   void all_ended();
   // Tells the others. Process 0 writes the timeline and says what became of all.
-  void leave(const std::string& why);
+  void leave(const std::string& why, int code);
 
  private:
   std::string times(const std::vector<TaskTime>&) const;

@@ -93,7 +93,7 @@ void Session::begin(const Plan& plan) {
   job.remains = std::make_unique<Remains>(
       world, timeline_of(plan, job.backend->source(), job.backend->machine()), plan,
       options_.timeline);
-  meeting_.end.finally([&job](const std::string& why) { job.remains->leave(why); });
+  meeting_.end.finally([&job](const std::string& why, int code) { job.remains->leave(why, code); });
   stage("getting ready", first());
   watchdog.runs();
   job.execution->rehearse(options_.deadline, job.hung);

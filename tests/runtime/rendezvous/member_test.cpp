@@ -24,7 +24,7 @@ TEST_F(StoreMeeting, NobodyAtTheAddressIsSaidInTime) {
     at = local_address(s);
   }
   try {
-    Member m({at, 1, 2, "", 300ms, 1s}, [](const std::string&) {});
+    Member m({at, 1, 2, "", 300ms, 1s}, [](const std::string&, int) {});
     FAIL();
   } catch (const RunFailed& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("was not found at " + at.text() + " within 300 ms"),
@@ -41,7 +41,7 @@ TEST_F(StoreMeeting, SomebodyElseAtTheAddressIsSaid) {
     hear(s);
   });
   try {
-    Member m({local_address(listening), 1, 2, "", 20s, 1s}, [](const std::string&) {});
+    Member m({local_address(listening), 1, 2, "", 20s, 1s}, [](const std::string&, int) {});
     ADD_FAILURE();
   } catch (const RunFailed& e) {
     EXPECT_THAT(e.what(),

@@ -118,13 +118,13 @@ TEST_F(StoreMeeting, AStoreThatIsGoneIsNoticed) {
 TEST_F(StoreMeeting, LastWordsAreKept) {
   open(3);
   all_join(3);
-  members_[0]->farewell(texts_body({"a reason; pending: much", "times"}));
-  until_told("gave up: a reason", 3);
+  members_[0]->farewell(texts_body({"a reason; pending: much", "times"}), 3);
+  until_told("gave up: a reason (exit 3)", 3);
   {
     const std::lock_guard lock(guard_);
     EXPECT_EQ(told("pending"), 0u);
   }
-  members_[1]->farewell(texts_body({"another", ""}));
+  members_[1]->farewell(texts_body({"another", ""}), 3);
   members_.pop_back();
   const std::vector<LastWord> words = store_->last_words(20s);
   std::multiset<std::string> said;
@@ -132,6 +132,13 @@ TEST_F(StoreMeeting, LastWordsAreKept) {
     said.insert(w.state == LastWord::State::Said ? parse_texts(w.text)->at(0) : w.text);
   EXPECT_EQ(said, (std::multiset<std::string>{"a reason; pending: much", "another",
                                               "its connection closed"}));
+}
+
+TEST_F(StoreMeeting, AProcessThatIsStartedWronglyEndsTheOthersWithItsCode) {
+  open(2);
+  all_join(2);
+  members_[0]->farewell(texts_body({"--tokens is 'nope'", ""}), 2);
+  until_told("gave up: --tokens is 'nope' (exit 2)", 2);
 }
 
 }  // namespace

@@ -42,9 +42,9 @@ class StoreMeeting : public testing::Test {
   std::future<std::string> joins(MemberOptions o) {
     return std::async(std::launch::async, [this, o]() -> std::string {
       try {
-        auto m = std::make_unique<Member>(o, [this](const std::string& why) {
+        auto m = std::make_unique<Member>(o, [this](const std::string& why, int code) {
           const std::lock_guard lock(guard_);
-          ended_.push_back(why);
+          ended_.push_back(fmt::format("{} (exit {})", why, code));
           news_.notify_all();
         });
         const std::lock_guard lock(guard_);

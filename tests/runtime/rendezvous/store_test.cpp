@@ -16,7 +16,7 @@ TEST_F(StoreMeeting, HandsRoundWhatEachTells) {
   std::vector<std::future<bool>> all;
   for (std::uint32_t r = 0; r < 5; ++r)
     all.push_back(std::async(std::launch::async, [this, r] {
-      Member m(options(r, 5), [](const std::string&) {});
+      Member m(options(r, 5), [](const std::string&, int) {});
       bool right = true;
       for (int round = 0; round < 20; ++round) {
         const std::string text(r * 100'000 + static_cast<std::uint32_t>(round),

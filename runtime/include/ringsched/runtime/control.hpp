@@ -25,10 +25,11 @@ class Control {
   void stop(const std::string& why);
   std::string why() const;
   // The run cannot go on for a reason that lies outside of this process's work: it is stopped soon,
-  // with what was pending beside the reason. The first reason is kept.
-  void abandon(const std::string& why);
+  // with what was pending beside the reason. The first reason is kept, and the exit code with it.
+  void abandon(const std::string& why, int code = 3);
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
   std::string abandoned_why() const;
+  int abandoned_code() const;
   // For signal handlers: the run is stopped soon, with what was pending as the reason.
   void interrupt(int signal) { signal_.store(signal); }
   int interrupted() const { return signal_.load(); }
@@ -38,6 +39,7 @@ class Control {
   std::atomic<int> signal_{0};
   mutable std::mutex guard_;
   std::string why_, abandoned_why_;
+  int abandoned_code_ = 0;
 };
 
 // Thrown inside a lane to leave it; never seen outside a run.

@@ -29,9 +29,9 @@ class End {
   void say(std::string why) const;
   // The same, and ends whatever hangs. The launcher ends the others for that.
   [[noreturn]] void now(const std::string& why, int code = 3);
-  // What else is to be done when the process ends like this, told why: once, whoever ends it, and
-  // for no longer than some seconds.
-  void finally(std::function<void(const std::string&)> last);
+  // What else is to be done when the process ends like this, told why and with which code: once,
+  // whoever ends it, and for no longer than some seconds.
+  void finally(std::function<void(const std::string&, int code)> last);
   void do_last(const std::string& why, int code);
   // The same as say(), for a thread that ends the process: one that comes second, perhaps because
   // of what the first one told the others, is silent. What the process ends with: the first one's.
@@ -40,7 +40,7 @@ class End {
  private:
   std::mutex doing_;  // what is done last
   std::mutex guard_;
-  std::function<void(const std::string&)> last_;
+  std::function<void(const std::string&, int)> last_;
   std::mutex saying_;
   bool said_ = false;
   int code_ = 0;  // once it is said

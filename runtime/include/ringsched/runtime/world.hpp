@@ -47,6 +47,7 @@ class World {
   struct LastWords {
     std::string why, left;
     bool gone = false;  // `why` says how
+    int code = 3;       // for the others to exit with, too
   };
   virtual std::vector<std::optional<LastWords>> last_words(const LastWords& own) = 0;
   // Ends the others as far as it can, and this process with them if there are any.
