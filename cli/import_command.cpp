@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "content.hpp"
+#include "format_flag.hpp"
 #include "pictures.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
@@ -23,6 +24,7 @@ struct ImportCommand {
   std::vector<std::string> files;
   std::string plan, output = "measured.json", gantt, repeat;
   TraceNames names;
+  Format format = Format::Text;
 };
 
 RankTrace read_trace(const std::string& path, const TraceNames& names) {
@@ -53,6 +55,28 @@ std::string summary(const ImportedRun& run, const Plan& plan) {
   return out + fmt::format("makespan  {}\n\n", time(run.timeline.makespan().value));
 }
 
+std::string json_texts(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts)
+    out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", escaped(text));
+  return "[" + out + "]";
+}
+
+// `written`: whether the run matches, so that there is a timeline.
+std::string json_of(const ImportedRun& run, const Plan& plan, const std::string& written) {
+  std::string out = fmt::format("{{\n  \"schedule\": \"{}\",\n  \"differences\": {}",
+                                escaped(plan.schedule), json_texts(run.mismatches));
+  if (!written.empty())
+    out += fmt::format(
+        ",\n  \"call\": {},\n  \"calls\": {},\n  \"messages_for_each\": {},\n  "
+        "\"clocks_moved_us\": {},\n  \"clocks_left_us\": {},\n  \"notes\": {},\n  "
+        "\"makespan_us\": {},\n  \"timeline\": \"{}\"",
+        run.call, run.calls, run.parts, microseconds({run.clocks_moved_ps}),
+        microseconds({run.clocks_left_ps}), json_texts(run.notes),
+        microseconds(run.timeline.makespan()), escaped(written));
+  return out + "\n}\n";
+}
+
 ExitCode run(const ImportCommand& c) {
   std::vector<std::string> others = c.files;
   others.push_back(c.plan);
@@ -70,22 +94,27 @@ ExitCode run(const ImportCommand& c) {
   std::vector<RankTrace> traces;
   for (const std::string& file : c.files) traces.push_back(read_trace(file, c.names));
   const ImportedRun imported = import_traces(plan, std::move(traces), options);
+  const bool text = c.format == Format::Text;
+  if (!imported.mismatches.empty() && !text) {
+    fmt::print("{}", json_of(imported, plan, ""));
+    return 1;
+  }
   if (!imported.mismatches.empty()) {
     for (const std::string& what : imported.mismatches) fmt::print("{}\n", what);
     fmt::print("does not match: {}\n",
                counted(static_cast<std::int64_t>(imported.mismatches.size()), "difference"));
     return 1;
   }
-  fmt::print("{}", summary(imported, plan));
+  fmt::print("{}", text ? summary(imported, plan) : json_of(imported, plan, c.output));
   write_timeline_file(imported.timeline, c.output);
-  fmt::print("timeline  {}\n", c.output);
+  if (text) fmt::print("timeline  {}\n", c.output);
   if (!c.gantt.empty()) {
     if (kind == FileKind::Html) {
       write_text(html_page(std::span(&imported.timeline, 1)), c.gantt);
     } else {
       write_picture(gantt(imported.timeline), kind, c.gantt, kPixels);
     }
-    fmt::print("gantt     {}\n", c.gantt);
+    if (text) fmt::print("gantt     {}\n", c.gantt);
   }
   return 0;
 }
@@ -120,6 +149,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
   app->add_option("--attend-backward", command->names.attend_backward,
                   "likewise of the backward pass")
       ->type_name("NAME");
+  add_format_flag(*app, command->format);
   app->callback([command, &code] { code = run(*command); });
 }
 

@@ -65,6 +65,18 @@ class Import(unittest.TestCase):
                 row, = (r for r in self.rows(timeline, kind) if r[2] == rank)
                 self.assertAlmostEqual(end - begin, row[8] / 1e6, places=2)
 
+    def test_json(self):
+        said, timeline = self.imported(*RANKS, "--format", "json")
+        found = json.loads(said)
+        self.assertEqual({k: found[k] for k in ("schedule", "differences", "call", "calls", "messages_for_each", "notes", "timeline")},
+                         {"schedule": "ring", "differences": [], "call": 2, "calls": 2, "messages_for_each": 2, "notes": [],
+                          "timeline": "measured.json"})
+        self.assertAlmostEqual(found["makespan_us"], max(r[7] + r[8] for r in timeline["tasks"]) / 1e6, places=2)
+        other = self.make_plan("causal")
+        found = json.loads(self.ringsched("import", *RANKS, "--plan", other, "--format", "json", code=1))
+        self.assertEqual(list(found), ["schedule", "differences"])
+        self.assertTrue(found["differences"])
+
     def test_a_call_and_a_range(self):
         first = self.imported(*RANKS, "--repeat", 1)
         self.assertEqual(first, self.imported(*RANKS, "--annotation", "ring", "--repeat", 1))

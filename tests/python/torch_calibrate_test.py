@@ -57,7 +57,7 @@ def simulated(text, plan):
 
 
 class Profile(unittest.TestCase):
-    options = SimpleNamespace(dtypes=["fp32"], head_dims=[64], passes=["forward", "backward"], most_tokens=2048, cores=2,
+    options = SimpleNamespace(dtypes=["fp32"], head_dims=[64], passes=["forward", "backward"], heads=2, most_tokens=2048, cores=2,
                               processes=2)
 
     def test_a_worker_alone_takes_what_a_tile_took(self):
@@ -111,6 +111,7 @@ class Profile(unittest.TestCase):
     def test_what_it_refuses(self):
         for wrong, said in (({"dtypes": ["fp8"]}, "dtype is 'fp8'; use bf16, fp16, fp32"),
                             ({"passes": ["both"]}, "pass is 'both'; use forward, backward"),
+                            ({"heads": 0}, "heads is 0; use at least 1"),
                             ({"most_tokens": 64}, "most_tokens is 64; use at least 128")):
             with self.assertRaisesRegex(Error, said):
                 c.calibrate(**wrong)

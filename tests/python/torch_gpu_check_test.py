@@ -4,10 +4,11 @@
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import unittest
+
+import torch.distributed as dist
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/torch-gpu-check"
 SMALL = ["--tokens", "256", "--checked-tokens", "192", "--heads", "4"]
@@ -15,13 +16,13 @@ SMALL = ["--tokens", "256", "--checked-tokens", "192", "--heads", "4"]
 
 def check(workers, *flags):
     """Exit codes, and what the first process printed."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    # The store is here, as torchrun keeps one, so that no other program can take its port before process 0 listens.
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     processes = []
     for rank in range(workers):
         env = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(workers),
-               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": ""}
+               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True",
+               "CUDA_VISIBLE_DEVICES": ""}
         processes.append(subprocess.Popen([sys.executable, SCRIPT, *SMALL, *flags], env=env, stdout=subprocess.PIPE,
                                           stderr=subprocess.PIPE, text=True))
     said = [p.communicate() for p in processes]

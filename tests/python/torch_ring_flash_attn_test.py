@@ -1,69 +1,17 @@
 #!/usr/bin/env python3
 """The public ring-flash-attn, unmodified, and our plans are equally far from float64 on the same shares.
 
-ring-flash-attn calls two private functions of flash-attn, which needs a GPU. The package flash_attn that this test
-writes has them, by torch's kernel for CPUs. Its ring, zigzag and stripe then run over gloo as they are.
+ring-flash-attn calls two private functions of flash-attn, which needs a GPU. flash_attn_stub.py has them, by torch's
+kernel for CPUs. The ring, zigzag and stripe of ring-flash-attn then run over gloo as they are.
 """
 
 import importlib.util
-import os
 import sys
-import tempfile
 import unittest
 
 import torch
+from flash_attn_stub import install
 from torch_support import TYPES, make_plan, on_workers, reference, tensors
-
-STUB = '''
-import torch
-
-aten = torch.ops.aten
-
-
-def _flash_attn_forward(q, k, v, dropout_p, softmax_scale, causal, window_size_left, window_size_right, softcap,
-                        alibi_slopes, return_softmax):
-    assert not dropout_p and alibi_slopes is None and (window_size_left, window_size_right) == (-1, -1)
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=softmax_scale)
-    return out.transpose(1, 2), lse.contiguous(), None, None
-
-
-def _flash_attn_backward(dout, q, k, v, out, softmax_lse, dq, dk, dv, dropout_p, softmax_scale, causal,
-                         window_size_left, window_size_right, softcap, alibi_slopes, deterministic):
-    assert not dropout_p and alibi_slopes is None and (window_size_left, window_size_right) == (-1, -1)
-    dout, q, k, v, out = (x.transpose(1, 2).contiguous() for x in (dout, q, k, v, out))
-    lse = softmax_lse.transpose(1, 2).contiguous().transpose(1, 2)  # as the forward kernel lays it out
-    grads = aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        dout, q, k, v, out, lse, 0.0, causal, scale=softmax_scale)
-    for to, x in zip((dq, dk, dv), grads):
-        to.copy_(x.transpose(1, 2))
-
-
-def _flash_attn_varlen_forward(*_):
-    raise NotImplementedError
-
-
-_flash_attn_varlen_backward = _flash_attn_varlen_forward
-'''
-
-
-def import_peer():
-    """ring_flash_attn over the stub. Its adapter wants a function that newer versions of transformers no longer have."""
-    import transformers.modeling_flash_attention_utils as utils
-
-    if not hasattr(utils, "is_flash_attn_greater_or_equal_2_10"):
-        utils.is_flash_attn_greater_or_equal_2_10 = lambda: True
-    with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(os.path.join(folder, "flash_attn"))
-        for name, text in (("__init__.py", ""), ("flash_attn_interface.py", STUB)):
-            with open(os.path.join(folder, "flash_attn", name), "w", encoding="utf-8") as f:
-                f.write(text)
-        sys.path.insert(0, folder)
-        try:
-            import ring_flash_attn
-        finally:
-            sys.path.remove(folder)
-    return ring_flash_attn
 
 
 def shares(name, workers, rank, tokens):
@@ -106,7 +54,8 @@ class RingFlashAttn(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        import_peer()  # before the forks
+        install()
+        import ring_flash_attn  # noqa: F401  before the forks
 
     def test_not_less_exact_than_ring_flash_attn(self):
         for workers in (2, 3, 4):

@@ -27,19 +27,19 @@ PASS_ELEMENTS = _ROWS * _PASS_HEADS * _PASS_DIM
 _LEAST = 0.004  # seconds of one sample: short bodies are repeated
 
 
-def heads_of(tokens):
-    """Heads of the tiles that are measured; the kernels take heads one after the other."""
-    return 2 if tokens < 4096 else 1
+def _attend(dtype, tokens, heads, dim, mask, backward):
+    """An attend of a plan, or its gradient, as _run.py calls it, with tensors laid out as a run lays them out.
 
-
-def _attend(dtype, tokens, dim, mask, backward):
-    """An attend of a plan, or its gradient, as _run.py calls it."""
-    heads = heads_of(tokens)
+    The kernels take heads one after the other, but eight take more than eight times as long as one: the rows of a head lie
+    further apart, and less of them stays in the caches.
+    """
     acc = torch.promote_types(dtype, torch.float32)
     plan = SimpleNamespace(heads=heads, kv_heads=heads, kv_of=lambda some: some)
     where = torch.arange(tokens)
     t = tile(Mask(mask), where, where)
     q, k, v, g = (torch.randn(1, tokens, heads, dim).to(dtype).transpose(1, 2) for _ in range(4))
+    if backward:
+        q, k, v, g = (x.contiguous() for x in (q, k, v, g))
     arguments = plan, (0, heads), t, q
     if not backward:
         return lambda: compute.attend(*arguments, (k, v), dim ** -0.5, acc)
@@ -48,10 +48,11 @@ def _attend(dtype, tokens, dim, mask, backward):
     return lambda: compute.attend_backward(*arguments, prepared, (k, v), dim ** -0.5, acc)
 
 
-def _passes(rows):
-    """Merge, sum and prepare of so many rows."""
+def _passes(rows, dtype):
+    """Merge, sum and prepare of so many rows; the gradient of the output is of the plan's dtype, the rest of sums'."""
     shape = (1, _PASS_HEADS, rows, _PASS_DIM)
-    o, o2, g = (torch.randn(shape) for _ in range(3))
+    o, o2 = (torch.randn(shape) for _ in range(2))
+    g = torch.randn(shape).to(dtype)
     lse, lse2 = (torch.randn(*shape[:3], 1) for _ in range(2))
     return {"merge": lambda: compute.merge_rows(o, lse, o2, lse2), "reduce": lambda: o.add_(o2),
             "prepare": lambda: compute.prepare(o, lse, g)}
@@ -102,14 +103,14 @@ def _points(rank, processes, o):
                 for mask in ("full", "causal"):
                     for tokens in (n for n in TOKENS if n <= o.most_tokens):
                         points.put(("attend", which, mask, dtype, dim, tokens), cores,
-                                   _attend(DTYPES[dtype], tokens, dim, mask, which == "backward"))
+                                   _attend(DTYPES[dtype], tokens, o.heads, dim, mask, which == "backward"))
     # A long tile tells what cores do to each other: short ones slip past other programs that want a core.
-    slowed = _attend(DTYPES[o.dtypes[0]], min(4096, o.most_tokens), o.head_dims[0], "full", "backward" in o.passes)
+    slowed = _attend(DTYPES[o.dtypes[0]], min(4096, o.most_tokens), o.heads, o.head_dims[0], "full", "backward" in o.passes)
     points.put(("together",), cores, slowed)
     points.put(("alone",), range(1), slowed)
-    for name, body in _passes(_ROWS).items():
+    for name, body in _passes(_ROWS, DTYPES[o.dtypes[0]]).items():
         points.put((name,), cores, body)
-    points.put(("small merge",), cores, _passes(1)["merge"])
+    points.put(("small merge",), cores, _passes(1, DTYPES[o.dtypes[0]])["merge"])
     for size in MESSAGES:
         points.put(("message", size), range(2), _ping_pong(rank, size) if rank < 2 else None)
     points.put(("shift",), everybody, _shift(rank, processes, MESSAGES[-1]))

@@ -105,10 +105,15 @@ def post_exchange(run, task):
             dist.all_gather_into_tensor(receive, send, group=group, async_op=True)
     else:
         outgoing = {w: sizes.get((me, w), 0) for w in ordered}
-        parts = [forms.packed(given, *shares[me, w]) for w in ordered if outgoing[w]]
-        empty = torch.empty(0, dtype=torch.uint8, device=forms.device)
-        send = torch.cat(parts) if parts else empty
-        receive = torch.empty(sum(incoming.values()), dtype=torch.uint8, device=forms.device)
+        if not adds and incoming[me]:  # what stays here goes straight to its place
+            _place(forms, got, [Held(task.makes, *shares[me, me], forms.cut(given, *shares[me, me]))], False)
+            incoming[me] = outgoing[me] = 0
+        send, receive = (torch.empty(sum(n.values()), dtype=torch.uint8, device=forms.device) for n in (outgoing, incoming))
+        at = 0
+        for w in ordered:
+            if outgoing[w]:
+                forms.pack(given, *shares[me, w], send[at:at + outgoing[w]])
+            at += outgoing[w]
         work = dist.all_to_all_single(receive, send, list(incoming.values()), list(outgoing.values()), group=group,
                                       async_op=True)
 

@@ -78,12 +78,17 @@ class Forms:
         """A tensor's rows and heads side by side in one buffer, the one it is in if that has just these."""
         if held.buffer is not None and (held.rows, held.heads) == (rows, heads):
             return held.buffer
-        room = self.empty(held.kind, rows, heads)
-        for to, part in zip(room.parts, self.cut(held, rows, heads)):
-            to.copy_(part)
+        room = self.pack(held, rows, heads, torch.empty(self.bytes(held.kind, rows, heads), dtype=torch.uint8, device=self.device))
         if (held.rows, held.heads) == (rows, heads):
             held.buffer, held.parts = room.buffer, room.parts
         return room.buffer
+
+    def pack(self, held, rows, heads, buffer):
+        """Copies a tensor's rows and heads side by side into a buffer of that size."""
+        room = self.in_buffer(held.kind, rows, heads, buffer)
+        for to, part in zip(room.parts, self.cut(held, rows, heads)):
+            to.copy_(part)
+        return room
 
     def cut(self, held, rows, heads):
         """These rows and heads of each part, without a copy."""

@@ -25,7 +25,7 @@ import torch.multiprocessing as mp
 
 from ._context import DTYPES
 from ._errors import Error
-from ._measure import EXCHANGES, MESSAGES, PASS_ELEMENTS, TOKENS, heads_of, measure
+from ._measure import EXCHANGES, MESSAGES, PASS_ELEMENTS, TOKENS, measure
 
 MADE_BY = "python -m ringsched.torch.calibrate"
 
@@ -102,7 +102,7 @@ def _profile(found, o, name):
                     tokens = [n for n in TOKENS if n <= o.most_tokens]
                     pairs = [n * n if mask == "full" else n * (n + 1) / 2 for n in tokens]
                     times = [found["attend", which, mask, dtype, dim, n].seconds for n in tokens]
-                    flops = [(10 if which == "backward" else 4) * dim * heads_of(n) * p for n, p in zip(tokens, pairs)]
+                    flops = [(10 if which == "backward" else 4) * dim * o.heads * p for n, p in zip(tokens, pairs)]
                     rate = [_figure(slowdown * f / max(t - launch, t / 2) / 1e12) for f, t in zip(flops, times)]
                     out.append(_table("[kernel]", **{"pass": which, "mask": mask, "dtypes": [dtype], "head_dim": dim,
                                                      "tokens": tokens, "tflops": rate, "source": alone}))
@@ -112,21 +112,23 @@ def _profile(found, o, name):
     return f"# Made by {MADE_BY}; measured anew by the same command.\n" + "\n".join(out)
 
 
-def calibrate(*, dtypes=("bf16", "fp32"), head_dims=(64, 128), passes=("forward", "backward"), most_tokens=4096, cores=None,
-              seconds=60.0, samples=7, name="torch-cpu"):
+def calibrate(*, dtypes=("bf16", "fp32"), head_dims=(64, 128), passes=("forward", "backward"), heads=8, most_tokens=4096,
+              cores=None, seconds=60.0, samples=7, name="torch-cpu"):
     """The text of a profile of this machine's CPU. `cores` processes measure (default: all that this process may use).
 
-    At least three samples are taken of each point; up to `samples`, until `seconds` have passed.
+    Tiles have `heads` heads: give as many as a worker computes at once. At least three samples are taken of each point; up to `samples`, until `seconds` have passed.
     """
     cores = cores or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
     for given, allowed, what in ((dtypes, DTYPES, "dtype"), (passes, ("forward", "backward"), "pass")):
         for x in given:
             if x not in allowed:
                 raise Error(f"{what} is {x!r}; use {', '.join(allowed)}")
+    if heads < 1:
+        raise Error(f"heads is {heads}; use at least 1")
     if most_tokens < TOKENS[0]:
         raise Error(f"most_tokens is {most_tokens}; use at least {TOKENS[0]}")
     options = SimpleNamespace(dtypes=list(dict.fromkeys(dtypes)), head_dims=list(dict.fromkeys(head_dims)),
-                              passes=list(dict.fromkeys(passes)), most_tokens=most_tokens, cores=cores, processes=max(2, cores),
+                              passes=list(dict.fromkeys(passes)), heads=heads, most_tokens=most_tokens, cores=cores, processes=max(2, cores),
                               seconds=seconds, samples=samples)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "found")
@@ -149,6 +151,7 @@ def main():
     parser.add_argument("--dtype", type=_words, default=["bf16", "fp32"], help="bf16, fp16, fp32 (default bf16,fp32)")
     parser.add_argument("--head-dim", type=_numbers, default=[64, 128], metavar="N,N", help="head dimensions (default 64,128)")
     parser.add_argument("--pass", type=_words, default=["forward", "backward"], dest="passes", help="default forward,backward")
+    parser.add_argument("--heads", type=int, default=8, metavar="N", help="heads that a worker computes at once (default 8)")
     parser.add_argument("--most-tokens", type=int, default=4096, metavar="N", help="largest tile (default 4096)")
     parser.add_argument("--cores", type=int, metavar="N", help="processes that measure at once (default: all cores)")
     parser.add_argument("--seconds", type=float, default=60, metavar="N", help="when to take no more samples (default 60)")
@@ -158,7 +161,7 @@ def main():
     if not os.path.isdir(folder):
         parser.error(f"--output {o.output}: there is no folder {folder}")
     try:
-        text = calibrate(dtypes=o.dtype, head_dims=o.head_dim, passes=o.passes, most_tokens=o.most_tokens, cores=o.cores,
+        text = calibrate(dtypes=o.dtype, head_dims=o.head_dim, passes=o.passes, heads=o.heads, most_tokens=o.most_tokens, cores=o.cores,
                          seconds=o.seconds, name=o.name)
     except Error as e:
         sys.exit(f"calibrate: {e}")
