@@ -24,5 +24,6 @@ void add_import_command(CLI::App& program, ExitCode& code);
 void add_render_command(CLI::App& program, ExitCode& code);
 void add_export_command(CLI::App& program, ExitCode& code);
 void add_validate_command(CLI::App& program, ExitCode& code);
+void add_doctor_command(CLI::App& program, ExitCode& code);
 
 }  // namespace ringsched

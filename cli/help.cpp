@@ -88,7 +88,8 @@ constexpr CommandExamples kExamples[] = {
      {"render timeline.json", "render timeline.json --output timeline.html",
       "render plan.json --output blocks.svg"}},
     {"export", {"export --machine dgx-a100 --schedule ring --output ring.goal"}},
-    {"validate", {"validate", "validate --rows", "validate --file mine.toml --format json"}}};
+    {"validate", {"validate", "validate --rows", "validate --file mine.toml --format json"}},
+    {"doctor", {"doctor", "doctor --format json"}}};
 
 std::string footer(const std::array<const char*, 3>& arguments) {
   std::string out = "Examples:\n";

@@ -82,6 +82,7 @@ int run_program(int argc, char** argv) {
   add_render_command(program, code);
   add_export_command(program, code);
   add_validate_command(program, code);
+  add_doctor_command(program, code);
   add_footers(program);
 
   for (int i = 1; i < argc; ++i)

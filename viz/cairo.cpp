@@ -1,5 +1,6 @@
 // Pictures as PDF and PNG, through Cairo.
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/viz/libraries.hpp"
 #include "ringsched/viz/picture.hpp"
 
 #ifdef RINGSCHED_CAIRO
@@ -185,6 +186,22 @@ std::string png(const Picture& p, double scale) {
   return out;
 }
 
+std::string cairo_version() { return cairo_version_string(); }
+
+bool cairo_has_font() {
+  const std::string text = "The quick brown fox jumps over the lazy dog";
+  constexpr double size = 100;
+  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1));
+  const Context context(cairo_create(surface.get()));
+  cairo_select_font_face(context.get(), "Liberation Sans", CAIRO_FONT_SLANT_NORMAL,
+                         CAIRO_FONT_WEIGHT_NORMAL);
+  cairo_set_font_size(context.get(), size);
+  cairo_text_extents_t found;
+  cairo_text_extents(context.get(), text.c_str(), &found);
+  const double planned = text_width(text, size);
+  return std::abs(found.x_advance - planned) < 0.01 * planned;
+}
+
 #else
 
 namespace {
@@ -197,6 +214,8 @@ namespace {
 
 std::string pdf(const Picture&) { no_cairo(); }
 std::string png(const Picture&, double) { no_cairo(); }
+std::string cairo_version() { return {}; }
+bool cairo_has_font() { return false; }
 
 #endif
 

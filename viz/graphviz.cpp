@@ -1,5 +1,6 @@
 // dot files as pictures, through Graphviz's library.
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/viz/libraries.hpp"
 #include "ringsched/viz/task_graph.hpp"
 
 #ifdef RINGSCHED_GRAPHVIZ
@@ -104,6 +105,13 @@ std::string laid_out(const std::string& dot, GraphFormat format) {
   return out;
 }
 
+std::string graphviz_version() {
+  GVC_t* const context = gvContext();
+  std::string out = gvcVersion(context);
+  gvFreeContext(context);
+  return out;
+}
+
 #else
 
 std::string laid_out(const std::string&, GraphFormat) {
@@ -112,6 +120,8 @@ std::string laid_out(const std::string&, GraphFormat) {
       ".dot, "
       "or install libgraphviz-dev and build again");
 }
+
+std::string graphviz_version() { return {}; }
 
 #endif
 

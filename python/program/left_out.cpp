@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/doctor.hpp"
 #include "ringsched/scheduler/error.hpp"
 
 namespace ringsched {
@@ -27,6 +28,12 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
 }
 void add_bench_links_command(CLI::App& program, ExitCode&) {
   leave_out(program, "bench-links", "Measure messages between workers");
+}
+
+std::vector<DoctorPart> runtime_parts() {
+  return {{"runtime", "",
+           "not in the Python package; run, calibrate and bench-links need ringsched built from "
+           "source"}};
 }
 
 }  // namespace ringsched

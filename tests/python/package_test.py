@@ -539,6 +539,15 @@ class Command(unittest.TestCase):
                 self.assertEqual((ours.stdout, ours.stderr, ours.returncode),
                                  (theirs.stdout, theirs.stderr, theirs.returncode))
 
+    def test_the_doctor_says_what_the_package_leaves_out(self) -> None:
+        said = package("doctor", "--format", "json")
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
+        parts = {part["name"]: part for part in json.loads(said.stdout)["parts"]}
+        self.assertIsNone(parts["runtime"]["found"])
+        self.assertIn("built from source", parts["runtime"]["missing"])
+        self.assertNotIn("MPI", parts)
+        self.assertIn("cores usable", parts["CPU"]["found"])
+
     def test_what_the_package_lacks_says_what_it_needs(self):
         for name in ("run", "calibrate", "bench-links"):
             with self.subTest(name=name):

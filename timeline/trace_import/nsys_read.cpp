@@ -103,12 +103,16 @@ RankTrace read_nsys_file(const std::string& path, const TraceNames& names) {
   return out;
 }
 
+std::string sqlite_version() { return sqlite3_libversion(); }
+
 #else
 
 RankTrace read_nsys_file(const std::string& path, const TraceNames&) {
   fail("{}: traces of nsys need SQLite, which was absent when ringsched was built ({})", path,
        "Debian: libsqlite3-dev");
 }
+
+std::string sqlite_version() { return {}; }
 
 #endif
 

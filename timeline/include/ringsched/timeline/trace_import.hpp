@@ -56,6 +56,8 @@ RankTrace read_kineto(std::string_view json, std::string_view name, const TraceN
 RankTrace read_kineto_file(const std::string& path, const TraceNames& = {});
 // What `nsys export --type=sqlite` writes.
 RankTrace read_nsys_file(const std::string& path, const TraceNames& = {});
+// Of the SQLite that reads them: "3.40.1"; empty: ringsched was built without it.
+std::string sqlite_version();
 
 struct ImportOptions {
   std::uint32_t repeat = 0;  // which call of attention, from 1; 0: the last
