@@ -21,6 +21,7 @@
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/html.hpp"
+#include "ringsched/viz/step_map.hpp"
 #include "ringsched/viz/task_graph.hpp"
 #include "ringsched/viz/trace.hpp"
 #include "terminal.hpp"
@@ -35,7 +36,7 @@ struct RenderCommand {
   std::string output, as;
   double width = 1100, scale = 2;
   std::string worker, steps, kineto;
-  bool no_path = false, graph = false;
+  bool no_path = false, graph = false, by_step = false;
   const CLI::App* app = nullptr;  // which flags were given
 };
 
@@ -98,8 +99,8 @@ void write_kineto(const Timeline& t, const std::string& folder) {
 }
 
 void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) {
-  if (c.graph || !c.steps.empty())
-    fail("--graph and --steps need a plan; {} is a timeline", inputs[0].name);
+  if (c.graph || c.by_step || !c.steps.empty())
+    fail("--graph, --by-step and --steps need a plan; {} is a timeline", inputs[0].name);
   const FileKind kind =
       c.output.empty() ? FileKind::Json : file_kind(c.output, "--output", kTimelineKinds);
   const bool chart = !c.output.empty() && kind != FileKind::Json && kind != FileKind::Html;
@@ -184,10 +185,18 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
          inputs[0].name);
   refuse(c, {"--width", "--no-critical-path"}, "charts of timelines");
   const FileKind kind = file_kind(c.output, "--output", kPlanKinds);
+  if (c.by_step && (c.graph || kind == FileKind::Dot))
+    fail(
+        "--by-step draws blocks, not a task graph: leave out --graph, or write a .svg, .pdf or "
+        ".png");
   if (c.graph || kind == FileKind::Dot) return render_graph(c, inputs, kind);
   if (kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   if (!c.steps.empty() || !c.worker.empty())
     fail("--worker and --steps need a task graph: add --graph, or write a .dot file");
+  if (c.by_step) {
+    if (inputs.size() > 1) fail("a picture by step shows one plan, not {}", inputs.size());
+    return write_picture(step_map(inputs[0].read_plan()), kind, c.output, c.scale);
+  }
   std::vector<Plan> plans;
   for (const Input& input : inputs) plans.push_back(input.read_plan());
   std::vector<const Plan*> all;
@@ -231,6 +240,8 @@ void add_render_command(CLI::App& program, ExitCode&) {
   app->add_option("--scale", command->scale, "pixels per point, .png only (default 2)")
       ->type_name("NUMBER");
   app->add_flag("--graph", command->graph, "draw the task graph of a plan instead of its blocks");
+  app->add_flag("--by-step", command->by_step,
+                "draw the blocks of a plan step by step, with what each worker receives");
   app->add_option("--worker", command->worker, "draw only this worker (charts and task graphs)")
       ->type_name("N");
   app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")

@@ -10,6 +10,7 @@
 
 #include "plan_summary.hpp"
 #include "ringsched/scheduler/exchange.hpp"
+#include "ringsched/scheduler/share_label.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -17,33 +18,6 @@ namespace ringsched {
 namespace {
 
 constexpr std::size_t kLineWidth = 80;
-
-// "2-5": the shares of workers 2 to 5; "0-6/2": of every second one from 0 to 6; "0+4": of these.
-std::string workers_label(const Layout& layout, Region r) {
-  std::vector<std::uint32_t> workers;
-  for (std::uint32_t c = r.first.value; c < r.end(); c = layout.share({workers.back()}).end())
-    workers.push_back(layout.owner({c}).value);
-  const std::uint32_t every = workers[1] - workers[0];
-  bool is_even = every == 1 || workers.size() > 2;
-  for (std::size_t i = 1; i < workers.size(); ++i)
-    is_even = is_even && workers[i] - workers[i - 1] == every;
-  if (!is_even) return fmt::format("{}", fmt::join(workers, "+"));
-  const std::string ends = fmt::format("{}-{}", workers.front(), workers.back());
-  return every == 1 ? ends : fmt::format("{}/{}", ends, every);
-}
-
-// "3": the share of worker 3; "3a", "3b": its first and second chunk; "2-5": more than one share.
-std::string label(const Plan& plan, RegionId id) {
-  const Region r = plan.regions[id.value];
-  const WorkerId owner = plan.layout.owner(r.first);
-  const Region share = plan.layout.share(owner);
-  if (r == share) return fmt::format("{}", owner.value);
-  if (!share.contains(r)) return workers_label(plan.layout, r);
-  std::string parts;
-  for (std::uint32_t c = r.first.value; c < r.end(); ++c)
-    parts += static_cast<char>('a' + std::min(c - share.first.value, 25u));
-  return fmt::format("{}{}", owner.value, parts);
-}
 
 // Is it of queries that came to this worker alone? What an exchange spreads is no one's.
 bool is_help(const Plan& plan, const Task& attend) {
@@ -55,14 +29,6 @@ bool is_help(const Plan& plan, const Task& attend) {
 
 bool is_attend_of(const Task& task, bool backward) {
   return is_attend(task.kind) && is_backward(task.kind) == backward;
-}
-
-// " h0-7" of an attend with these heads; nothing of one with all.
-std::string heads_label(const Plan& plan, const Task& attend) {
-  const Piece& piece = plan.piece(attend);
-  const ColumnRange c = piece.columns;
-  if (c == plan.program[piece.value].all_columns()) return "";
-  return c.count == 1 ? fmt::format(" h{}", c.first) : fmt::format(" h{}-{}", c.first, c.end() - 1);
 }
 
 struct Signs {
@@ -84,7 +50,7 @@ std::string attends_table(const Plan& plan, bool backward, Step first, Step last
     const std::string heads = heads_label(plan, task);
     signs.helped = signs.helped || help;
     signs.heads = signs.heads || !heads.empty();
-    const std::string q = label(plan, plan.rows(task)), k = label(plan, task.keys);
+    const std::string q = share_label(plan, plan.rows(task)), k = share_label(plan, task.keys);
     signs.apart = signs.apart || (q + k).find_first_of("/+") != std::string::npos;
     // In decoding all queries are of the new tokens.
     const std::string queries = plan.problem.decodes() ? "" : "q" + q + " ";
@@ -164,7 +130,7 @@ std::string moves_list(const Plan& plan, Step first, Step last) {
   for (const Task& task : plan.tasks)
     if (is_receive(task.kind) && task.step >= first && task.step <= last)
       moves[task.step][plan.value(task)].push_back(fmt::format(
-          "{}{}:{}>{}", plan.program[plan.value(task)].symbol, label(plan, plan.rows(task)),
+          "{}{}:{}>{}", plan.program[plan.value(task)].symbol, share_label(plan, plan.rows(task)),
           plan.tasks[task.peer.value].worker_index, task.worker_index));
   std::map<Step, std::vector<std::vector<std::string>>> lines;  // of words
   for (const auto& [step, kinds] : moves) {

@@ -1,0 +1,111 @@
+#include "ringsched/viz/step_map.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ringsched/scheduler/error.hpp"
+#include "support/cases.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> lines(const Picture& p) {
+  std::vector<std::string> out;
+  for (const Shape& s : p.shapes)
+    if (const auto* l = std::get_if<Label>(&s)) out.push_back(l->text);
+  return out;
+}
+
+Picture drawn(const char* schedule, std::uint32_t workers = 4) {
+  return step_map(build_plan(small_problem(workers, 8 * workers), find_schedule(schedule)));
+}
+
+class StepMapOf : public testing::TestWithParam<Case> {};
+
+// A block of step s is bright in its own panel and pale in each later one. Counted from the tasks.
+TEST_P(StepMapOf, ShowsEachBlockInItsStepAndPaleAfterIt) {
+  const Case c = GetParam();
+  const Plan plan = build_plan(
+      small_problem(c.workers, 16 * c.workers, Pass::Forward, Mask::full()), *c.schedule);
+  const Picture p = step_map(plan);
+  std::size_t panels = 0;
+  for (const std::string& line : lines(p)) panels += line.starts_with("step ") ? 1 : 0;
+  std::vector<Step> steps;  // with anything to show
+  for (const Task& t : plan.tasks)
+    if (is_attend(t.kind) || is_receive(t.kind) || is_exchange(t.kind)) steps.push_back(t.step);
+  std::ranges::sort(steps);
+  steps.erase(std::ranges::unique(steps).begin(), steps.end());
+  EXPECT_EQ(panels, steps.size());
+
+  std::map<std::string, std::size_t> bright, all, expected_bright, expected_all;
+  for (const Shape& s : p.shapes) {
+    const auto* b = std::get_if<Box>(&s);
+    int worker = 0, step = 0;
+    if (!b || std::sscanf(b->about.c_str(), "worker %d, step %d", &worker, &step) != 2) continue;
+    ++all[b->about];
+    if (b->fill == worker_colour(static_cast<std::uint32_t>(worker), c.workers)) ++bright[b->about];
+  }
+  for (const Task& t : plan.tasks) {
+    if (!is_attend(t.kind)) continue;
+    const std::string about = fmt::format("worker {}, step {}", t.worker_index, t.step);
+    const std::size_t blocks =
+        plan.regions[plan.rows(t).value].count * std::size_t{plan.regions[t.keys.value].count};
+    expected_bright[about] += blocks;
+    expected_all[about] += blocks * static_cast<std::size_t>(std::ranges::count_if(
+                                        steps, [&](Step s) { return s >= t.step; }));
+  }
+  EXPECT_EQ(bright, expected_bright);
+  EXPECT_EQ(all, expected_all);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StepMapOf, testing::ValuesIn(all_schedules(5)),
+                         [](const auto& i) { return i.param.name(); });
+
+TEST(StepMap, SaysWhatEachWorkerComputesAndReceives) {
+  const auto ring = lines(drawn("ring"));
+  EXPECT_THAT(ring, testing::Contains("3 of 4 workers compute"));
+  EXPECT_THAT(ring, testing::Contains("q3 k1; gets kv1 from 2"));
+  EXPECT_THAT(lines(drawn("balanced")), testing::Contains("q3 k0; gets q3 from 3"));
+  EXPECT_THAT(lines(drawn("ulysses")), testing::Contains(HasSubstr("all-to-all of q")));
+}
+
+TEST(StepMap, DrawsWorkToScale) {
+  std::vector<std::string> bars;
+  for (const Shape& s : drawn("ring", 2).shapes)
+    if (const auto* b = std::get_if<Box>(&s); b && b->about.starts_with("load")) {
+      bars.push_back(b->about);
+      EXPECT_NEAR(b->width, 54 * std::stod(b->about.substr(b->about.find(':') + 2)) / 100, 0.3);
+    }
+  // 8 tokens each: 36 pairs on the diagonal, 64 in the full block.
+  EXPECT_THAT(bars, testing::ElementsAre("load of worker 0: 56 % of the largest",
+                                         "load of worker 1: 56 % of the largest",
+                                         "load of worker 1: 100 % of the largest"));
+}
+
+TEST(StepMap, KeepsToThePage) {
+  for (const char* schedule : {"ring", "zigzag", "balanced-split", "usp"})
+    for (const std::uint32_t workers : {1u, 2u, 8u, 16u}) {
+      const Picture p = drawn(schedule, workers);
+      for (const Shape& s : p.shapes)
+        if (const auto* l = std::get_if<Label>(&s)) {
+          const Box b = bounds(*l);
+          EXPECT_GE(b.x, 0) << l->text;
+          EXPECT_LE(b.x + b.width, p.width) << l->text;
+          EXPECT_LE(b.y + b.height, p.height) << l->text;
+        }
+    }
+}
+
+TEST(StepMap, RefusesWhatCannotBeRead) {
+  EXPECT_THROW(drawn("ring", 17), Error);
+  EXPECT_THROW(drawn("tree-decode"), Error);
+}
+
+}  // namespace
+}  // namespace ringsched
