@@ -1,7 +1,8 @@
-"""Reruns the commands that README.md shows and compares what they print; holds other texts against
-what they are about.
+"""Reruns the commands that README.md and the pages of docs/ show, and compares what they print. Checks
+other texts against what they describe.
 
 usage: readme_test.py path/to/ringsched
+RINGSCHED_REFRESH=1 writes what the commands print into the pages instead.
 """
 
 import fnmatch
@@ -15,39 +16,77 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(sys.argv.pop()).resolve() if len(sys.argv) > 1 else None
+REFRESH = os.environ.get("RINGSCHED_REFRESH") == "1"
 
 
-def shown_commands(text):
-    """(command, output) for each line `$ command` inside a fenced block."""
-    for block in re.findall(r"^```\n(.*?)^```$", text, re.M | re.S):
-        command, output = None, []
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                if command is not None:
-                    yield command, "\n".join(output).strip()
-                command, output = line[2:], []
-            elif command is not None:
-                output.append(line)
-        if command is not None:
-            yield command, "\n".join(output).strip()
+# A block of commands: ```, or ```measured where numbers differ from run to run.
+BLOCK = re.compile(r"^```(measured)?\n(\$ .*?)^```$", re.M | re.S)
 
 
-class Readme(unittest.TestCase):
-    def test_commands_print_what_it_shows(self):
-        commands = list(shown_commands((ROOT / "README.md").read_text()))
-        self.assertGreaterEqual(len(commands), 3)
-        with tempfile.TemporaryDirectory() as folder:
-            os.symlink(ROOT / "examples", pathlib.Path(folder) / "examples")
-            path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
-            for command, output in commands:
-                run = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True,
-                                     env={**os.environ, "PATH": path}, timeout=60)
-                self.assertIn(run.returncode, (0, 1), f"{command}: {run.stderr}")
-                self.assertEqual(run.stdout.strip(), output, command)
+def pages():
+    """Each page that shows commands with what they print."""
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        if BLOCK.search(page.read_text()):
+            yield page
+
+
+def shown_commands(block):
+    """[command, output] for each line `$ command`."""
+    shown = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            shown.append([line[2:], []])
+        else:
+            shown[-1][1].append(line)
+    return [(command, "\n".join(output).strip("\n")) for command, output in shown]
+
+
+def without_numbers(text):
+    """What stays the same when a measurement is repeated: the words."""
+    return re.sub(r"[\d.e+-]*\d|[█▓░·]+", "N", re.sub(r"\b(ns|us|ms|s)\b", "T", re.sub(r" +", " ", text)))
+
+
+class Pages(unittest.TestCase):
+    def printed(self, command, folder):
+        path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+        run = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True,
+                             env={**os.environ, "PATH": path}, timeout=120)
+        self.assertIn(run.returncode, (0, 1), f"{command}: {run.stderr}")
+        return run.stdout.strip("\n")
+
+    def check(self, page, folder):
+        def rerun(block):
+            out = []
+            for command, shown in shown_commands(block[2]):
+                printed = self.printed(command, folder)
+                if not REFRESH:
+                    same = without_numbers if block[1] else str.strip
+                    self.assertEqual(same(printed), same(shown), f"{page.name}: {command}")
+                out.append(f"$ {command}\n{printed}".strip("\n") + "\n")
+            return f"```{block[1] or ''}\n" + "\n".join(out) + "```"
+
+        text = BLOCK.sub(rerun, page.read_text())
+        if REFRESH:
+            page.write_text(text)
+
+    def test_commands_print_what_they_show(self):
+        shown = list(pages())
+        self.assertIn(ROOT / "README.md", shown)
+        self.assertGreaterEqual(len(shown), 4)
+        for page in shown:
+            with self.subTest(page.name), tempfile.TemporaryDirectory() as folder:
+                os.symlink(ROOT / "examples", pathlib.Path(folder) / "examples")
+                self.check(page, folder)
+
+    def test_the_readme_is_short_and_begins_with_two_commands(self):
+        text = (ROOT / "README.md").read_text()
+        self.assertLess(len(text.split()), 900)
+        first = re.search(r"^```\n(.*?)^```$", text, re.M | re.S)[1].split("\n")
+        self.assertEqual([line.split()[0] for line in first[:2]], ["scripts/demo", "scripts/test"])
 
     def test_the_library_example_is_the_one_that_is_compiled(self):
         code = (ROOT / "tests/package/main.cpp").read_text()
-        self.assertIn(f"```cpp\n{code}```\n", (ROOT / "README.md").read_text())
+        self.assertIn(f"```cpp\n{code}```\n", (ROOT / "docs/library.md").read_text())
 
     def test_the_command_for_golden_files_reaches_all_of_them(self):
         command = r"RINGSCHED_REFRESH=1 .*--gtest_filter='(.*)'"
