@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "content.hpp"
 #include "format_flag.hpp"
+#include "page_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
@@ -23,6 +24,7 @@ namespace {
 struct ImportCommand {
   std::vector<std::string> files;
   std::string plan, output = "measured.json", gantt, repeat;
+  PageFlags page;
   TraceNames names;
   Format format = Format::Text;
 };
@@ -85,6 +87,9 @@ ExitCode run(const ImportCommand& c) {
   check_output(c.gantt, "--gantt", others);
   const FileKind kind =
       c.gantt.empty() ? FileKind::Svg : file_kind(c.gantt, "--gantt", kGanttKinds);
+  const Page page = c.page.page();
+  if (c.gantt.empty() || kind == FileKind::Html)
+    c.page.refuse("is only for a picture: --gantt FILE (.svg, .pdf or .png)");
   ImportOptions options;
   options.annotated = !c.names.annotation.empty();
   if (!c.repeat.empty())
@@ -112,7 +117,7 @@ ExitCode run(const ImportCommand& c) {
     if (kind == FileKind::Html) {
       write_text(html_page(std::span(&imported.timeline, 1)), c.gantt);
     } else {
-      write_picture(gantt(imported.timeline), kind, c.gantt, kPixels);
+      write_picture(gantt(imported.timeline, {.page = page}), kind, c.gantt, page.pixels);
     }
     if (text) fmt::print("gantt     {}\n", c.gantt);
   }
@@ -150,6 +155,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "likewise of the backward pass")
       ->type_name("NAME");
   add_format_flag(*app, command->format);
+  command->page.add_to(*app);
   app->callback([command, &code] { code = run(*command); });
 }
 

@@ -18,6 +18,7 @@ void OutputFlags::add_to(CLI::App& app) {
   flag("--gantt", gantt_, "draw a Gantt chart of the run: .svg, .pdf, .png or .html");
   flag("--block-map", block_map_, "draw which worker computes which block: .svg, .pdf or .png");
   flag("--trace", trace_, "write a trace for Perfetto: .json");
+  page_.add_to(app);
 }
 
 bool OutputFlags::any() const {
@@ -29,6 +30,9 @@ OutputKinds OutputFlags::kinds(std::vector<std::string> inputs) const {
   if (!gantt_.empty()) kinds.gantt = file_kind(gantt_, "--gantt", kGanttKinds);
   if (!block_map_.empty()) kinds.block_map = file_kind(block_map_, "--block-map", kPictureKinds);
   if (!trace_.empty()) file_kind(trace_, "--trace", kTraceKinds);
+  page_.page();  // refuses what it does not know before any work
+  if ((gantt_.empty() || kinds.gantt == FileKind::Html) && block_map_.empty())
+    page_.refuse("is only for pictures: --gantt or --block-map FILE (.svg, .pdf or .png)");
   for (const auto& [flag, file] : {std::pair{"--timeline", &timeline_},
                                    {"--gantt", &gantt_},
                                    {"--block-map", &block_map_},
@@ -46,21 +50,23 @@ std::string OutputFlags::write(OutputKinds kinds, const Plan& plan,
     lines += fmt::format("{:<10} {}\n", what, file);
   };
   const Timeline& run = timelines.back();
+  const Page page = page_.page();
   if (!timeline_.empty()) {
     write_timeline_file(run, timeline_);
     wrote("timeline", timeline_);
   }
   if (!gantt_.empty()) {
+    const GanttOptions options{.page = page};
     if (kinds.gantt == FileKind::Html)
       write_text(html_page(timelines), gantt_);
     else
-      write_picture(timelines.size() == 1 ? gantt(run) : gantt(timelines[0], run), kinds.gantt,
-                    gantt_, kPixels);
+      write_picture(timelines.size() == 1 ? gantt(run, options) : gantt(timelines[0], run, options),
+                    kinds.gantt, gantt_, page.pixels);
     wrote("gantt", gantt_);
   }
   if (!block_map_.empty()) {
     const Plan* const plans[] = {&plan};
-    write_picture(block_map(plans), kinds.block_map, block_map_, kPixels);
+    write_picture(block_map(plans, page), kinds.block_map, block_map_, page.pixels);
     wrote("block map", block_map_);
   }
   if (!trace_.empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "page_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/scheduler/plan.hpp"
 #include "ringsched/timeline/timeline.hpp"
@@ -34,6 +35,7 @@ class OutputFlags {
 
  private:
   std::string timeline_, gantt_, block_map_, trace_;
+  PageFlags page_;
 };
 
 }  // namespace ringsched

@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "content.hpp"
 #include "machine_flags.hpp"
+#include "page_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -34,11 +35,19 @@ namespace {
 struct RenderCommand {
   std::vector<std::string> files;
   std::string output, as;
-  double width = 1100, scale = 2;
+  double width = 1100, scale = kPixels;
+  PageFlags page_flags;
   std::string worker, steps, kineto;
   bool no_path = false, graph = false, by_step = false;
   const CLI::App* app = nullptr;  // which flags were given
 };
+
+// With the pixels of --scale.
+Page page_of(const RenderCommand& c) {
+  Page page = c.page_flags.page();
+  if (c.app->count("--scale") > 0) page.pixels = c.scale;
+  return page;
+}
 
 // What is drawn: a file, or the text of a stream, which can only be read once.
 struct Input {
@@ -104,8 +113,10 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
   const FileKind kind =
       c.output.empty() ? FileKind::Json : file_kind(c.output, "--output", kTimelineKinds);
   const bool chart = !c.output.empty() && kind != FileKind::Json && kind != FileKind::Html;
-  if (!chart)
+  if (!chart) {
     refuse(c, {"--worker", "--width", "--no-critical-path"}, "charts in a .svg, .pdf or .png");
+    c.page_flags.refuse("is only for pictures in a .svg, .pdf or .png");
+  }
   if (!chart || kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   std::vector<Timeline> timelines;
   for (const Input& input : inputs) timelines.push_back(input.read_timeline());
@@ -141,11 +152,13 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
   if (timelines.size() > 2)
     fail("a chart shows one timeline, or two side by side, not {}; a .html page shows them all",
          timelines.size());
-  GanttOptions options{c.width, !c.no_path, {}};
+  const Page page = page_of(c);
+  if (page.fixed() && c.app->count("--width") > 0) fail("--for and --width both set the width");
+  GanttOptions options{c.width, !c.no_path, {}, page};
   if (!c.worker.empty()) options.worker = worker_of(c);
   write_picture(timelines.size() == 1 ? gantt(timelines[0], options)
                                       : gantt(timelines[0], timelines[1], options),
-                kind, c.output, c.scale);
+                kind, c.output, page.pixels);
 }
 
 // "3" or "2-5".
@@ -167,12 +180,14 @@ GraphPart part_of(const RenderCommand& c) {
 
 void render_graph(const RenderCommand& c, const std::vector<Input>& inputs, FileKind kind) {
   if (inputs.size() > 1) fail("a task graph shows one plan, not {}", inputs.size());
-  refuse(c, {"--scale"}, "block maps and charts");
-  const std::string dot = task_graph_dot(inputs[0].read_plan(), part_of(c));
+  if (kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
+  if (kind == FileKind::Dot) c.page_flags.refuse("is only for pictures in a .svg, .pdf or .png");
+  const Page page = page_of(c);
+  const std::string dot = task_graph_dot(inputs[0].read_plan(), part_of(c), page);
   write_text(kind == FileKind::Dot   ? dot
-             : kind == FileKind::Svg ? laid_out(dot, GraphFormat::Svg)
-             : kind == FileKind::Pdf ? laid_out(dot, GraphFormat::Pdf)
-                                     : laid_out(dot, GraphFormat::Png),
+             : kind == FileKind::Svg ? laid_out(dot, GraphFormat::Svg, page)
+             : kind == FileKind::Pdf ? laid_out(dot, GraphFormat::Pdf, page)
+                                     : laid_out(dot, GraphFormat::Png, page),
              c.output);
 }
 
@@ -201,7 +216,8 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
   for (const Input& input : inputs) plans.push_back(input.read_plan());
   std::vector<const Plan*> all;
   for (const Plan& p : plans) all.push_back(&p);
-  write_picture(block_map(all), kind, c.output, c.scale);
+  const Page page = page_of(c);
+  write_picture(block_map(all, page), kind, c.output, page.pixels);
 }
 
 void run(const RenderCommand& c) {
@@ -247,6 +263,7 @@ void add_render_command(CLI::App& program, ExitCode&) {
   app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")
       ->type_name("A-B");
   app->add_flag("--no-critical-path", command->no_path, "do not outline the critical path");
+  command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });
 }
 

@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kMostChunks = 256;
 constexpr std::size_t kInARow = 3;
 constexpr double kEdge = 16, kBetween = 36, kBetweenRows = 66, kHead = 104, kAxis = 34;
+// The same on a page whose caption says what the picture shows.
+constexpr double kTightEdge = 2, kTightBetween = 14, kTightBetweenRows = 30, kTightHead = 22;
 constexpr double kSide = 448, kLargestCell = 60;  // at most, of a map and of a block
 
 struct Size {
@@ -27,8 +29,9 @@ struct Size {
 
 class Map {
  public:
-  Map(const Plan& plan, double side, double left, double top, std::vector<Shape>& out)
-      : plan_(plan), left_(left), top_(top), out_(out) {
+  Map(const Plan& plan, double side, double least_text, double left, double top,
+      std::vector<Shape>& out)
+      : plan_(plan), least_(std::max(6.0, least_text)), left_(left), top_(top), out_(out) {
     const std::size_t n = plan.layout.chunks.size();
     if (n > kMostChunks)
       fail("a block map of {} chunks is too large (limit {}); use a plan with fewer workers", n,
@@ -149,7 +152,7 @@ class Map {
     const std::string text = fmt::format("{}.{}", t.worker_index, t.step);
     const double tall = y1 - y0;
     const double size = std::min({11.0, cell_ * 0.25, tall * (half ? 0.5 : 0.8)});
-    if (size < 6 || text_width(text, size) > block.width * (half ? 0.5 : 0.85)) return;
+    if (size < least_ || text_width(text, size) > block.width * (half ? 0.5 : 0.85)) return;
     named_ = true;
     out_.emplace_back(Label{x0 + block.width * (half ? 0.3 : 0.5),
                             y0 + tall * (half ? 0.72 : 0.5) + size * 0.36, size, text_on(worker),
@@ -169,7 +172,7 @@ class Map {
                   bool half) {
     const std::string text = fmt::format("{}.{}", t.worker_index, t.step);
     const double size = std::min({11.0, cell_ * (half ? 0.25 : 0.3), tall * 0.8});
-    if (size < 6 || text_width(text, size) > cell_ * (half ? 0.6 : 0.85)) return;
+    if (size < least_ || text_width(text, size) > cell_ * (half ? 0.6 : 0.85)) return;
     named_ = true;
     Label label{x, y + size * 0.36, size, text_on(paper), Anchor::Middle, false, text};
     if (striped) {
@@ -209,19 +212,23 @@ class Map {
                             {},
                             1,
                             {}});
-      const double size = std::clamp(cell_ * 0.8, 6.0, 10.0);
+      const double size = std::clamp(cell_ * 0.8, least_, 10.0);
       const double widest = text_width(fmt::format("{}", plan_.problem.workers - 1), size) + 3;
-      const auto every = static_cast<std::uint32_t>(std::ceil(widest / cell_));
+      const auto every = static_cast<std::uint32_t>(std::ceil(std::max(widest, size) / cell_));
       if (place_[c] % every != 0) continue;
       if (has_row)
         out_.emplace_back(Label{left_ + kAxis - bar - 6, top_ + at + cell_ / 2 + size * 0.36, size,
                                 ink::grey, Anchor::End, false, fmt::format("{}", owner)});
-      out_.emplace_back(Label{left_ + kAxis + at + cell_ / 2, top_ + tall + bar + 5 + size, size,
-                              ink::grey, Anchor::Middle, false, fmt::format("{}", owner)});
+      const std::string name = fmt::format("{}", owner);
+      const double most = cell_ * static_cast<double>(place_.size()) - text_width(name, size) / 2;
+      out_.emplace_back(Label{left_ + kAxis + std::min(at + cell_ / 2, most + kTightEdge),
+                              top_ + tall + bar + 5 + size, size, ink::grey, Anchor::Middle, false,
+                              name});
     }
   }
 
   const Plan& plan_;
+  const double least_;  // size of words
   const double left_, top_;
   std::vector<Shape>& out_;
   double cell_ = 0;
@@ -270,71 +277,116 @@ struct Shown {
 };
 
 // Title, problem, and the notes below the maps, which end at `bottom`.
-void add_words(Picture& p, const std::string& problem, const Shown& shown, double bottom) {
+void add_words(Picture& p, const Page& page, const std::string& problem, const Shown& shown,
+               double bottom) {
+  const double edge = page.heading ? kEdge : kTightEdge;
   const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
-    p.width = std::max(p.width, 2 * kEdge + text_width(text, size, bold));
-    p.shapes.emplace_back(Label{kEdge, y, size, colour, Anchor::Start, bold, std::move(text)});
+    const double width = text_width(text, size, bold);
+    if (!page.fixed())
+      p.width = std::max(p.width, 2 * edge + width);
+    else
+      size *= std::min(1.0, std::max(page.least() / size, (p.width - 2 * edge) / width));
+    p.shapes.emplace_back(Label{edge, y, size, colour, Anchor::Start, bold, std::move(text)});
   };
-  p.title = "Which worker computes which block: " + p.title;
-  line(26, 15, ink::black, true, "Which worker computes which block");
-  if (!problem.empty()) line(43, 11, ink::grey, false, problem);
+  p.title = !page.title.empty() ? page.title : "Which worker computes which block: " + p.title;
+  if (page.heading) {
+    line(26, 15, ink::black, true,
+         page.title.empty() ? "Which worker computes which block" : page.title);
+    if (!problem.empty()) line(43, 11, ink::grey, false, problem);
+  } else if (!page.title.empty()) {
+    line(12, 12, ink::black, true, page.title);
+  }
   double y = bottom + 16;
   const auto note = [&](const char* text) {
     line(y, 10, ink::black, false, text);
     y += 14;
   };
-  note(shown.decodes
-           ? "Rows are the new tokens, whose queries all workers have; columns are keys."
-           : "Rows are queries, columns are keys, labelled with the worker that owns them.");
-  note("The colour of a block is the worker that computes it.");
-  if (shown.banded) note("Bands of a block are its heads, head 0 at the top.");
-  if (shown.shared) note("Stripes of a block: several workers compute it, one in each step.");
-  if (shown.named) note("3.1: by worker 3 in step 1.");
-  if (shown.halved)
-    note(shown.banded ? "Triangle: the mask keeps half of the block, or of the band."
-                      : "Triangle: the mask keeps half of the block.");
-  if (shown.pale) note("Pale: the mask keeps part of the block; the paler, the less.");
-  if (shown.helped) note("Hatched: computed by a helper that does not own the queries.");
-  p.height = y + 4;
+  if (page.legend) {
+    note(shown.decodes
+             ? "Rows are the new tokens, whose queries all workers have; columns are keys."
+             : "Rows are queries, columns are keys, labelled with the worker that owns them.");
+    note("The colour of a block is the worker that computes it.");
+    if (shown.banded) note("Bands of a block are its heads, head 0 at the top.");
+    if (shown.shared) note("Stripes of a block: several workers compute it, one in each step.");
+    if (shown.named) note("3.1: by worker 3 in step 1.");
+    if (shown.halved)
+      note(shown.banded ? "Triangle: the mask keeps half of the block, or of the band."
+                        : "Triangle: the mask keeps half of the block.");
+    if (shown.pale) note("Pale: the mask keeps part of the block; the paler, the less.");
+    if (shown.helped) note("Hatched: computed by a helper that does not own the queries.");
+  }
+  p.height = page.legend ? y + 4 : bottom + 2;
 }
+
+// Where maps stand: how many in a row, and how far apart.
+struct Arrangement {
+  std::size_t in_a_row = kInARow;
+  double edge = kEdge, between = kBetween, between_rows = kBetweenRows, head = kHead, side = kSide;
+
+  Arrangement(const Page& page, std::size_t plans) {
+    if (!page.heading) {
+      edge = kTightEdge;
+      between = kTightBetween;
+      between_rows = kTightBetweenRows;
+      head = (page.title.empty() ? 4 : kTightHead) + (plans > 1 ? 16 : 0);
+    }
+    if (!page.fixed()) return;
+    in_a_row = std::min(plans, page.units() < 500 ? kInARow - 1 : kInARow);
+    const auto n = static_cast<double>(in_a_row);
+    side = (page.units() - 2 * edge - (n - 1) * between) / n - kAxis;
+  }
+};
 
 }  // namespace
 
-Picture block_map(std::span<const Plan* const> plans) {
+Picture block_map(std::span<const Plan* const> plans, const Page& page) {
   if (plans.empty()) fail("no plan to draw");
   Picture p;
-  double left = kEdge, top = kHead, tallest = 0;
+  const Arrangement at(page, plans.size());
+  double left = at.edge, top = at.head, tallest = 0;
+  if (page.fixed()) p.width = page.units();
   Shown shown;
   const bool differ = std::any_of(plans.begin(), plans.end(), [&](const Plan* plan) {
     return problem_line(plan->problem) != problem_line(plans[0]->problem);
   });
   std::size_t chunks = 0;  // of the finest: maps side by side are of one size
   for (const Plan* plan : plans) chunks = std::max(chunks, plan->layout.chunks.size());
-  const double side = std::min(kSide, kLargestCell * static_cast<double>(chunks));
+  const double side =
+      page.fixed() ? at.side : std::min(at.side, kLargestCell * static_cast<double>(chunks));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = *plans[i];
     if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
-    if (i > 0 && i % kInARow == 0) {
-      left = kEdge;
-      top += tallest + kBetweenRows;
+    if (i > 0 && i % at.in_a_row == 0) {
+      left = at.edge;
+      top += tallest + at.between_rows;
       tallest = 0;
     }
-    Map map(plan, side, left, top, p.shapes);
+    Map map(plan, side, page.least(), left, top, p.shapes);
     const Size size = map.draw();
     const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
+    double widest = size.width;
     const auto say = [&](double above, double font, Colour colour, const std::string& text) {
-      p.shapes.emplace_back(
-          Label{left + kAxis, top - above, font, colour, Anchor::Start, font > 12, text});
+      double fits = font;
+      if (page.fixed())
+        fits = std::min(font, font * side / text_width(text, font, font > 12));
+      else
+        widest = std::max(widest, kAxis + text_width(text, font, font > 12));
+      if (fits >= page.least())
+        p.shapes.emplace_back(
+            Label{left + kAxis, top - above, fits, colour, Anchor::Start, font > 12, text});
     };
-    say(36, 13, ink::black, name);
-    say(22, 10, ink::grey, layout_line(plan));
-    say(9, 10, ink::grey, balance_line(plan));
-    if (differ) say(50, 10, ink::grey, problem_line(plan.problem));
+    if (page.heading) {
+      say(36, 13, ink::black, name);
+      say(22, 10, ink::grey, layout_line(plan));
+      say(9, 10, ink::grey, balance_line(plan));
+      if (differ) say(50, 10, ink::grey, problem_line(plan.problem));
+    } else if (plans.size() > 1) {
+      say(6, 10, ink::black, name);
+    }
     p.title += (p.title.empty() ? "" : ", ") + name;
-    left += std::max(size.width, kAxis + std::max(text_width(layout_line(plan), 10),
-                                                  text_width(balance_line(plan), 10)));
-    p.width = std::max(p.width, left + kEdge);
-    left += kBetween;
+    left += widest;
+    if (!page.fixed()) p.width = std::max(p.width, left + at.edge);
+    left += at.between;
     tallest = std::max(tallest, size.height);
     shown.helped = shown.helped || map.helped();
     shown.named = shown.named || map.named();
@@ -344,8 +396,8 @@ Picture block_map(std::span<const Plan* const> plans) {
     shown.shared = shown.shared || map.shared();
     shown.decodes = shown.decodes || plan.problem.decodes();
   }
-  add_words(p, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
-  return p;
+  add_words(p, page, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
+  return on_page(std::move(p), page);
 }
 
 }  // namespace ringsched

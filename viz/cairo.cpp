@@ -183,7 +183,7 @@ std::string png(const Picture& p, double scale) {
   draw(p, surface.get(), scale);
   std::string out;
   require_success(cairo_surface_write_to_png_stream(surface.get(), append, &out));
-  return out;
+  return with_density(out, scale);
 }
 
 std::string cairo_version() { return cairo_version_string(); }

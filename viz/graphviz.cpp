@@ -4,6 +4,7 @@
 #include "ringsched/viz/task_graph.hpp"
 
 #ifdef RINGSCHED_GRAPHVIZ
+#include <fmt/format.h>
 #include <graphviz/gvc.h>
 
 #include <algorithm>
@@ -79,7 +80,29 @@ void forget_date(std::string& pdf) {
 
 }  // namespace
 
-std::string laid_out(const std::string& dot, GraphFormat format) {
+namespace {
+
+constexpr double kPad = 8;        // points that Graphviz adds to the width
+constexpr double kLeastFont = 9;  // in what task_graph_dot writes
+
+// Makes the drawing as wide as the page.
+void fit(GVC_t* context, Agraph_t* graph, const Page& page) {
+  const double width = GD_bb(graph).UR.x - GD_bb(graph).LL.x + kPad;
+  if (kLeastFont * page.width / width < page.least_text)
+    fail(
+        "the task graph is {:.0f} points wide; on {:.0f} nobody could read its words: draw one "
+        "worker (--worker 0) or some steps (--steps 0-1), or choose a wider page",
+        width, page.width);
+  std::string size = fmt::format("{:.6f},1000!", page.width / 72);
+  std::string name = "size", none;
+  agsafeset(graph, name.data(), size.data(), none.data());
+  gvFreeLayout(context, graph);
+  if (gvLayout(context, graph, "dot") != 0) failed();
+}
+
+}  // namespace
+
+std::string laid_out(const std::string& dot, GraphFormat format, const Page& page) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   complaints.clear();
@@ -89,7 +112,12 @@ std::string laid_out(const std::string& dot, GraphFormat format) {
   static GVC_t* const context = gvContext();
   const std::unique_ptr<Agraph_t, Close> graph(parsed(dot));
   if (!context || !graph) failed();
+  if (format == GraphFormat::Png) {
+    std::string name = "dpi", value = fmt::format("{}", 72 * page.pixels), none;
+    agsafeset(graph.get(), name.data(), value.data(), none.data());
+  }
   if (gvLayout(context, graph.get(), "dot") != 0) failed();
+  if (page.fixed()) fit(context, graph.get(), page);
   char* data = nullptr;
   unsigned length = 0;
   const char* name = format == GraphFormat::Svg   ? "svg"
@@ -102,6 +130,7 @@ std::string laid_out(const std::string& dot, GraphFormat format) {
   gvFreeLayout(context, graph.get());
   if (status != 0 || out.empty()) failed();
   if (format == GraphFormat::Pdf) forget_date(out);
+  if (format == GraphFormat::Png) out = with_density(out, page.pixels);
   return out;
 }
 
@@ -114,7 +143,7 @@ std::string graphviz_version() {
 
 #else
 
-std::string laid_out(const std::string&, GraphFormat) {
+std::string laid_out(const std::string&, GraphFormat, const Page&) {
   fail(
       "this ringsched was built without Graphviz, which lays out graphs; write "
       ".dot, "

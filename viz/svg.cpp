@@ -144,10 +144,12 @@ std::string escaped_xml(std::string_view text) {
 
 std::string svg(const Picture& p) {
   std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}{4}\" height=\"{1}{4}\" viewBox=\"0 0 "
+      "{0} "
       "{1}\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\" font-size=\"11\" "
       "fill=\"{2}\" role=\"img\">\n<title>{3}</title>\n",
-      number(p.width), number(p.height), hex(ink::black), escaped_xml(p.title));
+      number(p.width), number(p.height), hex(ink::black), escaped_xml(p.title),
+      p.in_points ? "pt" : "");
   out += kPatterns;
   out += fmt::format("<rect width=\"{}\" height=\"{}\" fill=\"#fff\"/>\n", number(p.width),
                      number(p.height));

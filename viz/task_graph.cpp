@@ -26,8 +26,11 @@ using Edge = std::pair<std::uint32_t, std::uint32_t>;               // task ids
 
 class Drawing {
  public:
-  Drawing(const Plan& plan, const GraphPart& part)
-      : plan_(plan), part_(part), timeline_(timeline_of(plan, TimelineSource::Predicted, "")) {
+  Drawing(const Plan& plan, const GraphPart& part, const Page& page)
+      : plan_(plan),
+        part_(part),
+        page_(page),
+        timeline_(timeline_of(plan, TimelineSource::Predicted, "")) {
     if (part.worker && part.worker->value >= plan.problem.workers)
       fail("no worker {}; the plan has workers 0 to {}", part.worker->value,
            plan.problem.workers - 1);
@@ -140,11 +143,19 @@ class Drawing {
     });
   }
 
-  std::string caption() const {
+  std::string title() const {
+    if (!page_.title.empty()) return printable(page_.title, 400);
+    if (!page_.heading) return {};
     std::string text = fmt::format(
         "{}, {}, {}", plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName),
         counted(plan_.problem.workers, "worker"), described(plan_.problem));
     if (part_.worker) text += fmt::format("; worker {}", part_.worker->value);
+    return text;
+  }
+
+  std::string caption() const {
+    std::string text = title();
+    if (!page_.legend) return dot_text(text);
     text += plan_.problem.decodes() ? "\\nk1: the new tokens attend keys of worker 1"
                                     : "\\nq3 k1: queries of worker 3 attend keys of worker 1";
     const bool helping = std::any_of(drawn_.begin(), drawn_.end(), [&](std::uint32_t id) {
@@ -290,6 +301,7 @@ class Drawing {
 
   const Plan& plan_;
   const GraphPart part_;
+  const Page& page_;
   const Timeline timeline_;  // who and what each task is about
   std::vector<std::uint32_t> drawn_;
   std::map<Edge, Reason> edges_;
@@ -298,8 +310,8 @@ class Drawing {
 
 }  // namespace
 
-std::string task_graph_dot(const Plan& plan, const GraphPart& part) {
-  return Drawing(plan, part).dot();
+std::string task_graph_dot(const Plan& plan, const GraphPart& part, const Page& page) {
+  return Drawing(plan, part, page).dot();
 }
 
 }  // namespace ringsched

@@ -80,6 +80,48 @@ TEST_F(RenderProgram, WritesWhatTheNameAsksFor) {
   EXPECT_THAT(file("narrow.svg"), HasSubstr("width=\"500\""));
 }
 
+TEST_F(RenderProgram, DrawsForPapersAndSlides) {
+  run("simulate -w 4 -s ring --timeline t.json");
+  run("plan -w 4 -s ring -o p.json");
+  for (const auto& [medium, width] :
+       {std::pair{"column", "238"}, {"text", "506"}, {"slide", "960"}}) {
+    const std::string size = "width=\"" + std::string(width) + "pt\"",
+                      flags = std::string(" --for ") + medium;
+    ASSERT_EQ(run("simulate -w 4 --no-chart --gantt g.svg --block-map b.svg" + flags).code, 0);
+    EXPECT_THAT(file("g.svg"), HasSubstr(size));
+    EXPECT_THAT(file("b.svg"), HasSubstr(size));
+    ASSERT_EQ(run("render t.json -o r.svg" + flags).code, 0);
+    EXPECT_THAT(file("r.svg"), HasSubstr(size));
+    ASSERT_EQ(run("render p.json -o r.svg" + flags).code, 0);
+    EXPECT_THAT(file("r.svg"), HasSubstr(size));
+    const Outcome drawn = run("render p.json --graph --worker 1 --steps 0-1 -o r.svg" + flags);
+    if (drawn.code == 0)
+      EXPECT_THAT(file("r.svg"), HasSubstr(size));
+    else
+      EXPECT_THAT(drawn.err, HasSubstr("libgraphviz-dev"));
+  }
+  run("render t.json -o r.svg --for column --title Mine --legend");
+  EXPECT_THAT(file("r.svg"), HasSubstr(">Mine<"));
+  EXPECT_THAT(file("r.svg"), HasSubstr(">attend: own queries<"));
+  run("render t.json -o r.svg --no-title --no-legend");
+  EXPECT_THAT(file("r.svg"), testing::Not(HasSubstr(">makespan")));
+  EXPECT_THAT(file("r.svg"), testing::Not(HasSubstr(">attend: own queries<")));
+  std::filesystem::remove(folder_ / "r.svg");
+  expect_refused("render t.json -o x.svg --for poster",
+                 "--for is poster; use column, text or slide");
+  expect_refused("render t.json -o x.svg --for text --width 500",
+                 "--for and --width both set the width");
+  expect_refused("render t.json -o x.svg --title A --no-title", "contradict each other");
+  expect_refused("render t.json -o x.svg --legend --no-legend", "contradict each other");
+  expect_refused("render t.json -o x.html --for text", "--for is only for pictures");
+  expect_refused("render t.json --no-legend", "--no-legend is only for pictures");
+  expect_refused("simulate -w 4 --title A", "--title is only for pictures: --gantt or --block-map");
+  expect_refused("simulate -w 4 --gantt x.html --for slide", "--for is only for pictures");
+  if (run("render p.json --graph -o y.svg").code == 0)
+    expect_refused("render p.json --graph -o x.svg --for column", "nobody could read its words");
+  EXPECT_EQ(listing().find("x."), std::string::npos) << listing();
+}
+
 TEST_F(RenderProgram, RefusesInOneLineAndLeavesNothingBehind) {
   run("simulate -w 2 --timeline t.json");
   run("simulate -w 3 --timeline u.json");

@@ -85,12 +85,37 @@ TEST(Png, HasTheSizeAskedFor) {
   EXPECT_THROW(png(sample(), 1000), Error);
 }
 
+// Its size in metres, so that a printer needs no one to tell it.
+TEST(Png, SaysHowLargeItIs) {
+  if (!has_cairo()) GTEST_SKIP() << "built without Cairo";
+  const std::string image = png(sample(), 300.0 / 72);
+  const std::size_t at = image.find("pHYs");
+  ASSERT_NE(at, image.npos);
+  EXPECT_EQ(image.find("pHYs", at + 4), image.npos);
+  EXPECT_LT(at, image.find("IDAT"));
+  EXPECT_EQ(big_endian(image, at - 4), 9u);
+  EXPECT_EQ(big_endian(image, at + 4), 11811u);  // 300 per inch
+  EXPECT_EQ(big_endian(image, at + 8), 11811u);
+  EXPECT_EQ(image[at + 12], 1);
+  // The checksum by polynomial division, bit by bit.
+  std::uint64_t rest = 0xffffffff;
+  for (std::size_t i = at; i < at + 13; ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      const std::uint64_t in = static_cast<unsigned char>(image[i]) >> bit & 1;
+      const bool odd = (rest & 1) != in;
+      rest = rest >> 1 ^ (odd ? 0xedb88320u : 0u);
+    }
+  EXPECT_EQ(big_endian(image, at + 13), 0xffffffff ^ static_cast<std::uint32_t>(rest));
+  EXPECT_EQ(with_density(image, 300.0 / 72), image);
+}
+
 TEST(Pdf, IsTheSameWheneverItIsMade) {
   if (!has_cairo()) GTEST_SKIP() << "built without Cairo";
   const std::string file = pdf(sample());
   EXPECT_THAT(file, StartsWith("%PDF-1."));
   EXPECT_THAT(file, HasSubstr("CreationDate (20000101"));
   EXPECT_EQ(file, pdf(sample()));
+  EXPECT_THAT(file, HasSubstr("/MediaBox [ 0 0 200 100 ]"));
 }
 
 TEST(Colours, OfWorkersDifferAndCarryText) {

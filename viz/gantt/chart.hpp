@@ -18,7 +18,7 @@ class GanttChart {
   Picture draw();
 
  private:
-  static constexpr double kEdge = 16;  // of the page
+  double edge() const { return tight_ ? 2 : 16; }  // of the page
 
   // How tall things are, by how many rows there are.
   struct Sizes {
@@ -39,13 +39,16 @@ class GanttChart {
     return std::min(workers_, first_of(row) + per_row_);
   }
   bool shows(std::uint32_t worker) const { return !options_.worker || *options_.worker == worker; }
-  double name_at() const { return bands_ ? kEdge : kEdge + size_.words + 6; }
-  double side_size() const { return std::min(9.0, size_.bar); }
+  double name_at() const { return bands_ ? edge() : edge() + size_.words + (tight_ ? 3 : 6); }
+  double side_size() const { return std::max(std::min(9.0, size_.bar), axis_.least_text); }
 
   // In gantt.cpp.
   void words(double x, double y, double size, Colour, Anchor, bool bold, std::string);
   void line_of_words(double y, double size, Colour, bool bold, std::string);
-  double draw_head();
+  std::string described_picture() const;
+  double draw_heading();
+  double draw_title();
+  std::string outcome() const;
   void draw_steps(double top, double bottom);
   void draw_row(std::uint32_t row);
   std::string row_number(std::uint32_t row) const;
@@ -60,6 +63,8 @@ class GanttChart {
   void call_out(std::uint32_t task, std::size_t number);
 
   const GanttOptions options_;
+  const double width_;
+  const bool tight_;  // the page has no room to spare
   const std::uint32_t workers_;
   std::vector<SortedRun> runs_;
   TimeAxis axis_;

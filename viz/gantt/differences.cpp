@@ -61,7 +61,7 @@ double GanttChart::draw_differences(double y) {
       if (!p.name.starts_with("send") && (p.time[0].value > 0 || p.time[1].value > 0))
         line(fmt::format("all {}", in_words(p.name)), p.time[0], p.time[1]);
   }
-  words(kEdge, y + 10, 10, ink::black, Anchor::Start, true,
+  words(edge(), y + 10, 10, ink::black, Anchor::Start, true,
         c.same_plan ? lines.empty() ? "No task differs" : "Tasks that differ most"
                     : "Time by kind of task");
   double at = y + 10;
@@ -73,7 +73,7 @@ void GanttChart::call_out(std::uint32_t task, std::size_t number) {
   for (std::size_t r = 0; r < 2; ++r) {
     const TimelineTask& t = timeline(r).tasks[task];
     const Strip& s = strips_[t.worker - options_.worker.value_or(0)][r];
-    const double size = 8, side = 11;
+    const double size = std::max(8.0, axis_.least_text), side = size + 3;
     double x = std::max(axis_.x(t.start_ps), axis_.left) + side / 2;
     double y = s.y + side / 2;
     if (communicates(t.kind)) {

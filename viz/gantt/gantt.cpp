@@ -11,8 +11,9 @@
 namespace ringsched {
 
 Picture GanttChart::draw() {
-  picture_.width = options_.width;
-  const double top = draw_head();
+  picture_.width = width_;
+  picture_.title = described_picture();
+  const double top = options_.page.heading ? draw_heading() : draw_title();
   lay_out_rows(top);
   find_steps();
   const double bottom = strips_.back().back().y + strips_.back().back().height() + 4;
@@ -24,11 +25,14 @@ Picture GanttChart::draw() {
   for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
   const LegendUse use = legend();
   if (use.critical && runs_.size() == 1 && !bands_ && !options_.worker) draw_path();
-  double y = bottom + 28;
-  y += draw_legend(use, kEdge, options_.width - kEdge, y, picture_.shapes);
-  if (runs_.size() == 2) y += draw_differences(y + 8);
-  picture_.height = y + 6;
-  return std::move(picture_);
+  picture_.height = bottom + 19;
+  if (options_.page.legend) {
+    double y = bottom + 28;
+    y += draw_legend(use, std::max(edge(), 6.0), width_ - edge(), y, picture_.shapes);
+    if (runs_.size() == 2) y += draw_differences(y + 8);
+    picture_.height = y + 6;
+  }
+  return on_page(std::move(picture_), options_.page);
 }
 
 void GanttChart::words(double x, double y, double size, Colour colour, Anchor anchor, bool bold,
@@ -37,8 +41,9 @@ void GanttChart::words(double x, double y, double size, Colour colour, Anchor an
 }
 // Smaller, and at last cut, where it would leave the page.
 void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, std::string text) {
-  const double room = options_.width - 2 * kEdge;
-  size = std::clamp(size * room / std::max(1.0, text_width(text, size, bold)), 6.0, size);
+  const double room = width_ - 2 * edge();
+  size = std::clamp(size * room / std::max(1.0, text_width(text, size, bold)),
+                    std::max(6.0, axis_.least_text), size);
   if (text_width(text, size, bold) > room) {
     while (!text.empty() && text_width(text + "...", size, bold) > room) {
       do text.pop_back();
@@ -46,47 +51,67 @@ void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, 
     }
     text += "...";
   }
-  words(kEdge, y, size, colour, Anchor::Start, bold, std::move(text));
+  words(edge(), y, size, colour, Anchor::Start, bold, std::move(text));
 }
 
-double GanttChart::draw_head() {
+// Without the picture's own heading: the title that was asked for, or nothing. Returns where the
+// rows begin.
+double GanttChart::draw_title() {
+  const std::string& title = options_.page.title;
+  if (!title.empty()) line_of_words(12, 12, ink::black, true, title);
+  return title.empty() ? 20 : 38;
+}
+
+// What the picture is called, and below it its figures.
+double GanttChart::draw_heading() {
   const Timeline& t = timeline(0);
+  const std::string& title = options_.page.title;
   if (runs_.size() == 1) {
-    picture_.title =
-        fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"), facts(t, runs_[0].times));
-    line_of_words(26, 15, ink::black, true,
-                  fmt::format("{}, {}", named(t), counted(workers_, "worker")));
+    line_of_words(
+        26, 15, ink::black, true,
+        !title.empty() ? title : fmt::format("{}, {}", named(t), counted(workers_, "worker")));
     line_of_words(
         43, 11, ink::grey, false,
         fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
     line_of_words(63, 12, ink::black, true, facts(t, runs_[0].times));
     return 92;
   }
-  const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
-                       static_cast<double>(runs_[0].times.makespan.value);
-  picture_.title = fmt::format("{} and {}: {} and {}", side(0), side(1),
-                               duration(runs_[0].times.makespan, axis_.unit),
-                               duration(runs_[1].times.makespan, axis_.unit));
-  // "balanced finishes 37 % sooner than ring"
-  const auto outcome = [&](double of_first) {
-    if (std::abs(of_first - 1) < 0.0005) return std::string("equal makespans");
-    return fmt::format("{} finishes {:.{}f} % {} than {}", side(1), 100 * std::abs(of_first - 1),
-                       std::abs(of_first - 1) < 0.095 ? 1 : 0, of_first < 1 ? "sooner" : "later",
-                       side(0));
-  };
   std::string heading = named(timeline(0));
   if (named(timeline(1)) != heading) heading += " and " + named(timeline(1));
   line_of_words(26, 15, ink::black, true,
-                fmt::format("{}, {}: {}", heading, counted(workers_, "worker"), outcome(ratio)));
+                !title.empty()
+                    ? title
+                    : fmt::format("{}, {}: {}", heading, counted(workers_, "worker"), outcome()));
   line_of_words(43, 11, ink::grey, false, described(t.problem));
   for (std::size_t r = 0; r < 2; ++r)
     line_of_words(63 + 16 * static_cast<double>(r), 12, ink::black, true, side(r));
   const double beside =
-      kEdge + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
+      edge() + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
   for (std::size_t r = 0; r < 2; ++r)
     words(beside, 63 + 16 * static_cast<double>(r), 12, ink::black, Anchor::Start, true,
           facts(timeline(r), runs_[r].times));
   return 108;
+}
+
+// "balanced finishes 37 % sooner than ring"
+std::string GanttChart::outcome() const {
+  const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
+                       static_cast<double>(runs_[0].times.makespan.value);
+  if (std::abs(ratio - 1) < 0.0005) return "equal makespans";
+  return fmt::format("{} finishes {:.{}f} % {} than {}", side(1), 100 * std::abs(ratio - 1),
+                     std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));
+}
+
+// For those who cannot see it.
+std::string GanttChart::described_picture() const {
+  if (!options_.page.title.empty()) return options_.page.title;
+  const Timeline& t = timeline(0);
+  if (runs_.size() == 1)
+    return fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"),
+                       facts(t, runs_[0].times));
+  return fmt::format("{} and {}: {} and {}", side(0), side(1),
+                     duration(runs_[0].times.makespan, axis_.unit),
+                     duration(runs_[1].times.makespan, axis_.unit));
 }
 
 void GanttChart::draw_steps(double top, double bottom) {
@@ -111,15 +136,15 @@ void GanttChart::draw_row(std::uint32_t row) {
   const auto every = static_cast<std::uint32_t>(std::max(1.0, (size_.words + 2) / pitch + 0.99));
   if (row % every == 0) {
     if (!bands_) {
-      Box swatch{kEdge, middle - size_.words / 2, size_.words, size_.words, {}, Hatch::None, {}, 1,
+      Box swatch{edge(), middle - size_.words / 2, size_.words, size_.words, {}, Hatch::None, {}, 1,
                  {}};
       swatch.fill = worker_colour(first_of(row), workers_);
       picture_.shapes.emplace_back(swatch);
     }
     words(name_at(), middle + size_.words * 0.36, size_.words, ink::black, Anchor::Start, false,
           row_name(row));
-    words(options_.width - kEdge, middle + 3.2, std::min(size_.words, 10.0), ink::grey, Anchor::End,
-          false, row_number(row));
+    words(width_ - edge(), middle + 3.2, std::min(size_.words, 10.0), ink::grey, Anchor::End, false,
+          row_number(row));
   }
   for (std::size_t r = 0; r < runs_.size(); ++r) {
     const Strip& s = strips_[row][r];
@@ -133,8 +158,9 @@ void GanttChart::draw_row(std::uint32_t row) {
                   options_.critical_path, picture_.shapes);
     }
   }
+  if (row == 0 && tight_) words(edge(), first.y - 8, 9, ink::grey, Anchor::Start, false, "worker");
   if (row == 0)
-    words(options_.width - kEdge, first.y - 8, 9, ink::grey, Anchor::End, false,
+    words(width_ - edge(), first.y - 8, 9, ink::grey, Anchor::End, false,
           runs_.size() == 2 ? "compute" : "attend");
 }
 

@@ -17,6 +17,7 @@ struct TimeAxis {
   double left = 0, right = 0;
   std::int64_t end_ps = 1;
   TimeUnit unit = TimeUnit::Seconds;
+  double least_text = 0;  // smaller words are left out
 
   double x(std::int64_t ps) const {
     const std::int64_t inside = std::clamp<std::int64_t>(ps, 0, end_ps);

@@ -28,8 +28,12 @@ GanttChart::Sizes GanttChart::sizes(std::size_t rows) {
 }
 
 GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOptions& options)
-    : options_(options), workers_(timelines[0]->problem.workers) {
-  if (!(options.width >= kLeastWidth && options.width <= kMostWidth))
+    : options_(options),
+      width_(options.page.fixed() ? options.page.units() : options.width),
+      tight_(options.page.fixed() && !options.page.heading),
+      workers_(timelines[0]->problem.workers) {
+  axis_.least_text = options.page.least();
+  if (!options.page.fixed() && !(options.width >= kLeastWidth && options.width <= kMostWidth))
     fail("--width is {}; use {} to {}", options.width, kLeastWidth, kMostWidth);
   if (timelines.size() == 2) refuse_different_problems(*timelines[0], *timelines[1]);
   axis_.unit = timelines[0]->unit;
@@ -50,7 +54,8 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
   bands_ = workers_ > kMostRows || bars > kMostBars;
   per_row_ = bands_ ? (workers_ + kMostBands - 1) / kMostBands : 1;
   rows_ = (workers_ + per_row_ - 1) / per_row_;
-  size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(rows_ * runs_.size());
+  size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(rows_ * runs_.size() * (tight_ ? 2 : 1));
+  size_.words = std::max(size_.words, axis_.least_text);
 }
 
 namespace {
@@ -96,6 +101,7 @@ std::string GanttChart::side(std::size_t run) const {
 }
 
 std::string GanttChart::row_name(std::uint32_t row) const {
+  if (tight_) return range_text(first_of(row), last_of(row) - 1);
   if (first_of(row) + 1 == last_of(row)) return fmt::format("worker {}", first_of(row));
   return fmt::format("workers {} to {}", first_of(row), last_of(row) - 1);
 }
@@ -108,8 +114,9 @@ void GanttChart::lay_out_rows(double top) {
     side_at_ = name_at() + widest + 8;
     widest += 8 + std::max(text_width(side(0), side_size()), text_width(side(1), side_size()));
   }
-  axis_.left = name_at() + widest + 8;
-  axis_.right = options_.width - kEdge - 44;
+  axis_.left = name_at() + widest + (tight_ ? 4 : 8);
+  if (tight_) axis_.left = std::max(axis_.left, edge() + text_width("worker", 9) + 4);
+  axis_.right = width_ - edge() - (tight_ && runs_.size() == 1 ? 32 : 44);
   double y = top;
   strips_.resize(rows_);
   for (std::uint32_t row = 0; row < rows_; ++row) {

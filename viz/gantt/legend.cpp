@@ -11,7 +11,7 @@ namespace ringsched {
 
 namespace {
 
-constexpr double kTickApart = 90;  // points, about
+constexpr double kTickApart = 90;  // points, about; on a narrow page somewhat less
 
 // 1, 2 or 5 times a power of ten.
 std::int64_t nice_step(double ps) {
@@ -42,7 +42,8 @@ bool names_attend(std::string_view label, bool decodes) {
 }  // namespace
 
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
-  const double ticks = std::max(1.0, (axis.right - axis.left) / kTickApart);
+  const double ticks =
+      std::max(1.0, (axis.right - axis.left) / (axis.right - axis.left < 400 ? 60 : kTickApart));
   const std::int64_t step = nice_step(static_cast<double>(axis.end_ps) / ticks);
   const Unit unit = unit_of(axis.end_ps, axis.unit);
   const double in_unit = static_cast<double>(step) / unit.ps;

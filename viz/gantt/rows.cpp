@@ -33,10 +33,10 @@ class Thinner {
 };
 
 void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, bool numbered,
-               std::vector<Shape>& out) {
+               double least_text, std::vector<Shape>& out) {
   const TimelineTask& t = run.tasks[id];
   if (bar.height < kWithWords || !is_attend(t.kind)) return;
-  const double size = std::min(11.0, bar.height * 0.62);
+  const double size = std::max(std::min(11.0, bar.height * 0.62), least_text);
   const std::string text = short_name(run, id);
   const double width = text_width(text, size);
   if (width + 4 > bar.width) return;
@@ -50,8 +50,8 @@ void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, bool numbe
              text};
   const std::string step = std::to_string(t.step);
   const double beside = text_width(step, kStepSize) + 4;
-  const bool with_step =
-      numbered && bar.height >= kWithNumber && width + 2 * beside + 4 <= bar.width;
+  const bool with_step = numbered && kStepSize >= least_text && bar.height >= kWithNumber &&
+                         width + 2 * beside + 4 <= bar.width;
   if (bar.hatch != Hatch::None) {  // words on stripes are hard to read
     Box plate = bounds(name);
     plate.x -= 1.5;
@@ -107,7 +107,7 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
       frame.outline_width = s.compute >= kWithWords ? 2 : 1;
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
-    label_bar(bar, t, id, numbered, words);
+    label_bar(bar, t, id, numbered, axis.least_text, words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
   if (until < axis.end_ps && has_more(t, worker)) {  // it waited when the run was given up
@@ -164,13 +164,14 @@ std::vector<Stacked> stacked(const Timeline& t, const std::vector<std::uint32_t>
   return all;
 }
 
-void label_message(const Box& bar, const Timeline& run, std::uint32_t task,
+void label_message(const Box& bar, const Timeline& run, std::uint32_t task, double least_text,
                    std::vector<Shape>& out) {
   const double size = std::min(9.0, bar.height * 0.85);
   const std::string name = short_name(run, task),
                     text =
                         run.exchange(task) ? name : name.substr(name.find(' ') + 1);  // "kv3 to 5"
-  if (bar.height < kLeastTall || text_width(text, size) + 4 > bar.width) return;
+  if (bar.height < kLeastTall || size < least_text || text_width(text, size) + 4 > bar.width)
+    return;
   out.emplace_back(Label{bar.x + bar.width / 2, bar.y + bar.height / 2 + size * 0.36, size,
                          text_on(*bar.fill), Anchor::Middle, false, text});
 }
@@ -243,7 +244,7 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
       bar.outline = ink::black;
       bar.outline_width = 1.5;
     }
-    label_message(bar, t, s.task, words);
+    label_message(bar, t, s.task, axis.least_text, words);
     boxes(colour).push_back(std::move(bar));
   }
   for (auto& [colour, list] : by_colour)
@@ -261,7 +262,7 @@ class NarrowExchanges {
         t_(*run.timeline),
         worker_(worker),
         axis_(axis),
-        size_(std::clamp((2 * s.lane + 1) * 0.75, 6.0, 9.0)) {
+        size_(std::clamp((2 * s.lane + 1) * 0.75, std::max(6.0, axis.least_text), 9.0)) {
     for (const auto* list : {&m.in, &m.out})
       for (const Placed& p : *list) all_.push_back(p);
     std::ranges::stable_sort(all_, {}, [&](const Placed& p) { return t_.tasks[p.task].start_ps; });

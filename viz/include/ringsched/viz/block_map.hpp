@@ -5,7 +5,7 @@
 #include <span>
 
 #include "ringsched/scheduler/plan.hpp"
-#include "ringsched/viz/picture.hpp"
+#include "ringsched/viz/page.hpp"
 
 namespace ringsched {
 
@@ -14,6 +14,6 @@ namespace ringsched {
 // only the part of it that the mask leaves. Where attends have some of the heads only, a block is
 // cut into bands, one for each share of the heads. Several plans stand side by side. Throws Error
 // for more chunks than can be told apart.
-Picture block_map(std::span<const Plan* const>);
+Picture block_map(std::span<const Plan* const>, const Page& = {});
 
 }  // namespace ringsched

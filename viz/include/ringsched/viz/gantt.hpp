@@ -5,14 +5,15 @@
 #include <optional>
 
 #include "ringsched/timeline/timeline.hpp"
-#include "ringsched/viz/picture.hpp"
+#include "ringsched/viz/page.hpp"
 
 namespace ringsched {
 
 struct GanttOptions {
-  double width = 1100;                  // points; the height follows
-  bool critical_path = true;            // outlined, with arrows along its messages
-  std::optional<std::uint32_t> worker;  // this one alone, with room for words on its messages
+  double width = 1100;                       // points; the height follows
+  bool critical_path = true;                 // outlined, with arrows along its messages
+  std::optional<std::uint32_t> worker = {};  // this one alone, with room for words on its messages
+  Page page = {};                            // where it has a width, that one counts
 };
 
 // Where there are more workers or tasks than can be told apart, bands of workers take the place of

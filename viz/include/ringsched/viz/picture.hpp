@@ -58,7 +58,8 @@ using Shape = std::variant<Box, Stroke, Area, Label>;
 
 struct Picture {
   double width = 0, height = 0;
-  std::string title;  // for those who cannot see it
+  std::string title;       // for those who cannot see it
+  bool in_points = false;  // an SVG says so, for print; otherwise a point is a pixel of a screen
   std::vector<Shape> shapes;
 };
 
@@ -68,8 +69,11 @@ Box bounds(const Label&);
 bool overlap(const Box&, const Box&);
 
 std::string svg(const Picture&);
-// Throw Error where Cairo was not found at build time. `scale`: pixels per point.
+// Throw Error where Cairo was not found at build time. `scale`: pixels per point; a PNG says so, so
+// that it has the size of the picture where it is printed.
 std::string pdf(const Picture&);
 std::string png(const Picture&, double scale = 2);
+// A PNG that says how many pixels it has per point.
+std::string with_density(const std::string& png, double scale);
 
 }  // namespace ringsched

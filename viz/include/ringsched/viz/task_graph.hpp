@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ringsched/scheduler/plan.hpp"
+#include "ringsched/viz/page.hpp"
 
 namespace ringsched {
 
@@ -18,10 +19,12 @@ struct GraphPart {
 };
 
 // As a dot file. Throws Error, with what to do instead, for more tasks than anyone can read.
-std::string task_graph_dot(const Plan&, const GraphPart& = {});
+// A page decides what stands below: a title, a legend.
+std::string task_graph_dot(const Plan&, const GraphPart& = {}, const Page& = {});
 
 enum class GraphFormat : std::uint8_t { Svg, Pdf, Png };
-// What Graphviz makes of a dot file. Throws Error where Graphviz was not found at build time.
-std::string laid_out(const std::string& dot, GraphFormat);
+// What Graphviz makes of a dot file, as wide as the page says. Throws Error where that makes words
+// too small to read, and where Graphviz was not found at build time.
+std::string laid_out(const std::string& dot, GraphFormat, const Page& = {});
 
 }  // namespace ringsched

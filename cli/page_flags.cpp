@@ -1,0 +1,43 @@
+#include "page_flags.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "ringsched/scheduler/error.hpp"
+
+namespace ringsched {
+
+void PageFlags::add_to(CLI::App& app, const char* group) {
+  app.add_option("--for", medium_,
+                 "what the pictures are for: a column (238 points wide) or the text width (506) "
+                 "of a paper, in 7-point words, or a slide (960)")
+      ->type_name("MEDIUM")
+      ->group(group);
+  app.add_option("--title", title_, "title to draw above, in place of the usual one")
+      ->type_name("TEXT")
+      ->group(group);
+  app.add_flag("--no-title", no_title_, "draw no title (as for column and text)")->group(group);
+  app.add_flag("--legend", legend_, "draw a legend, also for column and text")->group(group);
+  app.add_flag("--no-legend", no_legend_, "draw no legend (as for column and text)")->group(group);
+}
+
+Page PageFlags::page() const {
+  Page page;
+  if (!medium_.empty()) page = page_for(medium_);
+  if (no_title_ && !title_.empty()) fail("--title and --no-title contradict each other");
+  if (no_title_) page.heading = false;
+  page.title = title_;
+  if (legend_ && no_legend_) fail("--legend and --no-legend contradict each other");
+  page.legend = (page.legend || legend_) && !no_legend_;
+  return page;
+}
+
+void PageFlags::refuse(const std::string& why) const {
+  for (const auto& [flag, given] : {std::pair{"--for", !medium_.empty()},
+                                    {"--title", !title_.empty()},
+                                    {"--no-title", no_title_},
+                                    {"--legend", legend_},
+                                    {"--no-legend", no_legend_}})
+    if (given) fail("{} {}", flag, why);
+}
+
+}  // namespace ringsched

@@ -1,0 +1,138 @@
+// Pictures for papers and slides: as wide as asked for, with words that can be read.
+#include "ringsched/viz/page.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/viz/block_map.hpp"
+#include "ringsched/viz/gantt.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+#include "support/runs.hpp"
+#include "support/tidy.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Medium {
+  const char* name;
+  double width, least;
+};
+constexpr Medium kMedia[] = {{"column", 238, 6}, {"text", 506, 6}, {"slide", 960, 10}};
+
+void expect_fit(const Picture& p, const Medium& m) {
+  EXPECT_DOUBLE_EQ(p.width, m.width);
+  EXPECT_GT(p.height, 20);
+  expect_tidy(p);
+  for (const Label& l : all<Label>(p)) EXPECT_GE(l.size, m.least - 1e-9) << l.text;
+  EXPECT_THAT(svg(p), HasSubstr("width=\"" + std::to_string(int(m.width)) + "pt\""));
+}
+
+TEST(Page, OfAnUnknownMediumIsRefused) {
+  EXPECT_THROW(page_for("poster"), Error);
+  EXPECT_THROW(page_for(""), Error);
+}
+
+TEST(Page, MakesWhatIsOnItSmallerAndKeepsItsShape) {
+  Picture p;
+  p.width = 340;
+  p.height = 100;
+  p.shapes.emplace_back(Box{10, 20, 30, 40, ink::keys, Hatch::None, ink::black, 2, {}});
+  p.shapes.emplace_back(Stroke{{{1, 2}, {3, 4}}, ink::grey, 2, false, false});
+  p.shapes.emplace_back(Area{{{10, 0}, {0, 10}, {5, 5}}, ink::keys});
+  p.shapes.emplace_back(Label{50, 60, 10, ink::black, Anchor::End, false, "x"});
+  const Picture q = on_page(p, page_for("column"));
+  EXPECT_DOUBLE_EQ(q.width, 238);
+  EXPECT_DOUBLE_EQ(q.height, 70);
+  const Box b = all<Box>(q)[0];
+  EXPECT_DOUBLE_EQ(b.x, 7);
+  EXPECT_DOUBLE_EQ(b.y, 14);
+  EXPECT_DOUBLE_EQ(b.width, 21);
+  EXPECT_DOUBLE_EQ(b.height, 28);
+  EXPECT_DOUBLE_EQ(b.outline_width, 1.4);
+  EXPECT_DOUBLE_EQ(all<Stroke>(q)[0].points[1].x, 2.1);
+  EXPECT_DOUBLE_EQ(all<Stroke>(q)[0].width, 1.4);
+  EXPECT_DOUBLE_EQ(all<Area>(q)[0].corners[1].y, 7);
+  EXPECT_DOUBLE_EQ(all<Label>(q)[0].size, 7);
+  EXPECT_DOUBLE_EQ(all<Label>(q)[0].x, 35);
+  EXPECT_EQ(svg(on_page(p, Page{})), svg(p));
+}
+
+TEST(Page, TakesEveryGanttChart) {
+  for (const Medium& m : kMedia)
+    for (const std::uint32_t workers : {1u, 4u, 8u})
+      for (const NamedRun& r : predicted_runs(workers)) {
+        SCOPED_TRACE(m.name);
+        SCOPED_TRACE(r.name);
+        expect_fit(gantt(r.timeline, {.page = page_for(m.name)}), m);
+        GanttOptions all{.page = page_for(m.name)};
+        all.page.legend = true;
+        all.page.title = "A title of some length, which a column has no room for in one line";
+        expect_fit(gantt(r.timeline, all), m);
+        if (HasFailure()) return;
+      }
+}
+
+TEST(Page, TakesManyWorkersAndTwoRuns) {
+  for (const Medium& m : kMedia) {
+    SCOPED_TRACE(m.name);
+    for (const std::uint32_t workers : {32u, 64u, 200u}) {
+      SCOPED_TRACE(workers);
+      const Machine machine = test_machine(Fabric::Switch, workers);
+      const auto run = [&](const char* name) {
+        return predicted_run(build_plan(small_problem(workers, 64 * workers), find_schedule(name)),
+                             machine);
+      };
+      const Timeline ring = run("ring"), zigzag = run("zigzag");
+      expect_fit(gantt(ring, {.page = page_for(m.name)}), m);
+      expect_fit(gantt(ring, zigzag, {.page = page_for(m.name)}), m);
+    }
+    const auto runs = predicted_runs(4);
+    expect_fit(gantt(runs[0].timeline, runs[0].timeline, {.page = page_for(m.name)}), m);
+    expect_fit(gantt(runs[0].timeline, {.worker = 1, .page = page_for(m.name)}), m);
+  }
+}
+
+TEST(Page, TakesEveryBlockMap) {
+  for (const Medium& m : kMedia)
+    for (const std::uint32_t workers : {2u, 4u, 8u, 32u}) {
+      SCOPED_TRACE(workers);
+      std::vector<Plan> plans;
+      for (const char* s : {"ring", "zigzag", "balanced", "balanced-split"})
+        plans.push_back(build_plan(small_problem(workers, 64 * workers), find_schedule(s)));
+      std::vector<const Plan*> some;
+      for (const Plan& p : plans) {
+        some.push_back(&p);
+        expect_fit(block_map(some, page_for(m.name)), m);
+      }
+    }
+}
+
+TEST(Page, HasATitleAndALegendWhereTheyWereAskedFor) {
+  const Timeline t = predicted_run(build_plan(small_problem(4, 256), find_schedule("ring")),
+                                   test_machine(Fabric::Switch, 4));
+  const auto drawn = [&](Page page) { return svg(gantt(t, {.page = page})); };
+  const auto wordless = drawn(page_for("column"));
+  EXPECT_THAT(wordless, Not(HasSubstr(">attend: own queries<")));
+  EXPECT_THAT(wordless, Not(HasSubstr(">makespan ")));
+  EXPECT_THAT(drawn(page_for("slide")), HasSubstr(">attend: own queries<"));
+  EXPECT_THAT(drawn(page_for("slide")), HasSubstr(">makespan "));
+  Page page = page_for("text");
+  page.title = "Mine";
+  page.legend = true;
+  EXPECT_THAT(drawn(page), HasSubstr(">Mine<"));
+  EXPECT_THAT(drawn(page), HasSubstr("<title>Mine</title>"));
+  EXPECT_THAT(drawn(page), HasSubstr(">attend: own queries<"));
+  EXPECT_THAT(drawn(page), Not(HasSubstr(">makespan ")));
+  Page usual;
+  usual.heading = false;
+  EXPECT_THAT(drawn(usual), HasSubstr("width=\"1100\""));
+  EXPECT_THAT(drawn(usual), Not(HasSubstr(">makespan ")));
+}
+
+}  // namespace
+}  // namespace ringsched
