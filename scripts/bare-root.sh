@@ -1,0 +1,49 @@
+# Sourced by scripts that try things in a fresh, minimal Debian or Ubuntu. Needs root and debootstrap;
+# MIRROR=url overrides apt's. Works in the project's folder.
+
+say_and_end() { echo "${0##*/}: $1" >&2; exit 1; }
+((EUID == 0)) || say_and_end "needs root"
+command -v debootstrap >/dev/null || say_and_end "apt-get install debootstrap"
+
+# The ways out that this machine's apt uses are debootstrap's and the new root's as well.
+for way in http https; do
+  name=${way}_proxy
+  proxy=$(apt-config shell p "Acquire::$way::Proxy" | sed "s/^p='\(.*\)'$/\1/")
+  [[ -n ${!name:-} || -z $proxy ]] || export "$name=$proxy"
+done
+
+root=$(mktemp -d /var/tmp/bare-root.XXXXXX)
+clean_up() {
+  mountpoint -q "$root/proc" && umount "$root/proc"
+  rm -rf --one-file-system "$root"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# make_root SUITE PACKAGE,...   in $root
+make_root() {
+  local mirror
+  # shellcheck disable=SC2016  # apt-get fills it in
+  mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
+                       "Release: $1" 'Component: main' | head -n 1)}
+  [[ $mirror ]] || say_and_end "no $1 in apt's sources: set MIRROR"
+  debootstrap --variant=minbase --include="$2" "$1" "$root" "$mirror" >"$root.log" 2>&1 ||
+    { tail "$root.log" >&2; rm -f "$root.log"; exit 1; }
+  rm -f "$root.log"
+  echo "Fresh root of $1 after $SECONDS s"
+  apt-config dump | grep '^Acquire::' >"$root/etc/apt/apt.conf.d/99host" || true
+  cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+  mkdir -p "$root/etc/ssl/certs"
+  cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
+  mount -t proc proc "$root/proc"
+}
+
+# inside COMMAND   in /root/ringsched of the new root
+inside() {
+  local start=$SECONDS
+  printf '\n==== %s\n' "$1"
+  env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+    http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" no_proxy="${no_proxy:-}" \
+    chroot "$root" bash -c "cd /root/ringsched && $1" </dev/null
+  echo "==== $1: $((SECONDS - start)) s"
+}
