@@ -99,7 +99,7 @@ DoctorPart drawing(const char* name, std::string version, const char* cost, Draw
 DoctorPart cairo() {
   DoctorPart out =
       drawing("Cairo", cairo_version(), "no PDF or PNG pictures, only SVG and HTML", [] {
-        png({10, 10, "", {}});
+        png({10, 10, "", false, {}});
       });
   if (out.missing.empty() && !cairo_has_font())
     out.missing =
