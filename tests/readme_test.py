@@ -2,7 +2,7 @@
 other texts against what they describe.
 
 usage: readme_test.py path/to/ringsched
-RINGSCHED_REFRESH=1 writes what the commands print into the pages instead.
+RINGSCHED_REFRESH=1 writes what the commands print into the pages instead; RINGSCHED_PAGES=README.md does only that page.
 """
 
 import fnmatch
@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```(measured)?\n(\$ .*?)^```$", re.M | re.S)
 def pages():
     """Each page that shows commands with what they print."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        if BLOCK.search(page.read_text()):
+        if page.match(os.environ.get("RINGSCHED_PAGES", "*")) and BLOCK.search(page.read_text()):
             yield page
 
 
@@ -72,7 +72,7 @@ class Pages(unittest.TestCase):
     def test_commands_print_what_they_show(self):
         shown = list(pages())
         self.assertIn(ROOT / "README.md", shown)
-        self.assertGreaterEqual(len(shown), 4)
+        self.assertGreaterEqual(len(shown), 1 if "RINGSCHED_PAGES" in os.environ else 4)
         for page in shown:
             with self.subTest(page.name), tempfile.TemporaryDirectory() as folder:
                 os.symlink(ROOT / "examples", pathlib.Path(folder) / "examples")
