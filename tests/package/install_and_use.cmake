@@ -23,6 +23,13 @@ if(NOT picture MATCHES "^<svg .*</svg>\n?$")
   message(FATAL_ERROR "the example drew no chart in balanced.svg")
 endif()
 
+# The C++ examples likewise; tests/shown_examples_test.py runs them.
+file(COPY ${CMAKE_CURRENT_LIST_DIR}/../../examples/cpp DESTINATION ${WORK})
+run(${CMAKE_COMMAND} -S ${WORK}/cpp -B ${WORK}/examples -G ${GENERATOR}
+    -D CMAKE_PREFIX_PATH=${WORK}/prefix -D CMAKE_BUILD_TYPE=${CONFIG}
+    -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS})
+run(${CMAKE_COMMAND} --build ${WORK}/examples --config ${CONFIG})
+
 if(PROGRAM)
   execute_process(COMMAND ${WORK}/prefix/bin/ringsched --version
     OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
