@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "plan_summary.hpp"
 #include "prediction.hpp"
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -33,6 +35,18 @@ std::string bar(const WorkerTimes& w, Picoseconds makespan) {
     for (; drawn < upto; ++drawn) out += cells[i];
   }
   return out;
+}
+
+// Of the times that the table shows.
+WorkerTimes mean_of(std::span<const WorkerTimes> workers) {
+  WorkerTimes mean;
+  for (const auto part :
+       {&WorkerTimes::attending, &WorkerTimes::overhead, &WorkerTimes::waiting,
+        &WorkerTimes::out_of_work, &WorkerTimes::transferring, &WorkerTimes::hidden}) {
+    for (const WorkerTimes& w : workers) mean.*part += w.*part;
+    (mean.*part).value /= static_cast<std::int64_t>(workers.size());
+  }
+  return mean;
 }
 
 std::string times(Picoseconds a, Picoseconds b) {
@@ -84,22 +98,27 @@ std::string report_line(std::string_view label, std::string_view text) {
   return out + line + "\n";
 }
 
+// Of many workers, each row shows the mean of a band of neighbours.
 std::string worker_table(const RunTimes& r, TimeUnit unit) {
   std::vector<std::vector<std::string>> rows = {
       {"worker", "share of time", "attend", "overhead", "wait", "done", "transfer", "hidden"}};
-  const std::size_t shown = std::min(kShownWorkers, r.workers.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    const WorkerTimes& w = r.workers[i];
-    rows.push_back({fmt::format("{}", i), bar(w, r.makespan),
-                    percent(share(w.attending, r.makespan)), percent(share(w.overhead, r.makespan)),
-                    percent(share(w.waiting, r.makespan)),
+  const std::size_t all = r.workers.size();
+  const std::size_t in_band = (all + kShownWorkers - 1) / kShownWorkers;
+  for (std::size_t first = 0; first < all; first += in_band) {
+    const std::size_t last = std::min(first + in_band, all) - 1;
+    const WorkerTimes w = mean_of(std::span(r.workers).subspan(first, last - first + 1));
+    rows.push_back({first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last),
+                    bar(w, r.makespan), percent(share(w.attending, r.makespan)),
+                    percent(share(w.overhead, r.makespan)), percent(share(w.waiting, r.makespan)),
                     percent(share(w.out_of_work, r.makespan)), duration(w.transferring, unit),
                     w.transferring.value > 0 ? percent(share(w.hidden, w.transferring)) : "-"});
   }
   std::string out = table(rows) + "        █ attend  ▓ overhead  ░ wait  · done\n";
-  if (shown < r.workers.size())
-    out += fmt::format("(the first {} of {} workers)\n", shown, r.workers.size());
-  return out;
+  if (in_band > 1)
+    out += fmt::format(
+        "(each row is the mean of {} workers; --gantt FILE draws all {})\n",
+        all % in_band == 0 ? fmt::format("{}", in_band) : fmt::format("up to {}", in_band), all);
+  return for_locale(out);
 }
 
 namespace {

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "terminal.hpp"
+
 namespace ringsched {
 
 using Clock = std::chrono::steady_clock;
@@ -39,7 +41,8 @@ void ProgressBar::draw() {
   for (std::size_t i = 0; i < width; ++i) bar += i < full ? "━" : "─";
   const double passed = std::chrono::duration<double>(drawn_ - start_).count();
   const double left = passed * static_cast<double>(all_ - done_) / static_cast<double>(done_);
-  fmt::print(stderr, "\r\033[K{} {} {} of {}, {:.0f} s to go", what_, bar, done_, all_, left);
+  fmt::print(stderr, "\r\033[K{} {} {} of {}, {:.0f} s to go", what_, for_locale(bar), done_, all_,
+             left);
   std::fflush(stderr);
 }
 

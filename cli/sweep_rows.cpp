@@ -248,7 +248,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
         std::ranges::any_of(rows, [](const SweepRow* row) { return !row->possible.empty(); });
     if (!drawn)  // the column of how often the best wins
       for (std::vector<std::string>& line : lines) line.erase(line.begin() + (lowered ? 6 : 5));
-    if (lines.size() > 1) out += table(lines);
+    if (lines.size() > 1) out += table(lines, 2);
     for (const auto& [reason, whom] : refused)
       out += fmt::format("   no result for {}: {}\n", whom, reason);
   }

@@ -15,25 +15,61 @@ namespace {
 
 constexpr std::size_t kLeast = 40, kUsual = 100, kMost = 240;
 
-std::size_t columns() {
-  if (const char* given = std::getenv("COLUMNS"); given && *given >= '1' && *given <= '9')
-    return std::clamp<std::size_t>(std::strtoull(given, nullptr, 10), kLeast, kMost);
-  winsize size{};
-  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return std::clamp<std::size_t>(size.ws_col, kLeast, kMost);
-  return kUsual;
+std::size_t given_columns() {
+  const char* given = std::getenv("COLUMNS");
+  return given && *given >= '1' && *given <= '9' ? std::strtoull(given, nullptr, 10) : 0;
 }
 
-bool colour() {
-  if (!isatty(STDOUT_FILENO)) return false;
+std::size_t chart_columns() {
+  const std::size_t found = isatty(STDOUT_FILENO) ? terminal_columns() : given_columns();
+  return found == 0 ? kUsual : std::clamp(found, kLeast, kMost);
+}
+
+std::string_view setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// The first of these that is set decides, as for every program. A system without any is taken for
+// one of today.
+bool is_ascii_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const std::string_view value = setting(name); !value.empty())
+      return value.find("UTF-8") == value.npos && value.find("utf8") == value.npos &&
+             value.find("UTF8") == value.npos && value.find("utf-8") == value.npos;
+  return false;
+}
+
+// Terminals with all colours say so; other names of terminals tell how many they have.
+enum class Colours { None, Indexed, All };
+
+Colours colours() {
+  if (!isatty(STDOUT_FILENO)) return Colours::None;
   // Open MPI gives each process a pseudo-terminal, wherever the output goes in the end.
-  if (std::getenv("OMPI_COMM_WORLD_SIZE")) return false;
-  const char *refused = std::getenv("NO_COLOR"), *term = std::getenv("TERM");
-  return !(refused && *refused) && term && std::string_view(term) != "dumb";
+  if (std::getenv("OMPI_COMM_WORLD_SIZE")) return Colours::None;
+  if (!setting("NO_COLOR").empty()) return Colours::None;
+  const std::string_view all = setting("COLORTERM"), term = setting("TERM");
+  if (all == "truecolor" || all == "24bit" || term.ends_with("-direct")) return Colours::All;
+  return term.find("256color") != term.npos ? Colours::Indexed : Colours::None;
 }
 
 }  // namespace
 
-std::string terminal_chart(const Timeline& t) { return terminal_gantt(t, {columns(), colour()}); }
+std::size_t terminal_columns() {
+  if (!isatty(STDOUT_FILENO)) return 0;
+  if (const std::size_t given = given_columns(); given > 0) return given;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string for_locale(std::string text) { return is_ascii_locale() ? in_ascii(text) : text; }
+
+std::string terminal_chart(const Timeline& t) {
+  const Colours has = colours();
+  return terminal_gantt(t, {.columns = chart_columns(),
+                            .colour = has != Colours::None,
+                            .indexed = has == Colours::Indexed,
+                            .plain = is_ascii_locale()});
+}
 
 }  // namespace ringsched

@@ -1,14 +1,22 @@
-// Charts for the terminal that standard output is connected to, if it is.
+// What the terminal can show that standard output is connected to, if it is.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
 
-// The chart of a timeline, as wide as the terminal and in colour if it has colours; elsewhere 100
-// columns without colour.
+// Columns of the terminal; 0 if standard output is not one: text for files is not wrapped.
+std::size_t terminal_columns();
+
+// Block characters as they are, or as ASCII if the locale (LC_ALL, LC_CTYPE, LANG) is set and is
+// not UTF-8.
+std::string for_locale(std::string text);
+
+// The chart of a timeline, as wide as the terminal and in the colours it has; elsewhere 100 columns
+// without colour.
 std::string terminal_chart(const Timeline&);
 
 }  // namespace ringsched

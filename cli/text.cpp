@@ -7,6 +7,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/problem.hpp"
+#include "terminal.hpp"
 
 namespace ringsched {
 
@@ -16,6 +17,77 @@ std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a UTF-8 continuation byte
   }));
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t kLeastWords = 24;  // columns, below which wrapping does not read well
+
+std::vector<std::size_t> widths_of(const Rows& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    if (widths.size() < row.size()) widths.resize(row.size());
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+  }
+  return widths;
+}
+
+std::size_t width_of(const std::vector<std::size_t>& widths) {
+  std::size_t sum = 0;
+  for (const std::size_t w : widths) sum += w + 2;
+  return sum - 2;
+}
+
+std::string aligned(const Rows& rows) {
+  const std::vector<std::size_t> widths = widths_of(rows);
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - width(row[c]), ' ');
+      line += c == 0 ? padding + row[c] : "  " + row[c] + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+bool has_words_last(const Rows& rows) {
+  const std::size_t columns = widths_of(rows).size();
+  return std::ranges::any_of(rows, [&](const auto& row) {
+    return row.size() == columns && std::ranges::count(row.back(), ' ') >= 3;
+  });
+}
+
+// The last column broken between words, each further line as a row of its own.
+Rows wrapped(const Rows& rows, std::size_t columns) {
+  const std::size_t last = widths_of(rows).size() - 1;
+  Rows out;
+  for (const auto& row : rows) {
+    out.push_back(row);
+    while (row.size() > last && width(out.back()[last]) > columns) {
+      std::string& text = out.back()[last];
+      // A space within the width, counted in bytes: no more than there is room for.
+      const std::size_t space = text.rfind(' ', columns);
+      if (space == text.npos || space == 0) break;
+      std::vector<std::string> rest(last + 1);
+      rest[last] = text.substr(space + 1);
+      text.erase(space);
+      out.push_back(std::move(rest));
+    }
+  }
+  return out;
+}
+
+Rows columns_of(const Rows& rows, std::size_t keys, std::size_t first, std::size_t end) {
+  Rows out;
+  for (const auto& row : rows) {
+    std::vector<std::string>& part = out.emplace_back();
+    for (std::size_t c = 0; c < std::min(row.size(), end); ++c)
+      if (c < keys || c >= first) part.push_back(row[c]);
+  }
+  return out;
 }
 
 }  // namespace
@@ -56,21 +128,24 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    if (widths.size() < row.size()) widths.resize(row.size());
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
-  }
+std::string table(const Rows& rows, std::size_t keys) {
+  return table_within(rows, keys, terminal_columns());
+}
+
+std::string table_within(const Rows& rows, std::size_t keys, std::size_t columns) {
+  const std::vector<std::size_t> widths = widths_of(rows);
+  if (columns == 0 || widths.size() <= keys || width_of(widths) <= columns) return aligned(rows);
+  const std::size_t others = width_of({widths.begin(), widths.end() - 1}) + 2;
+  if (others + kLeastWords <= columns && has_words_last(rows))
+    return aligned(wrapped(rows, columns - others));
+  // As many columns as fit, at least one; then the others.
   std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string padding(widths[c] - width(row[c]), ' ');
-      line += c == 0 ? padding + row[c] : "  " + row[c] + padding;
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
+  for (std::size_t next = keys; next < widths.size();) {
+    std::size_t used = width_of({widths.begin(), widths.begin() + static_cast<long>(keys)});
+    const std::size_t first = next;
+    while (next < widths.size() && (next == first || used + 2 + widths[next] <= columns))
+      used += 2 + widths[next++];
+    out += (out.empty() ? "" : "\n") + aligned(columns_of(rows, keys, first, next));
   }
   return out;
 }

@@ -24,7 +24,11 @@ std::string percent(double share);
 std::string escaped(std::string_view);
 
 // Rows of cells as aligned columns, two spaces apart; the first column is right-aligned. Widths
-// count characters, not bytes.
-std::string table(const std::vector<std::vector<std::string>>& rows);
+// count characters, not bytes. In a terminal that is too narrow, a last column of words is wrapped;
+// else the columns that do not fit follow below, behind the first `keys` columns again.
+std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t keys = 1);
+// The same in so many columns (0: any number).
+std::string table_within(const std::vector<std::vector<std::string>>& rows, std::size_t keys,
+                         std::size_t columns);
 
 }  // namespace ringsched

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "gantt/internal.hpp"
@@ -93,11 +94,19 @@ class Rows {
   const std::int64_t end_;
 };
 
-std::string painted(std::string_view text, Colour c) {
+// The nearest level of the cube of 6 x 6 x 6 colours: 0, 95, 135, 175, 215, 255.
+int cube_level(std::uint8_t c) { return c < 48 ? 0 : c < 115 ? 1 : (c - 35) / 40; }
+
+std::string painted(std::string_view text, Colour c, bool indexed) {
+  if (indexed)
+    return fmt::format("\033[48;5;{};38;5;234m{}\033[0m",
+                       16 + 36 * cube_level(c.red) + 6 * cube_level(c.green) + cube_level(c.blue),
+                       text);
   return fmt::format("\033[48;2;{};{};{};38;2;26;26;26m{}\033[0m", c.red, c.green, c.blue, text);
 }
 
-std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool colour) {
+std::string text_of(const std::vector<Cell>& row, std::uint32_t workers,
+                    const TerminalOptions& options) {
   std::string out;
   for (std::size_t c = 0; c < row.size();) {
     std::size_t end = c + 1;
@@ -113,8 +122,9 @@ std::string text_of(const std::vector<Cell>& row, std::uint32_t workers, bool co
       const bool edge = i == c && c > 0 && row[c].begins && end - c > 1;
       text += edge ? "│" : std::string(1, kNames[static_cast<std::size_t>(shows)]);
     }
-    out += colour && shows >= 0
-               ? painted(text, worker_colour(static_cast<std::uint32_t>(shows), workers))
+    out += options.colour && shows >= 0
+               ? painted(text, worker_colour(static_cast<std::uint32_t>(shows), workers),
+                         options.indexed)
                : text;
     c = end;
   }
@@ -148,6 +158,20 @@ std::string key(std::size_t columns, std::string_view attends, bool overhead, bo
 
 }  // namespace
 
+std::string in_ascii(std::string_view text) {
+  static constexpr std::pair<std::string_view, char> signs[] = {{"█", '#'}, {"▓", '+'}, {"░", '-'},
+                                                                {"·", '.'}, {"│", '|'}, {"▔", '='},
+                                                                {"┄", '~'}, {"━", '='}, {"─", '-'}};
+  std::string out;
+  while (!text.empty()) {
+    const auto* const sign =
+        std::ranges::find_if(signs, [&](const auto& s) { return text.starts_with(s.first); });
+    out += sign == std::end(signs) ? text.front() : sign->second;
+    text.remove_prefix(sign == std::end(signs) ? 1 : sign->first.size());
+  }
+  return out;
+}
+
 std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const std::uint32_t workers = t.problem.workers;
   if (workers > kNames.size())
@@ -169,7 +193,7 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
       done = done || c.shows == kDone;
       unknown = unknown || c.shows == kUnknown;
     }
-    out += fmt::format("worker {:<2} {}\n", w, text_of(row, workers, options.colour));
+    out += fmt::format("worker {:<2} {}\n", w, text_of(row, workers, options));
     if (!run.moves || workers > 8) continue;
     std::string receiving = rows.receiving(w);
     posted = posted || receiving.find("┄") != receiving.npos;
@@ -191,7 +215,8 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
   const std::string_view attends = t.problem.decodes() ? "attend for the new tokens on worker 0"
                                    : several           ? "attend for worker 0's heads"
                                                        : "attend for worker 0's queries";
-  return out + key(options.columns, attends, overhead, waits, done, unknown, moves, posted);
+  out += key(options.columns, attends, overhead, waits, done, unknown, moves, posted);
+  return options.plain ? in_ascii(out) : out;
 }
 
 }  // namespace ringsched

@@ -30,6 +30,7 @@ class ProgramTest : public testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "ringsched-test-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
+    setenv("LC_ALL", "C.UTF-8", 1);  // else charts are ASCII
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

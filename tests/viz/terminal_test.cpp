@@ -56,6 +56,41 @@ TEST(TerminalGantt, IsWhatAPersonExpects) {
             "· done\n");
 }
 
+TEST(TerminalGantt, IsAsciiWhereNothingElseCanBeShown) {
+  EXPECT_EQ(terminal_gantt(ideal("ring", 3), {.columns = 10 + 25, .plain = true}),
+            "worker 0  00000....................\n"
+            "worker 1  11111|111111111..........\n"
+            "worker 2  22222|222222222|222222222\n"
+            "          0              2.5 blocks\n"
+            "0 attend for worker 0's queries\n"
+            ". done\n");
+  for (const Timeline& t : {ideal("balanced", 5), ideal("ulysses", 4)})
+    for (const char c : terminal_gantt(t, {.plain = true}))
+      EXPECT_LT(static_cast<unsigned char>(c), 0x80);
+  EXPECT_EQ(in_ascii("a █▓░ ·│ ▔┄ ━─ é"), "a #+- .| =~ =- é");
+}
+
+// The cube of 256 colours: 16 + 36 red + 6 green + blue.
+TEST(TerminalGantt, HasTheNearestOf256Colours) {
+  const std::string text =
+      terminal_gantt(ideal("ring", 2), {.columns = 40, .colour = true, .indexed = true});
+  EXPECT_THAT(text, Not(HasSubstr("48;2;")));
+  constexpr int levels[] = {0, 95, 135, 175, 215, 255};
+  for (const std::uint32_t worker : {0u, 1u}) {
+    const Colour c = worker_colour(worker, 2);
+    const auto nearest = [&](int x) {
+      int best = 0;
+      for (int i = 1; i < 6; ++i)
+        if (std::abs(levels[i] - x) < std::abs(levels[best] - x)) best = i;
+      return best;
+    };
+    EXPECT_THAT(text, HasSubstr("\033[48;5;" +
+                                std::to_string(16 + 36 * nearest(c.red) + 6 * nearest(c.green) +
+                                               nearest(c.blue)) +
+                                ";"));
+  }
+}
+
 TEST(TerminalGantt, ShowsWhoHelps) {
   const auto row = lines(terminal_gantt(ideal("balanced", 4), {10 + 50, false}));
   EXPECT_THAT(row[0], HasSubstr("│3333"));

@@ -1,0 +1,68 @@
+// Tables in terminals of any width.
+#include "text.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace ringsched {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::size_t widest(const std::string& text) {
+  std::istringstream in(text);
+  std::size_t most = 0;
+  for (std::string line; std::getline(in, line);) most = std::max(most, line.size());
+  return most;
+}
+
+const Rows kRanking = {{"", "schedule", "makespan", "idle", "memory"},
+                      {"*", "zigzag", "23.7 ms", "7.3 %", "418.0 MiB"},
+                      {"", "ring", "41.5 ms", "47.3 %", "418.0 MiB"}};
+
+TEST(Table, IsOnePieceWhereItFits) {
+  const std::string whole = table_within(kRanking, 2, 0);
+  EXPECT_EQ(whole,
+            "   schedule  makespan  idle    memory\n"
+            "*  zigzag    23.7 ms   7.3 %   418.0 MiB\n"
+            "   ring      41.5 ms   47.3 %  418.0 MiB\n");
+  EXPECT_EQ(table_within(kRanking, 2, widest(whole)), whole);
+}
+
+TEST(Table, ContinuesBelowBehindItsKeys) {
+  EXPECT_EQ(table_within(kRanking, 2, 30),
+            "   schedule  makespan  idle\n"
+            "*  zigzag    23.7 ms   7.3 %\n"
+            "   ring      41.5 ms   47.3 %\n"
+            "\n"
+            "   schedule  memory\n"
+            "*  zigzag    418.0 MiB\n"
+            "   ring      418.0 MiB\n");
+}
+
+TEST(Table, LosesNoCellAtAnyWidth) {
+  for (std::size_t columns = 1; columns < 60; ++columns) {
+    const std::string text = table_within(kRanking, 2, columns);
+    for (const auto& row : kRanking)
+      for (const std::string& cell : row) EXPECT_THAT(text, testing::HasSubstr(cell)) << columns;
+    if (columns >= 22) {
+      EXPECT_LE(widest(text), columns);
+    }
+  }
+}
+
+TEST(Table, WrapsWordsInItsLastColumn) {
+  const Rows words = {
+      {"name", "what"}, {"ring", "keys go round from worker to worker"}, {"x", "y"}};
+  EXPECT_EQ(table_within(words, 1, 30),
+            "name  what\n"
+            "ring  keys go round from\n"
+            "      worker to worker\n"
+            "   x  y\n");
+}
+
+}  // namespace
+}  // namespace ringsched
