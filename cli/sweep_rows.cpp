@@ -52,16 +52,6 @@ constexpr std::array<Column, 24> kColumns = {{
 }};
 constexpr std::size_t kOfProblem = 11;  // the columns before schedule
 
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
-
 std::vector<std::string> cells(std::string_view line) {
   std::vector<std::string> out(1);
   bool quoted = false;
@@ -134,7 +124,7 @@ std::string sweep_csv_header() {
 
 std::string to_csv(const SweepRow& row) {
   std::string out;
-  for (const Column& c : kColumns) out += cell(row.*c.field) + ',';
+  for (const Column& c : kColumns) out += csv_cell(row.*c.field) + ',';
   out.back() = '\n';
   return out;
 }

@@ -128,6 +128,16 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\n") == text.npos) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
 std::string table(const Rows& rows, std::size_t keys) {
   return table_within(rows, keys, terminal_columns());
 }

@@ -23,6 +23,9 @@ std::string percent(double share);
 // Escaped for a JSON string.
 std::string escaped(std::string_view);
 
+// As a cell of a CSV line.
+std::string csv_cell(std::string_view);
+
 // Rows of cells as aligned columns, two spaces apart; the first column is right-aligned. Widths
 // count characters, not bytes. In a terminal that is too narrow, a last column of words is wrapped;
 // else the columns that do not fit follow below, behind the first `keys` columns again.

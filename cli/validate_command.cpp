@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "machine_flags.hpp"
+#include "progress.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/validation.hpp"
@@ -25,11 +26,19 @@ Measurements measurements_of(const std::string& file) {
   return read_measurements(read_whole(file, most), file == "-" ? "standard input" : file);
 }
 
+Validation validated(const Measurements& measured) {
+  std::size_t results = 0;
+  for (const MeasuredGroup& g : measured.groups) results += g.results.size();
+  ProgressBar bar("predicting", results);
+  return validate(measured, [&] { bar.advance(); });
+}
+
 ExitCode run(const ValidateCommand& c) {
-  check_choice("--format", c.format, {"text", "json", "markdown"});
+  check_choice("--format", c.format, {"text", "json", "csv", "markdown"});
   const double tolerance = c.tolerance.empty() ? -1 : parse_share(c.tolerance, "--tolerance", 1000);
-  const Validation v = validate(measurements_of(c.file));
+  const Validation v = validated(measurements_of(c.file));
   fmt::print("{}", c.format == "json"       ? json_of(v)
+                   : c.format == "csv"      ? csv_of(v)
                    : c.format == "markdown" ? markdown_of(v)
                                             : text_of(v, c.rows || !c.file.empty()));
   return tolerance >= 0 && v.errors().mean > tolerance ? 1 : 0;
@@ -46,7 +55,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
       ->type_name("FILE");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (always with --file)");
-  app->add_option("--format", command->format, "text, json or markdown (default text)")
+  app->add_option("--format", command->format, "text, json, csv or markdown (default text)")
       ->type_name("FORMAT");
   app->add_option("--tolerance", command->tolerance,
                   "exit with 1 if the mean error is larger than this, e.g. 10%")

@@ -27,6 +27,9 @@ std::string difference(Measure q, const ValidatedResult& r) {
 
 std::string error(double e) { return fmt::format("{:+.1f} %", 100 * e); }
 std::string share(double s) { return fmt::format("{:.1f} %", 100 * s); }
+std::string share_of(std::size_t some, std::size_t all) {
+  return all == 0 ? "-" : share(static_cast<double>(some) / static_cast<double>(all));
+}
 std::string factor(const Errors& e) {
   return fmt::format("{:.1f}x too {}", e.worst_factor(), e.worst_ratio < 1 ? "fast" : "slow");
 }
@@ -50,8 +53,8 @@ Rows rows_of(const ValidatedGroup& g) {
   Rows rows = {{"schedule"}};
   if (varying.heads) rows[0].emplace_back("heads");
   if (varying.tokens) rows[0].emplace_back("tokens");
-  for (const char* title : {"published", "predicted", "difference", "error", "attending",
-                            "overhead", "moving", "slowed", "host", "waiting"})
+  for (const char* title : {"published", "predicted", "80 %", "", "difference", "error",
+                            "attending", "overhead", "moving", "slowed", "host", "waiting"})
     rows[0].emplace_back(title);
   for (const ValidatedResult& r : g.results) {
     std::vector<std::string> row = {r.overlap == Overlap::Prefetch
@@ -61,6 +64,10 @@ Rows rows_of(const ValidatedGroup& g) {
     if (varying.tokens) row.push_back(grouped(r.problem.tokens.value));
     row.push_back(figure(g.measure, r.published));
     row.push_back(figure(g.measure, r.predicted));
+    row.push_back(r.interval ? fmt::format("{} to {}", figure(g.measure, r.interval->low),
+                                           figure(g.measure, r.interval->high))
+                             : "-");
+    row.push_back(!r.interval ? "-" : holds(r) ? "inside" : "outside");
     row.push_back(difference(g.measure, r));
     row.push_back(r.impossible ? "impossible" : g.order_only ? "order only" : error(r.error));
     for (const double ms : {r.attending_ms, r.overhead_ms, r.communication_ms, r.contention_ms,
@@ -72,19 +79,23 @@ Rows rows_of(const ValidatedGroup& g) {
 }
 
 std::vector<std::string> row_of(std::string name, const Errors& e) {
-  if (e.results == 0) return {std::move(name), "0", "-", "-", "-", "-", "-", in_order(e.ranking)};
+  if (e.results == 0)
+    return {std::move(name), "0", "-", "-", "-", "-", "-", "-", "-", in_order(e.ranking)};
   return {std::move(name),
           fmt::format("{}", e.results),
           share(e.median),
           share(e.mean),
           error(e.worst),
           factor(e),
-          share(static_cast<double>(e.too_fast) / static_cast<double>(e.results)),
+          share_of(e.too_fast, e.results),
+          share_of(e.held, e.intervals),
+          e.intervals == 0 ? "-" : share(e.half_width),
           in_order(e.ranking)};
 }
 
 Rows with_titles(const char* what) {
-  return {{what, "results", "median", "mean", "worst", "factor", "too fast", "in order"}};
+  return {{what, "results", "median", "mean", "worst", "factor", "too fast", "inside", "width",
+           "in order"}};
 }
 
 Rows by_source(const Validation& v) {
@@ -104,7 +115,9 @@ constexpr std::string_view kErrorColumns =
     "Errors are predicted over published, less 1: median and mean of their absolute values, and "
     "the "
     "one that is furthest off as a factor. Too fast: predicted to take less time than was "
-    "measured. "
+    "measured. Inside: the published value lies in the interval that should hold 80 % of them. "
+    "Width: "
+    "how far that interval reaches each way, half of them less and half more. "
     "In order: pairs of results of one problem that differ by more than 3 %, and are predicted in "
     "the published order";
 
@@ -133,37 +146,16 @@ std::string markdown_table(const Rows& rows) {
   return out;
 }
 
-std::string json_of(const Errors& e) {
-  return fmt::format(
-      "\"results\": {}, \"impossible\": {}, \"median_error\": {}, \"mean_error\": {}, "
-      "\"worst_error\": {}, \"worst_factor\": {}, \"worst_group\": \"{}\", \"worst_schedule\": "
-      "\"{}\", \"too_fast\": {}, \"pairs\": {}, \"pairs_in_order\": {}",
-      e.results, e.impossible, e.median, e.mean, e.worst, e.worst_factor(), escaped(e.worst_group),
-      escaped(e.worst_schedule), e.too_fast, e.ranking.pairs, e.ranking.in_order);
-}
-
-std::string json_of(const ValidatedResult& r) {
-  const Problem& p = r.problem;
-  return fmt::format(
-      "{{\"schedule\": \"{}\", \"overlap\": \"{}\", \"workers\": {}, \"tokens\": {}, \"heads\": "
-      "{}, \"kv_heads\": {}, \"head_dim\": {}, \"mask\": \"{}\", \"pass\": \"{}\", \"published\": "
-      "{}, \"predicted\": {}, \"difference\": {}, \"error\": {}, \"impossible\": {}}}",
-      escaped(r.schedule), to_text(r.overlap), p.workers, p.tokens.value, p.heads, p.kv_heads,
-      p.head_dim, escaped(to_text(p.mask)), to_text(p.pass), r.published, r.predicted,
-      r.predicted - r.published, r.error, r.impossible);
-}
-
 }  // namespace
 
 std::string summary_line(const Errors& e) {
   if (e.results == 0) return "no results to count";
   return fmt::format(
-      "{} results: worst {} ({}; {}, {}), median {}, mean {}; {} are predicted too fast; {} pairs "
-      "in "
-      "order",
+      "{} results: worst {} ({}; {}, {}), median {}, mean {}; {} are predicted too fast; {} lie in "
+      "their 80 % interval, half of which reach less than {} each way; {} pairs in order",
       grouped(static_cast<std::int64_t>(e.results)), error(e.worst), factor(e), e.worst_group,
-      e.worst_schedule, share(e.median), share(e.mean),
-      share(static_cast<double>(e.too_fast) / static_cast<double>(e.results)), in_order(e.ranking));
+      e.worst_schedule, share(e.median), share(e.mean), share_of(e.too_fast, e.results),
+      share_of(e.held, e.intervals), share(e.half_width), in_order(e.ranking));
 }
 
 std::string text_of(const Validation& v, bool rows) {
@@ -207,28 +199,6 @@ std::string markdown_of(const Validation& v) {
   out += "\n## Left out\n\n";
   for (const Excluded& e : v.excluded) out += fmt::format("- {}: {}.\n", e.what, e.reason);
   return out;
-}
-
-std::string json_of(const Validation& v) {
-  std::string sources, groups;
-  for (const std::string& source : v.sources())
-    sources += fmt::format("{}\n    {{\"source\": \"{}\", {}}}", sources.empty() ? "" : ",",
-                           escaped(source), json_of(v.errors_of(source)));
-  for (const ValidatedGroup& g : v.groups) {
-    std::string results;
-    for (const ValidatedResult& r : g.results)
-      results += fmt::format("{}\n      {}", results.empty() ? "" : ",", json_of(r));
-    groups += fmt::format(
-        "{}\n    {{\"name\": \"{}\", \"by\": \"{}\", \"source\": \"{}\", \"machine\": \"{}\", "
-        "\"quantity\": \"{}\", \"unit\": \"{}\", \"order_only\": {}, \"summary\": {{{}}}, "
-        "\"results\": [{}\n    ]}}",
-        groups.empty() ? "" : ",", escaped(g.name), escaped(g.by), escaped(g.source),
-        escaped(g.machine), to_text(g.measure), unit_of(g.measure), g.order_only,
-        json_of(errors_of(g)), results);
-  }
-  return fmt::format(
-      "{{\n  \"summary\": {{{}}},\n  \"sources\": [{}\n  ],\n  \"groups\": [{}\n  ]\n}}\n",
-      json_of(v.errors()), sources, groups);
 }
 
 }  // namespace ringsched

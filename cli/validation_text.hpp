@@ -13,5 +13,6 @@ std::string summary_line(const Errors&);
 std::string text_of(const Validation&, bool rows);
 std::string markdown_of(const Validation&);  // a page: docs/validation-published.md
 std::string json_of(const Validation&);
+std::string csv_of(const Validation&);  // a line for each result
 
 }  // namespace ringsched

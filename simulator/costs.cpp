@@ -38,16 +38,13 @@ Costs::Costs(const Workload& w, const Conditions& c)
 
 void Costs::deviate(const Deviation& d) {
   deviation_ = d;
+  far_ = d.bytes_between / d.bytes;
   const Plan& plan = *workload_.plan;
   const auto factor = [&](TaskKind kind, std::size_t work) {
     if (!is_attend(kind)) return communicates(kind) ? 1.0 : d.pass;
-    const TileForm form = plan.works[work].form;
-    const std::size_t column = form == TileForm::Full                                         ? 0
-                               : form == TileForm::Causal || form == TileForm::StrictlyCausal ? 1
-                                                                                              : 2;
     const std::size_t at = static_cast<std::size_t>(kind) * works_ + work;
-    const double doubt = workload_.doubt.empty() ? 0 : workload_.doubt[at] * d.doubt;
-    return d.attend[kind == TaskKind::AttendBackward][column] * std::max(0.2, 1 + doubt);
+    return d.attending(kind == TaskKind::AttendBackward, plan.works[work].form,
+                       workload_.doubt.empty() ? 0 : workload_.doubt[at]);
   };
   for (std::size_t at = 0; at < workload_.compute.size(); ++at)
     own_compute_.push_back(
@@ -90,8 +87,9 @@ ExchangeTimes Costs::exchange(std::uint32_t number) const {
   if (deviation_ != Deviation{}) {
     for (std::int64_t* ps : {&out.packing, &out.unpacking}) *ps = scaled(*ps, deviation_.pass);
     out.startup = scaled(out.startup, deviation_.startup);
-    out.wire = scaled(out.wire, deviation_.bytes);
-    out.stretch *= deviation_.bytes;
+    const double bytes = cost.nodes > 1 ? deviation_.bytes_between : deviation_.bytes;
+    out.wire = scaled(out.wire, bytes);
+    out.stretch *= bytes;
   }
   if (noise_ > 0) {
     const double factor = noise_at(first);

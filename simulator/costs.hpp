@@ -43,6 +43,7 @@ class Costs {
   MessageCost message(std::uint32_t send, const Task& task, Distance distance) const {
     MessageCost m = {startup_[static_cast<std::size_t>(distance)][task.work.value],
                      amounts_ ? static_cast<double>(amounts_[send]) : bytes_[task.work.value]};
+    if (distance == Distance::OtherNode) m.bytes *= far_;
     if (noise_ > 0) {
       const double factor = noise_at(send);
       m = {scaled(m.startup_ps, factor), m.bytes * factor};
@@ -87,6 +88,7 @@ class Costs {
   std::vector<std::int64_t> own_compute_, own_startup_[kDistances];
   TaskColumn<std::int64_t> own_amounts_, own_issued_;
   Deviation deviation_;
+  double far_ = 1;              // of bytes between nodes, over those inside one
   std::vector<double> factor_;  // by worker; empty: 1 each
   std::size_t works_;
   double noise_;

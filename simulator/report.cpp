@@ -164,7 +164,7 @@ std::string_view attends_bound_by(const Plan& plan, const Machine& machine) {
   return KernelTimes(machine, plan.problem).is_bound_by_memory(*longest) ? "memory" : "compute";
 }
 
-Picoseconds one_device(const Workload& w, const Machine& machine) {
+Picoseconds one_device(const Workload& w, const Machine& machine, const Deviation& deviation) {
   const Plan& plan = *w.plan;
   if (machine.ideal) {
     Picoseconds sum;
@@ -186,12 +186,16 @@ Picoseconds one_device(const Workload& w, const Machine& machine) {
   const Tile tile = p.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
   const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, plan.wanted_heads(), {}};
   const KernelTimes kernels(machine, p);
+  const auto pass = [&](bool backward) {
+    return kernels.ps(whole, backward) *
+           deviation.attending(backward, whole.form, kernels.doubt(whole, backward));
+  };
   double ps = 0;
   if (p.decodes())
-    ps = kernels.decode_ps(decoded(p));
+    ps = kernels.decode_ps(decoded(p)) * deviation.attending(false, TileForm::Full, 0);
   else if (p.pass != Pass::Backward)
-    ps += kernels.ps(whole, false);
-  if (p.pass != Pass::Forward) ps += kernels.ps(whole, true);
+    ps += pass(false);
+  if (p.pass != Pass::Forward) ps += pass(true);
   if (!(ps < 2.0 * static_cast<double>(kLatest)))
     fail("one device would take {:.0f} days for this problem; use a smaller one",
          ps * 1e-12 / 86400);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "costs.hpp"
 #include "ringsched/simulator/spread.hpp"
@@ -30,8 +31,9 @@ class Draw {
     constexpr double mean = 2 * 65535.0, per_sigma = 1.7320508075688772 / 65535;
     return sign_ * (static_cast<double>(sum) - mean) * per_sigma;
   }
+  // As much longer in one draw as it is shorter in the other of its pair, as a factor.
   double factor(std::string_view name, double spread) const {
-    return std::max(0.2, 1 + spread * (*this)(name));
+    return Deviation::factor(spread * (*this)(name));
   }
 
  private:
@@ -65,7 +67,8 @@ Deviation drawn(const Machine& m, std::string_view schedule, std::uint64_t seed,
   d.doubt = of("derived");
   d.pass = of.factor("software", or_usual(m.software.spread, kSoftwareSpread));
   d.startup = of.factor("start-up", kStartupSpread);
-  d.bytes = of.factor("links", or_usual(std::max(m.fabric.spread, m.network.spread), kLinkSpread));
+  d.bytes = of.factor("links", or_usual(m.fabric.spread, kLinkSpread));
+  d.bytes_between = of.factor("network", or_usual(m.network.spread, kLinkSpread));
   d.host = of.factor("host", or_usual(m.software.host.spread, kHostSpread));
   d.model = Draw(m, seed, draw).factor(schedule, kModelSpread);
   return d;
@@ -93,20 +96,32 @@ std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m,
   return all;
 }
 
-std::optional<Interval> interval(const std::vector<Picoseconds>& possible) {
+std::optional<Range> range_80(std::vector<double> possible) {
   if (possible.size() < 2) return std::nullopt;
   constexpr double sigmas = 1.2816;  // a tenth of a normal distribution lies beyond
-  double mean = 0, squares = 0;
-  for (const Picoseconds p : possible) mean += static_cast<double>(p.value);
-  const auto n = static_cast<double>(possible.size());
-  mean /= n;
-  for (const Picoseconds p : possible) {
-    const double from_mean = static_cast<double>(p.value) - mean;
-    squares += from_mean * from_mean;
+  std::ranges::sort(possible);
+  const std::size_t n = possible.size(), half = n / 2;
+  const double middle = (possible[half] + possible[(n - 1) / 2]) / 2;
+  if (!(possible.front() > 0)) return Range{possible.front(), possible.back()};
+  // How much longer, or shorter, as a factor: the root of the mean square of each half.
+  double longer = 0, shorter = 0;
+  for (std::size_t i = 0; i < half; ++i) {
+    shorter += (middle / possible[i] - 1) * (middle / possible[i] - 1);
+    longer += (possible[n - 1 - i] / middle - 1) * (possible[n - 1 - i] / middle - 1);
   }
-  const double reach = sigmas * std::sqrt(squares / (n - 1));
-  return Interval{{static_cast<std::int64_t>(std::max(0.0, mean - reach))},
-                  {static_cast<std::int64_t>(std::min(mean + reach, 9e18))}};
+  const auto reach = [&](double squares) {
+    return 1 + sigmas * std::sqrt(squares / static_cast<double>(half));
+  };
+  return Range{middle / reach(shorter), middle * reach(longer)};
+}
+
+std::optional<Interval> interval(const std::vector<Picoseconds>& possible) {
+  std::vector<double> values;
+  for (const Picoseconds p : possible) values.push_back(static_cast<double>(p.value));
+  const std::optional<Range> range = range_80(std::move(values));
+  if (!range) return std::nullopt;
+  return Interval{{static_cast<std::int64_t>(range->low)},
+                  {static_cast<std::int64_t>(std::min(range->high, 9e18))}};
 }
 
 double beats(const std::vector<Picoseconds>& first, const std::vector<Picoseconds>& second) {

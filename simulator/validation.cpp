@@ -42,39 +42,81 @@ double flops(const Problem& p) {
 // A call of a plan on a machine, as a benchmark meets it.
 struct Call {
   Study study;
-  double host_ps = 0;  // that the host takes beyond the device, where it runs ahead
+  double host_ps = 0;            // that the host takes beyond the device, where it runs ahead
+  std::vector<double> possible;  // ps, by draw of the machine's figures
   double ps() const { return static_cast<double>(study.report.makespan.value) + host_ps; }
 };
 
 // In a loop that never waits for the device, the host issues a call while the device works on those
 // before: whichever takes longer for a call sets the pace.
-Call called(const Plan& plan, Machine machine, bool loop) {
-  if (!loop) return {study(plan, {std::move(machine), {}})};
-  const double host = static_cast<double>(issue_time(plan, machine.software).value);
-  machine.software.host = {};
-  Call c{study(plan, {std::move(machine), {}})};
+Call called(const Plan& plan, const Machine& machine, bool loop) {
+  const double host = loop ? static_cast<double>(issue_time(plan, machine.software).value) : 0;
+  Machine device = machine;
+  if (loop) device.software.host = {};
+  StudyOptions options;
+  options.how_sure = true;
+  options.threads = 1;
+  Call c{study(plan, {std::move(device), {}}, options), 0, {}};
   c.host_ps = std::max(0.0, host - c.ps());
+  for (std::uint32_t i = 0; i < c.study.possible.size(); ++i) {
+    const Deviation d = drawn(machine, plan.schedule, c.study.conditions.seed, i);
+    c.possible.push_back(
+        std::max(static_cast<double>(c.study.possible[i].value), host * d.host * d.model));
+  }
   return c;
 }
 
 // Whether more of it is less time.
 bool is_rate(Measure q) { return q != Measure::Ms && q != Measure::Overhead; }
 
-double predicted(Measure measure, const Call& call, const Plan& plan, const MeasuredGroup& g) {
-  const double ps = call.ps();
+// What the source gives of a call that takes so long, where another one takes `other` ps: the call
+// with free communication, or one device.
+double in_unit(Measure measure, double ps, double other, const Problem& p) {
   switch (measure) {
     case Measure::IterationsPerS:
       return 1e12 / ps;
     case Measure::Ms:
       return ps * 1e-9;
     case Measure::Speedup:
-      return static_cast<double>(call.study.one_device.value) / ps;
+      return other / ps;
     case Measure::TflopsPerDevice:
-      return flops(plan.problem) / ps / plan.problem.workers;
+      return flops(p) / ps / p.workers;
     case Measure::Overhead:
       break;
   }
-  return ps / called(plan, without_communication(g.machine), g.loop).ps() - 1;
+  return ps / other - 1;
+}
+
+// What a call is compared with, ps: as predicted, and by draw.
+struct Other {
+  double ps = 1;
+  std::vector<double> possible;
+};
+
+Other compared_with(const Call& call, const Plan& plan, const MeasuredGroup& g) {
+  Other out;
+  if (g.measure == Measure::Speedup) {
+    out.ps = static_cast<double>(call.study.one_device.value);
+    for (std::uint32_t i = 0; i < call.possible.size(); ++i) {
+      const Deviation d = drawn(g.machine, plan.schedule, call.study.conditions.seed, i);
+      out.possible.push_back(
+          static_cast<double>(one_device(call.study.workload, g.machine, d).value));
+    }
+  } else if (g.measure == Measure::Overhead) {
+    const Call free = called(plan, without_communication(g.machine), g.loop);
+    out = {free.ps(), free.possible};
+  } else {
+    out.possible.assign(call.possible.size(), 1);
+  }
+  return out;
+}
+
+// Of the times, over those of what they are compared with.
+std::optional<Range> range_of(const Call& call, const Other& other) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(call.possible.size(), other.possible.size()); ++i)
+    ratios.push_back(call.possible[i] / other.possible[i]);
+  return range_80(std::move(ratios));
 }
 
 ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
@@ -86,7 +128,14 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   const Plan plan =
       limit_communication(build_plan(m.problem, find_schedule(m.schedule)), {m.overlap, 0});
   const Call call = called(plan, g.machine, g.loop);
-  out.predicted = predicted(g.measure, call, plan, g);
+  const Other other = compared_with(call, plan, g);
+  out.predicted = in_unit(g.measure, call.ps(), other.ps, m.problem);
+  if (const std::optional<Range> times = range_of(call, other)) {
+    const double a = in_unit(g.measure, times->low, 1, m.problem);
+    const double b = in_unit(g.measure, times->high, 1, m.problem);
+    out.interval = {std::min(a, b), std::max(a, b)};
+    out.half_width = (times->high - times->low) / 2 / (call.ps() / other.ps);
+  }
   const bool overhead = g.measure == Measure::Overhead;
   const double ratio =
       overhead ? (1 + out.predicted) / (1 + out.published) : out.predicted / out.published;
@@ -117,6 +166,11 @@ class Gathered {
       if (r.impossible || g.order_only) continue;
       absolute_.push_back(std::abs(r.error));
       out_.too_fast += r.time_ratio < 1 ? 1 : 0;
+      if (r.interval) {
+        widths_.push_back(r.half_width);
+        out_.held += holds(r) ? 1 : 0;
+        out_.narrow += r.half_width < kNarrow ? 1 : 0;
+      }
       if (std::max(r.time_ratio, 1 / r.time_ratio) <= out_.worst_factor()) continue;
       out_.worst = r.error;
       out_.worst_ratio = r.time_ratio;
@@ -126,16 +180,21 @@ class Gathered {
   }
   Errors errors() {
     out_.results = absolute_.size();
-    if (absolute_.empty()) return out_;
-    std::ranges::sort(absolute_);
+    out_.intervals = widths_.size();
     for (const double e : absolute_) out_.mean += e / static_cast<double>(absolute_.size());
-    out_.median = (absolute_[absolute_.size() / 2] + absolute_[(absolute_.size() - 1) / 2]) / 2;
+    out_.median = median(absolute_);
+    out_.half_width = median(widths_);
     return out_;
   }
 
  private:
   Errors out_;
-  std::vector<double> absolute_;
+  static double median(std::vector<double>& values) {
+    if (values.empty()) return 0;
+    std::ranges::sort(values);
+    return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
+  }
+  std::vector<double> absolute_, widths_;
 };
 
 }  // namespace
@@ -177,7 +236,8 @@ Errors errors_of(const ValidatedGroup& g) {
   return one.errors();
 }
 
-Validation validate(const Measurements& measured) {
+Validation validate(const Measurements& measured, const std::function<void()>& each,
+                    unsigned threads) {
   Validation out;
   out.excluded = measured.excluded;
   std::vector<std::pair<std::size_t, std::size_t>> places;
@@ -187,7 +247,7 @@ Validation validate(const Measurements& measured) {
         {g.name, g.by, g.source, g.why, g.measure, g.machine.name, g.order_only, {}});
     out.groups.back().results.resize(g.results.size());
   }
-  in_parallel(places.size(), [&](std::size_t i) {
+  const auto one = [&](std::size_t i) {
     const auto [group, result] = places[i];
     const MeasuredGroup& g = measured.groups[group];
     try {
@@ -195,7 +255,9 @@ Validation validate(const Measurements& measured) {
     } catch (const Error& e) {
       fail("{}:{}: {}", g.file, g.results[result].line, e.what());
     }
-  });
+    if (each) each();
+  };
+  in_parallel(places.size(), one, threads);
   return out;
 }
 

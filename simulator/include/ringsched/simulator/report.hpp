@@ -62,8 +62,8 @@ struct Report : RunTimes {
 Report report(const Workload&, const Simulation&, const Conditions& = {});
 
 // How long the whole problem takes on one device of the machine; on `ideal`, all blocks one after
-// the other.
-Picoseconds one_device(const Workload&, const Machine&);
+// the other. `Deviation`: with other figures that the machine may have.
+Picoseconds one_device(const Workload&, const Machine&, const Deviation& = {});
 
 // What the longest attend of a decoding plan waits for: "memory" or "compute"; else empty.
 std::string_view attends_bound_by(const Plan&, const Machine&);

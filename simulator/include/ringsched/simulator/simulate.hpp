@@ -96,14 +96,25 @@ Picoseconds issue_time(const Plan&, const SoftwareFigures&);
 // What the figures of a machine are off by in one draw (uncertainty.hpp): prices times factors.
 struct Deviation {
   double attend[2][3] = {{1, 1, 1}, {1, 1, 1}};  // by pass, and full, causal or other tiles
-  double doubt = 0;    // times Workload::doubt: of rates that the profile does not have
-  double pass = 1;     // passes over memory
-  double startup = 1;  // of messages and exchanges
-  double bytes = 1;    // that take as long on their links
+  double doubt = 0;          // times Workload::doubt: of rates that the profile does not have
+  double pass = 1;           // passes over memory
+  double startup = 1;        // of messages and exchanges
+  double bytes = 1;          // that take as long on their links, inside a node
+  double bytes_between = 1;  // likewise, between nodes
   double host = 1;
   double model = 1;  // of the makespan: what the model leaves out
 
   bool operator==(const Deviation&) const = default;
+
+  // Of an attend: how much longer it takes. `unsure`: its Workload::doubt.
+  double attending(bool backward, TileForm form, double unsure) const {
+    const std::size_t column = form == TileForm::Full                                         ? 0
+                               : form == TileForm::Causal || form == TileForm::StrictlyCausal ? 1
+                                                                                              : 2;
+    return attend[backward][column] * factor(unsure * doubt);
+  }
+  // A deviation as a factor: one of +x is as much longer as one of -x is shorter.
+  static double factor(double x) { return x < 0 ? 1 / (1 - x) : 1 + x; }
 };
 
 struct Conditions {

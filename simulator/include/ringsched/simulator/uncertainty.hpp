@@ -40,6 +40,12 @@ struct Interval {
 };
 std::optional<Interval> interval(const std::vector<Picoseconds>& possible);
 
+// The same of any positive values.
+struct Range {
+  double low = 0, high = 0;
+};
+std::optional<Range> range_80(std::vector<double> possible);
+
 // In what share of the draws the first is faster. Between 20 and 80 % nobody can tell.
 double beats(const std::vector<Picoseconds>& first, const std::vector<Picoseconds>& second);
 inline constexpr double kTie = 0.8;

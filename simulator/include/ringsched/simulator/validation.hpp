@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ringsched/simulator/measurements.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
 
@@ -13,10 +16,13 @@ struct ValidatedResult {
   std::string schedule;
   Overlap overlap = Overlap::Prefetch;
   Problem problem;
-  double published = 0;     // in the unit of the group's quantity
-  double predicted = 0;     // likewise
-  double error = 0;         // predicted over published, less 1; of an overhead: of the whole time
-  double time_ratio = 1;    // predicted time over published time
+  double published = 0;   // in the unit of the group's quantity
+  double predicted = 0;   // likewise
+  double error = 0;       // predicted over published, less 1; of an overhead: of the whole time
+  double time_ratio = 1;  // predicted time over published time
+  // Should hold the published value in 80 % of cases, in the same unit.
+  std::optional<Range> interval;
+  double half_width = 0;    // of the interval of the time, as a share of the predicted time
   bool impossible = false;  // faster than the bytes over the busiest link, so not counted
   // Where the predicted time goes, in ms: the critical path's parts.
   double attending_ms = 0, overhead_ms = 0, communication_ms = 0, contention_ms = 0;
@@ -38,7 +44,13 @@ struct ValidatedGroup {
   Ranking ranking() const;
 };
 
+// Does the interval hold what was published?
+inline bool holds(const ValidatedResult& r) {
+  return r.interval && r.interval->low <= r.published && r.published <= r.interval->high;
+}
+
 // Of the results that count: all but those that are impossible or compared by order only.
+inline constexpr double kNarrow = 0.12;
 struct Errors {
   std::size_t results = 0, impossible = 0;
   double median = 0, mean = 0;  // of absolute errors
@@ -46,6 +58,10 @@ struct Errors {
   double worst = 0, worst_ratio = 1;
   std::string worst_group, worst_schedule;
   std::size_t too_fast = 0;  // predicted to take less time than was measured
+  // How many have an interval, how many of these hold what was published, how many are narrower
+  // than kNarrow each way, and the median half width.
+  std::size_t intervals = 0, held = 0, narrow = 0;
+  double half_width = 0;
   Ranking ranking;
 
   double worst_factor() const { return worst_ratio < 1 ? 1 / worst_ratio : worst_ratio; }
@@ -61,6 +77,8 @@ struct Validation {
 Errors errors_of(const ValidatedGroup&);
 
 // Throws Error, with the file and the line, where a schedule does not fit its problem or machine.
-Validation validate(const Measurements&);
+// `each` is called after each result, from any thread. The same on any number of threads.
+Validation validate(const Measurements&, const std::function<void()>& each = {},
+                    unsigned threads = 0);
 
 }  // namespace ringsched
