@@ -59,6 +59,7 @@ void host_keys(Keys& s, Host& h) {
   s.number("attend_us", h.attend_us, 0, kMostUs);
   s.number("attend_backward_us", h.attend_backward_us, 0, kMostUs);
   s.number("merge_us", h.merge_us, 0, kMostUs);
+  s.number("slice_us", h.slice_us, 0, kMostUs);
   s.number("pass_us", h.pass_us, 0, kMostUs);
   s.number("post_us", h.post_us, 0, kMostUs);
   s.number("exchange_us", h.exchange_us, 0, kMostUs);

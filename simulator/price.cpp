@@ -177,14 +177,21 @@ constexpr struct Price {
     {TaskKind::Repack, member_ps, pass_slowed},
 };
 
+bool is_part(const Plan& plan, RegionId region) {
+  const Region r = plan.regions[region.value];
+  return r.count < plan.layout.share(plan.layout.owner(r.first)).count;
+}
+bool is_strictly_causal(const Plan& plan, const Task& attend) {
+  return plan.works[attend.work.value].form == TileForm::StrictlyCausal;
+}
+
 // A library that merges into a slice of its result copies the slice out and in again: where a tile
 // has only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
 bool is_slice(const Plan& plan, const Task& merge) {
-  const Region r = plan.regions[plan.rows(merge).value];
   const TaskId maker = plan.producer(merge.inputs[1]);
-  if (r.count < plan.layout.share(plan.layout.owner(r.first)).count) return true;
+  if (is_part(plan, plan.rows(merge))) return true;
   return maker.valid() && is_attend(plan.tasks[maker.value].kind) &&
-         plan.works[plan.tasks[maker.value].work.value].form == TileForm::StrictlyCausal;
+         is_strictly_causal(plan, plan.tasks[maker.value]);
 }
 
 // A rounded result was written when it was rounded.
@@ -217,15 +224,18 @@ std::int64_t repack_ps(const Plan& plan, const Exchange& repack, const Machine& 
 
 // What the host spends on a task; the members of a group, or of a repack, are issued with the
 // first.
-double host_us(const HostFigures& h, const SoftwareFigures& s, const Task& t) {
+double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
+  const HostFigures& h = s.host;
   if (t.with_previous) return 0;
   switch (t.kind) {
     case TaskKind::Attend:
       return h.attend_us;
     case TaskKind::AttendBackward:
+      if (is_part(plan, plan.rows(t)) || is_part(plan, t.keys) || is_strictly_causal(plan, t))
+        return h.attend_backward_us + h.slice_us;
       return h.attend_backward_us;
     case TaskKind::Merge:
-      return h.merge_us;
+      return h.merge_us + (h.slice_us > 0 && is_slice(plan, t) ? h.slice_us : 0);
     case TaskKind::Send:
     case TaskKind::Receive:
       return h.post_us;
@@ -256,7 +266,7 @@ TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s)
     Host& h = hosts[t.worker_index];
     if (t.step > h.step) h.at += s.host.step_us * 1e6;
     h.step = std::max(h.step, std::int64_t{t.step});
-    h.at += host_us(s.host, s, t) * 1e6;
+    h.at += host_us(plan, s, t) * 1e6;
     out[id] = rounded_ps(h.at);
   }
   return out;

@@ -110,8 +110,8 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
           "--what-if {}: the host of machine '{}' issues work in no time; its profile has no "
           "[host]",
           change, s.machine.name);
-    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.pass_us, &h.post_us,
-                       &h.exchange_us, &h.step_us})
+    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
+                       &h.post_us, &h.exchange_us, &h.step_us})
       *us /= above_zero(by, change);
   } else if (name == "communication-sms") {
     needs_machine();

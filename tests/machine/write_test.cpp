@@ -92,8 +92,8 @@ class AnyMachine {
   }
   HostFigures host() {
     HostFigures h;
-    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.pass_us, &h.post_us,
-                       &h.exchange_us, &h.step_us})
+    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
+                       &h.post_us, &h.exchange_us, &h.step_us})
       if (chance()) *us = number(1e-3, 1e6);
     h.source = text();
     return h;

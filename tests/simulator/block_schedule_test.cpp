@@ -2,6 +2,7 @@
 // against published times of kernels with few heads and of rectangles (validation/kernels.csv).
 #include "block_schedule.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

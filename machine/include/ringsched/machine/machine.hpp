@@ -122,6 +122,7 @@ constexpr double moved_share(ExchangeForm kind, double members) {
 struct HostFigures {
   double attend_us = 0, attend_backward_us = 0;
   double merge_us = 0;     // of two partial results
+  double slice_us = 0;     // more, for a merge into, or a backward attend of, a part of a share
   double pass_us = 0;      // of any other pass over memory: a sum, a cast, a copy
   double post_us = 0;      // of a group of sends and receives
   double exchange_us = 0;  // of an exchange
@@ -130,8 +131,8 @@ struct HostFigures {
   std::string source;
 
   bool issues_in_no_time() const {
-    return std::max({attend_us, attend_backward_us, merge_us, pass_us, post_us, exchange_us,
-                     step_us}) <= 0;
+    return std::max({attend_us, attend_backward_us, merge_us, slice_us, pass_us, post_us,
+                     exchange_us, step_us}) <= 0;
   }
   bool operator==(const HostFigures&) const = default;
 };
