@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
@@ -22,6 +25,22 @@ std::string outcome(double error) {
                      error < 0 ? "shorter" : "longer");
 }
 
+std::string kind_words(std::string_view kind) {
+  constexpr std::string_view backward = "_backward";
+  if (kind.ends_with(backward))
+    return "backward " + kind_words(kind.substr(0, kind.size() - backward.size()));
+  std::string out(kind);
+  std::ranges::replace(out, '_', ' ');
+  return out;
+}
+
+// Of a class: a kind of task, and what it moves.
+std::string class_words(const std::string& name) {
+  const std::size_t space = name.find(' ');
+  if (space == name.npos) return kind_words(name);
+  return kind_words(name.substr(0, space)) + " of " + value_words(name.substr(space + 1));
+}
+
 std::string headline(const char* which, const Timeline& t) {
   return fmt::format("{:<7} {} {} on {}{}{}, {} workers, {}\n", which, to_text(t.source),
                      printable(t.schedule, kMostOfName), printable(t.machine),
@@ -33,8 +52,8 @@ std::string parts_table(const char* what, const std::vector<ComparedPart>& parts
   std::vector<std::vector<std::string>> rows = {{what, "first", "second", "ratio", "difference"}};
   for (const ComparedPart& p : parts) {
     if (p.time[0].value == 0 && p.time[1].value == 0) continue;
-    rows.push_back({p.name, duration(p.time[0], unit), duration(p.time[1], unit), ratio(p.ratio()),
-                    signed_duration(p.time[1] - p.time[0], unit)});
+    rows.push_back({class_words(p.name), duration(p.time[0], unit), duration(p.time[1], unit),
+                    ratio(p.ratio()), signed_duration(p.time[1] - p.time[0], unit)});
   }
   return table(rows);
 }
@@ -77,19 +96,23 @@ std::string comparison_text(const Timeline& first, const Timeline& second, const
     return out;
   }
   out += fmt::format("\n{}\n", c.worst.empty() ? "no task differs" : "tasks that differ most");
+  std::vector<std::vector<std::string>> rows = {
+      {"task", "worker", "step", "what", "first", "second"}};
   for (const ComparedTask& w : c.worst) {
     const TimelineTask& x = first.tasks[w.task];
     const TimelineExchange* const exchange = first.exchange(w.task);
     const std::string what =
-        exchange ? fmt::format("{} {}", to_text(exchange->form), first.value(x).name)
+        exchange
+            ? fmt::format("{} of {}", to_text(exchange->form), value_words(first.value(x).name))
         : is_transfer(x.kind)
-            ? fmt::format("{} {} from {}", to_text(x.kind), first.value(x).name, x.other)
-            : std::string(to_text(x.kind));
-    out +=
-        fmt::format("  task {:<6} worker {:<3} step {:<3} {:<24}  {} and {}\n", w.task, x.worker,
-                    x.step, what, duration(w.took[0], first.unit), duration(w.took[1], first.unit));
+            ? fmt::format("{} of {} {} {}", to_text(x.kind), value_words(first.value(x).name),
+                          is_send(x.kind) ? "to" : "from", x.other)
+            : kind_words(to_text(x.kind));
+    rows.push_back({fmt::format("{}", w.task), fmt::format("{}", x.worker),
+                    fmt::format("{}", x.step), what, duration(w.took[0], first.unit),
+                    duration(w.took[1], first.unit)});
   }
-  return out;
+  return c.worst.empty() ? out : out + table(rows);
 }
 
 std::string comparison_json(const Comparison& c, TimeUnit unit) {

@@ -89,11 +89,11 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
   std::string line;
   for (std::size_t k = 0; k < s.messages.size(); ++k)
     if (s.messages[k] > 0)
-      line += fmt::format("{}{} {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
-                          plan.program.values[k].name, human(s.moved[k]));
+      line += fmt::format("{}{} of {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
+                          value_words(plan.program.values[k].name), human(s.moved[k]));
   for (const ExchangeSummary& x : s.exchanges)
     line += fmt::format("{}{} {} of {} ({})", line.empty() ? "" : ", ", grouped(x.count),
-                        to_text(x.form), plan.name(x.value), human(x.moved));
+                        to_text(x.form), value_words(plan.name(x.value)), human(x.moved));
   return line.empty() ? "nothing" : line;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
@@ -136,6 +137,25 @@ std::string csv_cell(std::string_view text) {
     out += c;
   }
   return out + '"';
+}
+
+std::string value_words(std::string_view name) {
+  static constexpr std::pair<std::string_view, std::string_view> known[] = {
+      {"query", "queries"},
+      {"key_value", "keys and values"},
+      {"partial", "partial results"},
+      {"output_gradient", "output gradients"},
+      {"prepared_gradient", "prepared gradients"},
+      {"query_gradient", "query gradients"},
+      {"key_value_gradient", "key and value gradients"}};
+  constexpr std::string_view rounded = "rounded_";
+  if (name.starts_with(rounded)) return "rounded " + value_words(name.substr(rounded.size()));
+  const std::string_view base = name.substr(0, name.find('#'));
+  for (const auto& [of, words] : known)
+    if (of == base) return std::string(words);
+  std::string out(base);
+  std::ranges::replace(out, '_', ' ');
+  return out;
 }
 
 std::string table(const Rows& rows, std::size_t keys) {

@@ -25,6 +25,8 @@ std::string escaped(std::string_view);
 
 // As a cell of a CSV line.
 std::string csv_cell(std::string_view);
+// "key_value_gradient" in words, "key and value gradients". Files keep the names.
+std::string value_words(std::string_view name);
 
 // Rows of cells as aligned columns, two spaces apart; the first column is right-aligned. Widths
 // count characters, not bytes. In a terminal that is too narrow, a last column of words is wrapped;

@@ -270,7 +270,7 @@ TEST_F(Program, CountsBytesBeyondAllNumbersAsTheMostThereIs) {
       "plan -w 200 --heads 16384 --kv-heads 16384 --head-dim 4096 -t 2147483647 --dtype fp32";
   const Outcome text = run(huge + " --pass both");
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("key_value (8 EiB or more)"));
+  EXPECT_THAT(text.out, HasSubstr("keys and values (8 EiB or more)"));
   EXPECT_THAT(text.out, testing::Not(HasSubstr("-")));
   const Outcome json = run(huge + " --pass both --overlap unbounded --format json");
   EXPECT_THAT(json.out, HasSubstr("\"key_value\": 9223372036854775807"));

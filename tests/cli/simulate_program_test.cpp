@@ -483,6 +483,9 @@ TEST_F(SimulateProgram, ComparesTimelinesAndFailsPastATolerance) {
   ASSERT_EQ(run("simulate -m dgx-a100 --timeline a.json").code, 0);
   ASSERT_EQ(run("simulate -m dgx-a100 --slow-worker 7:1.5 --timeline b.json").code, 0);
   EXPECT_EQ(run("compare a.json a.json --tolerance 0").code, 0);
+  const std::string words = run("compare a.json b.json").out;
+  EXPECT_THAT(words, HasSubstr("receive of keys and values"));
+  EXPECT_THAT(words, Not(HasSubstr("key_value")));
   const Outcome apart = run("compare a.json b.json --tolerance 5%");
   EXPECT_EQ(apart.code, 1);
   EXPECT_THAT(apart.out, HasSubstr("OUTSIDE the tolerance of 5 %"));

@@ -81,7 +81,7 @@ TEST(PlanSummary, CountsWhatExchangesMoveBetweenWorkers) {
   // Of 9 rows and 4 heads of 8 bf16 numbers, each worker has a third already.
   const std::int64_t of_queries = 2 * 9 * 4 * 8 * 2 / 3;
   EXPECT_THAT(moves_line(plan, s),
-              StartsWith(fmt::format("1 all-to-all of query ({})", human(Bytes{of_queries}))));
+              StartsWith(fmt::format("1 all-to-all of queries ({})", human(Bytes{of_queries}))));
   EXPECT_EQ(all_moved(s)[attention::kQuery.value], Bytes{of_queries});
   EXPECT_EQ(all_moved(s)[attention::kRoundedPartial.value], Bytes{of_queries});
   EXPECT_EQ(all_moved(s)[attention::kPartial.value], Bytes{0});

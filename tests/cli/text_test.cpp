@@ -20,8 +20,15 @@ std::size_t widest(const std::string& text) {
 }
 
 const Rows kRanking = {{"", "schedule", "makespan", "idle", "memory"},
-                      {"*", "zigzag", "23.7 ms", "7.3 %", "418.0 MiB"},
-                      {"", "ring", "41.5 ms", "47.3 %", "418.0 MiB"}};
+                       {"*", "zigzag", "23.7 ms", "7.3 %", "418.0 MiB"},
+                       {"", "ring", "41.5 ms", "47.3 %", "418.0 MiB"}};
+
+TEST(ValueWords, AreThoseOfPeople) {
+  EXPECT_EQ(value_words("key_value"), "keys and values");
+  EXPECT_EQ(value_words("rounded_partial"), "rounded partial results");
+  EXPECT_EQ(value_words("partial#0"), "partial results");
+  EXPECT_EQ(value_words("some_other"), "some other");
+}
 
 TEST(Table, IsOnePieceWhereItFits) {
   const std::string whole = table_within(kRanking, 2, 0);

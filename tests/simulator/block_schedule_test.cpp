@@ -3,6 +3,7 @@
 #include "block_schedule.hpp"
 
 #include <fmt/format.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
