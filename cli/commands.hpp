@@ -21,6 +21,7 @@ void add_calibrate_command(CLI::App& program, ExitCode& code);
 void add_sweep_command(CLI::App& program, ExitCode& code);
 void add_compare_command(CLI::App& program, ExitCode& code);
 void add_import_command(CLI::App& program, ExitCode& code);
+void add_plot_command(CLI::App& program, ExitCode& code);
 void add_render_command(CLI::App& program, ExitCode& code);
 void add_export_command(CLI::App& program, ExitCode& code);
 void add_validate_command(CLI::App& program, ExitCode& code);

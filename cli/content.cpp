@@ -21,9 +21,10 @@ Known known(Content content) {
     case Content::Plan:
       return {"a plan", "use it with ringsched verify, simulate, run or render"};
     case Content::Timeline:
-      return {"a timeline", "use it with ringsched render or compare"};
+      return {"a timeline", "use it with ringsched render, plot or compare"};
     case Content::Sweep:
-      return {"the CSV of a sweep", "ringsched sweep --output adds rows to it"};
+      return {"the CSV of a sweep",
+              "ringsched sweep --output adds rows to it, ringsched plot draws it"};
     case Content::Trace:
       return {"a trace", "open it in Perfetto"};
     case Content::Machine:

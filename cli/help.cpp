@@ -87,6 +87,10 @@ constexpr CommandExamples kExamples[] = {
     {"render",
      {"render timeline.json", "render timeline.json --output timeline.html",
       "render plan.json --output blocks.svg"}},
+    {"plot",
+     {"plot sweep.csv --output time.pdf --for column",
+      "plot sweep.csv --kind map --output best.svg",
+      "plot prediction.json --kind tornado --output help.svg"}},
     {"export", {"export --machine dgx-a100 --schedule ring --output ring.goal"}},
     {"validate", {"validate", "validate --rows", "validate --file mine.toml --format json"}},
     {"doctor", {"doctor", "doctor --format json"}}};

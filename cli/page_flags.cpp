@@ -28,6 +28,7 @@ Page PageFlags::page() const {
   page.title = title_;
   if (legend_ && no_legend_) fail("--legend and --no-legend contradict each other");
   page.legend = (page.legend || legend_) && !no_legend_;
+  page.key = !no_legend_;
   return page;
 }
 

@@ -80,6 +80,7 @@ int run_program(int argc, char** argv) {
   add_compare_command(program, code);
   add_import_command(program, code);
   add_render_command(program, code);
+  add_plot_command(program, code);
   add_export_command(program, code);
   add_validate_command(program, code);
   add_doctor_command(program, code);

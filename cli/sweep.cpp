@@ -31,6 +31,20 @@ std::string figures_of(const std::string& machine, std::string others) {
                      static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 
+void set_times(const Report& r, SweepRow& row) {
+  const auto mean = [&](Picoseconds WorkerTimes::*part) {
+    std::int64_t sum = 0;
+    for (const WorkerTimes& w : r.workers) sum += (w.*part).value;
+    return microseconds({sum / static_cast<std::int64_t>(r.workers.size())});
+  };
+  row.attending_us = mean(&WorkerTimes::attending);
+  row.overhead_us = mean(&WorkerTimes::overhead);
+  row.waiting_us = mean(&WorkerTimes::waiting);
+  row.waiting_for_host_us = mean(&WorkerTimes::waiting_for_host);
+  row.out_of_work_us = mean(&WorkerTimes::out_of_work);
+  row.bound_us = microseconds(r.bounds.best());
+}
+
 }  // namespace
 
 void SweepQuestion::add_to(CLI::App& app) {
@@ -125,6 +139,7 @@ SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
     row.idle_fraction = fmt::format("{}", r.idle_fraction);
     row.overlap_fraction = fmt::format("{}", r.overlap_fraction);
     row.exposed_communication_us = microseconds(r.exposed_communication);
+    set_times(r, row);
     row.speedup = fmt::format(
         "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
     row.peak_bytes = fmt::format("{}", proved.peak.value);

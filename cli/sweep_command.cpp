@@ -15,12 +15,14 @@
 #include <stdexcept>
 
 #include "commands.hpp"
+#include "page_flags.hpp"
 #include "pictures.hpp"
 #include "progress.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
 #include "sweep.hpp"
 #include "text.hpp"
 
@@ -29,7 +31,8 @@ namespace ringsched {
 namespace {
 
 struct SweepCommand : SweepQuestion {
-  std::string output, jobs = "0", format = "text";
+  std::string output, jobs = "0", format = "text", plot;
+  PageFlags page;
 };
 
 // Appends finished rows to a file beside the output, so that an interruption loses none of them.
@@ -107,6 +110,18 @@ std::map<std::string, SweepRow> known_rows(const std::string& file, const Journa
   return known;
 }
 
+// Lines where tokens or workers vary, else where the time goes.
+void draw(const std::vector<SweepRow>& rows, FileKind kind, const std::string& file,
+          const Page& page, bool say) {
+  std::string csv = sweep_csv_header();
+  for (const SweepRow& row : rows) csv += to_csv(row);
+  const Records records = read_csv_records(csv, "this sweep");
+  write_picture(has_lines(records) ? line_plot(sweep_lines(records, PlotY::Time), page)
+                                   : time_bars(sweep_bars(records), page),
+                kind, file, page.pixels);
+  if (say) fmt::print("\nplot {}\n", file);
+}
+
 // Returns 2 if there is nothing to rank.
 ExitCode run(const SweepCommand& c) {
   check_choice("--format", c.format, {"text", "csv", "json"});
@@ -114,6 +129,11 @@ ExitCode run(const SweepCommand& c) {
   const std::int64_t jobs = parse_count(c.jobs, "--jobs");
   if (jobs < 0 || jobs > 4096) fail("--jobs is {}; use 0 (all cores) to 4096", c.jobs);
   require_output(c.output);
+  check_output(c.plot, "--plot", std::span(&c.output, 1));
+  const FileKind picture =
+      c.plot.empty() ? FileKind::Svg : file_kind(c.plot, "--plot", kPictureKinds);
+  const Page page = c.page.page();
+  if (c.plot.empty()) c.page.refuse("is only for a picture: --plot FILE (.svg, .pdf or .png)");
   Journal journal(c.output);
   std::map<std::string, SweepRow> known = known_rows(c.output, journal);
   std::vector<SweepRow> others;  // rows of the file that this sweep does not ask for
@@ -161,7 +181,10 @@ ExitCode run(const SweepCommand& c) {
                  counted(static_cast<std::int64_t>(rows.size() + others.size()), "row"), c.output,
                  open.size());
   }
-  return std::any_of(rows.begin(), rows.end(), [](const SweepRow& r) { return r.holds(); }) ? 0 : 2;
+  const bool any =
+      std::any_of(rows.begin(), rows.end(), [](const SweepRow& r) { return r.holds(); });
+  if (any && !c.plot.empty()) draw(rows, picture, c.plot, page, c.format == "text");
+  return any ? 0 : 2;
 }
 
 }  // namespace
@@ -177,6 +200,10 @@ void add_sweep_command(CLI::App& program, ExitCode& code) {
        "CSV file; rows already in it are kept and not computed again");
   flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");
   flag("--format", command->format, "FORMAT", "text, csv or json (default text)");
+  flag("--plot", command->plot, "FILE",
+       "draw time over tokens or workers, or where it goes: .svg, .pdf or .png; 'ringsched plot' "
+       "draws more of a CSV");
+  command->page.add_to(*app);
   app->callback([command, &code] { code = run(*command); });
 }
 

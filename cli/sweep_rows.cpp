@@ -12,6 +12,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
+#include "ringsched/viz/records.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -24,7 +25,7 @@ struct Column {
   bool asked;   // it is part of the question
   bool number;  // in JSON
 };
-constexpr std::array<Column, 24> kColumns = {{
+constexpr std::array<Column, 30> kColumns = {{
     {"machine", &SweepRow::machine, true, false},
     {"workers", &SweepRow::workers, true, true},
     {"tokens", &SweepRow::tokens, true, true},
@@ -45,32 +46,18 @@ constexpr std::array<Column, 24> kColumns = {{
     {"idle_fraction", &SweepRow::idle_fraction, false, true},
     {"overlap_fraction", &SweepRow::overlap_fraction, false, true},
     {"exposed_communication_us", &SweepRow::exposed_communication_us, false, true},
+    {"attending_us", &SweepRow::attending_us, false, true},
+    {"overhead_us", &SweepRow::overhead_us, false, true},
+    {"waiting_us", &SweepRow::waiting_us, false, true},
+    {"waiting_for_host_us", &SweepRow::waiting_for_host_us, false, true},
+    {"out_of_work_us", &SweepRow::out_of_work_us, false, true},
+    {"bound_us", &SweepRow::bound_us, false, true},
     {"speedup", &SweepRow::speedup, false, true},
     {"peak_bytes", &SweepRow::peak_bytes, false, true},
     {"fits", &SweepRow::fits, false, false},
     {"refused", &SweepRow::refused, false, false},
 }};
 constexpr std::size_t kOfProblem = 11;  // the columns before schedule
-
-std::vector<std::string> cells(std::string_view line) {
-  std::vector<std::string> out(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') {
-      if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
-        out.back() += '"';
-        ++i;
-      } else {
-        quoted = !quoted;
-      }
-    } else if (line[i] == ',' && !quoted) {
-      out.emplace_back();
-    } else {
-      out.back() += line[i];
-    }
-  }
-  return out;
-}
 
 double number(const std::string& text) {
   double x = std::numeric_limits<double>::infinity();
@@ -157,7 +144,7 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
   for (std::size_t line = 2; at < text.size(); ++line) {
     const std::size_t end = text.find('\n', at);
     if (end == std::string::npos) break;  // cut off
-    const std::vector<std::string> found = cells(std::string_view(text).substr(at, end - at));
+    const std::vector<std::string> found = csv_cells(std::string_view(text).substr(at, end - at));
     if (found.size() != kColumns.size())
       fail("{}:{}: expected {} columns, found {}", name, line, kColumns.size(), found.size());
     SweepRow row;

@@ -40,7 +40,7 @@ class Gallery(unittest.TestCase):
                 root = ET.parse(path).getroot()
                 if path.name == BY_GRAPHVIZ:
                     continue
-                width, height = float(root.get("width")), float(root.get("height"))
+                width, height = (float(root.get(side).removesuffix("pt")) for side in ("width", "height"))
                 self.assertTrue(root.findtext(SVG + "title"))
                 for e in root.iter():
                     self.assertIn(e.tag, KNOWN)

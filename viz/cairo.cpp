@@ -75,7 +75,7 @@ class Pen {
       head(s.points[s.points.size() - 2], s.points.back(), s.width);
   }
   void operator()(const Area& a) {
-    use(a.fill);
+    use(a.fill, a.opacity);
     trace(a.corners);
     cairo_close_path(c_);
     cairo_fill(c_);
@@ -103,7 +103,9 @@ class Pen {
   }
 
  private:
-  void use(Colour k) { cairo_set_source_rgb(c_, k.red / 255.0, k.green / 255.0, k.blue / 255.0); }
+  void use(Colour k, double opacity = 1) {
+    cairo_set_source_rgba(c_, k.red / 255.0, k.green / 255.0, k.blue / 255.0, opacity);
+  }
   void trace(const std::vector<Point>& points) {
     cairo_new_path(c_);
     for (const Point& p : points) cairo_line_to(c_, p.x, p.y);

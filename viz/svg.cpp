@@ -70,7 +70,8 @@ class Writer {
   }
   void operator()(const Area& a) {
     add("<path d=\"{}Z\" fill=\"{}\"", path(a.corners), hex(a.fill));
-    end({});
+    if (a.opacity != 1) add(" fill-opacity=\"{}\"", number(a.opacity));
+    end(a.about, "path");
   }
   void operator()(const Label& l) {
     add("<text x=\"{}\" y=\"{}\"", number(l.x), number(l.y));
@@ -92,11 +93,11 @@ class Writer {
         number(b.y + inset), number(std::max(0.0, b.width - 2 * inset)),
         number(std::max(0.0, b.height - 2 * inset)));
   }
-  void end(const std::string& about) {
+  void end(const std::string& about, const char* element = "rect") {
     if (about.empty()) {
       out_ += "/>\n";
     } else {
-      add("><title>{}</title></rect>\n", escaped_xml(about));
+      add("><title>{}</title></{}>\n", escaped_xml(about), element);
     }
   }
 

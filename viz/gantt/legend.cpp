@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "chart.hpp"
+#include "plot/axis.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -12,15 +13,6 @@ namespace ringsched {
 namespace {
 
 constexpr double kTickApart = 90;  // points, about; on a narrow page somewhat less
-
-// 1, 2 or 5 times a power of ten.
-std::int64_t nice_step(double ps) {
-  double power = 1;
-  while (power * 10 <= ps) power *= 10;
-  for (const double times : {1.0, 2.0, 5.0})
-    if (times * power >= ps) return static_cast<std::int64_t>(times * power);
-  return static_cast<std::int64_t>(10 * power);
-}
 
 struct Unit {
   double ps;
@@ -44,7 +36,8 @@ bool names_attend(std::string_view label, bool decodes) {
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
   const double ticks =
       std::max(1.0, (axis.right - axis.left) / (axis.right - axis.left < 400 ? 60 : kTickApart));
-  const std::int64_t step = nice_step(static_cast<double>(axis.end_ps) / ticks);
+  const auto step =
+      static_cast<std::int64_t>(std::max(1.0, nice_step(static_cast<double>(axis.end_ps) / ticks)));
   const Unit unit = unit_of(axis.end_ps, axis.unit);
   const double in_unit = static_cast<double>(step) / unit.ps;
   const int digits = in_unit >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(in_unit) - 1e-9));

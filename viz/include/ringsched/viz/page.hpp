@@ -14,6 +14,7 @@ struct Page {
   double text = 10;       // points, of most words; all else is in proportion
   double least_text = 0;  // points; smaller words are set larger or left out
   bool heading = true, legend = true;
+  bool key = true;         // what a chart of parts and groups cannot do without
   std::string title = {};  // in place of the picture's own heading
   double pixels = 2;       // per point of a PNG
 

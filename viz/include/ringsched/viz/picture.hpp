@@ -40,6 +40,8 @@ struct Stroke {
 struct Area {
   std::vector<Point> corners;
   Colour fill;
+  double opacity = 1;
+  std::string about = {};  // as of a box
 };
 
 enum class Anchor : std::uint8_t { Start, Middle, End };

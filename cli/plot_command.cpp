@@ -1,0 +1,224 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "commands.hpp"
+#include "content.hpp"
+#include "page_flags.hpp"
+#include "pictures.hpp"
+#include "ringsched/machine/machine.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
+#include "text.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct PlotCommand {
+  std::vector<std::string> files;
+  std::string output, kind, y, x;
+  double scale = kPixels;
+  PageFlags page_flags;
+  const CLI::App* app = nullptr;
+};
+
+constexpr std::uint64_t kMostText = std::uint64_t{1} << 28;
+constexpr double kTolerance = 0.1;  // of the band around predictions
+
+enum class Held : std::uint8_t { Sweep, Prediction, Validation, Timeline };
+
+// What a file holds, by what it begins with.
+struct PlotInput {
+  std::string name, text;
+  Held held = Held::Sweep;
+
+  explicit PlotInput(const std::string& path) : name(shown_path(path)) {
+    text = read_whole(path, kMostText);
+    const Content content = content_of(text);
+    if (content == Content::Timeline) {
+      held = Held::Timeline;
+    } else if (content != Content::Sweep && content != Content::Unknown) {
+      refuse_content(name, content, "the output of a sweep, of simulate or of validate");
+    } else if (const std::size_t at = text.find_first_not_of(" \t\r\n");
+               at != text.npos && text[at] == '{') {
+      held = text.find("\"groups\"") != text.npos ? Held::Validation : Held::Prediction;
+    }
+  }
+  Records records() const {
+    const std::size_t at = text.find_first_not_of(" \t\r\n");
+    return at != text.npos && text[at] == '[' ? read_json_records(text, name)
+                                              : read_csv_records(text, name);
+  }
+  const char* what() const {
+    constexpr const char* kNames[] = {"a sweep", "a prediction", "a validation", "a timeline"};
+    return kNames[static_cast<std::size_t>(held)];
+  }
+};
+
+std::string usual_kind(const std::vector<PlotInput>& inputs) {
+  switch (inputs[0].held) {
+    case Held::Sweep:
+      return has_lines(inputs[0].records()) ? "lines" : "breakdown";
+    case Held::Prediction:
+      return "breakdown";
+    case Held::Validation:
+      return "scatter";
+    case Held::Timeline:
+      break;
+  }
+  return inputs.size() > 1 ? "breakdown" : "memory";
+}
+
+void require(const std::vector<PlotInput>& inputs, const std::string& kind, Held held,
+             const char* made_by) {
+  if (inputs.size() > 1) fail("--kind {} draws one file, not {}", kind, inputs.size());
+  if (inputs[0].held != held)
+    fail("--kind {} needs {}; {} is {}", kind, made_by, inputs[0].name, inputs[0].what());
+}
+
+// Bars of predictions and timelines, each file one bar; or of a sweep.
+TimeBars bars_of(const std::vector<PlotInput>& inputs) {
+  if (inputs[0].held == Held::Sweep) {
+    require(inputs, "breakdown", Held::Sweep, "");
+    return sweep_bars(inputs[0].records());
+  }
+  TimeBars bars;
+  bars.heading = "Where the time goes";
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    PlotUnit unit = PlotUnit::Microseconds;
+    TimePanel one;
+    if (inputs[i].held == Held::Timeline) {
+      const Timeline t = read_timeline(inputs[i].text, inputs[i].name);
+      unit = t.unit == TimeUnit::Blocks ? PlotUnit::Blocks : PlotUnit::Microseconds;
+      one = {fmt::format("{}, {} workers, {} tokens", printable(t.machine, 60), t.problem.workers,
+                         t.problem.tokens.value),
+             {timeline_bar(t)}};
+      if (t.source != TimelineSource::Predicted)
+        one.bars[0].name += fmt::format(" {}", to_text(t.source));
+    } else if (inputs[i].held == Held::Prediction) {
+      one = prediction_bar(inputs[i].text, inputs[i].name, unit);
+    } else {
+      fail("--kind breakdown draws sweeps, predictions and timelines; {} is {}", inputs[i].name,
+           inputs[i].what());
+    }
+    if (i == 0) bars.unit = unit;
+    if (unit != bars.unit)
+      fail("{} counts blocks or seconds, {} the other; plot them apart", inputs[0].name,
+           inputs[i].name);
+    const auto at = std::find_if(bars.panels.begin(), bars.panels.end(),
+                                 [&](const TimePanel& p) { return p.name == one.name; });
+    if (at == bars.panels.end())
+      bars.panels.push_back(std::move(one));
+    else
+      at->bars.push_back(std::move(one.bars[0]));
+  }
+  if (bars.panels.size() == 1) bars.subject = std::exchange(bars.panels[0].name, "");
+  return bars;
+}
+
+// What a device of the machine has, if that is a built-in profile that says so.
+double device_bytes(const std::string& machine) {
+  for (const MachineProfile& p : machine_profiles())
+    if (p.name == machine) return find_machine(machine).memory_gb * (std::int64_t{1} << 30);
+  return 0;
+}
+
+Picture picture_of(const PlotCommand& c, const std::vector<PlotInput>& inputs,
+                   const std::string& kind, const Page& page) {
+  const auto refuse = [&](const char* flag) {
+    if (c.app->count(flag) > 0) fail("{} is only for --kind lines; this is {}", flag, kind);
+  };
+  if (kind != "lines") {
+    refuse("--y");
+    refuse("--x");
+  }
+  if (kind == "lines") {
+    require(inputs, kind, Held::Sweep, "the CSV or JSON of ringsched sweep");
+    return line_plot(
+        sweep_lines(inputs[0].records(), parse_plot_y(c.y.empty() ? "time" : c.y), c.x), page);
+  }
+  if (kind == "map") {
+    require(inputs, kind, Held::Sweep, "the CSV or JSON of ringsched sweep");
+    return best_map(sweep_map(inputs[0].records()), page);
+  }
+  if (kind == "pareto") {
+    require(inputs, kind, Held::Sweep, "the CSV or JSON of ringsched sweep");
+    return front_plot(sweep_front(inputs[0].records()), page);
+  }
+  if (kind == "breakdown") return time_bars(bars_of(inputs), page);
+  if (kind == "scatter") {
+    require(inputs, kind, Held::Validation, "the output of ringsched validate --format json");
+    return agreement_plot(validation_plot(inputs[0].text, inputs[0].name), kTolerance, page);
+  }
+  if (kind == "memory") {
+    require(inputs, kind, Held::Timeline, "a timeline (simulate --timeline FILE)");
+    const Timeline t = read_timeline(inputs[0].text, inputs[0].name);
+    return memory_plot(t, device_bytes(t.machine), page);
+  }
+  require(inputs, kind, Held::Prediction, "the output of ringsched simulate --format json");
+  return tornado(prediction_tornado(inputs[0].text, inputs[0].name), page);
+}
+
+void run(const PlotCommand& c) {
+  if (!c.kind.empty())
+    check_choice("--kind", c.kind,
+                 {"lines", "map", "pareto", "breakdown", "scatter", "memory", "tornado"});
+  if (!c.y.empty()) parse_plot_y(c.y);
+  if (!(c.scale >= 0.1 && c.scale <= 20)) fail("--scale is {}; use 0.1 to 20", c.scale);
+  check_output(c.output, "--output", c.files);
+  const FileKind file = file_kind(c.output, "--output", kPictureKinds);
+  Page page = c.page_flags.page();
+  if (c.app->count("--scale") > 0) {
+    if (file != FileKind::Png) fail("--scale is only for a .png");
+    page.pixels = c.scale;
+  }
+  std::vector<PlotInput> inputs;
+  for (const std::string& name : c.files) inputs.emplace_back(name);
+  write_picture(picture_of(c, inputs, c.kind.empty() ? usual_kind(inputs) : c.kind, page), file,
+                c.output, page.pixels);
+  fmt::print("{}\n", c.output);
+}
+
+}  // namespace
+
+void add_plot_command(CLI::App& program, ExitCode&) {
+  CLI::App* app =
+      program.add_subcommand("plot", "Draw charts of sweeps, predictions and validations");
+  auto command = std::make_shared<PlotCommand>();
+  command->app = app;
+  app->add_option("FILE", command->files,
+                  "CSV or JSON of sweep, JSON of simulate or validate, or timelines; - is standard "
+                  "input")
+      ->type_name("")
+      ->required();
+  app->add_option("-o,--output", command->output, "picture to write: .svg, .pdf or .png")
+      ->type_name("FILE")
+      ->required();
+  app->add_option(
+         "--kind", command->kind,
+         "chart to draw. Sweep: lines, map (which schedule is fastest where), pareto (time "
+         "against memory) or breakdown (where time goes). JSON of simulate: breakdown or "
+         "tornado (what changes would help). JSON of validate: scatter. Timelines: memory "
+         "or breakdown (default: lines, breakdown, scatter or memory, by the file)")
+      ->type_name("KIND");
+  app->add_option("--y", command->y,
+                  "what lines show: time, speedup, tokens-per-second or memory (default time)")
+      ->type_name("WHAT");
+  app->add_option("--x", command->x,
+                  "what lines run over: tokens or workers (default: what varies)")
+      ->type_name("WHAT");
+  app->add_option("--scale", command->scale,
+                  "pixels per point, .png only (default 2; for papers 300 per inch)")
+      ->type_name("NUMBER");
+  command->page_flags.add_to(*app);
+  app->callback([command] { run(*command); });
+}
+
+}  // namespace ringsched

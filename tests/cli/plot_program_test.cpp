@@ -1,0 +1,133 @@
+// `ringsched plot` and `sweep --plot` as a person meets them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/program.hpp"
+
+namespace {
+
+using ringsched::expect_golden;
+using ringsched::Outcome;
+using ringsched::read_all;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class PlotProgram : public ringsched::ProgramTest {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string file(const std::string& name) const { return read_all(folder_ / name); }
+  void expect_refused(const std::string& arguments, const std::string& why) const {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << arguments;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_THAT(o.err, HasSubstr(why)) << arguments;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "x.svg")) << arguments;
+  }
+};
+
+constexpr const char* kSweep =
+    "sweep -m dgx-a100 -s ring,zigzag -w 2,4 -t 8K,16K -o s.csv --format json";
+
+TEST_F(PlotProgram, SaysAtLengthWhatItAlwaysSaid) {
+  expect_golden("plot_help.txt", run("plot --help").out);
+}
+
+TEST_F(PlotProgram, DrawsSweepsWithTheNumbersOfTheFile) {
+  write("s.json", run(kSweep).out);
+  ASSERT_EQ(run("plot s.csv -o lines.svg").out, "lines.svg\n");
+  const std::string drawn = file("lines.svg"), csv = file("s.csv");
+  std::size_t rows = 0;
+  for (std::size_t at = csv.find('\n') + 1; at < csv.size(); at = csv.find('\n', at) + 1) {
+    std::vector<std::string> cells(1);
+    for (std::size_t i = at; csv[i] != '\n'; ++i)
+      if (csv[i] == ',')
+        cells.emplace_back();
+      else
+        cells.back() += csv[i];
+    const std::string about = cells[11] + ", tokens " + cells[2] + ": makespan_us " + cells[14];
+    EXPECT_THAT(drawn, HasSubstr("<title>" + about + "</title>"));
+    ++rows;
+  }
+  EXPECT_EQ(rows, 8u);
+  ASSERT_EQ(run("plot s.json -o again.svg").code, 0);
+  EXPECT_EQ(file("again.svg"), drawn);
+  ASSERT_EQ(run("plot - -o again.svg < s.csv").code, 0);
+  EXPECT_EQ(file("again.svg"), drawn);
+  EXPECT_THAT(run("sweep -m dgx-a100 -s ring,zigzag -w 2,4 -t 8K,16K --plot again.svg").out,
+              HasSubstr("plot again.svg\n"));
+  EXPECT_EQ(file("again.svg"), drawn);
+  for (const char* how :
+       {"--kind map", "--kind pareto", "--kind breakdown", "--y speedup --x workers", "--y memory",
+        "--y tokens-per-second --title Mine --legend"}) {
+    ASSERT_EQ(run(std::string("plot s.csv --for column -o b.svg ") + how).code, 0) << how;
+    EXPECT_THAT(file("b.svg"), HasSubstr("width=\"238pt\"")) << how;
+  }
+  EXPECT_THAT(file("b.svg"), HasSubstr(">Mine<"));
+}
+
+TEST_F(PlotProgram, DrawsPredictionsAndTimelines) {
+  write("p.json", run("simulate -m dgx-a100 -s zigzag -w 4 --format json --timeline t.json").out);
+  ASSERT_EQ(run("simulate -m dgx-a100 -s ring -w 4 --timeline u.json").code, 0);
+  ASSERT_EQ(run("plot p.json -o bars.svg").code, 0);
+  EXPECT_THAT(file("bars.svg"), HasSubstr("lower bound"));
+  ASSERT_EQ(run("plot t.json u.json -o both.svg").code, 0);
+  EXPECT_THAT(file("both.svg"), HasSubstr(">zigzag<"));
+  EXPECT_THAT(file("both.svg"), HasSubstr(">ring<"));
+  ASSERT_EQ(run("plot t.json -o memory.svg").code, 0);
+  EXPECT_THAT(file("memory.svg"), HasSubstr("memory of a worker"));
+  ASSERT_EQ(run("plot p.json --kind tornado -o help.svg").code, 0);
+  EXPECT_THAT(file("help.svg"), HasSubstr(">kernels=2x<"));
+  expect_refused("plot t.json u.json --kind memory -o x.svg", "draws one file, not 2");
+  expect_refused("plot t.json --kind tornado -o x.svg", "t.json is a timeline");
+  expect_refused("plot p.json --kind lines -o x.svg", "p.json is a prediction");
+  expect_refused("plot p.json --kind scatter -o x.svg", "validate --format json");
+  expect_refused("plot p.json --y memory -o x.svg", "--y is only for --kind lines");
+}
+
+TEST_F(PlotProgram, DrawsWhatWasPublished) {
+  write("v.json", R"({"groups": [{"name": "g", "by": "Someone", "unit": "ms", "results": [
+    {"schedule": "ring", "published": 1, "predicted": 1.1},
+    {"schedule": "ring", "published": 2, "predicted": 1.9},
+    {"schedule": "ring", "published": 3, "predicted": 3.5},
+    {"schedule": "ring", "published": 4, "predicted": 4},
+    {"schedule": "zigzag", "published": 5, "predicted": 4.5}]}]})");
+  ASSERT_EQ(run("plot v.json -o v.svg").code, 0);
+  EXPECT_THAT(file("v.svg"), HasSubstr("<title>g, ring: published 3, predicted 3.5</title>"));
+  EXPECT_THAT(file("v.svg"), HasSubstr(">Someone<"));
+}
+
+TEST_F(PlotProgram, RefusesInOneLine) {
+  run(kSweep);
+  run("sweep -w 4 -s ring -o one.csv");
+  run("plan -w 2 -o plan.json");
+  write("empty.csv", "");
+  write("short.csv", file("s.csv").substr(0, file("s.csv").find('\n') + 20));
+  write("other.csv", "a,b\n1,2\n");
+  write("broken.json", "{\"by_worker\": ");
+  expect_refused("plot s.csv -o x.gif",
+                 "--output x.gif: use a name that ends in .svg, .pdf or .png");
+  expect_refused("plot s.csv", "--output");
+  expect_refused("plot gone.csv -o x.svg", "gone.csv");
+  expect_refused("plot empty.csv -o x.svg", "empty.csv is empty");
+  expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 30 columns");
+  expect_refused("plot other.csv -o x.svg", "has no column schedule; its columns are a, b");
+  expect_refused("plot broken.json -o x.svg", "broken.json is not JSON");
+  expect_refused("plot plan.json -o x.svg", "plan.json is a plan");
+  expect_refused("plot one.csv --kind lines -o x.svg", "neither tokens nor workers vary");
+  expect_refused("plot one.csv --kind map -o x.svg", "the map would be one cell");
+  expect_refused("plot s.csv --kind pie -o x.svg", "--kind");
+  expect_refused("plot s.csv --y idle -o x.svg", "use time, speedup, tokens-per-second or memory");
+  expect_refused("plot s.csv --x heads -o x.svg", "--x is heads; use tokens or workers");
+  expect_refused("plot s.csv --scale 3 -o x.svg", "--scale is only for a .png");
+  expect_refused("plot s.csv --for poster -o x.svg", "use column, text or slide");
+  expect_refused("plot s.csv -o s.csv", "would overwrite s.csv");
+  expect_refused("sweep -w 2 --plot x.gif", "--plot x.gif: use a name that ends in");
+  expect_refused("sweep -w 2 --for column", "--for is only for a picture: --plot FILE");
+  expect_refused("sweep -w 2 -o x.csv --plot x.csv", "would overwrite x.csv");
+}
+
+}  // namespace

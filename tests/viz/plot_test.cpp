@@ -1,0 +1,399 @@
+// Charts of sweeps, predictions and validations: what they show is what the files hold.
+#include "ringsched/viz/plot.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "plot/axis.hpp"
+#include "plot/frame.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
+#include "support/cases.hpp"
+#include "support/machines.hpp"
+#include "support/runs.hpp"
+#include "support/tidy.hpp"
+
+namespace ringsched {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kHeader =
+    "machine,workers,tokens,schedule,makespan_us,interval_low_us,interval_high_us,speedup,"
+    "peak_bytes,fits,refused\n";
+
+// Made up, so that the tests know what must be drawn.
+std::string sweep(const std::vector<std::string>& machines, const std::vector<int>& workers,
+                  const std::vector<int>& tokens, const std::vector<std::string>& schedules) {
+  std::string csv = kHeader;
+  for (const std::string& m : machines)
+    for (const int w : workers)
+      for (const int t : tokens) {
+        double slower = 1;
+        for (const std::string& s : schedules) {
+          const double time = slower * t * t / w / 1e5;
+          csv += fmt::format("{},{},{},{},{},{},{},{},{},yes,\n", m, w, t, s, time, 0.9 * time,
+                             1.2 * time, w / slower, 1000.0 * t / w / slower);
+          slower *= 1.3;
+        }
+      }
+  return csv;
+}
+
+Records records(const std::string& csv) { return read_csv_records(csv, "s.csv"); }
+
+const Page kPages[] = {{}, page_for("column"), page_for("text"), page_for("slide")};
+
+void expect_good(const Picture& p, const Page& page) {
+  expect_tidy(p);
+  for (const Label& l : all<Label>(p)) EXPECT_GE(l.size, page.least_text - 1e-9) << l.text;
+  if (page.fixed()) {
+    EXPECT_DOUBLE_EQ(p.width, page.width);
+  }
+}
+
+std::vector<std::string> words(const Picture& p) {
+  std::vector<std::string> out;
+  for (const Label& l : all<Label>(p)) out.push_back(l.text);
+  return out;
+}
+
+// The middle of what the pointer is told of with this text.
+Point place(const Picture& p, const std::string& about) {
+  for (const Area& a : all<Area>(p)) {
+    if (a.about != about) continue;
+    Point sum;
+    for (const Point& c : a.corners) {
+      sum.x += c.x / static_cast<double>(a.corners.size());
+      sum.y += c.y / static_cast<double>(a.corners.size());
+    }
+    return sum;
+  }
+  ADD_FAILURE() << "nothing is about '" << about << "'";
+  return {};
+}
+
+TEST(PlotTicks, AreRoundNumbers) {
+  EXPECT_DOUBLE_EQ(nice_step(0.13), 0.2);
+  EXPECT_DOUBLE_EQ(nice_step(1), 1);
+  EXPECT_DOUBLE_EQ(nice_step(51), 100);
+  EXPECT_EQ(short_count(65536), "64K");
+  EXPECT_EQ(short_count(1 << 20), "1M");
+  EXPECT_EQ(short_count(1000), "1000");
+  EXPECT_EQ(short_count(8), "8");
+  const auto texts = [](const PlotAxis& a) {
+    std::vector<std::string> out;
+    for (const Tick& t : a.ticks()) out.push_back(t.text);
+    return out;
+  };
+  const PlotAxis ms = PlotAxis::over(4000, 21000, PlotUnit::Microseconds, 100, 30);
+  EXPECT_EQ(ms.unit(), "ms");
+  EXPECT_THAT(texts(ms), ElementsAre("0", "10", "20", "30"));
+  EXPECT_DOUBLE_EQ(ms.share(15000), 0.5);
+  const PlotAxis log = PlotAxis::over(1000, 90000, PlotUnit::Microseconds, 100, 30);
+  EXPECT_TRUE(log.logarithmic());
+  EXPECT_THAT(texts(log), ElementsAre("1", "2", "5", "10", "20", "50", "100"));
+  EXPECT_NEAR(log.share(10000) - log.share(1000), log.share(50000) - log.share(5000), 1e-12);
+}
+
+TEST(PlotLabels, StandApartAsNearAsTheyCan) {
+  EXPECT_THAT(spread_apart({1, 50}, 10, 0, 100), ElementsAre(1, 50));
+  EXPECT_THAT(spread_apart({50, 50}, 10, 0, 100), ElementsAre(45, 55));
+  EXPECT_THAT(spread_apart({0, 1, 2}, 10, 0, 100), ElementsAre(0, 10, 20));
+  EXPECT_THAT(spread_apart({99, 99}, 10, 0, 100), ElementsAre(90, 100));
+}
+
+// Points stand where the numbers of the file say, on axes that are read from the ticks.
+TEST(LinePlot, PutsThePointsOfTheFileWhereTheTicksSay) {
+  const std::vector<int> tokens = {16384, 32768, 65536};
+  const std::string csv = sweep({"m"}, {8}, tokens, {"ring", "zigzag"});
+  const Records r = records(csv);
+  for (const Page& page : kPages) {
+    const Picture p = line_plot(sweep_lines(r, PlotY::Time), page);
+    expect_good(p, page);
+    std::map<std::string, Point> ticks;  // by what is written there
+    for (const Label& l : all<Label>(p)) ticks[l.text] = {l.x, l.y};
+    const Point ten = ticks.at("1"), two = ticks.at("5");  // ms, on a logarithmic axis
+    for (std::size_t i = 0; i < r.rows.size(); ++i) {
+      const std::string about =
+          fmt::format("{}, tokens {}: makespan_us {}", r.rows[i][3], r.rows[i][2], r.rows[i][4]);
+      const Point at = place(p, about);
+      const double ms = std::stod(r.rows[i][4]) / 1000;
+      const double wanted = ten.y + (two.y - ten.y) * std::log(ms) / std::log(5);
+      // The words of a tick stand a little below it.
+      const double below = 9 * 0.36 * (page.fixed() ? page.unit() : 1);
+      EXPECT_NEAR(at.y, wanted - below, 0.6) << about;
+      EXPECT_NEAR(at.x,
+                  ticks
+                      .at(std::stoi(r.rows[i][2]) == 16384   ? "16K"
+                          : std::stoi(r.rows[i][2]) == 32768 ? "32K"
+                                                             : "64K")
+                      .x,
+                  0.6)
+          << about;
+    }
+  }
+}
+
+TEST(LinePlot, IsTidyForFewAndManySchedules) {
+  std::vector<std::string> names;
+  for (const char* name :
+       {"ring", "striped", "zigzag", "balanced", "balanced-split", "double-ring:node=4", "ulysses",
+        "all-gather", "usp:ulysses=8:consecutive=ring", "another", "another:2", "yet another"}) {
+    names.emplace_back(name);
+    for (const auto& machines : {std::vector<std::string>{"m"}, {"dgx-a100", "hgx-h100"}})
+      for (const auto& workers : {std::vector<int>{4}, {4, 8, 32}})
+        for (const Page& page : kPages) {
+          const Records r = records(sweep(machines, workers, {8192, 1 << 20}, names));
+          SCOPED_TRACE(names.size());
+          for (const PlotY y : {PlotY::Time, PlotY::Memory, PlotY::TokensPerSecond})
+            expect_good(line_plot(sweep_lines(r, y), page), page);
+          if (workers.size() > 1)
+            expect_good(line_plot(sweep_lines(r, PlotY::Speedup, "workers"), page), page);
+          expect_good(best_map(sweep_map(r), page), page);
+          if (HasFailure()) return;
+        }
+  }
+}
+
+TEST(LinePlot, GivesWhatElseVariesPanels) {
+  const Plot p =
+      sweep_lines(records(sweep({"a", "b"}, {4, 8}, {1024, 2048}, {"ring"})), PlotY::Time);
+  ASSERT_EQ(p.panels.size(), 4u);
+  EXPECT_EQ(p.panels[0].name, "a, 4 workers");
+  EXPECT_EQ(p.panels[3].name, "b, 8 workers");
+  EXPECT_EQ(p.x_name, "tokens");
+  // Tokens that follow the workers are no axis and no panel.
+  const std::string weak = std::string(kHeader) +
+                           "m,4,4096,ring,100,90,120,3,100,yes,\n"
+                           "m,8,8192,ring,200,90,220,6,100,yes,\n";
+  const Plot q = sweep_lines(records(weak), PlotY::Speedup);
+  EXPECT_EQ(q.x_name, "workers");
+  EXPECT_EQ(q.panels.size(), 1u);
+  EXPECT_TRUE(q.ideal);
+  const std::vector<std::string> said = words(line_plot(q, page_for("column")));
+  EXPECT_THAT(said, testing::Contains("ideal"));
+  EXPECT_THAT(said, testing::Contains("ring"));
+}
+
+TEST(LinePlot, LeavesOutWhatHasNoResultAndMarksWhatDoesNotFit) {
+  const std::string csv = std::string(kHeader) +
+                          "m,4,1024,ring,100,90,120,3,100,yes,\n"
+                          "m,4,2048,ring,200,90,220,6,100,no,\n"
+                          "m,4,4096,ring,,,,,,,no figures\n";
+  const Plot p = sweep_lines(records(csv), PlotY::Time);
+  ASSERT_EQ(p.panels[0].lines[0].points.size(), 2u);
+  EXPECT_FALSE(p.panels[0].lines[0].points[0].hollow);
+  EXPECT_TRUE(p.panels[0].lines[0].points[1].hollow);
+  EXPECT_THAT(svg(line_plot(p)), HasSubstr("Hollow: does not fit"));
+  EXPECT_THAT(svg(line_plot(p, page_for("column"))), Not(HasSubstr("Hollow")));
+}
+
+TEST(BestMap, NamesTheFastestAndTies) {
+  const std::string csv = std::string(kHeader) +
+                          "m,4,1024,ring,100,,,3,100,yes,\n"
+                          "m,4,1024,zigzag,101,,,3,100,yes,\n"
+                          "m,4,2048,ring,300,,,3,100,yes,\n"
+                          "m,4,2048,zigzag,200,,,3,100,yes,\n"
+                          "m,8,1024,ring,10,,,3,100,no,\n"
+                          "m,8,1024,zigzag,20,,,3,100,yes,\n";
+  const BestMap m = sweep_map(records(csv));
+  ASSERT_EQ(m.panels.size(), 1u);
+  const auto& cells = m.panels[0].cells;
+  ASSERT_EQ(cells.size(), 3u);
+  EXPECT_EQ(cells[0].best, "ring");
+  EXPECT_EQ(cells[0].tie, "zigzag");
+  EXPECT_EQ(cells[1].best, "zigzag");  // 8 workers: ring does not fit
+  EXPECT_EQ(cells[2].best, "zigzag");
+  EXPECT_EQ(cells[2].tie, "");
+  for (const Page& page : kPages) expect_good(best_map(m, page), page);
+  EXPECT_THAT(words(best_map(m, page_for("column"))), testing::Contains("zigzag"));
+}
+
+TEST(FrontPlot, GoesThroughThoseThatNoneBeatsInBoth) {
+  const std::string csv = std::string(kHeader) +
+                          "m,4,1024,ring,100,,,3,1000,yes,\n"
+                          "m,4,1024,zigzag,50,,,3,2000,yes,\n"
+                          "m,4,1024,striped,110,,,3,3000,yes,\n";
+  for (const Page& page : kPages) {
+    const Picture p = front_plot(sweep_front(records(csv)), page);
+    expect_good(p, page);
+    const Point ring = place(p, "ring: peak_bytes 1000, makespan_us 100");
+    const Point zigzag = place(p, "zigzag: peak_bytes 2000, makespan_us 50");
+    const Point striped = place(p, "striped: peak_bytes 3000, makespan_us 110");
+    EXPECT_LT(ring.x, zigzag.x);
+    EXPECT_LT(ring.y, zigzag.y);
+    EXPECT_LT(striped.y, ring.y);
+    std::size_t longest = 0;
+    Stroke front;
+    for (const Stroke& s : all<Stroke>(p))
+      if (s.points.size() > longest) {
+        longest = s.points.size();
+        front = s;
+      }
+    ASSERT_EQ(front.points.size(), 5u);
+    EXPECT_NEAR(front.points[1].y, ring.y, 0.2);
+    EXPECT_NEAR(front.points[3].x, zigzag.x, 0.2);
+    EXPECT_NEAR(front.points[3].y, zigzag.y, 0.2);
+    for (const char* name : {"ring", "zigzag", "striped"})
+      EXPECT_THAT(words(p), testing::Contains(name));
+  }
+}
+
+TEST(TimeBarsPlot, HasPartsAsLongAsTheNumbersSay) {
+  TimeBars bars;
+  bars.heading = "Where the time goes";
+  bars.panels = {{"", {{"ring", 10'000, 2'000, 1'000, 3'000, 4'000, 2'500, 15'000}}}};
+  for (const Page& page : kPages) {
+    const Picture p = time_bars(bars, page);
+    expect_good(p, page);
+    std::map<std::string, double> length;
+    for (const Box& b : all<Box>(p))
+      if (!b.about.empty()) length[b.about] = b.width;
+    const double per_ms = length.at("ring: attend 10.0 ms") / 10;
+    EXPECT_NEAR(length.at("ring: overhead 2.00 ms"), 2 * per_ms, 1e-6);
+    EXPECT_NEAR(length.at("ring: wait for the host 1.00 ms"), per_ms, 1e-6);
+    EXPECT_NEAR(length.at("ring: wait 3.00 ms"), 3 * per_ms, 1e-6);
+    EXPECT_NEAR(length.at("ring: done 4.00 ms"), 4 * per_ms, 1e-6);
+    EXPECT_THAT(words(p), testing::Contains("lower bound"));
+    EXPECT_THAT(words(p), testing::Contains("20.0 ms"));
+  }
+}
+
+TEST(TimeBarsPlot, GivesPanelsAxesOfTheirOwnWhereSomeWouldBeFlat) {
+  const auto widest = [](double second) {
+    TimeBars bars;
+    bars.heading = "Where the time goes";
+    bars.panels = {{"a", {{"ring", 1000, 0, 0, 0, 0, 0, 0}}},
+                   {"b", {{"ring", second, 0, 0, 0, 0, 0, 0}}}};
+    std::vector<double> widths;
+    for (const Box& b : all<Box>(time_bars(bars)))
+      if (b.about.find("attend") != b.about.npos) widths.push_back(b.width);
+    return widths;
+  };
+  const std::vector<double> shared = widest(4000), own = widest(50'000);
+  EXPECT_NEAR(shared[1] / shared[0], 4, 1e-6);
+  EXPECT_LT(own[1] / own[0], 2.1);
+}
+
+// A timeline's bar is the makespan, and the parts are those of its accounts.
+TEST(TimeBarsPlot, OfATimelineAddUpToItsMakespan) {
+  for (const NamedRun& r : predicted_runs(4)) {
+    const TimeBar b = timeline_bar(r.timeline);
+    const double makespan = static_cast<double>(r.timeline.makespan().value) / 1e6;
+    EXPECT_NEAR(b.total(), makespan, 1e-6 * makespan) << r.name;
+    EXPECT_LE(b.exposed, b.total() - b.attending - b.overhead + 1e-6 * makespan) << r.name;
+  }
+}
+
+TEST(TornadoPlot, PutsTheGreatestChangeFirst) {
+  Tornado t;
+  t.heading = "What would help";
+  t.base = 100;
+  t.changes = {{"latency=0x", 95}, {"kernels=2x", 60}, {"worker:3=2x", 120}};
+  for (const Page& page : kPages) {
+    const Picture p = tornado(t, page);
+    expect_good(p, page);
+    std::map<std::string, Box> bars;
+    for (const Box& b : all<Box>(p))
+      if (!b.about.empty()) bars[b.about] = b;
+    const Box &best = bars.at("kernels=2x: -40.0 %"), &worse = bars.at("worker:3=2x: +20.0 %"),
+              &least = bars.at("latency=0x: -5.0 %");
+    EXPECT_LT(best.y, worse.y);
+    EXPECT_LT(worse.y, least.y);
+    EXPECT_NEAR(best.width, 8 * least.width, 1e-6);
+    EXPECT_NEAR(best.x + best.width, worse.x, 1e-6);
+    for (const double more : {61.0, 90.0, 101.0, 190.0, 900.0}) {
+      Tornado other = t;
+      other.changes[2].second = more;
+      expect_good(tornado(other, page), page);
+    }
+  }
+}
+
+TEST(MemoryPlot, ReachesWhatTheFullestWorkerHolds) {
+  for (const std::uint32_t workers : {1u, 4u, 32u}) {
+    const Timeline t =
+        predicted_run(build_plan(small_problem(workers, 64 * workers), find_schedule("ring")),
+                      test_machine(Fabric::Switch, workers));
+    for (const Page& page : kPages)
+      for (const double device : {0.0, 1e6, 1e15}) expect_good(memory_plot(t, device, page), page);
+  }
+  Timeline bare = predicted_runs(2)[0].timeline;
+  bare.details.clear();
+  EXPECT_THROW(memory_plot(bare, 0), Error);
+}
+
+TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
+  Plot plot;
+  plot.heading = "Predicted against published";
+  plot.x_name = "published";
+  plot.y_name = "predicted";
+  plot.x = plot.y = PlotUnit::Times;
+  plot.panels = {{"ms", {{"A", {{10, 10, 0, 0, false, "same"}, {100, 115, 0, 0, false, "more"}}}}}};
+  for (const Page& page : kPages) {
+    const Picture p = agreement_plot(plot, 0.1, page);
+    expect_good(p, page);
+    Stroke line;
+    for (const Stroke& s : all<Stroke>(p))
+      if (s.points.size() == 2 && s.points[0].x != s.points[1].x && s.points[0].y != s.points[1].y)
+        line = s;
+    ASSERT_EQ(line.points.size(), 2u);
+    const auto above = [&](Point at) {
+      const double share = (at.x - line.points[0].x) / (line.points[1].x - line.points[0].x);
+      return line.points[0].y + share * (line.points[1].y - line.points[0].y) - at.y;
+    };
+    EXPECT_NEAR(above(place(p, "same")), 0, 0.3);
+    EXPECT_GT(above(place(p, "more")), 1);
+  }
+}
+
+void expect_refused(const std::string& text, const std::string& why) {
+  try {
+    const Records r = read_csv_records(text, "s.csv");
+    sweep_lines(r, PlotY::Time);
+    ADD_FAILURE() << "read " << text;
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr(why));
+    EXPECT_THAT(e.what(), Not(HasSubstr("\n")));
+  }
+}
+
+TEST(SweepFile, IsRefusedInOneLineWhereItIsNone) {
+  expect_refused("", "s.csv is empty");
+  expect_refused("\n\n", "s.csv is empty");
+  expect_refused(kHeader, "s.csv has no rows");
+  expect_refused("a,b\n1,2\n", "s.csv has no column schedule; its columns are a, b");
+  expect_refused("a,,b\n1,2,3\n", "column 2 has no name");
+  expect_refused("a,a\n1,2\n", "two columns are called a");
+  expect_refused("a,b\n1\n", "s.csv:2: expected 2 columns, found 1");
+  const std::string good = "m,4,1024,ring,100,,,3,100,yes,\n";
+  expect_refused(kHeader + good, "neither tokens nor workers vary");
+  expect_refused(kHeader + std::string("m,4,1024,ring,,,,,,,no\n"), "no row has a result");
+  expect_refused(kHeader + good + "m,4,2048,ring,x,,,3,100,yes,\n", "row 2: makespan_us is 'x'");
+  expect_refused(kHeader + good + "m,4,2048,ring,1e999,,,3,100,yes,\n", "expected a number");
+  expect_refused(kHeader + good + "m,4,-5,ring,7,,,3,100,yes,\n", "row 2: tokens is -5");
+  expect_refused(kHeader + good + good + "m,4,2048,ring,7,,,3,100,yes,\n", "a second result");
+  expect_refused(kHeader + good + "ideal,4,2048,ring,7,,,3,100,yes,\n", "counts blocks");
+}
+
+TEST(SweepFile, MayBeJsonAndHaveColumnsOfItsOwn) {
+  const Records r = read_json_records(
+      R"([{"schedule": "ring", "tokens": 1024, "workers": 4, "makespan_us": 12.5, "note": null},
+          {"schedule": "ring", "tokens": 2048, "workers": 4, "makespan_us": 50, "note": "a, \"b\""}])",
+      "s.json");
+  EXPECT_EQ(r.rows[1][4], "a, \"b\"");
+  EXPECT_DOUBLE_EQ(sweep_lines(r, PlotY::Time).panels[0].lines[0].points[0].y, 12.5);
+  for (const char* bad : {"", "{}", "[1]", "[]", "[{\"a\": [1]}]", "[{\"a\": 1}, {\"b\": 1}]"})
+    EXPECT_THROW(read_json_records(bad, "s.json"), Error) << bad;
+  EXPECT_THAT(csv_cells("a,\"b,\"\"c\"\"\",,d"), ElementsAre("a", "b,\"c\"", "", "d"));
+}
+
+}  // namespace
+}  // namespace ringsched

@@ -1,0 +1,40 @@
+// Charts from files: the rows of `ringsched sweep`, the JSON of `simulate` and of `validate`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ringsched/timeline/timeline.hpp"
+#include "ringsched/viz/plot.hpp"
+#include "ringsched/viz/records.hpp"
+
+namespace ringsched {
+
+enum class PlotY : std::uint8_t { Time, Speedup, TokensPerSecond, Memory };
+// "time", "speedup", "tokens-per-second" or "memory". Throws Error for other names.
+PlotY parse_plot_y(std::string_view);
+
+// All of these throw Error, starting with the file's name, where a column is missing, no row has a
+// result, or nothing varies that could be drawn.
+
+// Does the number of tokens or of workers vary?
+bool has_lines(const Records&);
+// `x`: "tokens", "workers", or empty for what varies. What else varies has panels of its own.
+Plot sweep_lines(const Records&, PlotY, const std::string& x = {});
+BestMap sweep_map(const Records&);
+// Time against memory.
+Plot sweep_front(const Records&);
+TimeBars sweep_bars(const Records&);
+
+// Of the JSON of `ringsched simulate`.
+TimePanel prediction_bar(const std::string& json, const std::string& name, PlotUnit&);
+Tornado prediction_tornado(const std::string& json, const std::string& name);
+// Of the JSON of `ringsched validate`: one panel for each quantity with at least five results.
+Plot validation_plot(const std::string& json, const std::string& name);
+
+TimeBar timeline_bar(const Timeline&);
+// Bytes alive over time: the fullest worker, the range of all, and what a device has (0: unknown).
+// Throws Error where the timeline does not tell.
+Picture memory_plot(const Timeline&, double device_bytes, const Page& = {});
+
+}  // namespace ringsched

@@ -1,0 +1,242 @@
+// Charts of bars: where time goes, and what changes would do to it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "frame.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr double kBarTall = 11, kBarPitch = 17;  // of a bar, and from one to the next
+
+enum class BarPart : std::uint8_t { Attend, Overhead, Host, Wait, Done, Exposed, Bound };
+
+struct PartLook {
+  BarPart part;
+  const char* name;
+};
+constexpr PartLook kParts[] = {{BarPart::Attend, "attend"},
+                               {BarPart::Overhead, "overhead"},
+                               {BarPart::Host, "wait for the host"},
+                               {BarPart::Wait, "wait"},
+                               {BarPart::Done, "done"},
+                               {BarPart::Exposed, "exposed communication"},
+                               {BarPart::Bound, "lower bound"}};
+
+double value_of(const TimeBar& b, BarPart part) {
+  switch (part) {
+    case BarPart::Attend:
+      return b.attending;
+    case BarPart::Overhead:
+      return b.overhead;
+    case BarPart::Host:
+      return b.waiting_for_host;
+    case BarPart::Wait:
+      return b.waiting;
+    case BarPart::Done:
+      return b.done;
+    case BarPart::Exposed:
+      return b.exposed;
+    case BarPart::Bound:
+      break;
+  }
+  return b.bound;
+}
+
+void draw_part(BarPart part, Box b, std::vector<Shape>& out) {
+  switch (part) {
+    case BarPart::Attend:
+      b.fill = ink::own;
+      break;
+    case BarPart::Overhead:
+      b.fill = ink::overhead;
+      break;
+    case BarPart::Host:
+      b.fill = Colour{0xd6, 0x96, 0xbe};
+      b.hatch = Hatch::Diagonal;
+      break;
+    case BarPart::Wait:
+      b.fill = ink::waiting;
+      b.hatch = Hatch::Dots;
+      break;
+    case BarPart::Done:
+      b.fill = ink::white;
+      b.outline = ink::rule;
+      b.outline_width = 0.7;
+      break;
+    case BarPart::Exposed:
+      b.y += b.height - 3.5;
+      b.height = 3.5;
+      b.fill = ink::helping;
+      break;
+    case BarPart::Bound:
+      out.emplace_back(Stroke{{{b.x, b.y - 2}, {b.x, b.y + b.height + 2}}, ink::black, 1.4});
+      return;
+  }
+  if (b.width > 0) out.emplace_back(std::move(b));
+}
+
+std::string in_unit(double value, const PlotAxis& axis) {
+  const double x = axis.in_unit(value);
+  return fmt::format("{:.{}f}{}{}", x,
+                     std::abs(x) < 9.995   ? 2
+                     : std::abs(x) < 99.95 ? 1
+                                           : 0,
+                     axis.unit().empty() ? "" : " ", axis.unit());
+}
+
+Box bar_at(const PlotFrame& f, double from, double to, std::size_t row) {
+  const Point a = f.at(from, 0), b = f.at(to, 0);
+  return {std::min(a.x, b.x),
+          f.top + kBarPitch * static_cast<double>(row) + (kBarPitch - kBarTall) / 2,
+          std::abs(b.x - a.x),
+          kBarTall,
+          {},
+          Hatch::None,
+          {},
+          1,
+          {}};
+}
+
+PlotAxis rows_axis() { return PlotAxis::of_cells({0}, 1e9, false); }
+
+// Names at the left of bars.
+double widest_of(const std::vector<std::string>& names) {
+  double widest = 0;
+  for (const std::string& n : names) widest = std::max(widest, text_width(n, kPlotWords));
+  return widest;
+}
+
+void name_row(const PlotFrame& f, std::size_t row, const std::string& name,
+              std::vector<Shape>& out) {
+  out.emplace_back(Label{f.left - 4, f.top + kBarPitch * (static_cast<double>(row) + 0.5) + 3.2,
+                         kPlotWords, ink::black, Anchor::End, false, name});
+}
+
+}  // namespace
+
+Picture time_bars(const TimeBars& bars, const Page& page) {
+  const double width = page.fixed() ? page.units() : 560;
+  std::vector<ValueRange> times;
+  std::vector<std::string> names;
+  std::set<BarPart> seen;
+  std::size_t rows = 0;
+  for (const TimePanel& panel : bars.panels) {
+    rows = std::max(rows, panel.bars.size());
+    times.emplace_back().add(0);
+    for (const TimeBar& b : panel.bars) {
+      times.back().add(std::max(b.total(), b.bound));
+      names.push_back(shortened(b.name, kPlotWords, width * 0.28));
+      for (const PartLook& look : kParts)
+        if (value_of(b, look.part) > 0) seen.insert(look.part);
+    }
+  }
+  PlotSheet s{.page = page,
+              .heading = bars.heading,
+              .subject = bars.subject,
+              .x_name = "time per worker",
+              .y_name = {},
+              .panels = {},
+              .right = 44,
+              .left = widest_of(names) + 6,
+              .height = kBarPitch * static_cast<double>(rows),
+              .key = {},
+              .notes = {},
+              .x_axis = {},
+              .y_axis = {},
+              .draw = {}};
+  for (const TimePanel& panel : bars.panels) s.panels.push_back(panel.name);
+  for (const PartLook& look : kParts)
+    if (seen.contains(look.part))
+      s.key.push_back({look.name, [part = look.part](Box b, std::vector<Shape>& out) {
+                         if (part == BarPart::Bound) b.x += b.width / 2;
+                         draw_part(part, b, out);
+                       }});
+  times = shared_ranges(std::move(times));
+  s.x_axis = [&](std::size_t i, double room) {
+    return PlotAxis::over(0, times[i].high, bars.unit, room, 44);
+  };
+  s.y_axis = [](std::size_t, double) { return rows_axis(); };
+  s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
+    std::size_t row = 0;
+    for (const TimeBar& bar : bars.panels[i].bars) {
+      name_row(f, row, shortened(bar.name, kPlotWords, width * 0.28), out);
+      double at = 0;
+      for (const BarPart part :
+           {BarPart::Attend, BarPart::Overhead, BarPart::Host, BarPart::Wait, BarPart::Done}) {
+        const double value = value_of(bar, part);
+        Box b = bar_at(f, at, at + value, row);
+        b.about = fmt::format("{}: {} {}", bar.name, kParts[static_cast<std::size_t>(part)].name,
+                              in_unit(value, f.x));
+        draw_part(part, b, out);
+        at += value;
+      }
+      const double idle = bar.attending + bar.overhead;
+      draw_part(BarPart::Exposed, bar_at(f, idle, idle + std::min(bar.exposed, at - idle), row),
+                out);
+      if (bar.bound > 0) draw_part(BarPart::Bound, bar_at(f, bar.bound, bar.bound, row), out);
+      const Box end = bar_at(f, 0, std::max(at, bar.bound), row);
+      out.emplace_back(Label{end.x + end.width + 4, end.y + kBarTall / 2 + 3.2, kPlotWords,
+                             ink::black, Anchor::Start, false, in_unit(at, f.x)});
+      ++row;
+    }
+  };
+  return drawn(s);
+}
+
+Picture tornado(const Tornado& t, const Page& page) {
+  std::vector<std::pair<std::string, double>> changes = t.changes;
+  std::stable_sort(changes.begin(), changes.end(), [&](const auto& a, const auto& b) {
+    return std::abs(a.second - t.base) > std::abs(b.second - t.base);
+  });
+  std::vector<std::string> names;
+  double low = t.base, high = t.base;
+  for (const auto& [name, time] : changes) {
+    names.push_back(shortened(name, kPlotWords, (page.fixed() ? page.units() : 560) * 0.35));
+    low = std::min(low, time);
+    high = std::max(high, time);
+  }
+  PlotSheet s{.page = page,
+              .heading = t.heading,
+              .subject = t.subject,
+              .x_name = "change of the makespan",
+              .y_name = {},
+              .panels = {""},
+              .right = high > t.base ? 44.0 : 8.0,
+              .left = widest_of(names) + 6,
+              .height = kBarPitch * static_cast<double>(changes.size()),
+              .key = {},
+              .notes = {},
+              .x_axis = {},
+              .y_axis = {},
+              .draw = {}};
+  const auto share = [&](double time) { return time / t.base - 1; };
+  s.x_axis = [&](std::size_t, double room) {
+    // Room for the words at the end of the longest bar.
+    const double words = low < t.base ? (share(high) - share(low)) * 40 / (room - 40) : 0;
+    return PlotAxis::linear(share(low) - words, share(high), PlotUnit::Percent, room, 44);
+  };
+  s.y_axis = [](std::size_t, double) { return rows_axis(); };
+  s.draw = [&](std::size_t, const PlotFrame& f, std::vector<Shape>& out) {
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const double change = share(changes[i].second);
+      name_row(f, i, names[i], out);
+      Box b = bar_at(f, 0, change, i);
+      b.fill = change <= 0 ? ink::own : ink::helping;
+      const std::string text = fmt::format("{:+.1f} %", 100 * change);
+      b.about = fmt::format("{}: {}", changes[i].first, text);
+      out.emplace_back(Label{change <= 0 ? b.x - 3 : b.x + b.width + 3, b.y + kBarTall / 2 + 3.2,
+                             kPlotWords, ink::black, change <= 0 ? Anchor::End : Anchor::Start,
+                             false, text});
+      out.emplace_back(std::move(b));
+    }
+    out.emplace_back(Stroke{{f.at(0, f.y.low()), {f.at(0, 0).x, f.top}}, ink::black, 0.8});
+  };
+  return drawn(s);
+}
+
+}  // namespace ringsched

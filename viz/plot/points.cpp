@@ -1,0 +1,232 @@
+// Charts of points: time against memory, and predicted against published.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "frame.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr double kPointMarker = 2.6;
+constexpr std::size_t kMany = 60;  // points, which then are small
+
+std::vector<std::string> names_of(const Plot& plot) {
+  std::vector<std::string> names;
+  for (const PlotPanel& panel : plot.panels)
+    for (const PlotLine& line : panel.lines)
+      if (std::find(names.begin(), names.end(), line.name) == names.end())
+        names.push_back(line.name);
+  return names;
+}
+
+std::size_t index(const std::vector<std::string>& names, const std::string& name) {
+  return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+std::vector<std::string> panels_of(const Plot& plot) {
+  std::vector<std::string> names;
+  for (const PlotPanel& panel : plot.panels) names.push_back(panel.name);
+  return names;
+}
+
+// Words beside points, where nothing is yet.
+class Beside {
+ public:
+  Beside(const PlotFrame& f, std::vector<Shape>& out) : f_(f), out_(out) {}
+  void keep_free(Point at) {
+    Box b;
+    b.x = at.x - kPointMarker - 1;
+    b.y = at.y - kPointMarker - 1;
+    b.width = b.height = 2 * kPointMarker + 2;
+    taken_.push_back(b);
+  }
+  // Of a line that goes along the axes.
+  void keep_free(Point a, Point b) {
+    Box box;
+    box.x = std::min(a.x, b.x) - 0.5;
+    box.y = std::min(a.y, b.y) - 0.5;
+    box.width = std::abs(a.x - b.x) + 1;
+    box.height = std::abs(a.y - b.y) + 1;
+    taken_.push_back(box);
+  }
+  void name(Point at, const std::string& text, Colour colour) {
+    for (double away = kPointMarker + 2.5; away < 70; away += 5)
+      for (const auto& [dx, dy, anchor] :
+           {Side{1, 0, Anchor::Start}, Side{-1, 0, Anchor::End}, Side{0.7, -0.9, Anchor::Start},
+            Side{0.7, 1.1, Anchor::Start}, Side{-0.7, -0.9, Anchor::End},
+            Side{-0.7, 1.1, Anchor::End}, Side{0, -1.2, Anchor::Middle},
+            Side{0, 1.4, Anchor::Middle}}) {
+        const Point to{at.x + dx * away, at.y + dy * away};
+        const Label label{to.x, to.y + kPlotWords * 0.34, kPlotWords, colour, anchor, false, text};
+        const Box b = bounds(label);
+        if (b.x < f_.left || b.x + b.width > f_.right() + 2 || b.y < f_.top - 4 ||
+            b.y + b.height > f_.bottom() - 1 ||
+            std::any_of(taken_.begin(), taken_.end(),
+                        [&](const Box& other) { return overlap(b, other); }))
+          continue;
+        if (away > kPointMarker + 8)
+          out_.emplace_back(Stroke{{at, {at.x + dx * (away - 2), at.y + dy * (away - 2)}},
+                                   mixed(ink::grey, ink::white, 0.4),
+                                   0.5});
+        out_.emplace_back(label);
+        taken_.push_back(b);
+        return;
+      }
+  }
+
+ private:
+  struct Side {
+    double x, y;
+    Anchor anchor;
+  };
+  const PlotFrame& f_;
+  std::vector<Shape>& out_;
+  std::vector<Box> taken_;
+};
+
+struct Marked {
+  const PlotPoint* point;
+  const std::string* name;
+  bool best = false;  // on the front
+};
+
+// By x; on the front are those that none at their left, or at the same place, is below.
+std::vector<Marked> marked(const PlotPanel& panel) {
+  std::vector<Marked> all;
+  for (const PlotLine& line : panel.lines)
+    for (const PlotPoint& p : line.points) all.push_back({&p, &line.name});
+  std::stable_sort(all.begin(), all.end(), [](const Marked& a, const Marked& b) {
+    return a.point->x != b.point->x ? a.point->x < b.point->x : a.point->y < b.point->y;
+  });
+  double least = std::numeric_limits<double>::infinity(), at = 0;
+  for (Marked& m : all) {
+    m.best = m.point->y < least || (m.point->y == least && m.point->x == at);
+    if (m.best) at = m.point->x;
+    least = std::min(least, m.point->y);
+  }
+  return all;
+}
+
+}  // namespace
+
+Picture front_plot(const Plot& plot, const Page& page) {
+  const std::vector<std::string> names = names_of(plot);
+  const std::vector<LineStyle> styles = line_styles(names);
+  std::vector<ValueRange> x, y;
+  bool hollow = false;
+  for (const PlotPanel& panel : plot.panels) {
+    x.emplace_back();
+    y.emplace_back();
+    for (const PlotLine& line : panel.lines)
+      for (const PlotPoint& p : line.points) {
+        x.back().add(p.x);
+        y.back().add(p.y);
+        hollow = hollow || p.hollow;
+      }
+  }
+  x = shared_ranges(std::move(x));
+  y = shared_ranges(std::move(y));
+  PlotSheet s{.page = page,
+              .heading = plot.heading,
+              .subject = plot.subject,
+              .x_name = plot.x_name,
+              .y_name = plot.y_name,
+              .panels = panels_of(plot),
+              .right = 8,
+              .key = {},
+              .notes = {"Grey line: the front. No other schedule is better in both."},
+              .x_axis = {},
+              .y_axis = {},
+              .draw = {}};
+  if (hollow) s.notes.emplace_back("Hollow: does not fit in a device's memory.");
+  s.x_axis = [&](std::size_t i, double room) {
+    return PlotAxis::around(x[i].low, x[i].high, plot.x, room, 50);
+  };
+  s.y_axis = [&](std::size_t i, double room) {
+    return PlotAxis::around(y[i].low, y[i].high, plot.y, room, 30);
+  };
+  s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
+    const std::vector<Marked> all = marked(plot.panels[i]);
+    std::vector<Point> front;
+    Beside words(f, out);
+    for (const Marked& m : all) {
+      const Point at = f.at(m.point->x, m.point->y);
+      words.keep_free(at);
+      if (!m.best) continue;
+      front.push_back(front.empty() ? Point{at.x, f.top} : Point{at.x, front.back().y});
+      front.push_back(at);
+    }
+    front.push_back({f.right(), front.back().y});
+    for (std::size_t k = 1; k < front.size(); ++k) words.keep_free(front[k - 1], front[k]);
+    out.emplace_back(Stroke{std::move(front), mixed(ink::grey, ink::white, 0.35), 1});
+    for (const Marked& m : all)
+      draw_marker(f.at(m.point->x, m.point->y), kPointMarker, styles[index(names, *m.name)],
+                  m.point->hollow, m.point->about, out);
+    for (const bool best : {true, false})
+      for (const Marked& m : all)
+        if (m.best == best)
+          words.name(f.at(m.point->x, m.point->y), shortened(*m.name, kPlotWords, f.width * 0.45),
+                     m.best ? ink::black : ink::grey);
+  };
+  return drawn(s);
+}
+
+Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
+  const std::vector<std::string> names = names_of(plot);
+  const std::vector<LineStyle> styles = line_styles(names);
+  PlotSheet s{.page = page,
+              .heading = plot.heading,
+              .subject = plot.subject,
+              .x_name = plot.x_name,
+              .y_name = plot.y_name,
+              .panels = panels_of(plot),
+              .right = 8,
+              .square = true,
+              .key = {},
+              .notes = {},
+              .x_axis = {},
+              .y_axis = {},
+              .draw = {}};
+  const auto axis = [&](std::size_t i, double room) {
+    ValueRange all;
+    for (const PlotLine& line : plot.panels[i].lines)
+      for (const PlotPoint& p : line.points) {
+        all.add(p.x);
+        all.add(p.y);
+      }
+    return PlotAxis::over(all.low, all.high, plot.y, room, 36);
+  };
+  s.x_axis = s.y_axis = axis;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    s.key.push_back({names[i], [style = styles[i]](const Box& b, std::vector<Shape>& out) {
+                       draw_marker({b.x + b.width / 2, b.y + b.height / 2}, kPointMarker, style,
+                                   false, {}, out);
+                     }});
+  s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
+    std::size_t points = 0;
+    for (const PlotLine& line : plot.panels[i].lines) points += line.points.size();
+    const double radius = points > kMany ? 1.4 : kPointMarker;
+    const double low = f.x.low(), high = f.x.high();
+    // Where the band's edges meet those of the frame.
+    const double up = 1 + tolerance, down = 1 - tolerance;
+    const double first = f.x.logarithmic() ? low : 0;
+    const auto edge = [&](double x, double times) {
+      const double y = std::clamp(x * times, low, high);
+      return f.at(y / times, y);
+    };
+    out.emplace_back(Area{{f.at(low, low), edge(std::max(first, low), up), edge(high, up),
+                           f.at(high, high), edge(high, down), edge(std::max(first, low), down)},
+                          ink::grey,
+                          0.18});
+    out.emplace_back(Stroke{{f.at(low, low), f.at(high, high)}, ink::grey, 0.8});
+    for (const PlotLine& line : plot.panels[i].lines)
+      for (const PlotPoint& p : line.points)
+        draw_marker(f.at(p.x, p.y), radius, styles[index(names, line.name)], p.hollow, p.about,
+                    out);
+  };
+  return drawn(s);
+}
+
+}  // namespace ringsched

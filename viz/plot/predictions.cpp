@@ -1,0 +1,171 @@
+// What the JSON of `simulate` and of `validate` holds, as charts.
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
+
+namespace ringsched {
+
+namespace {
+
+using namespace simdjson;
+
+constexpr double kMost = 1e18;
+
+// A JSON object, for as long as the parser lives.
+class Document {
+ public:
+  Document(const std::string& text, const std::string& name) : name_(name) {
+    dom::element top;
+    if (const error_code wrong = parser_.parse(text).get(top); wrong != SUCCESS)
+      fail("{} is not JSON: {}", name, error_message(wrong));
+    if (top.get(top_) != SUCCESS) fail("{}: expected an object", name);
+  }
+  dom::object top() const { return top_; }
+  double number(dom::object o, const char* field) const {
+    double x = 0;
+    if (o[field].get(x) != SUCCESS) fail("{}: \"{}\" is missing, or no number", name_, field);
+    if (!(std::abs(x) <= kMost)) fail("{}: \"{}\" is {:g}", name_, field, x);
+    return x;
+  }
+  std::string text(dom::object o, const char* field) const {
+    std::string_view s;
+    if (o[field].get(s) != SUCCESS) fail("{}: \"{}\" is missing, or no text", name_, field);
+    return printable(s, 80);
+  }
+  dom::array list(dom::object o, const char* field) const {
+    dom::array a;
+    if (o[field].get(a) != SUCCESS) fail("{}: \"{}\" is missing, or no list", name_, field);
+    return a;
+  }
+  dom::object object(dom::element e) const {
+    dom::object o;
+    if (e.get(o) != SUCCESS) fail("{}: expected an object in a list", name_);
+    return o;
+  }
+  dom::object object(dom::object o, const char* field) const {
+    dom::object found;
+    if (o[field].get(found) != SUCCESS) fail("{}: \"{}\" is missing, or no object", name_, field);
+    return found;
+  }
+  PlotUnit unit() const {
+    return text(top_, "unit") == "blocks" ? PlotUnit::Blocks : PlotUnit::Microseconds;
+  }
+  std::string run() const {
+    return fmt::format("{} on {}, {:.0f} workers", text(top_, "schedule"), text(top_, "machine"),
+                       number(top_, "workers"));
+  }
+
+ private:
+  const std::string& name_;
+  dom::parser parser_;
+  dom::object top_;
+};
+
+constexpr std::size_t kFewest = 5;  // results that make a panel
+
+}  // namespace
+
+TimePanel prediction_bar(const std::string& json, const std::string& name, PlotUnit& unit) {
+  const Document d(json, name);
+  unit = d.unit();
+  TimeBar b;
+  b.name = d.text(d.top(), "schedule");
+  double workers = 0;
+  for (const dom::element e : d.list(d.top(), "by_worker")) {
+    const dom::object w = d.object(e);
+    const double host = d.number(w, "waiting_for_host_us");
+    b.attending += d.number(w, "attending_us");
+    b.overhead += d.number(w, "overhead_us");
+    b.waiting_for_host += host;
+    b.waiting += std::max(0.0, d.number(w, "waiting_us") - host);
+    b.done += d.number(w, "out_of_work_us");
+    ++workers;
+  }
+  if (workers == 0) fail("{}: \"by_worker\" is empty", name);
+  for (double* x : {&b.attending, &b.overhead, &b.waiting_for_host, &b.waiting, &b.done})
+    *x = std::max(0.0, *x / workers);
+  b.exposed = std::max(0.0, d.number(d.top(), "exposed_communication_us"));
+  b.bound = std::max(0.0, d.number(d.object(d.top(), "bounds"), "best_us"));
+  if (!(b.total() > 0)) fail("{}: the run takes no time", name);
+  return {fmt::format("{}, {:.0f} workers, {:.0f} tokens", d.text(d.top(), "machine"), workers,
+                      d.number(d.top(), "tokens")),
+          {b}};
+}
+
+Tornado prediction_tornado(const std::string& json, const std::string& name) {
+  const Document d(json, name);
+  Tornado t;
+  t.unit = d.unit();
+  t.base = d.number(d.top(), "makespan_us");
+  if (!(t.base > 0)) fail("{}: the run takes no time", name);
+  t.heading = "What would help";
+  t.subject = d.run();
+  for (const char* list : {"improvements", "what_if"})
+    for (const dom::element e : d.list(d.top(), list)) {
+      const dom::object o = d.object(e);
+      const std::string change = d.text(o, "change");
+      const double time = d.number(o, "makespan_us");
+      if (time < 0 || time > 1000 * t.base) fail("{}: {} takes {:g} us", name, change, time);
+      if (std::none_of(t.changes.begin(), t.changes.end(),
+                       [&](const auto& c) { return c.first == change; }))
+        t.changes.emplace_back(change, time);
+    }
+  if (t.changes.empty())
+    fail("{} has no changes to draw; use ringsched simulate --machine NAME --format json", name);
+  return t;
+}
+
+Plot validation_plot(const std::string& json, const std::string& name) {
+  const Document d(json, name);
+  Plot plot;
+  plot.heading = "Predicted against published";
+  plot.subject = "grey: within 10 %";
+  plot.x_name = "published";
+  plot.y_name = "predicted";
+  plot.x = plot.y = PlotUnit::Times;
+  for (const dom::element e : d.list(d.top(), "groups")) {
+    const dom::object g = d.object(e);
+    const std::string unit = d.text(g, "unit"), by = d.text(g, "by");
+    bool order_only = false;
+    if (g["order_only"].get(order_only) == SUCCESS && order_only) continue;
+    const std::string quantity = fmt::format("{} ({})", unit == "ms" ? "time" : "rate", unit);
+    auto panel = std::find_if(plot.panels.begin(), plot.panels.end(),
+                              [&](const PlotPanel& p) { return p.name == quantity; });
+    if (panel == plot.panels.end()) panel = plot.panels.insert(panel, PlotPanel{quantity, {}});
+    auto line = std::find_if(panel->lines.begin(), panel->lines.end(),
+                             [&](const PlotLine& l) { return l.name == by; });
+    if (line == panel->lines.end()) line = panel->lines.insert(line, PlotLine{by, {}});
+    for (const dom::element r : d.list(g, "results")) {
+      const dom::object o = d.object(r);
+      bool impossible = false;
+      if (o["impossible"].get(impossible) == SUCCESS && impossible) continue;
+      PlotPoint p;
+      p.x = d.number(o, "published");
+      p.y = d.number(o, "predicted");
+      if (!(p.x > 0) || !(p.y > 0)) continue;
+      p.about = fmt::format("{}, {}: published {}, predicted {}", d.text(g, "name"),
+                            d.text(o, "schedule"), p.x, p.y);
+      line->points.push_back(std::move(p));
+    }
+  }
+  const auto size = [](const PlotPanel& p) {
+    std::size_t n = 0;
+    for (const PlotLine& line : p.lines) n += line.points.size();
+    return n;
+  };
+  std::erase_if(plot.panels, [&](const PlotPanel& p) { return size(p) < kFewest; });
+  std::stable_sort(plot.panels.begin(), plot.panels.end(),
+                   [&](const PlotPanel& a, const PlotPanel& b) { return size(a) > size(b); });
+  for (PlotPanel& p : plot.panels)
+    std::erase_if(p.lines, [](const PlotLine& line) { return line.points.empty(); });
+  if (plot.panels.empty()) fail("{}: no quantity has {} results or more to draw", name, kFewest);
+  return plot;
+}
+
+}  // namespace ringsched

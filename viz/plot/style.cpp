@@ -1,0 +1,90 @@
+#include "style.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ringsched/scheduler/schedule.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// After M. Okabe and K. Ito, "Color Universal Design" (2008); grey in place of yellow, which white
+// paper swallows.
+constexpr std::array<Colour, 8> kColours = {{{0x00, 0x72, 0xb2},
+                                             {0xd5, 0x5e, 0x00},
+                                             {0x00, 0x9e, 0x73},
+                                             {0xcc, 0x79, 0xa7},
+                                             {0x1a, 0x1a, 0x1a},
+                                             {0xe6, 0x9f, 0x00},
+                                             {0x56, 0xb4, 0xe9},
+                                             {0x8c, 0x8c, 0x8c}}};
+
+// Its place among all schedules: "usp:ulysses=8" has the place of usp.
+std::size_t place_of(const std::string& name) {
+  const std::string base = name.substr(0, name.find(':'));
+  std::size_t place = 0;
+  for (const auto list : {schedules(), decode_schedules()}) {
+    std::size_t i = 0;
+    for (const Schedule& s : list) {
+      if (s.name == base) return i;
+      ++i;
+    }
+    place = std::max(place, i);
+  }
+  return place;
+}
+
+// The corners of a marker around the middle.
+std::vector<Point> outline(std::size_t marker, Point at, double r) {
+  const auto polygon = [&](int corners, double turn, double size) {
+    std::vector<Point> out;
+    for (int i = 0; i < corners; ++i) {
+      const double angle = turn + 2 * M_PI * i / corners;
+      out.push_back({at.x + size * std::sin(angle), at.y - size * std::cos(angle)});
+    }
+    return out;
+  };
+  switch (marker % kColours.size()) {
+    case 0:
+      return polygon(16, 0, r);
+    case 1:
+      return polygon(4, M_PI / 4, 1.25 * r);
+    case 2:
+      return polygon(3, 0, 1.35 * r);
+    case 3:
+      return polygon(4, 0, 1.35 * r);
+    case 4:
+      return polygon(3, M_PI, 1.35 * r);
+    case 5:
+      return polygon(5, 0, 1.15 * r);
+    case 6:
+      return polygon(3, M_PI / 2, 1.35 * r);
+    default:
+      return polygon(6, 0, 1.1 * r);
+  }
+}
+
+}  // namespace
+
+std::vector<LineStyle> line_styles(std::span<const std::string> names) {
+  std::vector<LineStyle> out;
+  std::vector<std::size_t> taken(kColours.size());
+  for (const std::string& name : names) {
+    std::size_t at = place_of(name) % kColours.size();
+    const std::size_t fewest = *std::min_element(taken.begin(), taken.end());
+    while (taken[at] != fewest) at = (at + 1) % kColours.size();
+    out.push_back({kColours[at], at + 3 * taken[at], taken[at] % 2 == 1});
+    ++taken[at];
+  }
+  return out;
+}
+
+void draw_marker(Point at, double r, const LineStyle& style, bool hollow, const std::string& about,
+                 std::vector<Shape>& out) {
+  out.emplace_back(Area{outline(style.marker, at, r), style.colour, 1, about});
+  if (hollow) out.emplace_back(Area{outline(style.marker, at, r * 0.55), ink::white});
+}
+
+}  // namespace ringsched

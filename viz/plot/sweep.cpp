@@ -1,0 +1,384 @@
+// The rows of a sweep as charts: what is a line, what is an axis, and what has a panel of its own.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "axis.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
+
+namespace ringsched {
+
+namespace {
+
+constexpr std::size_t kMostPanels = 24, kMostSweepRows = 20'000;
+constexpr double kTied = 1.02;  // times the best
+
+// What a setting is made of, where the file has the column.
+constexpr std::array<const char*, 13> kSettings = {
+    "machine", "workers", "tokens",     "heads",   "kv_heads",  "head_dim",  "dtype",
+    "mask",    "pass",    "new_tokens", "overlap", "exchanges", "conditions"};
+
+std::string described(const std::string& column, const std::string& value) {
+  if (column == "workers") return value + (value == "1" ? " worker" : " workers");
+  if (column == "tokens") {
+    double n = 0;
+    try {
+      n = std::stod(value);
+    } catch (const std::exception&) {
+      return value + " tokens";
+    }
+    return short_count(n) + " tokens";
+  }
+  if (column == "heads") return value + " heads";
+  if (column == "kv_heads") return value + " kv heads";
+  if (column == "head_dim") return "head dim " + value;
+  if (column == "new_tokens") return value + " new tokens";
+  if (column == "overlap") return "overlap " + value;
+  if (column == "exchanges") return value + " exchanges";
+  return value.empty() ? "as usual" : value;
+}
+
+class SweepTable {
+ public:
+  explicit SweepTable(const Records& r) : r_(r), schedule_(r.column("schedule")) {
+    if (r.rows.size() > kMostSweepRows)
+      fail("{}: {} rows are too many to draw (limit {})", r.name, r.rows.size(), kMostSweepRows);
+    makespan_ = r.column("makespan_us");
+    for (std::size_t i = 0; i < r.rows.size(); ++i)
+      if (const auto time = r.number(i, makespan_); time && *time > 0) held_.push_back(i);
+    if (held_.empty()) fail("{}: no row has a result", r.name);
+    for (const char* name : kSettings)
+      if (const auto c = r.find(name)) settings_.push_back(*c);
+  }
+
+  const std::vector<std::size_t>& rows() const { return held_; }
+  const std::string& cell(std::size_t row, std::size_t column) const {
+    return r_.rows[row][column];
+  }
+  std::string schedule(std::size_t row) const {
+    const std::string& name = cell(row, schedule_);
+    return name.empty() ? "(no name)" : printable(name, 60);
+  }
+  double number(std::size_t row, std::size_t column) const {
+    const auto x = r_.number(row, column);
+    if (!x) fail("{}: row {}: {} is empty", r_.name, row + 1, r_.columns[column]);
+    return *x;
+  }
+  double positive(std::size_t row, std::size_t column) const {
+    const double x = number(row, column);
+    if (!(x > 0) || x > 1e18)
+      fail("{}: row {}: {} is {}; it must be more than 0", r_.name, row + 1, r_.columns[column],
+           printable(cell(row, column), 40));
+    return x;
+  }
+  double makespan(std::size_t row) const { return positive(row, makespan_); }
+  bool hollow(std::size_t row) const {
+    const auto fits = r_.find("fits");
+    return fits && cell(row, *fits) == "no";
+  }
+  std::size_t values(std::size_t column) const {
+    std::set<std::string> found;
+    for (const std::size_t i : held_) found.insert(cell(i, column));
+    return found.size();
+  }
+  bool varies(const char* column) const {
+    const auto c = r_.find(column);
+    return c && values(*c) > 1;
+  }
+  // Does each value of `by` go with one value of the column?
+  bool follows(std::size_t column, const std::vector<std::size_t>& by) const {
+    std::map<std::string, std::string> seen;
+    for (const std::size_t i : held_) {
+      std::string key;
+      for (const std::size_t c : by) key += cell(i, c) + '\n';
+      const auto [at, fresh] = seen.emplace(key, cell(i, column));
+      if (!fresh && at->second != cell(i, column)) return false;
+    }
+    return true;
+  }
+
+  // The columns that tell panels apart: they vary, and neither the axes nor the schedule say how.
+  std::vector<std::size_t> facets(const std::vector<std::size_t>& axes) const {
+    std::vector<std::size_t> out;
+    for (const std::size_t c : settings_) {
+      if (std::find(axes.begin(), axes.end(), c) != axes.end() || values(c) < 2) continue;
+      std::vector<std::size_t> known = axes;
+      known.insert(known.end(), out.begin(), out.end());
+      if ((!axes.empty() && follows(c, axes)) || follows(c, {schedule_}) || follows(c, known))
+        continue;
+      out.push_back(c);
+    }
+    return out;
+  }
+  // Panels in the order of the file, with their rows.
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> panels(
+      const std::vector<std::size_t>& by) const {
+    std::vector<std::pair<std::string, std::vector<std::size_t>>> out;
+    std::map<std::string, std::size_t> places;
+    for (const std::size_t i : held_) {
+      std::string key, name;
+      for (const std::size_t c : by) {
+        key += cell(i, c) + '\n';
+        name += (name.empty() ? "" : ", ") + described(r_.columns[c], printable(cell(i, c), 60));
+      }
+      const auto [at, fresh] = places.emplace(key, out.size());
+      if (fresh) out.emplace_back(name, std::vector<std::size_t>());
+      out[at->second].second.push_back(i);
+      if (out.size() > kMostPanels)
+        fail("{}: more than {} panels would be needed; plot a sweep in which less varies", r_.name,
+             kMostPanels);
+    }
+    return out;
+  }
+  // What all rows share.
+  std::string subject() const {
+    std::string out;
+    for (const std::size_t c : settings_) {
+      const std::string& value = cell(held_[0], c);
+      const std::string& name = r_.columns[c];
+      if (values(c) > 1 || value.empty() || (name == "new_tokens" && value == "0") ||
+          (name == "overlap" && value == "prefetch") || (name == "exchanges" && value == "native"))
+        continue;
+      out += (out.empty() ? "" : ", ") + described(name, printable(value, 60));
+    }
+    return out;
+  }
+  // Blocks where all rows are of the machine `ideal`; the two do not compare.
+  PlotUnit time_unit() const {
+    const auto unit = r_.find("unit"), machine = r_.find("machine");
+    std::size_t blocks = 0;
+    for (const std::size_t i : held_)
+      blocks += (unit && cell(i, *unit) == "blocks") || (machine && cell(i, *machine) == "ideal");
+    if (blocks == 0) return PlotUnit::Microseconds;
+    if (blocks != held_.size())
+      fail("{}: the machine ideal counts blocks and others seconds; plot them apart", r_.name);
+    return PlotUnit::Blocks;
+  }
+  // Throws Error if two rows of a panel are of one schedule at one place.
+  void require_one(std::set<std::string>& seen, std::size_t row, const std::string& place) const {
+    if (!seen.insert(schedule(row) + '\n' + place).second)
+      fail("{}: row {}: {} has a second result for the same setting", r_.name, row + 1,
+           schedule(row));
+  }
+
+ private:
+  const Records& r_;
+  std::size_t schedule_, makespan_ = 0;
+  std::vector<std::size_t> held_, settings_;
+};
+
+struct Look {
+  const char* name;
+  const char* column;
+  PlotUnit unit;
+};
+Look look_of(PlotY y) {
+  switch (y) {
+    case PlotY::Time:
+      return {"time", "makespan_us", PlotUnit::Microseconds};
+    case PlotY::Speedup:
+      return {"speed-up over one device", "speedup", PlotUnit::Times};
+    case PlotY::TokensPerSecond:
+      return {"tokens per second", "makespan_us", PlotUnit::PerSecond};
+    case PlotY::Memory:
+      break;
+  }
+  return {"memory of the fullest worker", "peak_bytes", PlotUnit::Memory};
+}
+
+std::size_t x_column(const Records& r, const SweepTable& t, const std::string& x) {
+  if (!x.empty()) {
+    if (x != "tokens" && x != "workers") fail("--x is {}; use tokens or workers", x);
+    const std::size_t c = r.column(x);
+    if (t.values(c) < 2)
+      fail("{}: {} is the same in all rows ({}), so there is no line to draw over it", r.name, x,
+           printable(t.cell(t.rows()[0], c), 40));
+    return c;
+  }
+  const std::size_t tokens = r.column("tokens"), workers = r.column("workers");
+  if (t.values(workers) > 1 && t.follows(tokens, {workers})) return workers;
+  if (t.values(tokens) > 1) return tokens;
+  fail(
+      "{}: neither tokens nor workers vary; sweep over --tokens or --workers, or use --kind "
+      "pareto or breakdown",
+      r.name);
+}
+
+void set_interval(const Records& r, std::size_t row, PlotY y, double tokens, PlotPoint& p) {
+  const auto low = r.find("interval_low_us"), high = r.find("interval_high_us");
+  if (!low || !high || (y != PlotY::Time && y != PlotY::TokensPerSecond)) return;
+  const auto a = r.number(row, *low), b = r.number(row, *high);
+  if (!a || !b || !(*a > 0) || !(*b >= *a)) return;
+  p.low = y == PlotY::Time ? *a : tokens * 1e6 / *b;
+  p.high = y == PlotY::Time ? *b : tokens * 1e6 / *a;
+}
+
+PlotLine& line_of(PlotPanel& panel, const std::string& name) {
+  for (PlotLine& line : panel.lines)
+    if (line.name == name) return line;
+  return panel.lines.emplace_back(PlotLine{name, {}});
+}
+
+}  // namespace
+
+PlotY parse_plot_y(std::string_view text) {
+  if (text == "time") return PlotY::Time;
+  if (text == "speedup") return PlotY::Speedup;
+  if (text == "tokens-per-second") return PlotY::TokensPerSecond;
+  if (text == "memory") return PlotY::Memory;
+  fail("--y is {}; use time, speedup, tokens-per-second or memory", text);
+}
+
+bool has_lines(const Records& r) {
+  const SweepTable t(r);
+  return t.varies("tokens") || t.varies("workers");
+}
+
+Plot sweep_lines(const Records& r, PlotY y, const std::string& x) {
+  const SweepTable t(r);
+  const Look look = look_of(y);
+  const std::size_t y_column = r.column(look.column), at = x_column(r, t, x);
+  const PlotUnit time = t.time_unit();
+  if (y == PlotY::TokensPerSecond && time == PlotUnit::Blocks)
+    fail("{}: blocks have no seconds; use --y time or speedup", r.name);
+  Plot plot;
+  plot.x_name = r.columns[at];
+  plot.y_name = look.name;
+  plot.y = y == PlotY::Time ? time : look.unit;
+  plot.heading = fmt::format("{} by {}", look.name, plot.x_name);
+  plot.heading[0] = static_cast<char>(std::toupper(plot.heading[0]));
+  plot.subject = t.subject();
+  plot.ideal = y == PlotY::Speedup && plot.x_name == "workers";
+  const auto tokens = r.find("tokens"), fresh = r.find("new_tokens");
+  for (const auto& [name, rows] : t.panels(t.facets({at}))) {
+    PlotPanel& panel = plot.panels.emplace_back(PlotPanel{name, {}});
+    std::set<std::string> seen;
+    for (const std::size_t row : rows) {
+      t.require_one(seen, row, t.cell(row, at));
+      PlotPoint p;
+      p.x = t.positive(row, at);
+      p.y = t.positive(row, y_column);
+      double count = 0;
+      if (y == PlotY::TokensPerSecond) {
+        if (fresh) count = r.number(row, *fresh).value_or(0);
+        if (count <= 0)
+          count = tokens ? t.positive(row, *tokens) : t.positive(row, r.column("tokens"));
+        p.y = count * 1e6 / p.y;
+      }
+      set_interval(r, row, y, count, p);
+      p.hollow = t.hollow(row);
+      p.about = fmt::format("{}, {} {}: {} {}", t.schedule(row), r.columns[at],
+                            printable(t.cell(row, at), 40), look.column,
+                            printable(t.cell(row, y_column), 40));
+      line_of(panel, t.schedule(row)).points.push_back(std::move(p));
+    }
+    for (PlotLine& line : panel.lines)
+      std::stable_sort(line.points.begin(), line.points.end(),
+                       [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; });
+  }
+  return plot;
+}
+
+BestMap sweep_map(const Records& r) {
+  const SweepTable t(r);
+  const std::size_t tokens = r.column("tokens"), workers = r.column("workers");
+  if (t.values(tokens) < 2 && t.values(workers) < 2)
+    fail("{}: neither tokens nor workers vary, so the map would be one cell", r.name);
+  t.time_unit();
+  BestMap map;
+  map.heading = "Fastest schedule";
+  map.subject = t.subject();
+  map.x_name = "tokens";
+  map.y_name = "workers";
+  for (const auto& [name, rows] : t.panels(t.facets({tokens, workers}))) {
+    BestPanel& panel = map.panels.emplace_back(BestPanel{name, {}});
+    std::map<std::pair<double, double>, std::vector<std::size_t>> cells;
+    std::set<std::string> seen;
+    for (const std::size_t row : rows) {
+      t.require_one(seen, row, t.cell(row, tokens) + '\n' + t.cell(row, workers));
+      if (!t.hollow(row)) cells[{t.positive(row, tokens), t.positive(row, workers)}].push_back(row);
+    }
+    for (auto& [place, all] : cells) {
+      std::stable_sort(all.begin(), all.end(),
+                       [&](std::size_t a, std::size_t b) { return t.makespan(a) < t.makespan(b); });
+      BestCell c{place.first, place.second, t.schedule(all[0]), {}, {}};
+      if (all.size() > 1 && t.makespan(all[1]) <= kTied * t.makespan(all[0]))
+        c.tie = t.schedule(all[1]);
+      for (const std::size_t row : all)
+        c.about += fmt::format("{}{} {:.6g}", c.about.empty() ? "" : ", ", t.schedule(row),
+                               t.makespan(row));
+      panel.cells.push_back(std::move(c));
+    }
+  }
+  std::erase_if(map.panels, [](const BestPanel& p) { return p.cells.empty(); });
+  if (map.panels.empty()) fail("{}: nothing fits in the memory of a device", r.name);
+  return map;
+}
+
+Plot sweep_front(const Records& r) {
+  const SweepTable t(r);
+  const std::size_t bytes = r.column("peak_bytes");
+  Plot plot;
+  plot.heading = "Time against memory";
+  plot.subject = t.subject();
+  plot.x_name = "memory of the fullest worker";
+  plot.y_name = "time";
+  plot.x = PlotUnit::Memory;
+  plot.y = t.time_unit();
+  for (const auto& [name, rows] : t.panels(t.facets({}))) {
+    PlotPanel& panel = plot.panels.emplace_back(PlotPanel{name, {}});
+    std::set<std::string> seen;
+    for (const std::size_t row : rows) {
+      t.require_one(seen, row, {});
+      PlotPoint p;
+      p.x = t.positive(row, bytes);
+      p.y = t.makespan(row);
+      p.hollow = t.hollow(row);
+      p.about = fmt::format("{}: peak_bytes {}, makespan_us {}", t.schedule(row),
+                            printable(t.cell(row, bytes), 40),
+                            printable(t.cell(row, r.column("makespan_us")), 40));
+      line_of(panel, t.schedule(row)).points.push_back(std::move(p));
+    }
+  }
+  return plot;
+}
+
+TimeBars sweep_bars(const Records& r) {
+  const SweepTable t(r);
+  const auto part = [&](std::size_t row, const char* column) {
+    const double x = t.number(row, r.column(column));
+    if (x < 0 || x > 1e18) fail("{}: row {}: {} is {:g}", r.name, row + 1, column, x);
+    return x;
+  };
+  TimeBars bars;
+  bars.heading = "Where the time goes";
+  bars.subject = t.subject();
+  bars.unit = t.time_unit();
+  for (const auto& [name, rows] : t.panels(t.facets({}))) {
+    TimePanel& panel = bars.panels.emplace_back(TimePanel{name, {}});
+    std::set<std::string> seen;
+    for (const std::size_t row : rows) {
+      t.require_one(seen, row, {});
+      TimeBar b;
+      b.name = t.schedule(row);
+      b.attending = part(row, "attending_us");
+      b.overhead = part(row, "overhead_us");
+      b.waiting_for_host = part(row, "waiting_for_host_us");
+      b.waiting = std::max(0.0, part(row, "waiting_us") - b.waiting_for_host);
+      b.done = part(row, "out_of_work_us");
+      b.exposed = part(row, "exposed_communication_us");
+      b.bound = part(row, "bound_us");
+      if (!(b.total() > 0)) fail("{}: row {}: its parts are all 0", r.name, row + 1);
+      panel.bars.push_back(std::move(b));
+    }
+  }
+  return bars;
+}
+
+}  // namespace ringsched

@@ -1,0 +1,140 @@
+// Charts of timelines: where their time goes, and what memory they hold.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frame.hpp"
+#include "gantt/internal.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/words.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
+#include "trace/parts.hpp"
+
+namespace ringsched {
+
+namespace {
+
+double in_us(Picoseconds t) { return static_cast<double>(t.value) / 1e6; }
+
+// By columns of time: the least and the greatest of all workers.
+struct Envelope {
+  std::vector<double> low, high;
+
+  Envelope(const std::vector<std::vector<CounterStep>>& workers, std::int64_t end, std::size_t n)
+      : low(n, 1e300), high(n, 0) {
+    for (const auto& steps : workers)
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const std::int64_t until = i + 1 < steps.size() ? steps[i + 1].at_ps : end;
+        const auto column = [&](std::int64_t ps) {
+          return std::min(
+              n - 1, static_cast<std::size_t>(static_cast<double>(ps) / static_cast<double>(end) *
+                                              static_cast<double>(n)));
+        };
+        for (std::size_t c = column(steps[i].at_ps); c <= column(until); ++c) {
+          low[c] = std::min(low[c], static_cast<double>(steps[i].value));
+          high[c] = std::max(high[c], static_cast<double>(steps[i].value));
+        }
+      }
+  }
+};
+
+}  // namespace
+
+TimeBar timeline_bar(const Timeline& t) {
+  refuse_empty(t);
+  refuse_incomplete(t);
+  const RunTimes r = run_times(t);
+  TimeBar b;
+  b.name = t.schedule.empty() ? "plan" : t.schedule;
+  const auto n = static_cast<double>(r.workers.size());
+  for (const WorkerTimes& w : r.workers) {
+    b.attending += in_us(w.attending) / n;
+    b.overhead += in_us(w.overhead) / n;
+    b.waiting_for_host += in_us(w.waiting_for_host) / n;
+    b.waiting += in_us(w.waiting - w.waiting_for_host) / n;
+    b.done += in_us(w.out_of_work) / n;
+  }
+  b.exposed = in_us(r.exposed_communication);
+  return b;
+}
+
+Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
+  refuse_empty(t);
+  const auto workers = memory_counters(t);
+  if (workers.empty())
+    fail("the timeline of {} does not tell what memory it holds: it has no details", named(t));
+  const std::int64_t end = t.makespan().value;
+  std::size_t fullest = 0;
+  double most = 0;
+  for (std::size_t w = 0; w < workers.size(); ++w)
+    for (const CounterStep& s : workers[w])
+      if (static_cast<double>(s.value) >= most) {
+        most = static_cast<double>(s.value);
+        fullest = w;
+      }
+  // A limit far above would press the lines flat: it is then said in words.
+  const bool drawn_limit = device_bytes > 0 && device_bytes <= 4 * most;
+  const std::string limit =
+      fmt::format("{} has {}", t.machine,
+                  human(Bytes{static_cast<std::int64_t>(std::clamp(device_bytes, 0.0, 9e18))}));
+  PlotSheet s{.page = page,
+              .heading = "Memory over time",
+              .subject = fmt::format("{}, {}", named(t), counted(t.problem.workers, "worker")),
+              .x_name = "time",
+              .y_name = "memory of a worker",
+              .panels = {""},
+              .right = text_width("worker 0000", kPlotWords) + 8,
+              .key = {},
+              .notes = {"Grey: from the emptiest to the fullest worker."},
+              .x_axis = {},
+              .y_axis = {},
+              .draw = {}};
+  if (device_bytes > 0 && !drawn_limit) s.notes.push_back(fmt::format("A device of {}.", limit));
+  s.x_axis = [&](std::size_t, double room) {
+    return PlotAxis::linear(0, static_cast<double>(end) / 1e6,
+                            t.unit == TimeUnit::Blocks ? PlotUnit::Blocks : PlotUnit::Microseconds,
+                            room, 44, true);
+  };
+  s.y_axis = [&](std::size_t, double room) {
+    return PlotAxis::linear(0, drawn_limit ? device_bytes : most, PlotUnit::Memory, room, 30);
+  };
+  s.draw = [&](std::size_t, const PlotFrame& f, std::vector<Shape>& out) {
+    const auto at = [&](std::int64_t ps, double bytes) {
+      return f.at(static_cast<double>(ps) / 1e6, bytes);
+    };
+    if (workers.size() > 1) {
+      const Envelope e(workers, end, 200);
+      std::vector<Point> around, back;
+      for (std::size_t i = 0; i < e.low.size(); ++i) {
+        const auto n = static_cast<std::int64_t>(e.low.size());
+        const std::int64_t from = end / n * static_cast<std::int64_t>(i), to = from + end / n;
+        around.push_back(at(from, e.low[i]));
+        around.push_back(at(to, e.low[i]));
+        back.push_back(at(from, e.high[i]));
+        back.push_back(at(to, e.high[i]));
+      }
+      around.insert(around.end(), back.rbegin(), back.rend());
+      out.emplace_back(Area{std::move(around), ink::grey, 0.25});
+    }
+    std::vector<Point> path;
+    const auto& steps = workers[fullest];
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto bytes = static_cast<double>(steps[i].value);
+      path.push_back(at(steps[i].at_ps, bytes));
+      path.push_back(at(i + 1 < steps.size() ? steps[i + 1].at_ps : end, bytes));
+    }
+    const Point last = path.back();
+    out.emplace_back(Stroke{std::move(path), ink::own, 1.3});
+    out.emplace_back(Label{last.x + 4, last.y + kPlotWords * 0.36, kPlotWords, ink::black,
+                           Anchor::Start, false, fmt::format("worker {}", fullest)});
+    if (!drawn_limit) return;
+    const double y = f.at(0, device_bytes).y;
+    out.emplace_back(Stroke{{{f.left, y}, {f.right(), y}}, ink::black, 1, true, false});
+    out.emplace_back(Label{f.left + 3, y + kPlotWords, kPlotWords, ink::black, Anchor::Start, false,
+                           shortened(limit, kPlotWords, f.width - 6)});
+  };
+  return drawn(s);
+}
+
+}  // namespace ringsched
