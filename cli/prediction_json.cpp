@@ -87,6 +87,10 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("makespan_us", us(r.makespan));
   if (const auto sure = interval(p.study.possible))
     key("interval_80_us", fmt::format("[{}, {}]", us(sure->low), us(sure->high)));
+  std::string extrapolated;
+  for (const std::string& what : p.study.workload.extrapolated)
+    extrapolated += fmt::format("{}\"{}\"", extrapolated.empty() ? "" : ", ", escaped(what));
+  key("extrapolated", "[" + extrapolated + "]");
   key("idle_fraction", json_number(r.idle_fraction));
   key("hta_idle_fraction", json_number(r.hta_idle_fraction));
   key("overlap_fraction", json_number(r.overlap_fraction));

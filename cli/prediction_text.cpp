@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -258,6 +259,8 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
          fmt::format("{} to {} in 80 % of cases, if the machine's figures are as sure as "
                      "they should be",
                      duration(sure->low, unit), duration(sure->high, unit)));
+  if (const auto& what = p.study.workload.extrapolated; !what.empty())
+    line("extrapolated", fmt::format("{}: the interval is wider for it", fmt::join(what, ", ")));
   line("idle", fmt::format("{} (HTA's definition: {})", percent(r.idle_fraction),
                            percent(r.hta_idle_fraction)));
   if (moved(r))

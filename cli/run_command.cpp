@@ -120,7 +120,7 @@ void show(const RunCommand& c, const OutputKinds& kinds, const Measurement& m) {
   std::vector<Timeline> shown;
   if (m.prediction) {
     const Study& s = m.prediction->study;
-    shown.push_back(predicted_timeline(s.workload, s.run, s.setup.machine, s.report.path_steps));
+    shown.push_back(predicted_timeline(s));
     shown.back().conditions =
         with_exchanges(described(s.conditions, c.machine.figures()), m.proved);
   }

@@ -45,8 +45,7 @@ void run(const SimulateCommand& c) {
                      p.study.run.makespan.value > 0;
   std::string written, drawn;
   if (chart || c.outputs.any()) {
-    Timeline timeline =
-        predicted_timeline(p.study.workload, p.study.run, machine, p.study.report.path_steps);
+    Timeline timeline = predicted_timeline(p.study);
     timeline.conditions =
         with_exchanges(described(p.study.conditions, c.machine.figures()), proved);
     written = c.outputs.write(kinds, proved.plan, {&timeline, 1});

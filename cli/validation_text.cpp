@@ -15,7 +15,7 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::string figure(Measure q, double x) {
   if (q == Measure::Overhead) return fmt::format("{:.0f} %", 100 * x);
-  if (q == Measure::Speedup) return fmt::format("{:.2f}x", x);
+  if (q == Measure::Speedup || q == Measure::SpeedupOver) return fmt::format("{:.2f}x", x);
   return fmt::format("{:.{}f}", x, x < 20 ? 2 : 1);
 }
 

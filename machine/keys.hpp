@@ -27,7 +27,7 @@ inline const std::map<std::string, ExchangeForm> kCollectives = {
     {"all-reduce", ExchangeForm::AllReduce}};
 inline const std::map<std::string, bool> kModels = {{"ideal", true}};
 
-constexpr double kMostGb = 1e6, kMostUs = 1e9, kMostSpread = 1;
+constexpr double kMostGb = 1e6, kMostUs = 1e9, kMostSpread = 2;
 
 template <class Keys, class Link>
 void link_keys(Keys& s, Link& link) {

@@ -50,18 +50,27 @@ void Costs::deviate(const Deviation& d) {
     own_compute_.push_back(
         scaled(workload_.compute[at], factor(static_cast<TaskKind>(at / works_), at % works_)));
   compute_ = own_compute_.data();
+  // Bytes, and by how much short messages are slower, are figures of the links; latency is not.
+  const auto bytes = [&](std::size_t work) {
+    const std::size_t at = static_cast<std::size_t>(TaskKind::Send) * works_ + work;
+    return d.bytes * Deviation::factor(workload_.doubt.empty() ? 0 : workload_.doubt[at] * d.doubt);
+  };
   for (std::size_t i = 0; i < kDistances; ++i) {
-    for (const std::int64_t ps : workload_.startup[i])
-      own_startup_[i].push_back(scaled(ps, d.startup));
+    const double far = static_cast<Distance>(i) == Distance::OtherNode ? far_ : 1;
+    for (std::size_t w = 0; w < workload_.startup[i].size(); ++w) {
+      const std::int64_t all = workload_.startup[i][w];
+      const std::int64_t latency = std::min(all, workload_.latency[i]);
+      own_startup_[i].push_back(scaled(latency, d.startup) + scaled(all - latency, bytes(w) * far));
+    }
     startup_[i] = own_startup_[i].data();
   }
-  for (double& bytes : bytes_) bytes *= d.bytes;
+  for (std::size_t w = 0; w < works_; ++w) bytes_[w] *= bytes(w);
   if (amounts_) {
     own_amounts_.resize(plan.tasks.size());
     for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
       const Task& t = plan.tasks[id];
-      own_amounts_[id] =
-          scaled(amounts_[id], is_send(t.kind) ? d.bytes : factor(t.kind, t.work.value));
+      own_amounts_[id] = scaled(
+          amounts_[id], is_send(t.kind) ? bytes(t.work.value) : factor(t.kind, t.work.value));
     }
     amounts_ = own_amounts_.data();
   }
@@ -87,7 +96,8 @@ ExchangeTimes Costs::exchange(std::uint32_t number) const {
   if (deviation_ != Deviation{}) {
     for (std::int64_t* ps : {&out.packing, &out.unpacking}) *ps = scaled(*ps, deviation_.pass);
     out.startup = scaled(out.startup, deviation_.startup);
-    const double bytes = cost.nodes > 1 ? deviation_.bytes_between : deviation_.bytes;
+    const double bytes = (cost.nodes > 1 ? deviation_.bytes_between : deviation_.bytes) *
+                         Deviation::factor(cost.doubt * deviation_.doubt);
     out.wire = scaled(out.wire, bytes);
     out.stretch *= bytes;
   }

@@ -1,14 +1,18 @@
 // How long exchanges take alone: by the links, or by what the machine's tables say.
 #include "exchange_prices.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <queue>
+#include <set>
 #include <utility>
 
 #include "engines.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
 
@@ -68,8 +72,12 @@ class Alone {
 
 class Prices {
  public:
-  Prices(const Workload& w, const Machine& m)
-      : w_(w), plan_(*w.plan), machine_(m), alone_(w.network, plan_.problem.workers) {}
+  Prices(const Workload& w, const Machine& m, std::set<std::string>& extrapolated)
+      : w_(w),
+        plan_(*w.plan),
+        machine_(m),
+        extrapolated_(extrapolated),
+        alone_(w.network, plan_.problem.workers) {}
 
   std::vector<ExchangeCost> find() {
     for (const Exchange& e : plan_.exchanges) out_.push_back(cost_by_links(w_, machine_, e));
@@ -77,6 +85,7 @@ class Prices {
     for (std::size_t e = 0; e < out_.size(); ++e) {
       out_[e].wire = time_alone(out_[e].flows);
       apply_row(e);
+      doubt(e);
     }
     return std::move(out_);
   }
@@ -160,9 +169,39 @@ class Prices {
     cost.wire = rounded_ps(cost.stretch * static_cast<double>(cost.wire));
   }
 
+  // What has no table of its own is unsure, and says so.
+  void doubt(std::size_t e) {
+    ExchangeCost& cost = out_[e];
+    const std::uint32_t members = plan_.exchanges[e].members;
+    if (machine_.ideal || members < 2 || !(cost.moved > 0)) return;
+    const std::string_view form = to_text(cost.form);
+    double squares = 0;
+    const auto unsure = [&](double spread, std::string text) {
+      squares += spread * spread;
+      extrapolated_.insert(std::move(text));
+    };
+    if (cost.row == ExchangeCost::kLinks) {
+      unsure(kNoTableSpread, fmt::format("{} by links", form));
+    } else {
+      const CollectiveTable& t = machine_.collectives[cost.row];
+      const std::size_t groups = at_once_[key_of(e)].size();
+      const double size = cost.moved / moved_share(t.kind, members);
+      if (t.per_node != cost.per_node)
+        unsure(kOtherTableSpread,
+               fmt::format("{} of {} workers in a node from {}", form, cost.per_node, t.per_node));
+      if (t.groups != groups)
+        unsure(kOtherTableSpread, fmt::format("{} of {} at once from {}", form, groups, t.groups));
+      if (size < 0.5 * t.busbw.front().bytes || size > 2 * t.busbw.back().bytes)
+        unsure(kOtherTableSpread, fmt::format("{} {} than any measured", form,
+                                              size < t.busbw.front().bytes ? "shorter" : "longer"));
+    }
+    cost.doubt = std::sqrt(squares);
+  }
+
   const Workload& w_;
   const Plan& plan_;
   const Machine& machine_;
+  std::set<std::string>& extrapolated_;
   Alone alone_;
   std::vector<ExchangeCost> out_;
   std::vector<std::pair<const std::vector<ExchangeFlow>*, std::int64_t>> known_;
@@ -189,9 +228,10 @@ double collective_ps(const CollectiveTable& t, std::uint32_t members, double mov
   return ps(moved, below->gb_per_s * std::pow(above->gb_per_s / below->gb_per_s, at));
 }
 
-std::vector<ExchangeCost> price_exchanges(const Workload& w, const Machine& m) {
+std::vector<ExchangeCost> price_exchanges(const Workload& w, const Machine& m,
+                                          std::set<std::string>& extrapolated) {
   if (w.plan->exchanges.empty()) return {};
-  return Prices(w, m).find();
+  return Prices(w, m, extrapolated).find();
 }
 
 }  // namespace ringsched

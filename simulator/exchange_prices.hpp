@@ -1,6 +1,8 @@
 // What exchanges cost: packing, the ways their bytes take, and how fast those are on this machine.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "fair_share.hpp"
@@ -8,8 +10,10 @@
 
 namespace ringsched {
 
-// The latencies and copying cores of the workload are already there.
-std::vector<ExchangeCost> price_exchanges(const Workload&, const Machine&);
+// The latencies and copying cores of the workload are already there. `extrapolated` gets what no
+// table has.
+std::vector<ExchangeCost> price_exchanges(const Workload&, const Machine&,
+                                          std::set<std::string>& extrapolated);
 // All but how long the flows take.
 ExchangeCost cost_by_links(const Workload&, const Machine&, const Exchange&);
 

@@ -2,9 +2,12 @@
 
 #include "block_schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
@@ -175,14 +178,39 @@ double KernelTimes::ps(const Work& w, bool backward) const {
          attention_flops(problem_, w.pairs, w.columns, backward) / tflops;
 }
 
-double KernelTimes::doubt(const Work& w, bool backward) const {
+double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* why) const {
   if (w.pairs.value == 0) return 0;
-  const KernelTable& t = table(shape_of(w), backward);
+  double squares = 0;
+  const auto unsure = [&](double spread, std::string text) {
+    squares += spread * spread;
+    if (why != nullptr) why->insert(std::move(text));
+  };
+  if (problem_.decodes()) {
+    unsure(kDecodeSpread, "decoding kernels by bytes and operations");
+    return std::sqrt(squares);
+  }
+  const TileShape shape = shape_of(w);
+  const KernelTable& t = table(shape, backward);
+  const char* const pass = backward ? "backward" : "forward";
+  if (t.head_dim != problem_.head_dim) {
+    const bool derived = machine_.flops_per_clock > 0;
+    unsure(derived ? kDerivedSpread : kNearestSpread,
+           fmt::format("{} kernels of head dimension {} from {}", pass, problem_.head_dim,
+                       t.head_dim));
+  }
+  if (t.shape != shape)
+    unsure(kNearestSpread, fmt::format("{} {} tiles from {} ones", pass,
+                                       shape == TileShape::Full ? "full" : "causal",
+                                       t.shape == TileShape::Full ? "full" : "causal"));
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double inner = 2 * rows * keys / (rows + keys);
-  const bool beyond = inner < 0.5 * t.tokens.front() || inner > 2 * t.tokens.back();
-  const double derived = t.head_dim == problem_.head_dim ? 0 : kDerivedSpread;
-  return std::hypot(derived, beyond ? kBeyondSpread : 0);
+  if (inner < 0.5 * t.tokens.front())
+    unsure(kBeyondSpread,
+           fmt::format("{} tiles shorter than the {:.0f} tokens measured", pass, t.tokens.front()));
+  if (inner > 2 * t.tokens.back())
+    unsure(kBeyondSpread,
+           fmt::format("{} tiles longer than the {:.0f} tokens measured", pass, t.tokens.back()));
+  return std::sqrt(squares);
 }
 
 double KernelTimes::tail_ps(const Work& w, bool backward) const {

@@ -23,8 +23,9 @@ class KernelTimes {
   // table says nothing of such a shape: its points have as many queries as keys.
   double decode_ps(const Work&) const;
   bool is_bound_by_memory(const Work&) const;  // in decoding
-  // How unsure a rate is that no table has, as a share; 0 for others.
-  double doubt(const Work&, bool backward) const;
+  // How unsure a rate is that no table has, as a share; 0 for others. `why`: gets what it was taken
+  // from, in a few words each.
+  double doubt(const Work&, bool backward, std::set<std::string>* why = nullptr) const;
   // Before its end, from when on it leaves the SMs that a transfer holds.
   double tail_ps(const Work&, bool backward) const;
   // How many times longer beside so many transfers that hold SMs.

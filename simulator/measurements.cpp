@@ -19,10 +19,11 @@ struct MeasureName {
   Measure measure;
   const char *key, *unit;
 };
-constexpr std::array<MeasureName, 5> kMeasures = {
+constexpr std::array<MeasureName, 6> kMeasures = {
     {{Measure::IterationsPerS, "iterations_per_s", "iterations/s"},
      {Measure::Ms, "ms", "ms"},
      {Measure::Speedup, "speedup", "speed-up over one device"},
+     {Measure::SpeedupOver, "speedup_over", "speed-up over another schedule"},
      {Measure::TflopsPerDevice, "tflops_per_device", "TFLOP/s per device"},
      {Measure::Overhead, "overhead", "overhead of communication"}}};
 
@@ -163,6 +164,12 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   s.choice("quantity", g.measure, measures());
   s.flag("order_only", g.order_only);
   s.flag("loop", g.loop);
+  s.number("noise", g.noise, 0, 1);
+  s.text("over", g.over);
+  if ((g.measure == Measure::SpeedupOver) == g.over.empty())
+    s.wrong(s.table(), g.over.empty() ? "group.over is missing: the schedule of speedup_over"
+                                      : "group.over is for quantity = \"speedup_over\" alone");
+  if (!g.over.empty()) at(s, "over", [&] { return find_schedule(g.over); });
   read_machine_of(s, file, machine);
   g.machine = *machine;
   Described problem;

@@ -1,6 +1,7 @@
 #include "ringsched/simulator/predicted_timeline.hpp"
 
 #include "engines.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
 
@@ -45,6 +46,12 @@ Timeline predicted_timeline(const Workload& w, const Simulation& run, const Mach
   }
   for (const PathStep& step : critical_path)
     out.critical_path.push_back({step.task, step.start, step.end});
+  return out;
+}
+
+Timeline predicted_timeline(const Study& s) {
+  Timeline out = predicted_timeline(s.workload, s.run, s.setup.machine, s.report.path_steps);
+  if (const auto sure = interval(s.possible)) out.interval = {sure->low, sure->high};
   return out;
 }
 

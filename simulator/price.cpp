@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/scheduler/plan_tables.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
 
@@ -294,6 +295,31 @@ void price_tasks(Workload& out, const Machine& m) {
   for (const Exchange& r : plan.repacks) out.amounts[r.first.value] = repack_ps(plan, r, m);
 }
 
+// Messages that are shorter, or longer, than any whose rate the profile has.
+void doubt_messages(Workload& out, const Machine& machine) {
+  const std::vector<MessageRate>* rates[kDistances] = {nullptr, &machine.fabric.link.messages,
+                                                       &machine.network.link.messages};
+  const Plan& plan = *out.plan;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (!is_send(t.kind)) continue;
+    const std::size_t at =
+        static_cast<std::size_t>(TaskKind::Send) * plan.works.size() + t.work.value;
+    if (!out.doubt.empty() && out.doubt[at] > 0) continue;
+    const auto bytes = static_cast<double>(plan.works[t.work.value].bytes.value);
+    const WorkerId to{plan.tasks[t.peer.value].worker_index};
+    const auto distance =
+        static_cast<std::size_t>(out.network.distance(WorkerId{t.worker_index}, to));
+    if (rates[distance] == nullptr || rates[distance]->empty()) continue;
+    const bool shorter = bytes < 0.5 * rates[distance]->front().bytes;
+    if (!shorter && bytes <= 2 * rates[distance]->back().bytes) continue;
+    out.doubt.resize(kTaskKinds * plan.works.size());
+    out.doubt[at] = static_cast<float>(kOtherTableSpread);
+    out.extrapolated.insert(shorter ? "messages shorter than any measured"
+                                    : "messages longer than any measured");
+  }
+}
+
 }  // namespace
 
 Picoseconds issue_time(const Plan& plan, const SoftwareFigures& software) {
@@ -311,13 +337,13 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
                {},    0,
                {},    {},
                {},    {},
-               {}};
+               {},    {}};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
   if (machine.ideal) {
     price_blocks(out, diagonal);
-    out.exchanges = price_exchanges(out, machine);
+    out.exchanges = price_exchanges(out, machine, out.extrapolated);
     return out;
   }
 
@@ -342,8 +368,9 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
     for (std::size_t w = 0; w < works; ++w) {
       const std::size_t at = static_cast<std::size_t>(price.op) * works + w;
       if (!occurs[at]) continue;
-      if (is_attend(price.op) && !plan.problem.decodes())
-        if (const double doubt = kernels.doubt(plan.works[w], price.op == TaskKind::AttendBackward);
+      if (is_attend(price.op))
+        if (const double doubt = kernels.doubt(plan.works[w], price.op == TaskKind::AttendBackward,
+                                               &out.extrapolated);
             doubt > 0) {
           out.doubt.resize(kTaskKinds * works);
           out.doubt[at] = static_cast<float>(doubt);
@@ -355,6 +382,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
       for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
         out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);
     }
+  doubt_messages(out, machine);
   for (std::size_t d = 0; d < kDistances; ++d) {
     out.latency[d] = rounded_ps(out.network.startup_ps(static_cast<Distance>(d), 0));
     for (std::size_t w = 0; w < works; ++w)
@@ -363,7 +391,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
             static_cast<Distance>(d), static_cast<double>(plan.works[w].bytes.value)));
   }
   if (!go_by_work(plan, machine.software)) price_tasks(out, machine);
-  out.exchanges = price_exchanges(out, machine);
+  out.exchanges = price_exchanges(out, machine, out.extrapolated);
   if (!machine.software.host.issues_in_no_time()) out.issued = issue_times(plan, machine.software);
   return out;
 }

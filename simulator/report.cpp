@@ -192,7 +192,8 @@ Picoseconds one_device(const Workload& w, const Machine& machine, const Deviatio
   };
   double ps = 0;
   if (p.decodes())
-    ps = kernels.decode_ps(decoded(p)) * deviation.attending(false, TileForm::Full, 0);
+    ps = kernels.decode_ps(decoded(p)) *
+         deviation.attending(false, TileForm::Full, kernels.doubt(whole, false));
   else if (p.pass != Pass::Backward)
     ps += pass(false);
   if (p.pass != Pass::Forward) ps += pass(true);

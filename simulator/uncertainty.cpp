@@ -11,8 +11,9 @@ namespace ringsched {
 
 namespace {
 
-std::uint64_t hashed(std::string_view text, std::uint64_t hash) {
-  for (const char c : text) hash = mixed(hash ^ static_cast<unsigned char>(c));
+// FNV-1a.
+std::uint64_t hashed(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325u) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
 
@@ -21,18 +22,18 @@ std::uint64_t hashed(std::string_view text, std::uint64_t hash) {
 // where the figures themselves are.
 class Draw {
  public:
-  Draw(const Machine& m, std::uint64_t seed, std::uint32_t draw)
-      : from_(hashed(m.name, mixed(seed) + draw / 2)), sign_(draw % 2 == 0 ? 1 : -1) {}
+  Draw(std::uint64_t seed, std::uint32_t draw)
+      : from_(mixed(mixed(seed) + draw / 2)), sign_(draw % 2 == 0 ? 1 : -1) {}
 
-  double operator()(std::string_view name) const {
-    const std::uint64_t h = hashed(name, from_);
+  double operator()(std::uint64_t name) const {
+    const std::uint64_t h = mixed(from_ ^ name);
     std::uint64_t sum = 0;
     for (int part = 0; part < 4; ++part) sum += h >> (16 * part) & 0xffff;
     constexpr double mean = 2 * 65535.0, per_sigma = 1.7320508075688772 / 65535;
     return sign_ * (static_cast<double>(sum) - mean) * per_sigma;
   }
   // As much longer in one draw as it is shorter in the other of its pair, as a factor.
-  double factor(std::string_view name, double spread) const {
+  double factor(std::uint64_t name, double spread) const {
     return Deviation::factor(spread * (*this)(name));
   }
 
@@ -43,51 +44,67 @@ class Draw {
 
 double or_usual(double given, double usual) { return given > 0 ? given : usual; }
 
-// The least sure of the tables in use.
-double kernel_spread(const Machine& m) {
-  double most = 0;
-  for (const KernelTable& t : m.kernels)
-    if (t.library == m.library) most = std::max(most, t.spread);
-  return or_usual(most, kKernelSpread);
-}
-
 }  // namespace
 
-Deviation drawn(const Machine& m, std::string_view schedule, std::uint64_t seed,
-                std::uint32_t draw) {
-  const Draw of(m, seed, draw);
-  Deviation d;
-  const double kernels = of.factor("kernels", kernel_spread(m));
+Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed) : seed_(seed) {
+  std::uint64_t tables = hashed("kernels");
+  double least_sure = 0;
+  for (const KernelTable& t : m.kernels) {
+    if (t.library != m.library) continue;
+    least_sure = std::max(least_sure, t.spread);
+    tables = hashed(t.source, tables);
+  }
+  kernels_ = {tables, or_usual(least_sure, kKernelSpread)};
   constexpr const char* passes[] = {"forward", "backward"};
   constexpr const char* forms[] = {"full", "causal", "other"};
+  for (std::size_t i = 0; i < 2; ++i) passes_[i] = {hashed(passes[i], tables), kPassSpread};
+  for (std::size_t i = 0; i < 3; ++i) forms_[i] = {hashed(forms[i], tables), kFormSpread};
+  const auto figure = [](std::string_view what, std::string_view source, double given,
+                         double usual) {
+    return Figure{hashed(source, hashed(what)), or_usual(given, usual)};
+  };
+  const SoftwareFigures& s = m.software;
+  doubt_ = hashed("derived");
+  pass_ = figure("software", s.source, s.spread, kSoftwareSpread);
+  startup_ = figure("start-up", "", 0, kStartupSpread);
+  bytes_ = figure("links", m.fabric.source, m.fabric.spread, kLinkSpread);
+  between_ = figure("network", m.network.source, m.network.spread, kLinkSpread);
+  host_ = figure("host", s.host.source, s.host.spread, kHostSpread);
+  model_ = figure(schedule, "", 0, kModelSpread);
+}
+
+Deviation Draws::operator()(std::uint32_t draw) const {
+  const Draw of(seed_, draw);
+  const auto factor = [&](const Figure& f) { return of.factor(f.name, f.spread); };
+  Deviation d;
   for (std::size_t pass = 0; pass < 2; ++pass)
     for (std::size_t form = 0; form < 3; ++form)
-      d.attend[pass][form] =
-          kernels * of.factor(passes[pass], kPassSpread) * of.factor(forms[form], kFormSpread);
-  d.doubt = of("derived");
-  d.pass = of.factor("software", or_usual(m.software.spread, kSoftwareSpread));
-  d.startup = of.factor("start-up", kStartupSpread);
-  d.bytes = of.factor("links", or_usual(m.fabric.spread, kLinkSpread));
-  d.bytes_between = of.factor("network", or_usual(m.network.spread, kLinkSpread));
-  d.host = of.factor("host", or_usual(m.software.host.spread, kHostSpread));
-  d.model = Draw(m, seed, draw).factor(schedule, kModelSpread);
+      d.attend[pass][form] = factor(kernels_) * factor(passes_[pass]) * factor(forms_[form]);
+  d.doubt = of(doubt_);
+  d.pass = factor(pass_);
+  d.startup = factor(startup_);
+  d.bytes = factor(bytes_);
+  d.bytes_between = factor(between_);
+  d.host = factor(host_);
+  d.model = factor(model_);
   return d;
 }
 
 std::uint32_t draws_for(const Machine& m, std::size_t tasks) {
-  constexpr std::size_t most_tasks = 200'000, most = 32;
+  constexpr std::size_t most_tasks = 200'000, at_once = 64'000, most = 32;
   if (m.ideal || tasks > most_tasks) return 0;
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(most_tasks / (tasks + 1), 8, most));
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(at_once / (tasks + 1), 8, most)) & ~1u;
 }
 
 std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m, Conditions c,
                                             std::uint32_t draws, unsigned threads) {
   std::vector<Picoseconds> all(draws);
+  const Draws drawn(m, w.plan->schedule, c.seed);
   in_parallel(
       draws,
       [&](std::size_t i) {
         Conditions drawn_ones = c;
-        drawn_ones.deviation = drawn(m, w.plan->schedule, c.seed, static_cast<std::uint32_t>(i));
+        drawn_ones.deviation = drawn(static_cast<std::uint32_t>(i));
         const double makespan = static_cast<double>(simulate(w, drawn_ones).makespan.value) *
                                 drawn_ones.deviation.model;
         all[i] = {static_cast<std::int64_t>(std::min(makespan, 9e18))};
@@ -96,7 +113,7 @@ std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m,
   return all;
 }
 
-std::optional<Range> range_80(std::vector<double> possible) {
+std::optional<Range> range_80(std::vector<double> possible, double noise) {
   if (possible.size() < 2) return std::nullopt;
   constexpr double sigmas = 1.2816;  // a tenth of a normal distribution lies beyond
   std::ranges::sort(possible);
@@ -110,7 +127,7 @@ std::optional<Range> range_80(std::vector<double> possible) {
     longer += (possible[n - 1 - i] / middle - 1) * (possible[n - 1 - i] / middle - 1);
   }
   const auto reach = [&](double squares) {
-    return 1 + sigmas * std::sqrt(squares / static_cast<double>(half));
+    return 1 + sigmas * std::sqrt(squares / static_cast<double>(half) + noise * noise);
   };
   return Range{middle / reach(shorter), middle * reach(longer)};
 }

@@ -58,8 +58,9 @@ Call called(const Plan& plan, const Machine& machine, bool loop) {
   options.threads = 1;
   Call c{study(plan, {std::move(device), {}}, options), 0, {}};
   c.host_ps = std::max(0.0, host - c.ps());
+  const Draws drawn(machine, plan.schedule, c.study.conditions.seed);
   for (std::uint32_t i = 0; i < c.study.possible.size(); ++i) {
-    const Deviation d = drawn(machine, plan.schedule, c.study.conditions.seed, i);
+    const Deviation d = drawn(i);
     c.possible.push_back(
         std::max(static_cast<double>(c.study.possible[i].value), host * d.host * d.model));
   }
@@ -70,7 +71,7 @@ Call called(const Plan& plan, const Machine& machine, bool loop) {
 bool is_rate(Measure q) { return q != Measure::Ms && q != Measure::Overhead; }
 
 // What the source gives of a call that takes so long, where another one takes `other` ps: the call
-// with free communication, or one device.
+// with free communication, another schedule's, or one device.
 double in_unit(Measure measure, double ps, double other, const Problem& p) {
   switch (measure) {
     case Measure::IterationsPerS:
@@ -78,6 +79,7 @@ double in_unit(Measure measure, double ps, double other, const Problem& p) {
     case Measure::Ms:
       return ps * 1e-9;
     case Measure::Speedup:
+    case Measure::SpeedupOver:
       return other / ps;
     case Measure::TflopsPerDevice:
       return flops(p) / ps / p.workers;
@@ -93,18 +95,22 @@ struct Other {
   std::vector<double> possible;
 };
 
-Other compared_with(const Call& call, const Plan& plan, const MeasuredGroup& g) {
+Other compared_with(const Call& call, const Plan& plan, Overlap overlap, const MeasuredGroup& g) {
   Other out;
   if (g.measure == Measure::Speedup) {
     out.ps = static_cast<double>(call.study.one_device.value);
-    for (std::uint32_t i = 0; i < call.possible.size(); ++i) {
-      const Deviation d = drawn(g.machine, plan.schedule, call.study.conditions.seed, i);
+    const Draws drawn(g.machine, plan.schedule, call.study.conditions.seed);
+    for (std::uint32_t i = 0; i < call.possible.size(); ++i)
       out.possible.push_back(
-          static_cast<double>(one_device(call.study.workload, g.machine, d).value));
-    }
+          static_cast<double>(one_device(call.study.workload, g.machine, drawn(i)).value));
   } else if (g.measure == Measure::Overhead) {
     const Call free = called(plan, without_communication(g.machine), g.loop);
     out = {free.ps(), free.possible};
+  } else if (g.measure == Measure::SpeedupOver) {
+    const Plan over = limit_communication(build_plan(plan.without_padding(), find_schedule(g.over)),
+                                          {overlap, 0});
+    const Call slower = called(over, g.machine, g.loop);
+    out = {slower.ps(), slower.possible};
   } else {
     out.possible.assign(call.possible.size(), 1);
   }
@@ -112,11 +118,11 @@ Other compared_with(const Call& call, const Plan& plan, const MeasuredGroup& g) 
 }
 
 // Of the times, over those of what they are compared with.
-std::optional<Range> range_of(const Call& call, const Other& other) {
+std::optional<Range> range_of(const Call& call, const Other& other, double noise) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(call.possible.size(), other.possible.size()); ++i)
     ratios.push_back(call.possible[i] / other.possible[i]);
-  return range_80(std::move(ratios));
+  return range_80(std::move(ratios), noise);
 }
 
 ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
@@ -128,9 +134,9 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   const Plan plan =
       limit_communication(build_plan(m.problem, find_schedule(m.schedule)), {m.overlap, 0});
   const Call call = called(plan, g.machine, g.loop);
-  const Other other = compared_with(call, plan, g);
+  const Other other = compared_with(call, plan, m.overlap, g);
   out.predicted = in_unit(g.measure, call.ps(), other.ps, m.problem);
-  if (const std::optional<Range> times = range_of(call, other)) {
+  if (const std::optional<Range> times = range_of(call, other, g.noise)) {
     const double a = in_unit(g.measure, times->low, 1, m.problem);
     const double b = in_unit(g.measure, times->high, 1, m.problem);
     out.interval = {std::min(a, b), std::max(a, b)};
@@ -181,8 +187,8 @@ class Gathered {
   Errors errors() {
     out_.results = absolute_.size();
     out_.intervals = widths_.size();
+    out_.median = median(absolute_);  // sorts them
     for (const double e : absolute_) out_.mean += e / static_cast<double>(absolute_.size());
-    out_.median = median(absolute_);
     out_.half_width = median(widths_);
     return out_;
   }

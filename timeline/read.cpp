@@ -203,6 +203,18 @@ void read_initial(const Where& where, dom::object o, Timeline& t) {
         {whole_number({where, "initial_bytes", e}, 0, std::numeric_limits<std::int64_t>::max())});
 }
 
+void read_interval(const Where& where, dom::object o, Timeline& t) {
+  dom::element given;
+  if (o["interval_80_ps"].get(given) != simdjson::SUCCESS) return;
+  const dom::array ends = array({where, "interval_80_ps", given});
+  if (ends.size() != 2) where.fail("\"interval_80_ps\" must be a list of two times");
+  const auto end = [&](std::size_t i, std::int64_t least) {
+    return whole_number({where, "interval_80_ps", ends.at(i).value()}, least, kMostPs);
+  };
+  const std::int64_t low = end(0, 0);
+  t.interval = {Picoseconds{low}, Picoseconds{end(1, low)}};
+}
+
 void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t) {
   dom::element list;
   if (o["critical_path"].get(list) != simdjson::SUCCESS) return;
@@ -345,6 +357,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   t.unit = unit_of(where, o);
   if (dom::element given; o["conditions"].get(given) == simdjson::SUCCESS)
     t.conditions = text_field(where, o, "conditions");
+  read_interval(where, o, t);
   t.schedule = name_field(where, o, "schedule");
   t.plan_hash = name_field(where, o, "plan_hash");
   dom::element part;

@@ -86,6 +86,9 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
     text += fmt::format("\"conditions\": {},\n", json_string(t.conditions));
   if (!t.incomplete.empty())
     text += fmt::format("\"incomplete\": {},\n", json_string(t.incomplete));
+  if (t.interval)
+    text += fmt::format("\"interval_80_ps\": [{},{}],\n", (*t.interval)[0].value,
+                        (*t.interval)[1].value);
   write_list(text, "unfinished", t.unfinished,
              [](TaskId id) { return fmt::format("{}", id.value); });
   text += fmt::format(

@@ -38,7 +38,7 @@ TimelinePointer HeldRun::timeline() const {
   const std::lock_guard lock(guard_);
   if (!timeline_) {
     const Study& s = study();
-    Timeline t = predicted_timeline(s.workload, s.run, s.setup.machine, s.report.path_steps);
+    Timeline t = predicted_timeline(s);
     t.conditions = conditions_;
     timeline_ = std::make_shared<const Timeline>(std::move(t));
   }

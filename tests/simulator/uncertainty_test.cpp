@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ringsched/scheduler/overlap.hpp"
@@ -63,7 +66,7 @@ TEST(Uncertainty, EnginesAgreeUnderADeviation) {
     const Plan plan = planned("striped", Pass::Both);
     const Workload w = price(plan, machine);
     Conditions c;
-    c.deviation = drawn(machine, plan.schedule, 1, 3);
+    c.deviation = Draws(machine, plan.schedule, 1)(3);
     Conditions by_events = c;
     by_events.events_only = true;
     EXPECT_EQ(simulate(w, c).makespan, simulate(w, by_events).makespan) << name;
@@ -72,21 +75,35 @@ TEST(Uncertainty, EnginesAgreeUnderADeviation) {
 
 TEST(Uncertainty, DrawsAreSharedOnOneMachineAndDifferOnOthers) {
   const Machine a = find_machine("dgx-a100"), b = find_machine("hgx-h100");
-  const Deviation first = drawn(a, "ring", 1, 0), other = drawn(a, "zigzag", 1, 0);
+  const Deviation first = Draws(a, "ring", 1)(0), other = Draws(a, "zigzag", 1)(0);
   EXPECT_EQ(first.attend[0][0], other.attend[0][0]);
   EXPECT_EQ(first.bytes, other.bytes);
   EXPECT_NE(first.model, other.model);  // what the model leaves out is the schedule's own
-  EXPECT_NE(first.bytes, drawn(b, "ring", 1, 0).bytes);
-  EXPECT_NE(first.bytes, drawn(a, "ring", 1, 1).bytes);
-  EXPECT_NE(first.bytes, drawn(a, "ring", 2, 0).bytes);
+  EXPECT_NE(first.bytes, Draws(b, "ring", 1)(0).bytes);
+  EXPECT_NE(first.bytes, Draws(a, "ring", 1)(1).bytes);
+  EXPECT_NE(first.bytes, Draws(a, "ring", 2)(0).bytes);
+}
+
+// Whoever measured a figure measured it for all profiles that quote the source.
+TEST(Uncertainty, FiguresOfOneSourceAreOffTogetherOnAllMachines) {
+  const Deviation one = Draws(find_machine("dgx-a100"), "ring", 1)(0);
+  const Deviation two = Draws(find_machine("dgx-a100x2-ib200"), "ring", 1)(0);
+  const Deviation slow = Draws(find_machine("dgx-a100x2-ib100"), "ring", 1)(0);
+  EXPECT_EQ(one.attend[0][0], two.attend[0][0]);
+  EXPECT_EQ(one.bytes, two.bytes);
+  EXPECT_NE(two.bytes_between, slow.bytes_between);
+  EXPECT_NE(two.bytes_between, two.bytes);
+  Machine other = find_machine("dgx-a100");
+  other.fabric.source = "another test of its links";
+  EXPECT_NE(Draws(other, "ring", 1)(0).bytes, one.bytes);
 }
 
 // Else the interval of few draws would lie beside the prediction.
 TEST(Uncertainty, DrawsComeInPairsAroundTheFigures) {
   const Machine m = find_machine("dgx-a100");
-  const Deviation up = drawn(m, "ring", 1, 4), down = drawn(m, "ring", 1, 5);
-  EXPECT_NEAR(up.bytes + down.bytes, 2, 1e-12);
-  EXPECT_NEAR(up.model + down.model, 2, 1e-12);
+  const Deviation up = Draws(m, "ring", 1)(4), down = Draws(m, "ring", 1)(5);
+  EXPECT_NEAR(up.bytes * down.bytes, 1, 1e-12);
+  EXPECT_NEAR(up.model * down.model, 1, 1e-12);
   EXPECT_EQ(up.doubt, -down.doubt);
 }
 
@@ -96,7 +113,7 @@ TEST(Uncertainty, OfAFigureIsAsLargeAsTheProfileSays) {
   double sum = 0, squares = 0;
   constexpr int n = 4000;
   for (int i = 0; i < n; ++i) {
-    const double x = drawn(m, "ring", 1, static_cast<std::uint32_t>(i)).bytes;
+    const double x = Draws(m, "ring", 1)(static_cast<std::uint32_t>(i)).bytes;
     sum += x;
     squares += x * x;
   }
@@ -117,6 +134,63 @@ TEST(Uncertainty, HoldsFourFifthsOfWhatIsNormal) {
   EXPECT_NEAR(static_cast<double>(inside), 800, 40);
   EXPECT_LT(i.low, simulate(w).makespan);
   EXPECT_GT(i.high, simulate(w).makespan);
+}
+
+// What no table has is named, and makes the interval wider.
+TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
+  const auto sure = [](const char* schedule, const Machine& m, auto... change) {
+    Problem p = small_problem(4, 16384);
+    p.heads = p.kv_heads = 32;
+    p.head_dim = 128;
+    (change(p), ...);
+    const Plan plan =
+        limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::Prefetch, 0});
+    const Workload w = price(plan, m);
+    const Interval i = *interval(possible_makespans(w, m, {}, 400, 1));
+    const double width = static_cast<double>(i.high.value) / static_cast<double>(i.low.value) - 1;
+    return std::pair(width, w.extrapolated);
+  };
+  using Names = std::set<std::string>;
+  Machine m = find_machine("hgx-h100");
+  m.fabric.link.messages.clear();
+  const auto [usual, none] = sure("ring", m);
+  EXPECT_EQ(none, Names{});
+
+  const auto [derived, dims] = sure("ring", m, [](Problem& p) { p.head_dim = 96; });
+  EXPECT_EQ(dims, (Names{"forward kernels of head dimension 96 from 128"}));
+  EXPECT_GT(derived, 1.2 * usual);
+  Machine silent = m;
+  silent.flops_per_clock = 0;  // the nearest table as it is
+  EXPECT_GT(sure("ring", silent, [](Problem& p) { p.head_dim = 96; }).first, 1.2 * derived);
+
+  Machine full = m;
+  std::erase_if(full.kernels, [](const KernelTable& t) { return t.shape == TileShape::Causal; });
+  const auto [borrowed, shapes] = sure("striped", full);
+  EXPECT_EQ(shapes, (Names{"forward causal tiles from full ones"}));
+  EXPECT_GT(borrowed, 1.5 * sure("striped", m).first);
+
+  const auto [few, tiles] = sure("ring", m, [](Problem& p) { p.tokens = {2048}; });
+  EXPECT_EQ(tiles, (Names{"forward tiles shorter than the 2048 tokens measured"}));
+
+  Machine measured = m;
+  measured.fabric.link.messages = {{1e9, 300}};
+  EXPECT_EQ(sure("ring", measured).second, (Names{"messages shorter than any measured"}));
+
+  EXPECT_EQ(sure("all-gather", m).second, (Names{"all-gather of 4 workers in a node from 8"}));
+  Machine untold = m;
+  untold.collectives.clear();
+  EXPECT_EQ(sure("all-gather", untold).second, (Names{"all-gather by links"}));
+}
+
+// A measurement's own noise adds to what the figures leave open, as independent errors do.
+TEST(Uncertainty, NoiseOfAMeasurementAddsInQuadrature) {
+  std::vector<double> values;
+  for (int i = 0; i < 16; ++i)
+    for (const double f : {1.03, 1 / 1.03}) values.push_back(f);
+  const Range sure = *range_80(values), noisy = *range_80(values, 0.04);
+  EXPECT_NEAR(sure.high, 1 + 1.2816 * 0.03, 0.002);
+  EXPECT_NEAR(noisy.high, 1 + 1.2816 * 0.05, 0.002);
+  EXPECT_NEAR(noisy.low * noisy.high, 1, 0.002);
 }
 
 TEST(Uncertainty, ComparesByDraw) {

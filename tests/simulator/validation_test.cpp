@@ -120,6 +120,11 @@ TEST(Validation, TellsFileLineAndKeyOfWhatIsWrong) {
       {edited("published = 1.5", "published = 1.5, overlap = \"some\""),
        "mine.toml:7: group.results.overlap: "},
       {edited("published = 1.5", "published = 1.5, kv_heads = 3"), "mine.toml:7: "},
+      {edited("\"ms\"", "\"speedup_over\""), "mine.toml:1: group.over is missing"},
+      {edited("\"ms\"", "\"ms\"\nover = \"ring\""), "mine.toml:1: group.over is for quantity"},
+      {edited("\"ms\"", "\"speedup_over\"\nover = \"rong\""),
+       "mine.toml:4: group.over: unknown schedule 'rong'"},
+      {edited("\"ms\"", "\"ms\"\nnoise = 2"), "mine.toml:4: group.noise must be a number"},
       {std::string(kSmall) + "[[excluded]]\nwhat = \"x\"\n", "excluded.reason is missing"},
       {std::string(kSmall) + "title = \"x\"\n", "mine.toml:11: unknown key 'group.title'"},
   };
@@ -130,6 +135,47 @@ TEST(Validation, TellsFileLineAndKeyOfWhatIsWrong) {
       EXPECT_THAT(e.what(), HasSubstr(told)) << text;
       EXPECT_EQ(std::string_view(e.what()).find('\n'), std::string_view::npos) << e.what();
     }
+}
+
+TEST(Validation, AnotherScheduleForTheSameProblemIsTheBaselineOfSpeedupOver) {
+  const auto of = [](const std::string& text) {
+    return validate(read_measurements(text, "mine.toml")).groups.at(0).results;
+  };
+  const auto times = of(kSmall), over = of(edited("\"ms\"", "\"speedup_over\"\nover = \"ring\""));
+  EXPECT_DOUBLE_EQ(over[0].predicted, 1);
+  EXPECT_NEAR(over[0].half_width, 0, 1e-9);  // a ring over a ring is off by nothing
+  EXPECT_DOUBLE_EQ(over[1].predicted, times[0].predicted / times[1].predicted);
+  EXPECT_GT(over[1].half_width, 0);
+}
+
+TEST(Validation, IsTheSameOnAnyNumberOfThreads) {
+  const auto intervals = [](unsigned threads) {
+    std::vector<double> out;
+    for (const ValidatedResult& r : validate(small(), {}, threads).groups[0].results)
+      out.insert(out.end(), {r.predicted, r.interval->low, r.interval->high});
+    return out;
+  };
+  EXPECT_EQ(intervals(1), intervals(3));
+}
+
+TEST(Validation, CountsWhatLiesInsideTheIntervals) {
+  ValidatedGroup g;
+  const auto add = [&](double published, double half_width) {
+    ValidatedResult r;
+    r.predicted = 10;
+    r.published = published;
+    r.interval = Range{9, 12};
+    r.half_width = half_width;
+    g.results.push_back(r);
+  };
+  for (const double published : {8.9, 9.0, 11.0, 12.0, 12.1}) add(published, published / 100);
+  g.results.back().interval.reset();
+  const Errors e = errors_of(g);
+  EXPECT_EQ(e.results, 5u);
+  EXPECT_EQ(e.intervals, 4u);
+  EXPECT_EQ(e.held, 3u);
+  EXPECT_EQ(e.narrow, 3u);
+  EXPECT_DOUBLE_EQ(e.half_width, 0.10);
 }
 
 TEST(Validation, TellsWhereAScheduleDoesNotFit) {

@@ -50,6 +50,18 @@ TEST_P(TimelineOfSchedule, ReadsAsItWasWritten) {
   }
 }
 
+TEST(Timeline, KeepsHowSureItIs) {
+  Timeline t = timed(plan_of(find_schedule("ring"), 2));
+  t.interval = {Picoseconds{7}, Picoseconds{1'234'567}};
+  const std::string text = write_timeline(t);
+  EXPECT_EQ(read_timeline(text, "text"), t);
+  for (const char* wrong : {"[7]", "[8,7]", "[-1,7]", "7", "[7,8,9]", "[0.5,1]"}) {
+    std::string spoilt = text;
+    spoilt.replace(spoilt.find("[7,1234567]"), 11, wrong);
+    EXPECT_THROW(read_timeline(spoilt, "text"), Error) << wrong;
+  }
+}
+
 TEST_P(TimelineOfSchedule, SaysOfEachTaskWhatThePlanSays) {
   const auto [schedule, workers] = GetParam();
   const Plan plan = plan_of(*schedule, workers);

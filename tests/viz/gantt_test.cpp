@@ -125,6 +125,37 @@ TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
   EXPECT_THAT(text, HasSubstr(">step 0<"));
 }
 
+// Its ends stand where the time axis has them, with words at its left if there is room.
+TEST(Gantt, DrawsAWhiskerForWhatAMakespanMayBe) {
+  Timeline t = run_of("ring", 8, find_machine("dgx-a100"));
+  const std::int64_t end = t.makespan().value;
+  const auto caps = [](const Picture& p) {
+    std::vector<double> out;
+    for (const Stroke& s : all<Stroke>(p))
+      if (s.colour == ink::black && s.points.size() == 2 && s.points[0].x == s.points[1].x &&
+          !s.dashed && !s.arrow)
+        out.push_back(s.points[0].x);
+    return out;
+  };
+  EXPECT_THAT(svg(gantt(t)), Not(HasSubstr("80 %")));
+  EXPECT_TRUE(caps(gantt(t)).empty());
+  for (const bool room : {true, false}) {
+    const std::int64_t low = room ? end * 3 / 4 : end / 10, high = end * 3 / 2;
+    t.interval = {Picoseconds{low}, Picoseconds{high}};
+    const Picture p = gantt(t);
+    expect_tidy(p);
+    EXPECT_THAT(svg(p), HasSubstr("makespan in 80 % of cases: "));
+    const std::vector<double> at = caps(p);
+    ASSERT_EQ(at.size(), 3u);  // low, high, the makespan
+    EXPECT_NEAR((at[2] - at[0]) / (at[1] - at[2]),
+                static_cast<double>(end - low) / static_cast<double>(high - end), 1e-6);
+    expect_tidy(gantt(t, t));
+    GanttOptions one;
+    one.worker = 2;
+    EXPECT_THAT(svg(gantt(t, one)), Not(HasSubstr("80 %")));
+  }
+}
+
 TEST(Gantt, OfEightWorkersIsASmallFile) {
   for (const Schedule& s : schedules()) {
     Problem problem;  // eight workers, 64K tokens

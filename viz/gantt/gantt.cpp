@@ -16,13 +16,21 @@ Picture GanttChart::draw() {
   const double top = options_.page.heading ? draw_heading() : draw_title();
   lay_out_rows(top);
   find_steps();
-  const double bottom = strips_.back().back().y + strips_.back().back().height() + 4;
-  if (!step_starts_.empty()) draw_steps(top, bottom);
+  const double rows_end = strips_.back().back().y + strips_.back().back().height() + 4;
+  double bottom = rows_end;
+  std::vector<Shape> whiskers;
+  for (std::size_t r = 0; r < runs_.size() && !options_.worker; ++r)
+    if (timeline(r).interval)
+      bottom +=
+          draw_whisker(timeline(r), runs_.size() == 2 ? side(r) : "", axis_, bottom + 7, whiskers);
+  if (!whiskers.empty()) bottom += 4;
+  if (!step_starts_.empty()) draw_steps(top, rows_end);
   draw_time_axis(axis_, top, bottom, picture_.shapes);
   if (!bands_ && !options_.worker)
     for (std::size_t r = 0; r < runs_.size(); ++r)
       draw_exchanges(runs_[r], strips_by_worker(r), axis_, picture_.shapes);
   for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
+  picture_.shapes.insert(picture_.shapes.end(), whiskers.begin(), whiskers.end());
   const LegendUse use = legend();
   if (use.critical && runs_.size() == 1 && !bands_ && !options_.worker) draw_path();
   picture_.height = bottom + 19;
@@ -177,7 +185,7 @@ std::string GanttChart::row_number(std::uint32_t row) const {
   if (runs_.size() == 2)
     return part[0] > 0 ? fmt::format("{:+.1f} %", 100 * (part[1] / part[0] - 1)) : "";
   if (!bands_ && is_unknown(*runs_[0].timeline, first_of(row))) return "";
-  return fmt::format("{:.0f} %", 100 * part[0] / static_cast<double>(axis_.end_ps) /
+  return fmt::format("{:.0f} %", 100 * part[0] / static_cast<double>(axis_.runs_ps) /
                                      (last_of(row) - first_of(row)));
 }
 

@@ -15,7 +15,8 @@ namespace ringsched {
 // Time runs from left to right, all of it between `left` and `right`.
 struct TimeAxis {
   double left = 0, right = 0;
-  std::int64_t end_ps = 1;
+  std::int64_t end_ps = 1;   // of the axis: the later end of a run, or of what it may take
+  std::int64_t runs_ps = 1;  // of the runs
   TimeUnit unit = TimeUnit::Seconds;
   double least_text = 0;  // smaller words are left out
 
@@ -70,6 +71,11 @@ std::string range_text(std::uint32_t first, std::uint32_t last);
 std::string short_name(const Timeline&, std::uint32_t task);
 // All about one task, in one line.
 std::string about(const SortedRun&, std::uint32_t task);
+
+// What the makespan may be, as a whisker at this height; how much of the page it takes. `whose`: of
+// two runs, the name of this one.
+double draw_whisker(const Timeline&, std::string_view whose, const TimeAxis&, double y,
+                    std::vector<Shape>& out);
 
 inline constexpr double kPosted = 0.7;    // points of waiting for the other end that are drawn
 inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars

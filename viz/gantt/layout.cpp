@@ -42,7 +42,10 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
     refuse_empty(*t);
     runs_.emplace_back(*t);
     bars += t->tasks.size();
-    axis_.end_ps = std::max(axis_.end_ps, t->makespan().value);
+    axis_.runs_ps = std::max(axis_.runs_ps, t->makespan().value);
+    axis_.end_ps = std::max(axis_.end_ps, axis_.runs_ps);
+    if (t->interval && !options.worker)
+      axis_.end_ps = std::max(axis_.end_ps, (*t->interval)[1].value);
     moves_ = moves_ || runs_.back().moves;
   }
   if (options.worker) {
@@ -150,7 +153,7 @@ void GanttChart::find_steps() {
   std::int64_t before = -1;
   for (const auto& [low, high] : range) {
     if (low < 0) continue;
-    if (static_cast<double>(high - low) > kApart * static_cast<double>(axis_.end_ps)) return;
+    if (static_cast<double>(high - low) > kApart * static_cast<double>(axis_.runs_ps)) return;
     if (low <= before) return;
     before = high;
   }

@@ -51,6 +51,27 @@ void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector
   }
 }
 
+double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& axis, double y,
+                    std::vector<Shape>& out) {
+  constexpr double kCap = 3.5, kSize = 9;
+  const auto [low, high] = *t.interval;
+  const double from = axis.x(low.value), to = axis.x(high.value), at = axis.x(t.makespan().value);
+  const auto line = [&](double x0, double y0, double x1, double y1, double width) {
+    out.emplace_back(Stroke{{{x0, y0}, {x1, y1}}, ink::black, width, false, false});
+  };
+  line(from, y, to, y, 1.2);
+  for (const double x : {from, to}) line(x, y - kCap, x, y + kCap, 1.2);
+  line(at, y - kCap - 1, at, y + kCap + 1, 2.4);
+  const std::string text =
+      fmt::format("{}{}makespan in 80 % of cases: {} to {}", whose, whose.empty() ? "" : ": ",
+                  duration(low, axis.unit), duration(high, axis.unit));
+  // At the left of it, if there is room; else at the right end of the row below.
+  const bool room = from - 6 - text_width(text, kSize) > axis.left;
+  out.emplace_back(room ? Label{from - 6, y + 3, kSize, ink::black, Anchor::End, false, text}
+                        : Label{axis.right, y + 14, kSize, ink::black, Anchor::End, false, text});
+  return room ? 12 : 24;
+}
+
 double draw_legend(const LegendUse& use, double left, double right, double y,
                    std::vector<Shape>& out) {
   constexpr double kIcon = 22, kTall = 11, kLine = 18, kSize = 10;
@@ -204,8 +225,8 @@ LegendUse GanttChart::legend() const {
     for (std::uint32_t i = 0; i < workers_; ++i) {
       if (!shows(i) || is_unknown(*run.timeline, i)) continue;
       const WorkerTimes& w = run.times.workers[i];
-      use.waiting = use.waiting || w.waiting.value > axis_.end_ps / 500;
-      if (w.out_of_work.value > axis_.end_ps / 500)
+      use.waiting = use.waiting || w.waiting.value > axis_.runs_ps / 500;
+      if (w.out_of_work.value > axis_.runs_ps / 500)
         (has_more(*run.timeline, i) ? use.waiting : use.out_of_work) = true;
     }
     for (std::size_t i = 0; i < run.timeline->tasks.size(); ++i) {

@@ -110,26 +110,17 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
     label_bar(bar, t, id, numbered, axis.least_text, words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
-  if (until < axis.end_ps && has_more(t, worker)) {  // it waited when the run was given up
-    Box b{axis.x(until),
-          s.y,
-          axis.right - axis.x(until),
-          s.compute,
-          ink::waiting,
-          Hatch::None,
-          {},
-          1,
-          {}};
+  const double right = axis.x(axis.runs_ps);
+  if (until < axis.runs_ps && has_more(t, worker)) {  // it waited when the run was given up
+    Box b{
+        axis.x(until), s.y, right - axis.x(until), s.compute, ink::waiting, Hatch::None, {}, 1, {}};
     if (s.compute >= kWithWords) b.hatch = Hatch::Dots;
     out.emplace_back(b);
-  } else if (until < axis.end_ps) {  // nothing left to do: a line, and no colour
+  } else if (until < axis.runs_ps) {  // nothing left to do: a line, and no colour
     const double from = axis.x(until) + 2;
-    if (from < axis.right)
-      out.emplace_back(Stroke{{{from, s.y + s.compute / 2}, {axis.right, s.y + s.compute / 2}},
-                              ink::rule,
-                              1,
-                              true,
-                              false});
+    if (from < right)
+      out.emplace_back(Stroke{
+          {{from, s.y + s.compute / 2}, {right, s.y + s.compute / 2}}, ink::rule, 1, true, false});
   }
   std::move(overhead.begin(), overhead.end(), std::back_inserter(out));
   std::move(outlines.begin(), outlines.end(), std::back_inserter(out));

@@ -19,6 +19,7 @@ enum class Measure : std::uint8_t {
   IterationsPerS,
   Ms,
   Speedup,          // over one device that computes the same problem alone
+  SpeedupOver,      // over another schedule for the same problem: MeasuredGroup::over
   TflopsPerDevice,  // 2 products of 2 d for each visible pair and head forward, 5 backward
   Overhead,         // of communication: makespan over that with free communication, less 1
 };
@@ -43,6 +44,8 @@ struct MeasuredGroup {
   // The benchmark repeats the call without waiting for the device, so the host runs ahead into the
   // next call.
   bool loop = false;
+  std::string over;  // for Measure::SpeedupOver: the schedule
+  double noise = 0;  // of the measurements themselves: their standard deviation, as a share
   std::vector<MeasuredResult> results;
 };
 

@@ -3,6 +3,7 @@
 
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/simulator/study.hpp"
 #include "ringsched/timeline/timeline.hpp"
 
 namespace ringsched {
@@ -10,5 +11,8 @@ namespace ringsched {
 // With its critical path, as report() found it, where that is given.
 Timeline predicted_timeline(const Workload&, const Simulation&, const Machine&,
                             const std::vector<PathStep>& critical_path = {});
+
+// The run of a study, and how sure its makespan is.
+Timeline predicted_timeline(const Study&);
 
 }  // namespace ringsched

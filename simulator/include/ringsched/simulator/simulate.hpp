@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct ExchangeCost {
   // The flows move so many times their bytes: they are as slow as a row of the machine says.
   double stretch = 1;
   std::uint32_t row = kLinks;  // of Machine::collectives, or none: the links alone say
+  double doubt = 0;            // how unsure that is, as a share
   std::uint32_t calls = 1;     // of a library, one after the other
   std::vector<ExchangeFlow> flows;
   std::vector<std::int64_t> packing, unpacking;  // by member, ps
@@ -76,6 +78,8 @@ struct Workload {
   // By task kind and work: how unsure the rate of an attend is beside the others, as a share,
   // because the profile has none for it. Empty: it has all.
   std::vector<float> doubt;
+  // What is priced by figures of something else, or beyond the ends of a table: for people.
+  std::set<std::string> extrapolated;
 
   // By task: when the host of its worker has issued it, ps. Empty: at once.
   TaskColumn<std::int64_t> issued;

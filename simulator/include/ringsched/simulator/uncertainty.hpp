@@ -1,10 +1,11 @@
 // How sure a prediction is. The figures of a machine are known to some percent each; a draw takes
-// all of them from where they may be. Plans on one machine share their draws: where a figure is
-// off, it is off for all of them.
+// all of them from where they may be. Plans share their draws by the source of the figures: where a
+// figure is off, it is off for all of them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ringsched/machine/machine.hpp"
@@ -14,18 +15,36 @@ namespace ringsched {
 
 // Standard deviations, as shares, of figures whose profile gives no `spread` (docs/model.md says
 // where they come from).
-inline constexpr double kKernelSpread = 0.06;   // of all kernels of a machine together
-inline constexpr double kPassSpread = 0.04;     // ... of a pass, beside that
-inline constexpr double kFormSpread = 0.04;     // ... and of a form of tiles
-inline constexpr double kDerivedSpread = 0.10;  // of rates derived from another head dimension
-inline constexpr double kBeyondSpread = 0.05;   // of rates beyond the ends of their table
+inline constexpr double kKernelSpread = 0.06;      // of all kernels of a machine together
+inline constexpr double kPassSpread = 0.04;        // ... of a pass, beside that
+inline constexpr double kFormSpread = 0.04;        // ... and of a form of tiles
+inline constexpr double kDerivedSpread = 0.10;     // of rates derived from another head dimension
+inline constexpr double kNearestSpread = 0.25;     // ... or taken from it as they are
+inline constexpr double kBeyondSpread = 0.05;      // of rates beyond the ends of their table
+inline constexpr double kDecodeSpread = 0.20;      // of decoding, which no table has
+inline constexpr double kNoTableSpread = 0.15;     // of exchanges that only links tell
+inline constexpr double kOtherTableSpread = 0.10;  // ... or a table of other members, groups, sizes
 inline constexpr double kLinkSpread = 0.10;
-inline constexpr double kStartupSpread = 0.40;
+inline constexpr double kStartupSpread = 0.80;
 inline constexpr double kSoftwareSpread = 0.15;
-inline constexpr double kHostSpread = 0.40;
+inline constexpr double kHostSpread = 1.00;
 inline constexpr double kModelSpread = 0.05;  // what the model leaves out, by schedule
 
-Deviation drawn(const Machine&, std::string_view schedule, std::uint64_t seed, std::uint32_t draw);
+// What a machine's figures are off by, draw by draw. Figures of one source are off together, on
+// whatever machine; what the model leaves out is the schedule's own.
+class Draws {
+ public:
+  Draws(const Machine&, std::string_view schedule, std::uint64_t seed);
+  Deviation operator()(std::uint32_t draw) const;
+
+ private:
+  struct Figure {
+    std::uint64_t name = 0;
+    double spread = 0;  // standard deviation, as a share
+  };
+  std::uint64_t seed_, doubt_;
+  Figure kernels_, passes_[2], forms_[3], pass_, startup_, bytes_, between_, host_, model_;
+};
 
 // As many as are quick; none on `ideal`, whose blocks are no figures.
 std::uint32_t draws_for(const Machine&, std::size_t tasks);
@@ -40,11 +59,11 @@ struct Interval {
 };
 std::optional<Interval> interval(const std::vector<Picoseconds>& possible);
 
-// The same of any positive values.
+// The same of any positive values. `noise`: what a measurement of each is off by besides.
 struct Range {
   double low = 0, high = 0;
 };
-std::optional<Range> range_80(std::vector<double> possible);
+std::optional<Range> range_80(std::vector<double> possible, double noise = 0);
 
 // In what share of the draws the first is faster. Between 20 and 80 % nobody can tell.
 double beats(const std::vector<Picoseconds>& first, const std::vector<Picoseconds>& second);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -107,6 +108,8 @@ struct Timeline {
   std::vector<TimelineTask, PageAllocator<TimelineTask>> tasks;            // by TaskId
   std::vector<TaskDetail, PageAllocator<TaskDetail>> details;  // by TaskId, too; empty: not known
   std::vector<CriticalStep> critical_path;                     // in time's order; may be empty
+  // Of a prediction: should hold the makespan in 80 % of cases.
+  std::optional<std::array<Picoseconds, 2>> interval;
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
   std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
   std::vector<TaskSpan> spans;              // sorted by task; most tasks need none
