@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr std::int64_t kUs = 1'000'000;
+constexpr std::int64_t kUS = 1'000'000;
 
 std::size_t count(std::string_view text, std::string_view what) {
   std::size_t n = 0;
@@ -79,21 +79,21 @@ Timeline small(std::int64_t bytes = 3000) {
   constexpr ValueId kv = attention::kKeyValue;
   return timeline(
       2,
-      {{TaskKind::Send, kv, Lane::Fetch, 0, 0, 1, 1'234'567, 4 * kUs, bytes, {}},
-       {TaskKind::Receive, kv, Lane::Fetch, 1, 0, 0, 7, 4 * kUs, bytes, {0}},
-       {TaskKind::Attend, attention::kPartial, Lane::Compute, 1, 1, 0, 4 * kUs, 9 * kUs, 50, {1}},
-       {TaskKind::Attend, attention::kPartial, Lane::Compute, 1, 1, 1, 9 * kUs, 10 * kUs, 50, {}},
+      {{TaskKind::Send, kv, Lane::Fetch, 0, 0, 1, 1'234'567, 4 * kUS, bytes, {}},
+       {TaskKind::Receive, kv, Lane::Fetch, 1, 0, 0, 7, 4 * kUS, bytes, {0}},
+       {TaskKind::Attend, attention::kPartial, Lane::Compute, 1, 1, 0, 4 * kUS, 9 * kUS, 50, {1}},
+       {TaskKind::Attend, attention::kPartial, Lane::Compute, 1, 1, 1, 9 * kUS, 10 * kUS, 50, {}},
        {TaskKind::Merge,
         attention::kPartial,
         Lane::Compute,
         1,
         1,
         1,
-        10 * kUs,
-        11 * kUs,
+        10 * kUS,
+        11 * kUS,
         50,
         {2, 3}},
-       {TaskKind::Output, attention::kPartial, Lane::Compute, 1, 1, 1, 11 * kUs, 11 * kUs, 0, {4}}},
+       {TaskKind::Output, attention::kPartial, Lane::Compute, 1, 1, 1, 11 * kUS, 11 * kUS, 0, {4}}},
       Pass::Forward);
 }
 
@@ -140,8 +140,8 @@ TEST(ChromeTrace, DrawsAnArrowFromTheSendToWhereBothEndsArePosted) {
 
 TEST(ChromeTrace, EndsAnArrowInsideAReceiveThatIsSaidToEndBeforeItsSend) {
   Timeline t = small();
-  t.tasks[0].start_ps = 5 * kUs;  // clocks of two machines
-  t.tasks[0].end_ps = 6 * kUs;
+  t.tasks[0].start_ps = 5 * kUS;  // clocks of two machines
+  t.tasks[0].end_ps = 6 * kUS;
   EXPECT_THAT(line_with(chrome_trace(t), "\"ph\":\"f\""), HasSubstr("\"ts\":2.000003,"));
   t.tasks[0].end_ps = t.tasks[0].start_ps;
   EXPECT_THAT(chrome_trace(t), Not(HasSubstr("\"ph\":\"s\"")));
@@ -169,16 +169,16 @@ TEST(ChromeTrace, TellsTheTwoGradientsOfABackwardAttendApartWhereTheyAreRead) {
   constexpr ValueId q = attention::kQueryGradient, kv = attention::kKeyValueGradient;
   const auto attend = [](std::int64_t at) {
     return Given{
-        TaskKind::AttendBackward, q, Lane::Compute, 0, 0, 0, at * kUs, (at + 1) * kUs, 30, {}};
+        TaskKind::AttendBackward, q, Lane::Compute, 0, 0, 0, at * kUS, (at + 1) * kUS, 30, {}};
   };
   Timeline t =
       timeline(1,
                {attend(1),
                 attend(2),
-                {TaskKind::Reduce, q, Lane::Compute, 0, 0, 0, 3 * kUs, 4 * kUs, 10, {0, 1}},
-                {TaskKind::Reduce, kv, Lane::Compute, 0, 0, 0, 4 * kUs, 5 * kUs, 20, {0, 1}},
-                {TaskKind::Output, q, Lane::Compute, 0, 0, 0, 5 * kUs, 6 * kUs, 0, {2}},
-                {TaskKind::Output, kv, Lane::Compute, 0, 0, 0, 6 * kUs, 7 * kUs, 0, {3}}},
+                {TaskKind::Reduce, q, Lane::Compute, 0, 0, 0, 3 * kUS, 4 * kUS, 10, {0, 1}},
+                {TaskKind::Reduce, kv, Lane::Compute, 0, 0, 0, 4 * kUS, 5 * kUS, 20, {0, 1}},
+                {TaskKind::Output, q, Lane::Compute, 0, 0, 0, 5 * kUS, 6 * kUS, 0, {2}},
+                {TaskKind::Output, kv, Lane::Compute, 0, 0, 0, 6 * kUS, 7 * kUS, 0, {3}}},
                Pass::Backward);
   EXPECT_EQ(counter(chrome_trace(t), 0, "memory"),
             Steps({"0.000000: 1000", "1.000000: 1030", "2.000000: 1060", "4.000000: 1050",
@@ -215,7 +215,7 @@ TEST(ChromeTrace, PutsTasksThatOverlapOnFurtherTracks) {
     t.tasks.push_back(t.tasks[1]);
     t.details.push_back(t.details[1]);
   }
-  t.tasks[7].start_ps = t.tasks[6].end_ps = 2 * kUs;  // these two touch
+  t.tasks[7].start_ps = t.tasks[6].end_ps = 2 * kUS;  // these two touch
   t.details[6].needs = t.details[7].needs = {};
   const std::string trace = chrome_trace(t);
   EXPECT_THAT(line_with(trace, "\"fetch in\""), HasSubstr("\"tid\":5,"));
@@ -293,7 +293,7 @@ TEST(KinetoTrace, HasTheKernelsOfOneWorker) {
 
 TEST(KinetoTrace, RoundsInstantsSoThatWhatTouchesStillDoes) {
   Timeline t = small();
-  t.tasks[2].end_ps = t.tasks[3].start_ps = 9 * kUs + 700;  // 0.7168 of a tick
+  t.tasks[2].end_ps = t.tasks[3].start_ps = 9 * kUS + 700;  // 0.7168 of a tick
   t.tasks[5].end_ps += 400;                                 // nothing is left of it
   const std::string trace = kineto_trace(t, 1);
   EXPECT_THAT(line_with(trace, "\"task\":2,"), HasSubstr("\"ts\":4.0,\"dur\":5.0009765625,"));
