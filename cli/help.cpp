@@ -68,7 +68,12 @@ constexpr CommandExamples kExamples[] = {
     {"schedules", {"schedules --format json"}},
     {"plan", {"plan --workers 4 --schedule zigzag", "plan --schedule ring --output ring.json"}},
     {"verify", {"verify plan.json", "plan --output - | ringsched verify -"}},
-    {"machines", {"machines", "machines dgx-a100 > mine.toml"}},
+    {"machines", {"machines", "machines dgx-a100 > mine.toml", "machines check mine.toml"}},
+    {"machines check", {"machines check mine.toml"}},
+    {"machines new",
+     {"machines new --gpu l20 --link pcie4 -o l20.toml",
+      "machines new --gpu h800 --nodes 2 --nic ib400 -o h800.toml",
+      "machines new --gpu a100 --gpus 4 --nodes 8 --nic ib200 --nics 2"}},
     {"simulate",
      {"simulate --workers 8 --schedule balanced",
       "simulate --machine dgx-a100 --schedule zigzag --gantt zigzag.svg",
@@ -113,7 +118,12 @@ void format_help(CLI::App& program) {
 
 void add_footers(CLI::App& program) {
   for (const auto& [command, arguments] : kExamples) {
-    CLI::App* app = *command ? program.get_subcommand(command) : &program;
+    CLI::App* app = &program;
+    for (std::string_view rest = command; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(' '), rest.size());
+      app = app->get_subcommand(std::string(rest.substr(0, end)));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
     app->footer(footer(arguments));
     app->group("Commands");
     for (CLI::Option* option : app->get_options())  // or these would put "Options" first

@@ -65,8 +65,8 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->group("Machine");
   command
       .add_option("--software", software_,
-                  "merge and reduce implementation to model: fused or ring-flash-attention "
-                  "(default: from the profile)")
+                  "merge and reduce implementation to model: fused, ring-flash-attention, ... or "
+                  "your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "commands.hpp"
 #include "format_flag.hpp"
+#include "machines_command.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -46,7 +46,9 @@ void list(Format format) {
   rows.insert(rows.begin(), {"machine", "devices", ""});
   fmt::print(
       "{}\nTo see a profile and the sources of its figures: ringsched machines NAME\n"
-      "To use your own: copy one to FILE.toml, edit it, and simulate with --machine FILE.toml\n",
+      "To write your own from datasheets: ringsched machines new --gpu NAME -o FILE.toml\n"
+      "To find its errors: ringsched machines check FILE.toml\n"
+      "To use it: ringsched simulate --machine FILE.toml\n",
       table(rows));
 }
 
@@ -65,12 +67,16 @@ void run(const MachinesCommand& c) {
 
 }  // namespace
 
-void add_machines_command(CLI::App& program, ExitCode&) {
-  CLI::App* app = program.add_subcommand("machines", "List the machine profiles, or show one");
+void add_machines_command(CLI::App& program, ExitCode& code) {
+  CLI::App* app = program.add_subcommand("machines", "List, show, check or write machine profiles");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name, "profile to show (default: list all)")->type_name("");
   add_format_flag(*app, command->format);
-  app->callback([command] { run(*command); });
+  add_check_command(*app, code);
+  add_new_command(*app);
+  app->callback([app, command] {
+    if (app->get_subcommands().empty()) run(*command);
+  });
 }
 
 }  // namespace ringsched

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "machine_flags.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "stage.hpp"
 #include "text.hpp"
 
@@ -60,6 +63,21 @@ std::string borrowed_kernels(const Machine& m, const Problem& p) {
 
 }  // namespace
 
+Picoseconds measured_time(const std::string& text) {
+  constexpr std::pair<std::string_view, double> units[] = {
+      {"us=", 1e6}, {"ms=", 1e9}, {"s=", 1e12}};
+  for (const auto& [unit, ps] : units) {
+    if (!text.starts_with(unit)) continue;
+    double value = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + unit.size(), last, value);
+    if (error == std::errc() && end == last && value * ps >= 1 && value * ps <= 1e18)
+      return {static_cast<std::int64_t>(value * ps)};
+  }
+  fail("--calibrate-with is '{}'; use ms=NUMBER above 0, such as ms=12.3, or us= or s=",
+       printable(text));
+}
+
 Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
                    const std::string& figures) {
   StudyOptions options;
@@ -71,7 +89,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   std::string with = with_exchanges(described({{}, s.conditions, s.setup.runs}, figures), proved);
   const std::string borrowed = borrowed_kernels(s.setup.machine, proved.plan.problem);
   if (!borrowed.empty()) with += (with.empty() ? "" : "; ") + borrowed;
-  return {proved, std::move(s), std::move(with)};
+  return {proved, std::move(s), std::move(with), {}};
 }
 
 }  // namespace ringsched

@@ -1,10 +1,12 @@
 // Plans from flags or files, and the study of one in words.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "problem_flags.hpp"
+#include "ringsched/simulator/fitted.hpp"
 #include "ringsched/simulator/study.hpp"
 
 namespace ringsched {
@@ -21,10 +23,14 @@ struct Prediction {
   const ProvedPlan& proved;
   Study study;
   std::string figures;
+  std::optional<Fit> fit = {};  // to a measured time; then the study is of the fitted machine
 
   TimeUnit unit() const { return study.setup.machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds; }
 };
 Prediction predict(const ProvedPlan&, Setup, double diagonal, const std::string& figures);
+
+// "ms=12.3". Throws Error for what is no time.
+Picoseconds measured_time(const std::string& text);
 
 // Why a task started when it did: "data", "lane", "buffers", "kernel" or "nothing".
 const char* to_text(Cause::Kind);

@@ -85,7 +85,13 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   key("tasks", fmt::format("{}", p.proved.plan.tasks.size()));
   text("unit", p.unit() == TimeUnit::Blocks ? "blocks" : "us");
   key("makespan_us", us(r.makespan));
-  if (const auto sure = interval(p.study.possible))
+  if (const std::optional<Fit>& f = p.fit)
+    key("calibration",
+        fmt::format("{{\"figure\": \"{}\", \"factor\": {}, \"spread\": {}, \"spreads_away\": {}, "
+                    "\"within_spread\": {}, \"predicted_before_us\": {}, \"too_weak\": \"{}\"}}",
+                    f->figure, json_number(f->factor), json_number(f->spread),
+                    json_number(f->sigmas()), f->within_spread(), us(f->predicted), f->too_weak));
+  else if (const auto sure = interval(p.study.possible))
     key("interval_80_us", fmt::format("[{}, {}]", us(sure->low), us(sure->high)));
   std::string extrapolated;
   for (const std::string& what : p.study.workload.extrapolated)

@@ -197,6 +197,16 @@ std::string too_large(const Prediction& p) {
                      sharing > 1 ? fmt::format(" for {}", counted(sharing, "worker")) : "");
 }
 
+// "time of attention kernels x1.21; the prediction was 10.2 ms; ..."
+std::string fit_text(const Fit& f) {
+  return fmt::format(
+      "time of {} x{:.3g}; the prediction was {}; that is {:.2g} times their spread of {:g} %, {} "
+      "it{}",
+      f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
+      f.within_spread() ? "within" : "beyond",
+      f.too_weak.empty() ? "" : "; not alone enough: " + f.too_weak);
+}
+
 std::string path_table(const Prediction& p) {
   std::vector<std::vector<std::string>> rows = {
       {"task", "kind", "worker", "step", "start", "took", "waited for"}};
@@ -254,7 +264,9 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                        ? fmt::format(", {} as fast as ring{}", times(*p.study.ring, r.makespan),
                                      p.proved.plan.problem.decodes() ? "-decode" : "")
                        : ""));
-  if (const auto sure = interval(p.study.possible))
+  if (p.fit)
+    line("calibrated", fit_text(*p.fit));
+  else if (const auto sure = interval(p.study.possible))
     line("how sure",
          fmt::format("{} to {} in 80 % of cases, if the machine's figures are as sure as "
                      "they should be",

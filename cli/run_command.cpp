@@ -100,12 +100,16 @@ OutputKinds check_files(const RunCommand& c) {
 std::unique_ptr<Prediction> prediction_of(const RunCommand& c, const ProvedPlan& proved,
                                           bool first) {
   if (!c.machine.given()) return nullptr;
-  const Machine machine = c.machine.machine();
+  const auto ctas = static_cast<std::uint32_t>(number_of(c.join.ctas, "--nccl-ctas", 0, 64));
+  const Machine machine = with_thread_blocks(c.machine.machine(), ctas);
   const double diagonal = c.machine.diagonal();
+  std::string figures = c.machine.figures(machine);
+  if (ctas > 0)
+    figures += fmt::format("{}transfers hold {} of {} SMs", figures.empty() ? "" : "; ",
+                           machine.comm_sms, machine.sms);
   if (first)
     return std::make_unique<Prediction>(
-        predict(proved, c.machine.setup(machine, proved.plan.problem.workers), diagonal,
-                c.machine.figures(machine)));
+        predict(proved, c.machine.setup(machine, proved.plan.problem.workers), diagonal, figures));
   price(proved.plan, machine, diagonal);
   return nullptr;
 }

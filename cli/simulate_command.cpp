@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
 
 #include "commands.hpp"
 #include "format_flag.hpp"
@@ -25,6 +26,7 @@ struct SimulateCommand {
   std::string plan_file;
   OutputFlags outputs;
   std::vector<std::string> questions;
+  std::string measured;
   bool path = false, no_chart = false;
   Format format = Format::Text;
 };
@@ -32,13 +34,23 @@ struct SimulateCommand {
 void run(const SimulateCommand& c) {
   const OutputKinds kinds = c.outputs.kinds({c.plan_file, c.machine.file()});
   const Machine machine = c.machine.machine();
+  std::optional<Picoseconds> measured;
+  if (!c.measured.empty()) measured = measured_time(c.measured);
+  if (measured && machine.ideal)
+    fail("--calibrate-with has no meaning on machine 'ideal', which has no figures; use --machine");
   const double diagonal = c.machine.diagonal();
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
   const std::uint32_t workers = proved.plan.problem.workers;
-  const Setup setup = c.machine.setup(machine, workers);
+  Setup setup = c.machine.setup(machine, workers);
   c.machine.check_runs(varies(setup.conditions));
-  const Prediction p = predict(proved, setup, diagonal, c.machine.figures(machine));
+  std::optional<Fit> fitted;
+  if (measured) {
+    fitted = fit(proved.plan, setup, *measured);
+    setup.machine = fitted->machine;
+  }
+  Prediction p = predict(proved, setup, diagonal, c.machine.figures(machine));
+  p.fit = std::move(fitted);
   std::vector<Answer> answers;
   for (const std::string& q : c.questions) answers.push_back(ask(p.study, q));
   const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers &&
@@ -77,6 +89,11 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
+  app->add_option("--calibrate-with", command->measured,
+                  "a measured time of this very problem, e.g. ms=12.3: scales the figure of the "
+                  "machine that leaves the prediction least sure until both agree")
+      ->type_name("TIME")
+      ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");
   command->outputs.add_to(*app);
   app->add_flag("--no-chart", command->no_chart, "omit the chart below the table");

@@ -15,16 +15,20 @@ namespace ringsched {
 
 namespace {
 
-// The command that was given, or the program itself.
+// The command that was given (the innermost: `machines new`), or the program itself.
 const CLI::App& used(const CLI::App& program) {
   const auto commands = program.get_subcommands();
-  return commands.empty() ? program : *commands.back();
+  return commands.empty() ? program : used(*commands.back());
+}
+
+// "machines new "
+std::string full_name(const CLI::App& program, const CLI::App& command) {
+  if (&command == &program) return "";
+  return full_name(program, *command.get_parent()) + command.get_name() + " ";
 }
 
 std::string see_help(const CLI::App& program) {
-  const CLI::App& command = used(program);
-  return fmt::format(" (see ringsched {}--help)",
-                     &command == &program ? "" : command.get_name() + " ");
+  return fmt::format(" (see ringsched {}--help)", full_name(program, used(program)));
 }
 
 const CLI::Option* flag_named(const CLI::App& command, std::string_view name) {

@@ -33,7 +33,7 @@ template <class Keys, class Link>
 void link_keys(Keys& s, Link& link) {
   s.number("gb_per_s", link.gb_per_s, 1e-6, kMostGb);
   s.number("latency_us", link.latency_us, 0, kMostUs);
-  s.rates("messages", link.messages);
+  s.rates("messages", link.messages, true);
 }
 
 template <class Keys, class Software>
@@ -77,7 +77,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.count("head_dim", k.head_dim, 1, kMaxHeadDim);
   s.numbers("tokens", k.tokens, 1, 1e9);
   s.numbers("tflops", k.tflops, 1e-9, 1e6);
-  s.numbers("heads", k.heads, 1, 1e6);
+  s.one_or_more("heads", k.heads, 1, 1e6);
   s.count("block_rows", k.blocks.rows, 1, 1 << 20);
   s.count("block_keys", k.blocks.keys, 1, 1 << 20);
   s.number("block_overhead_keys", k.blocks.overhead_keys, 1e-6, 1e6);

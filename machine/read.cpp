@@ -1,6 +1,7 @@
 // Machine profiles: TOML in, a Machine out, and a complaint with key and line for whatever is not
 // as docs/machines.md says.
 #include <algorithm>
+#include <filesystem>
 
 #include "keys.hpp"
 #include "ringsched/machine/machine.hpp"
@@ -8,183 +9,152 @@
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "tables.hpp"
 #include "toml_section.hpp"
+#include "valid.hpp"
 
 namespace ringsched {
 
 namespace {
 
-constexpr std::uint64_t kMostMeshLinks = 1 << 24;  // each is kept track of, used or not
-
-KernelTable read_kernel(Section& s) {
-  KernelTable k;
-  kernel_keys(s, k);
-  for (const char* needed : {"pass", "mask", "dtypes", "head_dim", "tokens", "tflops"})
-    s.required(needed);
-  if (k.tflops.size() != k.tokens.size())
-    s.wrong(*s.table().get("tflops"), "kernel.tflops must have one number per entry of tokens");
-  if (k.heads.size() == 1) k.heads.resize(k.tokens.size(), k.heads[0]);
-  if (!k.heads.empty() && k.heads.size() != k.tokens.size())
-    s.wrong(*s.table().get("heads"),
-            "kernel.heads must have one number, or one per entry of tokens");
-  for (std::size_t i = 1; i < k.tokens.size(); ++i)
-    if (k.tokens[i] <= k.tokens[i - 1])
-      s.wrong(*s.table().get("tokens"), "kernel.tokens must be in increasing order");
-  return k;
-}
-
-bool are_for_the_same(const CollectiveTable& a, const CollectiveTable& b) {
-  return a.kind == b.kind && a.per_node == b.per_node && a.nodes == b.nodes && a.groups == b.groups;
-}
-
-CollectiveTable read_collective(Section& s) {
-  CollectiveTable c;
-  collective_keys(s, c);
-  for (const char* needed : {"kind", "per_node", "busbw"}) s.required(needed);
-  if (std::uint64_t{c.per_node} * c.nodes < 2)
-    s.wrong(s.table(), "collective.per_node times collective.nodes is 1; use at least 2");
-  return c;
-}
-
-// What a base has measured over links that this profile changes, is not true of it.
-void drop_collectives(const toml::table& file, Machine& m) {
-  const bool fabric = file.contains("fabric"), network = file.contains("network");
-  std::erase_if(m.collectives,
-                [&](const CollectiveTable& c) { return fabric || (network && c.nodes > 1); });
-}
-
-void read_collectives(Section& s, Machine& m) {
-  const auto inherited = static_cast<std::ptrdiff_t>(m.collectives.size());
-  std::vector<CollectiveTable> own;
-  s.sections("collective", [&](Section& t) {
-    const CollectiveTable c = read_collective(t);
-    if (std::any_of(own.begin(), own.end(),
-                    [&](const CollectiveTable& o) { return are_for_the_same(o, c); }))
-      t.wrong(t.table(),
-              fmt::format("collective: a second table for {} with per_node {}, nodes {}, groups {}",
-                          to_text(c.kind), c.per_node, c.nodes, c.groups));
-    own.push_back(c);
-  });
-  for (const CollectiveTable& c : own) {
-    const auto end = m.collectives.begin() + inherited;
-    const auto same = std::find_if(m.collectives.begin(), end, [&](const CollectiveTable& o) {
-      return are_for_the_same(o, c);
-    });
-    if (same != end)
-      *same = c;
-    else
-      m.collectives.push_back(c);
-  }
-}
-
-void read_machine(Section& s, Machine& m) {
-  machine_keys(s, m);
-  if (s.has("kernel")) m.kernels.clear();
-  s.sections("kernel", [&](Section& k) { m.kernels.push_back(read_kernel(k)); });
-  drop_collectives(s.table(), m);
-  read_collectives(s, m);
-}
-
-// Where the table (or key) is that a complaint of require_valid() begins with; the first line if
+// Where the table (or key) is that a complaint of invalid() begins with; the first line if
 // nowhere.
 std::uint32_t line_of(const toml::table& file, std::string_view complaint) {
   const toml::node* const at = file.get(complaint.substr(0, complaint.find_first_of(".: ")));
   return at == nullptr ? 1 : at->source().begin.line;
 }
 
-Machine read(std::string_view text, std::string_view name, int depth) {
-  toml::table table;
+// Whether one complaint, of a file and line, is about the key that another begins with.
+bool is_about(std::string_view complaint, std::string_view other) {
+  const std::string_view key = other.substr(0, other.find_first_of(": "));
+  const std::size_t at = complaint.find(key);
+  return at != complaint.npos && complaint.substr(0, at).ends_with(": ");
+}
+
+constexpr std::uint64_t kMostBytes = (1 << 20) - 1;  // of a profile
+constexpr std::size_t kMostBases = 16;
+
+// The profiles that are being read, each named as `base` by the one before it.
+using Chain = std::vector<std::string>;
+
+// Of a file in the folder of the one that names it.
+std::string beside(std::string_view file, const std::string& path) {
+  return (std::filesystem::path(file).parent_path() / path).lexically_normal().string();
+}
+
+// One name for a file, however it is written.
+std::string one_name(const std::string& file) {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(file, failed);
+  return failed ? file : path.string();
+}
+
+// A text that stands under a name, which is a path or that of a profile of ours.
+struct Source {
+  std::string name, toml;
+};
+
+// Throws Error where there is none.
+Source base_of(std::string_view file, const std::string& base, std::string_view what,
+               const std::vector<MachineProfile>& profiles) {
+  if (is_machine_file(base)) {
+    const std::string path = beside(file, base);
+    return {path, read_whole(path, kMostBytes)};
+  }
+  std::vector<std::string_view> names;
+  for (const MachineProfile& p : profiles) {
+    if (p.name == base) return {std::string(p.name), std::string(p.toml)};
+    names.push_back(p.name);
+  }
+  throw Error(unknown_name(what, base, names));
+}
+
+toml::table parsed(std::string_view text, std::string_view name) {
   try {
-    table = toml::parse(text, name);
+    return toml::parse(text, name);
   } catch (const toml::parse_error& e) {
     fail("{}:{}: {}", name, e.source().begin.line, printable(e.description(), 200));
   }
-  Section s(table, std::string(name), "");
+}
+
+// Reads what `base` names, if it is there. Returns false where it names nothing that reads.
+template <class Read>
+bool read_base(Section& s, std::string_view file, std::string_view what,
+               const std::vector<MachineProfile>& profiles, Chain chain, Read read) {
   std::string base;
   s.text("base", base);
-  Machine m;
-  if (!base.empty()) {
-    const auto profiles = machine_profiles();
-    const auto found = std::find_if(profiles.begin(), profiles.end(),
-                                    [&](const MachineProfile& p) { return p.name == base; });
-    std::vector<std::string_view> names;
-    for (const MachineProfile& p : profiles) names.push_back(p.name);
-    if (found == profiles.end() || depth == 0)
-      s.wrong(*table.get("base"), "base: " + unknown_name("machine", base, names));
-    m = read(found->toml, found->name, depth - 1);
-  }
-  read_machine(s, m);
+  if (base.empty()) return !s.table().contains("base");
+  bool there = false;
+  s.attempt([&] {
+    Source source;
+    try {
+      source = base_of(file, base, what, profiles);
+      chain.push_back(one_name(std::string(file)));
+      const std::string name = one_name(source.name);
+      if (std::find(chain.begin(), chain.end(), name) != chain.end())
+        fail("{} is based on itself", base);
+      if (chain.size() > kMostBases)
+        fail("more than {} profiles are based on one another", kMostBases);
+    } catch (const Error& e) {
+      s.wrong(*s.table().get("base"), fmt::format("base: {}", e.what()));
+    }
+    read(source, chain);
+    there = true;
+  });
+  return there;
+}
+
+void read(std::string_view text, std::string_view name, const Chain& chain, Complaints& complaints,
+          Machine& m) {
+  const toml::table table = parsed(text, name);
+  Section s(table, std::string(name), "", &complaints);
+  const bool has_base = table.contains("base");
+  const bool whole = read_base(s, name, "machine", machine_profiles(), chain,
+                               [&](const Source& base, const Chain& longer) {
+                                 read(base.toml, base.name, longer, complaints, m);
+                               });
+  machine_keys(s, m);
+  read_kernels(s, m, has_base);
+  drop_collectives(s.table(), m);
+  read_collectives(s, m);
   s.finish(false);
   s.required("name");
   s.required("summary");
+  if (!whole) return;  // what is missing may be in its base
+  for (const std::string& what : invalid(m))
+    if (std::none_of(complaints.begin(), complaints.end(),
+                     [&](const std::string& c) { return is_about(c, what); }))
+      complaints.push_back(fmt::format("{}:{}: {}{}", name, line_of(table, what), what,
+                                       has_base && what.find(".messages:") != what.npos
+                                           ? "; messages = [] takes away those of the base"
+                                           : ""));
+}
+
+Complaints read(std::string_view text, std::string_view name, Machine& m) {
+  Complaints complaints;
   try {
-    require_valid(m);
-  } catch (const Error& e) {
-    fail("{}:{}: {}", name, line_of(table, e.what()), e.what());
+    read(text, name, {}, complaints, m);
+  } catch (const Error& e) {  // not TOML
+    complaints.emplace_back(e.what());
   }
-  return m;
+  return complaints;
 }
 
 }  // namespace
 
-std::vector<std::string_view> kernel_libraries(const Machine& m) {
-  std::vector<std::string_view> names;
-  for (const KernelTable& k : m.kernels)
-    if (std::find(names.begin(), names.end(), k.library) == names.end()) names.push_back(k.library);
-  return names;
+Machine read_machine(std::string_view text, std::string_view name) {
+  Machine m;
+  if (const Complaints all = read(text, name, m); !all.empty()) throw Error(all.front());
+  return m;
 }
 
-void require_valid(const Machine& m) {
-  if (m.ideal) return;
-  // Each complaint begins with the key it is about.
-  const auto needs = [](bool there, const char* what) {
-    if (!there) fail("{}", what);
-  };
-  const auto at_most = [](const char* what, std::uint64_t given, std::uint64_t most) {
-    if (given > most) fail("{} is {}; use at most {}", what, given, most);
-  };
-  needs(!m.kernels.empty(), "kernel is missing: a machine needs at least one [[kernel]] table");
-  if (std::none_of(m.kernels.begin(), m.kernels.end(),
-                   [&](const KernelTable& k) { return k.library == m.library; }))
-    fail("library: {}", unknown_name("kernel library", m.library, kernel_libraries(m)));
-  needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
-  if (m.full_slowdown > 1 && m.concurrency < 2)
-    fail("devices.slowdown needs devices.concurrency of at least 2; it is {}", m.concurrency);
-  const std::uint64_t devices = std::uint64_t{m.nodes} * m.devices_per_node;
-  at_most("devices.nodes times devices.per_node", devices, kMaxWorkers);
-  if (m.comm_cores > m.concurrency)
-    fail("communication.cores is {}, more than devices.concurrency ({})", m.comm_cores,
-         m.concurrency);
-  needs(m.comm_sms == 0 || m.comm_sms < m.sms, "communication.sms must be fewer than devices.sms");
-  if (m.devices_per_node > 1 || m.fabric.kind == Fabric::Memory) {
-    needs(m.fabric.kind != Fabric::Free,
-          "fabric.kind is missing: what joins the devices of a node");
-    needs(m.fabric.link.gb_per_s > 0, "fabric.gb_per_s is missing");
-  }
-  if (m.fabric.kind == Fabric::Mesh)
-    at_most("fabric.kind: the number of links of a mesh", devices * m.devices_per_node,
-            kMostMeshLinks);
-  if (m.fabric.kind == Fabric::Pcie) {
-    needs(m.fabric.per_switch > 0, "fabric.per_switch is missing");
-    needs(m.fabric.uplink_gb_per_s > 0, "fabric.uplink_gb_per_s is missing");
-  }
-  if (m.nodes > 1) {
-    needs(m.network.nics > 0, "network.nics is missing: how many each node has");
-    at_most("network.nics times devices.nodes", std::uint64_t{m.network.nics} * m.nodes,
-            kMaxWorkers);
-    needs(m.network.link.gb_per_s > 0, "network.gb_per_s is missing");
-  }
-  const auto check_messages = [](const char* where, const LinkFigures& link) {
-    for (const MessageRate& r : link.messages)
-      if (r.gb_per_s > link.gb_per_s)
-        fail("{}.messages: {:g} bytes at {:g} GB/s is faster than the link ({:g} GB/s)", where,
-             r.bytes, r.gb_per_s, link.gb_per_s);
-  };
-  check_messages("fabric", m.fabric.link);
-  check_messages("network", m.network.link);
+CheckedProfile check_machine(std::string_view text, std::string_view name) {
+  CheckedProfile out;
+  Machine m;
+  out.errors = read(text, name, m);
+  if (out.errors.empty()) out.machine = std::move(m);
+  return out;
 }
-
-Machine read_machine(std::string_view text, std::string_view name) { return read(text, name, 8); }
 
 bool is_machine_file(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".toml");
@@ -192,8 +162,7 @@ bool is_machine_file(std::string_view name) {
 
 Machine find_machine(const std::string& name) {
   if (is_machine_file(name)) {
-    constexpr std::uint64_t most = (1 << 20) - 1;
-    return read_machine(read_whole(name, most), name);
+    return read_machine(read_whole(name, kMostBytes), name);
   }
   std::vector<std::string_view> names;
   for (const MachineProfile& p : machine_profiles()) {
@@ -203,23 +172,27 @@ Machine find_machine(const std::string& name) {
   throw Error(unknown_name("machine", name, names));
 }
 
+namespace {
+
+void read_software(const Source& file, const Chain& chain, SoftwareFigures& figures) {
+  const toml::table table = parsed(file.toml, file.name);
+  Section s(table, file.name, "");
+  std::string about;
+  read_base(s, file.name, "software", software_profiles(), chain,
+            [&](const Source& base, const Chain& longer) { read_software(base, longer, figures); });
+  s.text("name", about);
+  s.text("summary", about);
+  s.section("software", [&](Section& d) { software_keys(d, figures); });
+  s.section("host", [&](Section& d) { host_keys(d, figures.host); });
+  s.finish(false);
+}
+
+}  // namespace
+
 SoftwareFigures find_software(const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const MachineProfile& p : software_profiles()) {
-    names.push_back(p.name);
-    if (p.name != name) continue;
-    const toml::table table = toml::parse(p.toml, p.name);
-    Section s(table, std::string(p.name), "");
-    std::string about;
-    SoftwareFigures figures;
-    s.text("name", about);
-    s.text("summary", about);
-    s.section("software", [&](Section& d) { software_keys(d, figures); });
-    s.section("host", [&](Section& d) { host_keys(d, figures.host); });
-    s.finish(false);
-    return figures;
-  }
-  throw Error(unknown_name("software", name, names));
+  SoftwareFigures figures;
+  read_software(base_of("", name, "software", software_profiles()), {}, figures);
+  return figures;
 }
 
 }  // namespace ringsched

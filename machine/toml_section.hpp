@@ -18,14 +18,44 @@
 
 namespace ringsched {
 
+// One line for each thing that is wrong, in the order of reading.
+using Complaints = std::vector<std::string>;
+
+// What a file gives, for a complaint.
+inline std::string given_as(const toml::node& n) {
+  if (n.is_table()) return "a table";
+  if (n.is_array()) return n.as_array()->empty() ? "an empty list" : "a list";
+  if (const auto text = n.value_exact<std::string>())
+    return fmt::format("\"{}\"", printable(*text));
+  if (const auto whole = n.value_exact<std::int64_t>()) return fmt::format("{}", *whole);
+  if (const auto number = n.value_exact<double>()) return fmt::format("{}", *number);
+  if (const auto flag = n.value_exact<bool>()) return *flag ? "true" : "false";
+  return "a date";
+}
+
 // One table of the file. Whatever was not asked for by the time it is left is an unknown key.
 class Section {
  public:
-  Section(const toml::table& table, std::string file, std::string name)
-      : table_(table), file_(std::move(file)), name_(std::move(name)) {}
+  // `complaints`: collects them, where all are asked for; else the first is thrown.
+  Section(const toml::table& table, std::string file, std::string name,
+          Complaints* complaints = nullptr)
+      : table_(table), file_(std::move(file)), name_(std::move(name)), complaints_(complaints) {}
 
   [[noreturn]] void wrong(const toml::node& at, const std::string& what) const {
     fail("{}:{}: {}", file_, at.source().begin.line, what);
+  }
+  // Reads something; an Error there does not end the reading of the rest where all are asked for.
+  template <class Read>
+  void attempt(Read read) const {
+    if (complaints_ == nullptr) return read();
+    try {
+      read();
+    } catch (const Error& e) {
+      complaints_->emplace_back(e.what());
+    }
+  }
+  void complain(const toml::node& at, const std::string& what) const {
+    attempt([&] { wrong(at, what); });
   }
   std::string key(std::string_view k) const {
     return name_.empty() ? std::string(k) : fmt::format("{}.{}", name_, k);
@@ -37,116 +67,147 @@ class Section {
 
   void number(std::string_view k, double& value, double least, double most) {
     if (!has(k)) return;
-    value = number_in(*table_.get(k), key(k), least, most);
+    attempt([&] { value = number_in(*table_.get(k), key(k), least, most); });
   }
   void count(std::string_view k, std::uint32_t& value, std::uint32_t least, std::uint32_t most) {
     if (!has(k)) return;
     const toml::node& n = *table_.get(k);
     const auto given = n.value_exact<std::int64_t>();
     if (!given || *given < least || *given > most)
-      wrong(n, fmt::format("{} must be a whole number from {} to {}", key(k), least, most));
-    value = static_cast<std::uint32_t>(*given);
+      complain(n, fmt::format("{} must be a whole number from {} to {}, not {}", key(k), least,
+                              most, given_as(n)));
+    else
+      value = static_cast<std::uint32_t>(*given);
   }
   void flag(std::string_view k, bool& value) {
     if (!has(k)) return;
     const toml::node& n = *table_.get(k);
     const auto given = n.value_exact<bool>();
-    if (!given) wrong(n, fmt::format("{} must be true or false", key(k)));
-    value = *given;
+    if (!given) complain(n, fmt::format("{} must be true or false, not {}", key(k), given_as(n)));
+    value = given.value_or(value);
   }
   void text(std::string_view k, std::string& value) {
     if (!has(k)) return;
-    const toml::node& n = *table_.get(k);
-    const auto given = n.value_exact<std::string>();
-    if (!given || given->empty()) wrong(n, fmt::format("{} must be a string", key(k)));
-    // It will stand in lines for people.
-    constexpr std::size_t most = 1000;
-    if (given->size() > most)
-      wrong(n, fmt::format("{} has {} bytes; at most {} are allowed", key(k), given->size(), most));
-    if (printable(*given, given->size()) != *given)
-      wrong(n, fmt::format("{} must be one line of plain text", key(k)));
-    value = *given;
+    attempt([&] { value = text_in(*table_.get(k), key(k)); });
   }
   template <class T>
   void choice(std::string_view k, T& value, const std::map<std::string, T>& choices) {
     if (!has(k)) return;
-    value = choice_in(*table_.get(k), key(k), choices);
+    attempt([&] { value = choice_in(*table_.get(k), key(k), choices); });
   }
   template <class T>
   void choices(std::string_view k, std::vector<T>& values, const std::map<std::string, T>& among) {
-    if (!has(k)) return;
-    values.clear();
-    for (const toml::node& n : array(k)) values.push_back(choice_in(n, key(k), among));
+    each(k, false, values, [&](const toml::node& n) { return choice_in(n, key(k), among); });
   }
   void numbers(std::string_view k, std::vector<double>& values, double least, double most) {
-    if (!has(k)) return;
-    values.clear();
-    for (const toml::node& n : array(k)) values.push_back(number_in(n, key(k), least, most));
+    each(k, false, values, [&](const toml::node& n) { return number_in(n, key(k), least, most); });
   }
-  void rates(std::string_view k, std::vector<MessageRate>& values) {
-    if (!has(k)) return;
-    values.clear();
-    for (const toml::node& n : array(k)) {
+  // One number may stand there without a list around it.
+  void one_or_more(std::string_view k, std::vector<double>& values, double least, double most) {
+    double one = 0;
+    if (!table_.contains(k) || !table_.get(k)->is_number()) return numbers(k, values, least, most);
+    number(k, one, least, most);
+    values = {one};
+  }
+  // `may_be_empty`: an empty list takes away those of the base.
+  void rates(std::string_view k, std::vector<MessageRate>& values, bool may_be_empty = false) {
+    std::optional<MessageRate> before;
+    each(k, may_be_empty, values, [&](const toml::node& n) {
       const toml::array* pair = n.as_array();
       if (pair == nullptr || pair->size() != 2)
         wrong(n, fmt::format("{} must be a list of [bytes, GB/s] pairs", key(k)));
       const MessageRate rate = {number_in(*pair->get(0), key(k), 1, 1e15),
                                 number_in(*pair->get(1), key(k), 1e-9, 1e6)};
-      if (!values.empty() &&
-          (rate.bytes <= values.back().bytes ||
-           rate.bytes / rate.gb_per_s < values.back().bytes / values.back().gb_per_s))
-        wrong(n, fmt::format(
-                     "{} must be in order of size, and a longer message must not arrive sooner",
-                     key(k)));
-      values.push_back(rate);
-    }
+      if (before && (rate.bytes <= before->bytes ||
+                     rate.bytes / rate.gb_per_s < before->bytes / before->gb_per_s))
+        wrong(n, fmt::format("{} must be in order of size, and a longer message must not arrive "
+                             "sooner; [{}, {}] follows [{}, {}]",
+                             key(k), rate.bytes, rate.gb_per_s, before->bytes, before->gb_per_s));
+      before = rate;
+      return rate;
+    });
   }
   // `figures`: as of finish().
   template <class Read>
   void section(std::string_view k, Read read, bool figures = true) {
     if (!has(k)) return;
     const toml::node& n = *table_.get(k);
-    if (!n.is_table()) wrong(n, fmt::format("{} must be a table: [{}]", key(k), key(k)));
-    Section inner(*n.as_table(), file_, key(k));
-    read(inner);
-    inner.finish(figures);
-  }
-  template <class Read>
-  void sections(std::string_view k, Read read, bool figures = true) {
-    if (!has(k)) return;
-    for (const toml::node& n : array(k)) {
+    attempt([&] {
       if (!n.is_table())
-        wrong(n, fmt::format("{} must be a list of tables: [[{}]]", key(k), key(k)));
-      Section inner(*n.as_table(), file_, key(k));
+        wrong(n, fmt::format("{} must be a table: [{}], not {}", key(k), key(k), given_as(n)));
+      Section inner(*n.as_table(), file_, key(k), complaints_);
       read(inner);
       inner.finish(figures);
-    }
+    });
+  }
+  template <class Read>
+  void sections(std::string_view k, Read read, bool figures = true, bool may_be_empty = false) {
+    if (!has(k)) return;
+    attempt([&] {
+      for (const toml::node& n : array(k, may_be_empty)) {
+        attempt([&] {
+          if (!n.is_table())
+            wrong(n, fmt::format("{} must be a list of tables: [[{}]]", key(k), key(k)));
+          Section inner(*n.as_table(), file_, key(k), complaints_);
+          read(inner);
+          inner.finish(figures);
+        });
+      }
+    });
+  }
+  // How many a list has in the file, whatever is wrong with them.
+  std::size_t items(std::string_view k) const {
+    const toml::array* const list = table_.contains(k) ? table_.get(k)->as_array() : nullptr;
+    return list == nullptr ? 1 : list->size();
   }
   void required(std::string_view k) const {
-    if (!table_.contains(k)) wrong(table_, fmt::format("{} is missing", key(k)));
+    if (!table_.contains(k)) complain(table_, fmt::format("{} is missing", key(k)));
   }
   // `figures`: it holds numbers, so it must say where they come from.
   void finish(bool figures) const {
     for (const auto& [k, node] : table_)
       if (std::find(known_.begin(), known_.end(), k.str()) == known_.end())
-        wrong(node, unknown_name("key", key(k.str()), full_names()));
+        complain(node, unknown_name("key", key(k.str()), full_names()));
     if (figures && !table_.contains("source"))
-      wrong(table_, fmt::format("[{}] needs \"source\": where its figures come from", name_));
+      complain(table_, fmt::format("[{}] needs \"source\": where its figures come from", name_));
   }
   const toml::table& table() const { return table_; }
 
  private:
-  const toml::array& array(std::string_view k) const {
+  const toml::array& array(std::string_view k, bool may_be_empty) const {
     const toml::node& n = *table_.get(k);
-    if (!n.is_array() || n.as_array()->empty())
-      wrong(n, fmt::format("{} must be a list that is not empty", key(k)));
+    if (!n.is_array() || (n.as_array()->empty() && !may_be_empty))
+      wrong(n, fmt::format("{} must be a list{}, not {}", key(k),
+                           may_be_empty ? "" : " that is not empty", given_as(n)));
     return *n.as_array();
+  }
+  template <class T, class Read>
+  void each(std::string_view k, bool may_be_empty, std::vector<T>& values, Read read) {
+    if (!has(k)) return;
+    attempt([&] {
+      values.clear();
+      for (const toml::node& n : array(k, may_be_empty))
+        attempt([&] { values.push_back(read(n)); });
+    });
+  }
+  std::string text_in(const toml::node& n, const std::string& name) const {
+    const auto given = n.value_exact<std::string>();
+    if (!given || given->empty())
+      wrong(n, fmt::format("{} must be a string{}", name,
+                           given ? " that is not empty" : ", not " + given_as(n)));
+    // It will stand in lines for people.
+    constexpr std::size_t most = 1000;
+    if (given->size() > most)
+      wrong(n, fmt::format("{} has {} bytes; at most {} are allowed", name, given->size(), most));
+    if (printable(*given, given->size()) != *given)
+      wrong(n, fmt::format("{} must be one line of plain text", name));
+    return *given;
   }
   double number_in(const toml::node& n, const std::string& name, double least, double most) const {
     const auto given = n.is_number() ? n.value<double>() : std::nullopt;
     if (!given || !(*given >= least && *given <= most))
-      wrong(n, fmt::format("{} must be a number from {:g} to {:g}{}", name, least, most,
-                           given ? fmt::format(", not {}", *given) : ""));
+      wrong(n, fmt::format("{} must be a number from {:g} to {:g}, not {}", name, least, most,
+                           given_as(n)));
     return *given;
   }
   template <class T>
@@ -157,7 +218,7 @@ class Section {
     if (found != choices.end()) return found->second;
     std::string names;
     for (const auto& [choice, value] : choices) names += (names.empty() ? "" : ", ") + choice;
-    wrong(n, fmt::format("{} must be one of: {}", name, names));
+    wrong(n, fmt::format("{} must be one of: {}; it is {}", name, names, given_as(n)));
   }
   std::vector<std::string_view> full_names() const {
     names_.clear();
@@ -167,6 +228,7 @@ class Section {
 
   const toml::table& table_;
   std::string file_, name_;
+  Complaints* complaints_;
   std::vector<std::string> known_;
   mutable std::vector<std::string> names_;
 };

@@ -13,7 +13,7 @@ namespace ringsched {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -49,20 +49,23 @@ class Writer {
   }
   void flag(const char* k, bool value) { put(k, value ? "true" : "false"); }
   void text(const char* k, const std::string& value) {
-    if (!value.empty()) put(k, quoted(value));
+    if (!value.empty()) put(k, in_quotes(value));
   }
   template <class T>
   void choice(const char* k, const T& value, const std::map<std::string, T>& choices) {
-    if (const std::string name = name_of(value, choices); !name.empty()) put(k, quoted(name));
+    if (const std::string name = name_of(value, choices); !name.empty()) put(k, in_quotes(name));
   }
   template <class T>
   void choices(const char* k, const std::vector<T>& values, const std::map<std::string, T>& among) {
-    put_list(k, values, [&](const T& value) { return quoted(name_of(value, among)); });
+    put_list(k, values, [&](const T& value) { return in_quotes(name_of(value, among)); });
   }
   void numbers(const char* k, const std::vector<double>& values, double, double) {
     put_list(k, values, text_of);
   }
-  void rates(const char* k, const std::vector<MessageRate>& values) {
+  void one_or_more(const char* k, const std::vector<double>& values, double least, double most) {
+    numbers(k, values, least, most);
+  }
+  void rates(const char* k, const std::vector<MessageRate>& values, bool = false) {
     put_list(k, values, [](const MessageRate& r) {
       return "[" + text_of(r.bytes) + ", " + text_of(r.gb_per_s) + "]";
     });

@@ -46,15 +46,21 @@ double or_usual(double given, double usual) { return given > 0 ? given : usual; 
 
 }  // namespace
 
+Spreads spreads(const Machine& m) {
+  double least_sure = 0;
+  for (const KernelTable& t : m.kernels)
+    if (t.library == m.library) least_sure = std::max(least_sure, t.spread);
+  return {or_usual(least_sure, kKernelSpread),
+          or_usual(std::max(m.fabric.spread, m.network.spread), kLinkSpread), kStartupSpread,
+          or_usual(m.software.spread, kSoftwareSpread),
+          or_usual(m.software.host.spread, kHostSpread)};
+}
+
 Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed) : seed_(seed) {
   std::uint64_t tables = hashed("kernels");
-  double least_sure = 0;
-  for (const KernelTable& t : m.kernels) {
-    if (t.library != m.library) continue;
-    least_sure = std::max(least_sure, t.spread);
-    tables = hashed(t.source, tables);
-  }
-  kernels_ = {tables, or_usual(least_sure, kKernelSpread)};
+  for (const KernelTable& t : m.kernels)
+    if (t.library == m.library) tables = hashed(t.source, tables);
+  kernels_ = {tables, spreads(m).kernels};
   constexpr const char* passes[] = {"forward", "backward"};
   constexpr const char* forms[] = {"full", "causal", "other"};
   for (std::size_t i = 0; i < 2; ++i) passes_[i] = {hashed(passes[i], tables), kPassSpread};

@@ -77,6 +77,11 @@ const std::vector<KnownChange>& known_changes() {
   return changes;
 }
 
+Machine with_thread_blocks(Machine m, std::uint32_t blocks) {
+  if (blocks > 0) m.comm_sms = std::min(m.comm_sms, blocks);
+  return m;
+}
+
 Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   const std::size_t equals = given.find('=');
   const std::string_view name = given.substr(0, equals);

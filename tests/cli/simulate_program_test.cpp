@@ -28,6 +28,13 @@ class SimulateProgram : public ringsched::ProgramTest {
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
+  void expect_refused(const std::string& arguments, const std::string& says) const {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << arguments;
+    EXPECT_EQ(o.out, "") << arguments;
+    EXPECT_THAT(o.err, HasSubstr(says)) << arguments;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
 };
 
 // The number behind a key of a JSON text.
@@ -49,6 +56,96 @@ TEST_F(SimulateProgram, SaysAtLengthWhatItAlwaysSaid) {
   expect_golden("machines.txt", run("machines").out);
   const std::string five = "ring,striped,zigzag,balanced,balanced-split";
   expect_golden("sweep.txt", run("sweep -m ideal,dgx-a100 -w 7,8 -t 64K -s " + five).out);
+}
+
+TEST_F(SimulateProgram, ChecksProfiles) {
+  const Outcome good = run("machines check dgx-a100");
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_THAT(good.out, testing::StartsWith("dgx-a100: no errors\n"));
+  EXPECT_THAT(good.out, HasSubstr("\nhost             no [host]"));
+  write("bad.toml", "name = 7\n[memory]\ngb_per_s = \"x\"\nsource = \"s\"\n");
+  const Outcome bad = run("machines check bad.toml");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(bad.err, "");
+  EXPECT_EQ(bad.out,
+            "bad.toml:1: name must be a string, not 7\n"
+            "bad.toml:3: memory.gb_per_s must be a number from 1e-06 to 1e+06, not \"x\"\n"
+            "bad.toml:1: summary is missing\n"
+            "bad.toml:1: kernel is missing: a machine needs at least one [[kernel]] table\n"
+            "bad.toml: 4 errors\n");
+  const Outcome json = run("machines check bad.toml --format json");
+  EXPECT_EQ(json.code, 2);
+  EXPECT_THAT(json.out, HasSubstr("\"good\": false"));
+  EXPECT_THAT(json.out, HasSubstr("not \\\"x\\\"\""));
+  expect_refused("machines check", "FILE is required");
+  expect_refused("machines check nowhere.toml", "nowhere.toml");
+  expect_refused("machines check dgx_a100", "did you mean dgx-a100?");
+}
+
+TEST_F(SimulateProgram, WritesProfilesFromDatasheets) {
+  const Outcome made =
+      run("machines new --gpu l20 --gpus 4 --nodes 2 --nic ib200 --nics 1 -o l20.toml");
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(run("machines check l20.toml").code, 0);
+  const Outcome predicted = run("simulate --machine l20.toml -w 8 -s zigzag --format json");
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_GT(value(predicted.out, "makespan_us"), 0);
+  const Outcome printed = run("machines new --gpu l20 --gpus 4 --nodes 2 --nic ib200 --nics 1");
+  EXPECT_EQ(printed.out, read_all(folder_ / "l20.toml"));
+  EXPECT_THAT(printed.out, testing::StartsWith("# Made by: ringsched machines new --gpu l20 --gpus "
+                                               "4 --nodes 2 --nic ib200 --nics 1\n"));
+  expect_refused("machines new", "--gpu is required");
+  expect_refused("machines new --gpu l2", "did you mean l20?");
+  expect_refused("machines new --gpu l20 --gpus 0", "--gpus");
+  expect_refused("machines new --gpu l20 -o l20.txt", ".toml");
+  expect_refused("machines new --gpu l20 --lnk pcie4", "did you mean --link?");
+}
+
+// What is made of datasheets must lie around what was measured, in as many cases as it says.
+TEST_F(SimulateProgram, DatasheetsAreAsUnsureAsTheySay) {
+  int within = 0, all = 0;
+  for (const auto& [gpu, measured] :
+       {std::pair{"a100", "dgx-a100"}, {"h100", "hgx-h100"}, {"h200", "hgx-h200"}}) {
+    ASSERT_EQ(run(fmt::format("machines new --gpu {} -o new.toml", gpu)).code, 0);
+    for (const char* schedule : {"ring", "zigzag", "balanced", "ulysses"}) {
+      const auto json = [&](const char* machine) {
+        return run(fmt::format("simulate --machine {} -s {} -t 64K --format json", machine,
+                               schedule))
+            .out;
+      };
+      const std::string from_datasheets = json("new.toml");
+      double low = 0, high = 0;
+      const std::size_t at = from_datasheets.find("\"interval_80_us\": [");
+      ASSERT_NE(at, std::string::npos);
+      ASSERT_EQ(
+          std::sscanf(from_datasheets.c_str() + at, "\"interval_80_us\": [%lf, %lf]", &low, &high),
+          2);
+      const double makespan = value(json(measured), "makespan_us");
+      ++all;
+      within += low <= makespan && makespan <= high;
+    }
+  }
+  EXPECT_EQ(all, 12);
+  EXPECT_GE(within, 0.8 * all);
+}
+
+TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
+  const std::string flags = "simulate -m dgx-a100 -s zigzag --no-chart --calibrate-with ";
+  const Outcome text = run(flags + "ms=26");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("makespan         26.0 ms"));
+  EXPECT_THAT(text.out, HasSubstr("calibrated       time of "));
+  EXPECT_THAT(text.out, HasSubstr("the prediction was 23.7 ms"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("how sure")));
+  const std::string json = run(flags + "us=26000 --format json").out;
+  EXPECT_NEAR(value(json, "makespan_us"), 26000, 26);
+  EXPECT_GT(value(json, "factor"), 1);
+  EXPECT_NEAR(value(json, "spreads_away"), (value(json, "factor") - 1) / value(json, "spread"),
+              1e-6);
+  for (const char* time : {"26", "ms=", "ms=0", "ms=-1", "ms=nan", "ms=1x", "h=1"})
+    expect_refused(flags + time, "--calibrate-with is");
+  expect_refused(flags + "ms=0.001", "no figure of machine 'dgx-a100' explains 0.001 ms");
+  expect_refused("simulate --calibrate-with ms=1", "use --machine");
 }
 
 TEST_F(SimulateProgram, GivesTheNumbersOfTheBlockModel) {

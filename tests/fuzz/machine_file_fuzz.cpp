@@ -1,5 +1,6 @@
-// Whatever reads as a machine profile must be written as a text that reads as the same machine; it
-// must give routes, prices and a run, or an Error that says why not; and the parts of the run's
+// Whatever reads as a machine profile must be written as a text that reads as the same machine, and
+// have no errors when all are asked for; what does not must have the same one first. It must give
+// routes, prices and a run, or an Error that says why not; and the parts of the run's
 // report must add up.
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/simulator/gaps.hpp"
 #include "ringsched/simulator/report.hpp"
 
 namespace {
@@ -61,15 +63,20 @@ void run(const Machine& m) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view toml(reinterpret_cast<const char*>(data), size);
   Machine m;
+  const CheckedProfile checked = check_machine(toml, "input");
+  for (const std::string& error : checked.errors) expect(is_line(Error(error)), "two lines");
   try {
     m = read_machine(toml, "input");
+    expect(checked.machine == m, "it reads otherwise when it is checked");
   } catch (const Error& e) {
+    expect(!checked.errors.empty() && checked.errors.front() == e.what(), "another first error");
     expect(is_line(e), "an error of several lines");
     expect(std::string_view(e.what()).starts_with("input:"), "an error without its place");
     return 0;
   }
   require_valid(m);
   expect(read_machine(to_toml(m), "written") == m, "what is written reads otherwise");
+  gaps(m);
   try {
     run(m);
   } catch (const Error& e) {  // such as too few devices, or no figures for this pass

@@ -128,13 +128,6 @@ TEST(MachineProfile, StartsFromItsBaseAndChangesWhatItSays) {
   EXPECT_EQ(m.memory_gb_per_s, base.memory_gb_per_s);
 }
 
-TEST(MachineProfile, ReplacesAllKernelsOfItsBaseByItsOwn) {
-  const Machine m = read_machine(
-      "name = \"mine\"\nsummary = \"s\"\nbase = \"dgx-a100\"\n" + kGood.substr(kGood.find("[[")),
-      "mine.toml");
-  EXPECT_EQ(m.kernels.size(), 1u);
-}
-
 TEST(MachineProfile, IsFoundByPathToo) {
   const std::string path = testing::TempDir() + "ringsched_machine_test.toml";
   std::ofstream(path) << kGood;

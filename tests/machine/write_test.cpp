@@ -58,7 +58,7 @@ class AnyMachine {
     m.fabric = fabric();
     m.network = network();
     const std::uint32_t kernels = count(1, 4);
-    for (std::uint32_t i = 0; i < kernels; ++i) m.kernels.push_back(kernel());
+    for (std::uint32_t i = 0; i < kernels; ++i) m.kernels.push_back(kernel(i));
     m.library = m.kernels.front().library;
     for (std::uint32_t i = count(0, 3); i > 0; --i) m.collectives.push_back(collective(i));
     m.software = software();
@@ -129,14 +129,14 @@ class AnyMachine {
     n.source = text();
     return n;
   }
-  KernelTable kernel() {
+  KernelTable kernel(std::uint32_t which) {
     KernelTable k;
     if (chance()) k.library = text();
     k.backward = chance();
     k.shape = chance() ? TileShape::Full : TileShape::Causal;
     for (std::uint32_t i = count(1, 4); i > 0; --i)
       k.dtypes.push_back(static_cast<Dtype>(count(0, 2)));
-    k.head_dim = count(1, kMaxHeadDim);
+    k.head_dim = which + 1 + 4 * count(0, kMaxHeadDim / 4 - 1);  // no two are for the same
     double tokens = number(1, 100);
     const std::uint32_t points = count(1, 6);
     const bool heads = chance();

@@ -3,7 +3,6 @@
 #include "block_schedule.hpp"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -213,8 +214,16 @@ void require_valid(const Machine&);
 // The names that Machine::library may take.
 std::vector<std::string_view> kernel_libraries(const Machine&);
 
-// Throws Error, beginning with `name` and the line, for what is no machine profile.
+// Throws Error, beginning with `name` and the line, for what is no machine profile. `name` is the
+// path of the file, if there is one: a `base` that is a path, too, is found from its folder.
 Machine read_machine(std::string_view toml, std::string_view name);
+
+// The same, but with everything that is wrong, a line each; no machine if there is anything.
+struct CheckedProfile {
+  std::vector<std::string> errors;
+  std::optional<Machine> machine;
+};
+CheckedProfile check_machine(std::string_view toml, std::string_view name);
 
 // The profile as TOML, below `comments` (a line each), which reads as the same machine. Throws
 // Error for a machine that no profile describes, such as one with figures that have no source.
@@ -231,7 +240,8 @@ std::vector<MachineProfile> machine_profiles();
 bool is_machine_file(std::string_view name_or_path);  // it has a '/' or ends in ".toml"
 Machine find_machine(const std::string& name_or_path);
 
-// What libraries do around their kernels, by name, in place of what a machine's profile says.
+// What libraries do around their kernels, by name or path, in place of what a machine's profile
+// says.
 std::vector<MachineProfile> software_profiles();
 SoftwareFigures find_software(const std::string& name);
 

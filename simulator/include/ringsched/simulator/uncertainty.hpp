@@ -30,6 +30,12 @@ inline constexpr double kSoftwareSpread = 0.15;
 inline constexpr double kHostSpread = 1.00;
 inline constexpr double kModelSpread = 0.05;  // what the model leaves out, by schedule
 
+// Of the figures of a machine: what its profile says, or as usual.
+struct Spreads {
+  double kernels = 0, links = 0, startup = 0, software = 0, host = 0;
+};
+Spreads spreads(const Machine&);
+
 // What a machine's figures are off by, draw by draw. Figures of one source are off together, on
 // whatever machine; what the model leaves out is the schedule's own.
 class Draws {

@@ -21,6 +21,10 @@ struct Setup {
 // to change there.
 Setup changed(Setup, std::string_view change, std::uint32_t workers);
 
+// The machine where NCCL may have so many thread blocks, each on an SM: transfers hold no more of
+// them. What messages achieve stays. 0: as many as it likes.
+Machine with_thread_blocks(Machine, std::uint32_t);
+
 struct KnownChange {
   std::string_view name;  // as typed, with what to give it
   std::string_view meaning;

@@ -1,0 +1,217 @@
+#include "ringsched/machine/datasheet.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "keys.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
+#include "toml_section.hpp"
+
+namespace ringsched {
+
+namespace {
+
+struct Gpu {
+  std::string about, kernels, link, source;
+  double tflops = 0, clock_ghz = 0, flops_per_clock = 0, exps_per_clock = 16;
+  double memory_gb = 0, memory_gb_per_s = 0;
+  std::uint32_t sms = 0, nvlinks = 0;
+};
+
+// How near attention kernels come to the peak, and how they are cut into blocks.
+struct Kernels {
+  KernelTable table;
+  double forward = 0, backward = 0;
+};
+
+struct Link {
+  std::string about;
+  FabricFigures fabric;
+  double channel_gb_per_s = 0, host_share = 0;
+  std::uint32_t sms = 0;
+};
+
+struct Nic {
+  std::string about;
+  NetworkFigures network;
+};
+
+void read_part(Section& s, Gpu& g) {
+  for (const char* needed : {"about", "tflops", "sms", "clock_ghz", "flops_per_clock", "memory_gb",
+                             "memory_gb_per_s", "kernels", "link"})
+    s.required(needed);
+  s.text("about", g.about);
+  s.number("tflops", g.tflops, 1e-3, 1e6);
+  s.count("sms", g.sms, 1, 1 << 20);
+  s.number("clock_ghz", g.clock_ghz, 1e-3, 1e3);
+  s.number("flops_per_clock", g.flops_per_clock, 1e-6, 1e9);
+  s.number("exps_per_clock", g.exps_per_clock, 1e-6, 1e9);
+  s.number("memory_gb", g.memory_gb, 1e-6, kMostGb);
+  s.number("memory_gb_per_s", g.memory_gb_per_s, 1e-6, kMostGb);
+  s.text("kernels", g.kernels);
+  s.text("link", g.link);
+  s.count("nvlinks", g.nvlinks, 0, 1000);
+  s.text("source", g.source);
+}
+
+void read_part(Section& s, Kernels& k) {
+  for (const char* needed : {"forward", "backward", "spread"}) s.required(needed);
+  s.number("forward", k.forward, 1e-3, 1);
+  s.number("backward", k.backward, 1e-3, 1);
+  kernel_keys(s, k.table);
+}
+
+void read_part(Section& s, Link& l) {
+  for (const char* needed : {"about", "kind", "gb_per_s", "latency_us", "spread"})
+    s.required(needed);
+  s.text("about", l.about);
+  s.choice("kind", l.fabric.kind, kFabrics);
+  link_keys(s, l.fabric.link);
+  s.number("channel_gb_per_s", l.channel_gb_per_s, 1e-6, kMostGb);
+  s.count("per_switch", l.fabric.per_switch, 1, kMaxWorkers);
+  s.number("host_share", l.host_share, 1e-6, 1);
+  s.count("sms", l.sms, 0, 1000);
+  s.number("spread", l.fabric.spread, 1e-6, kMostSpread);
+  s.text("source", l.fabric.source);
+}
+
+void read_part(Section& s, Nic& n) {
+  for (const char* needed : {"about", "gb_per_s", "latency_us", "spread"}) s.required(needed);
+  s.text("about", n.about);
+  link_keys(s, n.network.link);
+  s.number("spread", n.network.spread, 1e-6, kMostSpread);
+  s.text("source", n.network.source);
+}
+
+toml::table parts_in(std::string_view file) {
+  for (const MachineProfile& p : datasheet_parts())
+    if (p.name == file) return toml::parse(p.toml, p.name);
+  fail("there is no {}", file);
+}
+
+template <class Of>
+Of part(std::string_view file, std::string_view what, const std::string& name) {
+  const toml::table all = parts_in(file);
+  std::vector<std::string_view> names;
+  for (const auto& [key, node] : all) names.push_back(key.str());
+  if (!all.contains(name)) throw Error(unknown_name(what, name, names));
+  Section s(*all.get(name)->as_table(), std::string(file), name);
+  Of out;
+  read_part(s, out);
+  s.finish(true);
+  return out;
+}
+
+std::vector<DatasheetPart> parts(std::string_view file) {
+  std::vector<DatasheetPart> out;
+  const toml::table all = parts_in(file);
+  for (const auto& [key, node] : all)
+    out.push_back({std::string(key.str()), node.as_table()->get_as<std::string>("about")->get()});
+  return out;
+}
+
+// NCCL splits 32 channels among the peers of a GPU and doubles those of one message from 16 MiB a
+// channel on (src/enqueue.cc and src/graph/paths.cc, 5067397): until it has all, a message is as
+// fast as its channels.
+std::vector<MessageRate> by_channels(double channel, double link, std::uint32_t ranks) {
+  constexpr std::uint32_t channels = 32;
+  constexpr double most_bytes = 16 << 20;
+  std::vector<MessageRate> out;
+  for (std::uint32_t n = std::bit_floor(std::max(1u, channels / ranks)); n <= channels; n *= 2) {
+    const double rate = std::min(link, channel * n);
+    out.push_back({most_bytes * n, rate});
+    if (rate >= link) break;
+  }
+  return out;
+}
+
+FabricFigures fabric_of(const Link& link, const Gpu& gpu, std::uint32_t gpus) {
+  FabricFigures f = link.fabric;
+  if (f.kind == Fabric::Switch) f.link.gb_per_s *= gpu.nvlinks;
+  if (link.channel_gb_per_s > 0)
+    f.link.messages = by_channels(link.channel_gb_per_s, f.link.gb_per_s, gpus);
+  if (f.kind == Fabric::Pcie) {
+    f.per_switch = std::min(f.per_switch, gpus);
+    f.uplink_gb_per_s = f.link.gb_per_s;
+    f.host_gb_per_s = link.host_share * gpus * f.link.gb_per_s;
+  }
+  return f;
+}
+
+KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward) {
+  KernelTable k = kernels.table;
+  const double share = backward ? kernels.backward : kernels.forward;
+  k.backward = backward;
+  k.shape = TileShape::Full;
+  k.dtypes = {Dtype::Bf16, Dtype::Fp16};
+  k.head_dim = 128;
+  k.tokens = {16384};
+  k.tflops = {std::round(10 * share * gpu.tflops) / 10};
+  k.heads = {128};
+  k.blocks.overhead_keys = 160;
+  if (backward && !k.overlaps_exp) k.blocks = {.rows = 128, .keys = 64, .overhead_keys = 64};
+  k.source = fmt::format("{:g} of the peak of {:g} TFLOP/s. {}", share, gpu.tflops, k.source);
+  return k;
+}
+
+}  // namespace
+
+Machine machine_of(const DatasheetMachine& d) {
+  const Gpu gpu = part<Gpu>("gpus", "GPU", d.gpu);
+  const std::string link_name = d.link.empty() ? gpu.link : d.link;
+  const Link link = part<Link>("links", "link", link_name);
+  if (link.fabric.kind == Fabric::Switch && gpu.nvlinks == 0)
+    fail("--link {}: {} has no NVLink; leave out --link for {}", link_name, gpu.about, gpu.link);
+  if (link.fabric.kind == Fabric::Mesh && link_name != gpu.link)
+    fail("--link {}: {} has no such links; leave out --link for {}", link_name, gpu.about,
+         gpu.link);
+  if (d.nodes > 1 && d.nic.empty()) fail("--nodes {} needs --nic: what joins the nodes", d.nodes);
+  if (d.nodes == 1 && !d.nic.empty()) fail("--nic {} needs --nodes of at least 2", d.nic);
+  if (d.nics > d.gpus) fail("--nics is {}; use 1 to {}, the GPUs of a node", d.nics, d.gpus);
+  const auto kernels = part<Kernels>("kernels", "kernels", gpu.kernels);
+
+  Machine m;
+  const std::string each = fmt::format("{}x{}-{}", d.gpu, d.gpus, link_name);
+  m.name = d.nodes == 1 ? each : fmt::format("{}x{}-{}", d.nodes, each, d.nic);
+  m.summary = fmt::format("{}{} x {}, {}", d.nodes == 1 ? "" : fmt::format("{} x ", d.nodes),
+                          d.gpus, gpu.about, link.about);
+  m.library = kernels.table.library;
+  m.nodes = d.nodes;
+  m.devices_per_node = d.gpus;
+  m.sms = gpu.sms;
+  m.flops_per_clock = gpu.flops_per_clock;
+  m.exps_per_clock = gpu.exps_per_clock;
+  m.devices_source = gpu.source;
+  m.memory_gb = gpu.memory_gb;
+  m.memory_gb_per_s = std::round(0.87 * gpu.memory_gb_per_s);
+  m.memory_source = fmt::format(
+      "{:g} GB/s by the datasheet ({}); 0.87 of it, as an A100 reaches 1770 of 2039 and an H200 "
+      "4110 of 4800 (RRZE-HPC/gpu-benches 1038c5d, yencal/gpu-bandwidth-benchmark fc38883)",
+      gpu.memory_gb_per_s, gpu.source);
+  m.launch_us = 2.5;
+  m.launch_source = "RRZE-HPC/gpu-benches: 2.56 us on an A100, 2.43 on an H200";
+  m.comm_sms = link.sms;
+  m.comm_waits_for_kernel = true;
+  m.comm_source =
+      "NCCL takes one SM for each channel (src/enqueue.cc, src/graph/paths.cc, 5067397); kernels "
+      "queued behind a full grid wait for it (NVIDIA/nccl issue 1428)";
+  m.fabric = fabric_of(link, gpu, d.gpus);
+  if (d.nodes > 1) {
+    const Nic nic = part<Nic>("nics", "NIC", d.nic);
+    m.summary += fmt::format("; {} x {}", d.nics > 0 ? d.nics : d.gpus, nic.about);
+    m.network = nic.network;
+    m.network.nics = d.nics > 0 ? d.nics : d.gpus;
+  }
+  m.software.spread = 0.25;
+  m.software.source = "one fused pass: fp32 result and partial read, result written";
+  m.kernels = {kernel_of(kernels, gpu, false), kernel_of(kernels, gpu, true)};
+  require_valid(m);
+  return m;
+}
+
+std::vector<DatasheetPart> known_gpus() { return parts("gpus"); }
+std::vector<DatasheetPart> known_links() { return parts("links"); }
+std::vector<DatasheetPart> known_nics() { return parts("nics"); }
+
+}  // namespace ringsched

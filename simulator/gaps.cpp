@@ -1,0 +1,157 @@
+#include "ringsched/simulator/gaps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ringsched/simulator/uncertainty.hpp"
+
+namespace ringsched {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& all, std::string_view last) {
+  std::string out;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == all.size() ? fmt::format(" {} ", last) : ", ") + all[i];
+  return out;
+}
+
+std::string tokens_text(double tokens) {
+  return tokens >= 1024 && tokens / 1024 == static_cast<std::int64_t>(tokens / 1024)
+             ? fmt::format("{:g}K", tokens / 1024)
+             : fmt::format("{:g}", tokens);
+}
+
+// The kernels of one pass, dtypes with the same head dimensions together.
+void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
+  const char* const pass = backward ? "backward" : "forward";
+  std::map<Dtype, std::set<std::uint32_t>> dims;
+  std::map<std::pair<Dtype, std::uint32_t>, std::set<TileShape>> shapes;
+  double first = 0, last = 0;
+  bool by_blocks = true;
+  for (const KernelTable& t : m.kernels) {
+    if (t.library != m.library || t.backward != backward) continue;
+    for (const Dtype d : t.dtypes) {
+      dims[d].insert(t.head_dim);
+      shapes[{d, t.head_dim}].insert(t.shape);
+    }
+    first = first > 0 ? std::max(first, t.tokens.front()) : t.tokens.front();
+    last = last > 0 ? std::min(last, t.tokens.back()) : t.tokens.back();
+    by_blocks = by_blocks && t.blocks.overhead_keys > 0;
+  }
+  if (dims.empty()) {
+    out.push_back(
+        {"kernels", fmt::format("no {} table, so problems with {} are refused", pass,
+                                backward ? "--pass backward or both" : "a forward pass")});
+    return;
+  }
+  std::vector<std::string> missing;
+  for (const Dtype d : {Dtype::Bf16, Dtype::Fp16, Dtype::Fp32})
+    if (!dims.contains(d)) missing.emplace_back(to_text(d));
+  if (!missing.empty())
+    out.push_back({"kernels", fmt::format("{}: no table for {}, which is refused", pass,
+                                          joined(missing, "and"))});
+  std::map<std::set<std::uint32_t>, std::vector<std::string>> alike;
+  for (const auto& [d, has] : dims) alike[has].emplace_back(to_text(d));
+  for (const auto& [has, dtypes] : alike) {
+    std::vector<std::string> names;
+    for (const std::uint32_t dim : has) names.push_back(std::to_string(dim));
+    out.push_back(
+        {"kernels",
+         fmt::format("{}, {}: head dimension {}; {}", pass, joined(dtypes, "and"),
+                     joined(names, "and"),
+                     m.flops_per_clock > 0 ? "others are derived from the nearest"
+                                           : "others take the rates of the nearest, as there is no "
+                                             "devices.flops_per_clock")});
+  }
+  std::map<std::pair<std::uint32_t, TileShape>, std::vector<std::string>> one_mask;
+  for (const auto& [of, has] : shapes)
+    if (has.size() == 1) one_mask[{of.second, *has.begin()}].emplace_back(to_text(of.first));
+  for (const auto& [of, dtypes] : one_mask)
+    out.push_back({"kernels", fmt::format("{}, {}, head dimension {}: no {} table; {}", pass,
+                                          joined(dtypes, "and"), of.first,
+                                          of.second == TileShape::Full ? "causal" : "full",
+                                          by_blocks ? "derived from the other mask by its blocks"
+                                                    : "takes the rates of the other mask")});
+  out.push_back({"kernels", fmt::format("{}: shorter tiles than {} tokens, and longer ones than "
+                                        "{}, are extrapolated from {}",
+                                        pass, tokens_text(first), tokens_text(last),
+                                        by_blocks ? "blocks" : "the end of a table")});
+}
+
+void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out) {
+  if (link.messages.empty())
+    out.push_back({"links", fmt::format("{}: no messages, so latency_us and gb_per_s alone say how "
+                                        "long a message of any size takes",
+                                        what)});
+  else
+    out.push_back(
+        {"links", fmt::format("{}: messages from {:.0f} to {:.0f} bytes are known; the "
+                              "start-up of shorter ones falls to latency_us, that of "
+                              "longer ones stays",
+                              what, link.messages.front().bytes, link.messages.back().bytes)});
+  if (link.latency_us <= 0)
+    out.push_back({"links", fmt::format("{}: no latency_us, so messages start at once", what)});
+}
+
+void collective_gaps(const Machine& m, std::vector<Gap>& out) {
+  std::vector<std::string> missing;
+  for (const ExchangeForm form : {ExchangeForm::AllGather, ExchangeForm::AllToAll,
+                                  ExchangeForm::ReduceScatter, ExchangeForm::AllReduce})
+    if (std::none_of(m.collectives.begin(), m.collectives.end(), [&](const CollectiveTable& c) {
+          return c.kind == form && c.nodes == m.nodes;
+        }))
+      missing.emplace_back(to_text(form));
+  if (!missing.empty())
+    out.push_back(
+        {"exchanges", fmt::format("no [[collective]] for {}{}; the links alone say how "
+                                  "long these take",
+                                  joined(missing, "and"),
+                                  m.nodes > 1 ? fmt::format(" over {} nodes", m.nodes) : "")});
+}
+
+void spread_gaps(const Machine& m, std::vector<Gap>& out) {
+  std::string usual;
+  const auto add = [&](const char* table, bool missing, double spread) {
+    if (missing)
+      usual += fmt::format("{}[{}] {:g} %", usual.empty() ? "" : ", ", table, 100 * spread);
+  };
+  add("[kernel]",
+      std::none_of(m.kernels.begin(), m.kernels.end(),
+                   [&](const KernelTable& t) { return t.library == m.library && t.spread > 0; }),
+      kKernelSpread);
+  add("fabric", m.devices_per_node > 1 && m.fabric.spread <= 0, kLinkSpread);
+  add("network", m.nodes > 1 && m.network.spread <= 0, kLinkSpread);
+  add("software", m.software.spread <= 0, kSoftwareSpread);
+  add("host", !m.software.host.issues_in_no_time() && m.software.host.spread <= 0, kHostSpread);
+  if (!usual.empty()) out.push_back({"spread", "not given, so as usual: " + usual});
+}
+
+}  // namespace
+
+std::vector<Gap> gaps(const Machine& m) {
+  std::vector<Gap> out;
+  if (m.ideal) return out;
+  for (const bool backward : {false, true}) kernel_gaps(m, backward, out);
+  if (m.devices_per_node > 1) link_gaps(m.fabric.link, "[fabric]", out);
+  if (m.nodes > 1) link_gaps(m.network.link, "[network]", out);
+  if (m.devices() > 1) collective_gaps(m, out);
+  if (m.memory_gb <= 0)
+    out.push_back({"memory", "no memory.gb, so nothing says whether a plan fits"});
+  if (m.launch_source.empty()) out.push_back({"launch", "no [launch], so kernels start at once"});
+  if (m.devices() > 1 && m.sms > 0 && m.comm_source.empty())
+    out.push_back({"transfers", "no [communication], so transfers take no SMs from kernels"});
+  if (m.software.source.empty())
+    out.push_back({"software", "no [software], so merges are one fused pass over memory"});
+  if (m.software.host.issues_in_no_time())
+    out.push_back({"host",
+                   "no [host], so the host issues work in no time, and short problems are "
+                   "predicted too fast"});
+  spread_gaps(m, out);
+  return out;
+}
+
+}  // namespace ringsched

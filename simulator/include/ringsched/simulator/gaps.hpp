@@ -1,0 +1,17 @@
+// What a prediction has to guess, because the profile of its machine does not say it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringsched/machine/machine.hpp"
+
+namespace ringsched {
+
+struct Gap {
+  std::string about;  // "kernels", "links", ...
+  std::string text;   // what is missing, and what stands in its place
+};
+std::vector<Gap> gaps(const Machine&);
+
+}  // namespace ringsched

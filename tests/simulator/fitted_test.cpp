@@ -1,0 +1,110 @@
+// A machine fitted to one measured time.
+#include "ringsched/simulator/fitted.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
+
+namespace ringsched {
+namespace {
+
+using testing::HasSubstr;
+using Asked = Setup;  // a test has a member Setup
+
+Plan of_eight(const char* schedule, std::int64_t tokens = 65536) {
+  Problem p;
+  p.workers = 8;
+  p.tokens = {tokens};
+  p.heads = 32;
+  p.kv_heads = 8;
+  p.head_dim = 128;
+  return limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::Prefetch, 0});
+}
+
+Picoseconds times(Picoseconds p, double factor) {
+  return {static_cast<std::int64_t>(static_cast<double>(p.value) * factor)};
+}
+
+TEST(Fit, PredictsWhatWasMeasured) {
+  const Asked setup{find_machine("dgx-a100"), {}};
+  for (const char* schedule : {"ring", "zigzag", "balanced"})
+    for (const double factor : {0.8, 0.95, 1.0, 1.2, 3.0}) {
+      const Plan plan = of_eight(schedule);
+      const Picoseconds before = makespan_of(plan, setup), measured = times(before, factor);
+      const Fit f = fit(plan, setup, measured);
+      EXPECT_EQ(f.predicted, before);
+      const Picoseconds after = makespan_of(plan, {f.machine, {}});
+      EXPECT_NEAR(static_cast<double>(after.value), static_cast<double>(measured.value),
+                  1e-3 * static_cast<double>(measured.value))
+          << schedule << " x" << factor;
+      EXPECT_TRUE(factor == 1 || (f.factor > 1) == (factor > 1)) << schedule << " x" << factor;
+      EXPECT_EQ(f.within_spread(), std::abs(f.factor - 1) <= f.spread);
+    }
+}
+
+// A machine on which only kernels take time has only kernels to blame.
+TEST(Fit, ScalesTheFigureThatLeavesThePredictionLeastSure) {
+  Asked setup{find_machine("dgx-a100"), {}};
+  setup.machine.fabric.link = {1e6, 0, {}};
+  setup.machine.memory_gb_per_s = 1e6;
+  setup.machine.launch_us = 0;
+  setup.machine.comm_waits_for_kernel = false;
+  setup.machine.comm_sms = 0;
+  const Plan plan = of_eight("striped");
+  const Fit kernels = fit(plan, setup, times(makespan_of(plan, setup), 1.3));
+  EXPECT_EQ(kernels.figure, "attention kernels");
+  EXPECT_NEAR(kernels.factor, 1.3, 0.01) << "time goes with them";
+  EXPECT_NEAR(kernels.machine.kernels[0].tflops[0], setup.machine.kernels[0].tflops[0] / 1.3, 2);
+  EXPECT_FALSE(kernels.within_spread());
+  EXPECT_NEAR(kernels.sigmas(), 0.3 / kKernelSpread, 0.2);
+
+  setup.machine.fabric.link = {20, 0, {}};  // where a step's keys take longer than its attends
+  setup.machine.fabric.spread = 0.5;
+  const Plan short_one = of_eight("ring", 8192);
+  const Fit links = fit(short_one, setup, times(makespan_of(short_one, setup), 1.2));
+  EXPECT_EQ(links.figure, "links");
+  EXPECT_TRUE(links.within_spread());
+}
+
+TEST(Fit, NamesWhatIsNotEnough) {
+  Asked setup{find_machine("dgx-a100"), {}};
+  setup.machine.fabric.spread = 1;
+  setup.machine.fabric.link = {30, 0, {}};
+  const Plan plan = of_eight("ring", 16384);
+  const Fit f = fit(plan, setup, times(makespan_of(plan, setup), 0.6));
+  EXPECT_EQ(f.figure, "attention kernels") << f.too_weak;
+  EXPECT_THAT(f.too_weak, HasSubstr("links"));
+}
+
+TEST(Fit, RefusesWhatNoFigureExplains) {
+  const Asked setup{find_machine("dgx-a100"), {}};
+  const Plan plan = of_eight("zigzag");
+  for (const std::int64_t ps : {std::int64_t{1'000'000}, std::int64_t{1'000'000'000'000'000}}) {
+    try {
+      fit(plan, setup, {ps});
+      FAIL() << ps;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("no figure of machine 'dgx-a100' explains"));
+      EXPECT_THAT(e.what(), testing::Not(HasSubstr("\n")));
+    }
+  }
+}
+
+// Of NCCL's thread blocks each takes an SM from the kernels beside it.
+TEST(ThreadBlocks, CapTheSmsThatTransfersHold) {
+  const Machine m = find_machine("dgx-a100");
+  EXPECT_EQ(with_thread_blocks(m, 0), m);
+  EXPECT_EQ(with_thread_blocks(m, 2).comm_sms, 2u);
+  EXPECT_EQ(with_thread_blocks(m, 64).comm_sms, m.comm_sms);
+  Machine many = m;
+  many.comm_sms = 40;
+  const Plan plan = of_eight("zigzag");
+  EXPECT_LT(makespan_of(plan, {with_thread_blocks(many, 2), {}}), makespan_of(plan, {many, {}}));
+}
+
+}  // namespace
+}  // namespace ringsched

@@ -1,0 +1,62 @@
+// What predictions on a machine have to guess.
+#include "ringsched/simulator/gaps.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ringsched {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
+using testing::Not;
+
+testing::Matcher<Gap> about(const std::string& what, const std::string& says) {
+  return AllOf(Field(&Gap::about, what), Field(&Gap::text, HasSubstr(says)));
+}
+
+TEST(Gaps, TellOfEachProfileThatComesAlongButTheIdealOne) {
+  for (const MachineProfile& p : machine_profiles())
+    EXPECT_EQ(gaps(find_machine(std::string(p.name))).empty(), p.name == "ideal") << p.name;
+}
+
+TEST(Gaps, AreWhatTheProfileDoesNotSay) {
+  Machine m = find_machine("dgx-a100");
+  EXPECT_THAT(gaps(m), Contains(about("kernels", "forward: no table for fp32, which is refused")));
+  EXPECT_THAT(gaps(m), Contains(about("kernels",
+                                      "head dimension 64, 128 and 256; others are "
+                                      "derived from the nearest")));
+  EXPECT_THAT(gaps(m), Contains(about("kernels", "head dimension 256: no full table; derived")));
+  EXPECT_THAT(gaps(m), Contains(about("host", "no [host]")));
+  EXPECT_THAT(gaps(m), Not(Contains(about("spread", "[fabric]")))) << "it gives one";
+  EXPECT_THAT(gaps(m), Contains(about("spread", "[[kernel]] 6 %")));
+  EXPECT_THAT(gaps(m), Not(Contains(about("memory", ""))));
+  EXPECT_THAT(gaps(m), Not(Contains(about("exchanges", ""))));
+
+  m.flops_per_clock = 0;
+  EXPECT_THAT(gaps(m), Contains(about("kernels", "others take the rates of the nearest")));
+  m.memory_gb = 0;
+  EXPECT_THAT(gaps(m), Contains(about("memory", "no memory.gb")));
+  m.collectives.clear();
+  EXPECT_THAT(gaps(m), Contains(about("exchanges",
+                                      "all-gather, all-to-all, reduce-scatter and "
+                                      "all-reduce")));
+  m.software = {};
+  EXPECT_THAT(gaps(m), Contains(about("software", "no [software]")));
+  m.comm_source.clear();
+  EXPECT_THAT(gaps(m), Contains(about("transfers", "take no SMs")));
+  EXPECT_THAT(gaps(m), Contains(about("links", "messages from 67108864 to 1073741824 bytes")));
+  m.fabric.link.messages.clear();
+  EXPECT_THAT(gaps(m), Contains(about("links", "[fabric]: no messages")));
+  std::erase_if(m.kernels, [](const KernelTable& k) { return k.backward; });
+  EXPECT_THAT(gaps(m), Contains(about("kernels", "no backward table")));
+  m.nodes = 2;
+  EXPECT_THAT(gaps(m), Contains(about("links", "[network]: no messages")));
+}
+
+}  // namespace
+}  // namespace ringsched
