@@ -14,7 +14,10 @@ done
 
 root=$(mktemp -d /var/tmp/bare-root.XXXXXX)
 clean_up() {
-  mountpoint -q "$root/proc" && umount "$root/proc"
+  local at
+  for at in dev/pts proc; do
+    if mountpoint -q "$root/$at"; then umount "$root/$at"; fi
+  done
   rm -rf --one-file-system "$root"
 }
 trap clean_up EXIT
@@ -36,6 +39,8 @@ make_root() {
   mkdir -p "$root/etc/ssl/certs"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
   mount -t proc proc "$root/proc"
+  mkdir -p "$root/dev/pts"
+  mount --bind /dev/pts "$root/dev/pts"  # apt and some tests want a terminal
 }
 
 # inside COMMAND   in /root/ringsched of the new root
