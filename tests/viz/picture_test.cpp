@@ -34,7 +34,7 @@ TEST(Svg, SaysWhatIsInThePicture) {
   EXPECT_THAT(text, StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" "));
   EXPECT_THAT(text, HasSubstr("<title>a &lt;picture&gt; &amp; &quot;more&quot;</title>"));
   EXPECT_THAT(
-      text, HasSubstr("<rect x=\"10\" y=\"20\" width=\"30.13\" height=\"40\" fill=\"#ffe18c\"/>"));
+      text, HasSubstr("<rect x=\"10\" y=\"20\" width=\"30.13\" height=\"40\" fill=\"#949494\"/>"));
   EXPECT_THAT(text, HasSubstr("stroke-width=\"2\"><title>it &lt;is&gt;</title></rect>"));
   EXPECT_THAT(text, HasSubstr("d=\"M1 2L3.5 0\""));
   EXPECT_THAT(text,

@@ -73,6 +73,7 @@ class GanttChart {
   Sizes size_{};
   double side_at_ = 0;
   std::vector<std::vector<Strip>> strips_;  // by row, then by run
+  std::vector<LabelSizes> label_sizes_;     // by run
   std::vector<std::pair<Step, std::int64_t>> step_starts_;
   std::vector<Box> called_;  // what is called out by a number
   Picture picture_;

@@ -39,10 +39,10 @@ double GanttChart::draw_differences(double y) {
       compare(timeline(0), timeline(1), kCalledOut * (options_.worker ? 4 * workers_ : 1));
   std::vector<std::string> lines;
   const auto line = [&](const std::string& what, Picoseconds a, Picoseconds b) {
-    const std::string change =
-        a.value > 0 ? fmt::format(" ({:+.1f} %)", 100.0 * static_cast<double>((b - a).value) /
-                                                      static_cast<double>(a.value))
-                    : "";
+    const std::string change = a.value > 0
+                                   ? fmt::format(" ({})", change_of(static_cast<double>(b.value) /
+                                                                    static_cast<double>(a.value)))
+                                   : "";
     lines.push_back(fmt::format("{}: {} and {}{}", what, duration(a, axis_.unit),
                                 duration(b, axis_.unit), change));
   };

@@ -29,6 +29,8 @@ Picture GanttChart::draw() {
   if (!bands_ && !options_.worker)
     for (std::size_t r = 0; r < runs_.size(); ++r)
       draw_exchanges(runs_[r], strips_by_worker(r), axis_, picture_.shapes);
+  for (std::size_t r = 0; r < runs_.size() && !bands_; ++r)
+    label_sizes_.emplace_back(runs_[r], options_.worker, strips_[0][r].compute, axis_);
   for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
   picture_.shapes.insert(picture_.shapes.end(), whiskers.begin(), whiskers.end());
   const LegendUse use = legend();
@@ -106,6 +108,7 @@ std::string GanttChart::outcome() const {
   const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
                        static_cast<double>(runs_[0].times.makespan.value);
   if (std::abs(ratio - 1) < 0.0005) return "equal makespans";
+  if (ratio >= 2) return fmt::format("{} takes {:.1f}x as long as {}", side(1), ratio, side(0));
   return fmt::format("{} finishes {:.{}f} % {} than {}", side(1), 100 * std::abs(ratio - 1),
                      std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));
 }
@@ -162,8 +165,9 @@ void GanttChart::draw_row(std::uint32_t row) {
     if (bands_) {
       draw_band(runs_[r], first_of(row), last_of(row), s, axis_, picture_.shapes);
     } else {
-      draw_worker(runs_[r], first_of(row), s, axis_, runs_.size() == 1 && step_starts_.empty(),
-                  options_.critical_path, picture_.shapes);
+      draw_worker(runs_[r], first_of(row), s, axis_, label_sizes_[r],
+                  runs_.size() == 1 && step_starts_.empty(), options_.critical_path,
+                  picture_.shapes);
     }
   }
   if (row == 0 && tight_) words(edge(), first.y - 8, 9, ink::grey, Anchor::Start, false, "worker");
@@ -182,8 +186,7 @@ std::string GanttChart::row_number(std::uint32_t row) const {
       part[r] += static_cast<double>(t.attending.value);
       if (runs_.size() == 2) part[r] += static_cast<double>(t.overhead.value);
     }
-  if (runs_.size() == 2)
-    return part[0] > 0 ? fmt::format("{:+.1f} %", 100 * (part[1] / part[0] - 1)) : "";
+  if (runs_.size() == 2) return part[0] > 0 ? change_of(part[1] / part[0]) : "";
   if (!bands_ && is_unknown(*runs_[0].timeline, first_of(row))) return "";
   return fmt::format("{:.0f} %", 100 * part[0] / static_cast<double>(axis_.runs_ps) /
                                      (last_of(row) - first_of(row)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ std::string facts(const Timeline&, const RunTimes&);
 bool has_more(const Timeline&, std::uint32_t worker);
 // Whether the run was given up and this worker's process left no times.
 bool is_unknown(const Timeline&, std::uint32_t worker);
+// "+12.5 %", or "3.2x" from twice on: how much longer the second run takes.
+std::string change_of(double ratio);
 void refuse_incomplete(const Timeline&);  // its times cannot be compared
 // "; noise 5 %", or empty.
 std::string conditions_of(const Timeline&);
@@ -80,9 +83,20 @@ double draw_whisker(const Timeline&, std::string_view whose, const TimeAxis&, do
 inline constexpr double kPosted = 0.7;    // points of waiting for the other end that are drawn
 inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
 
+// How large the labels of attends are, so that all of one kind have one: of the forward or backward
+// pass, of a worker's own keys or of others'. 0: some would not fit, so none has a label.
+struct LabelSizes {
+  LabelSizes(const SortedRun&, std::optional<std::uint32_t> only_worker, double height,
+             const TimeAxis&);
+  double of(const TimelineTask&) const;
+
+ private:
+  double sizes_[4];
+};
+
 // One worker's bars.
 void draw_worker(const SortedRun&, std::uint32_t worker, const Strip&, const TimeAxis&,
-                 bool numbered, bool critical_path, std::vector<Shape>& out);
+                 const LabelSizes&, bool numbered, bool critical_path, std::vector<Shape>& out);
 // The shares of time of the workers [first, last), as areas.
 void draw_band(const SortedRun&, std::uint32_t first, std::uint32_t last, const Strip&,
                const TimeAxis&, std::vector<Shape>& out);

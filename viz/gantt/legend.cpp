@@ -20,7 +20,7 @@ struct Unit {
 };
 Unit unit_of(std::int64_t ps, TimeUnit unit) {
   if (unit == TimeUnit::Blocks) return {static_cast<double>(kBlock.value), "blocks"};
-  for (const Unit u : {Unit{1e12, "s"}, Unit{1e9, "ms"}, Unit{1e6, "us"}, Unit{1e3, "ns"}})
+  for (const Unit u : {Unit{1e12, "s"}, Unit{1e9, "ms"}, Unit{1e6, "µs"}, Unit{1e3, "ns"}})
     if (static_cast<double>(ps) >= u.ps) return u;
   return {1, "ps"};
 }
@@ -45,10 +45,11 @@ void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector
     const double x = axis.x(at);
     out.emplace_back(Stroke{{{x, top}, {x, bottom + 4}}, ink::rule, 0.7, false, false});
     std::string text = fmt::format("{:.{}f}", static_cast<double>(at) / unit.ps, digits);
-    if (at == 0) text = "0 " + std::string(unit.name);
     out.emplace_back(Label{x, bottom + 15, 10, ink::grey, Anchor::Middle, false, text});
     if (axis.end_ps - at < step) break;  // the sum might not fit
   }
+  const std::string title = fmt::format("time in {}", unit.name);
+  out.emplace_back(Label{axis.left - 10, bottom + 15, 10, ink::grey, Anchor::End, false, title});
 }
 
 double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& axis, double y,
@@ -95,11 +96,12 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     };
   };
-  const auto thin = [&](Colour fill) {
+  const auto thin = [&](Colour fill) {  // as messages are
     return [&out, fill](Box b) {
-      b.y += 3;
-      b.height = 5;
+      b.y += fill == ink::results ? 4 : 2.5;
+      b.height = fill == ink::results ? 3 : 6;
       b.fill = fill;
+      if (fill == ink::queries) b.hatch = Hatch::Diagonal;
       out.emplace_back(b);
     };
   };

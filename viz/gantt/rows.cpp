@@ -32,14 +32,27 @@ class Thinner {
   int kind_ = -1;
 };
 
-void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, bool numbered,
+// Words on stripes are hard to read.
+Box plate_of(const Label& words, Colour paper) {
+  Box plate = bounds(words);
+  plate.x -= 1.5;
+  plate.width += 3;
+  plate.y -= 1;
+  plate.height += 2;
+  plate.fill = paper;
+  return plate;
+}
+
+std::size_t kind_of(const TimelineTask& attend) {
+  return (is_backward(attend.kind) ? 2 : 0) + (attend.queries == attend.other ? 1 : 0);
+}
+
+void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, double size, bool numbered,
                double least_text, std::vector<Shape>& out) {
+  if (size <= 0) return;
   const TimelineTask& t = run.tasks[id];
-  if (bar.height < kWithWords || !is_attend(t.kind)) return;
-  const double size = std::max(std::min(11.0, bar.height * 0.62), least_text);
   const std::string text = short_name(run, id);
   const double width = text_width(text, size);
-  if (width + 4 > bar.width) return;
   const Colour paper = bar.fill.value_or(ink::white);
   Label name{bar.x + bar.width / 2,
              bar.y + bar.height / 2 + size * 0.36,
@@ -52,15 +65,7 @@ void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, bool numbe
   const double beside = text_width(step, kStepSize) + 4;
   const bool with_step = numbered && kStepSize >= least_text && bar.height >= kWithNumber &&
                          width + 2 * beside + 4 <= bar.width;
-  if (bar.hatch != Hatch::None) {  // words on stripes are hard to read
-    Box plate = bounds(name);
-    plate.x -= 1.5;
-    plate.width += 3;
-    plate.y -= 1;
-    plate.height += 2;
-    plate.fill = paper;
-    out.emplace_back(plate);
-  }
+  if (bar.hatch != Hatch::None) out.emplace_back(plate_of(name, paper));
   out.emplace_back(std::move(name));
   if (with_step)
     out.emplace_back(Label{bar.x + 3, bar.y + kStepSize + 0.5, kStepSize, text_on(paper),
@@ -68,7 +73,8 @@ void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, bool numbe
 }
 
 void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
-                  bool numbered, bool critical_path, std::vector<Shape>& out) {
+                  const LabelSizes& sizes, bool numbered, bool critical_path,
+                  std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   if (is_unknown(t, worker)) {
     if (s.compute >= kWithWords)
@@ -107,7 +113,7 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
       frame.outline_width = s.compute >= kWithWords ? 2 : 1;
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
-    label_bar(bar, t, id, numbered, axis.least_text, words);
+    if (attends) label_bar(bar, t, id, sizes.of(task), numbered, axis.least_text, words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
   const double right = axis.x(axis.runs_ps);
@@ -163,8 +169,15 @@ void label_message(const Box& bar, const Timeline& run, std::uint32_t task, doub
                         run.exchange(task) ? name : name.substr(name.find(' ') + 1);  // "kv3 to 5"
   if (bar.height < kLeastTall || size < least_text || text_width(text, size) + 4 > bar.width)
     return;
-  out.emplace_back(Label{bar.x + bar.width / 2, bar.y + bar.height / 2 + size * 0.36, size,
-                         text_on(*bar.fill), Anchor::Middle, false, text});
+  Label words{bar.x + bar.width / 2,
+              bar.y + bar.height / 2 + size * 0.36,
+              size,
+              text_on(*bar.fill),
+              Anchor::Middle,
+              false,
+              text};
+  if (bar.hatch != Hatch::None) out.emplace_back(plate_of(words, *bar.fill));
+  out.emplace_back(std::move(words));
 }
 
 // Where messages stand below the bars of a worker.
@@ -230,6 +243,11 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
     Box bar{
         moving, top, std::max(moved - moving, kVisible), tall * kOfLane, colour, Hatch::None, {},
         1,      {}};
+    if (colour == ink::queries) bar.hatch = Hatch::Diagonal;
+    if (colour == ink::results) {
+      bar.y += bar.height / 4;
+      bar.height /= 2;
+    }
     if (run.messages <= kTold) bar.about = about(run, s.task);
     if (critical_path && is_exchange(x.kind) && run.critical[s.task] && bar.width >= 5) {
       bar.outline = ink::black;
@@ -322,9 +340,32 @@ double middle_of(const SortedRun& run, std::uint32_t task, bool incoming, const 
 
 }  // namespace
 
+LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_worker,
+                       double height, const TimeAxis& axis) {
+  constexpr double kBeside = 4;                         // points
+  const double least = std::max(6.5, axis.least_text);  // of words that can be read
+  const Timeline& t = *run.timeline;
+  std::ranges::fill(
+      sizes_, height < kWithWords ? 0 : std::max(std::min(11.0, height * 0.62), axis.least_text));
+  for (std::uint32_t w = 0; w < run.compute.size(); ++w)
+    for (const std::uint32_t id : run.compute[w]) {
+      const TimelineTask& task = t.tasks[id];
+      if (!is_attend(task.kind) || (only_worker && *only_worker != w)) continue;
+      double& size = sizes_[kind_of(task)];
+      if (size <= 0) continue;
+      const double room = axis.x(task.end_ps) - axis.x(task.start_ps) - kBeside;
+      const double width = text_width(short_name(t, id), size);
+      if (width > room) size *= room / width;
+      if (size < least) size = 0;
+    }
+}
+
+double LabelSizes::of(const TimelineTask& attend) const { return sizes_[kind_of(attend)]; }
+
 void draw_worker(const SortedRun& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
-                 bool numbered, bool critical_path, std::vector<Shape>& out) {
-  draw_compute(run, worker, s, axis, numbered, critical_path, out);
+                 const LabelSizes& sizes, bool numbered, bool critical_path,
+                 std::vector<Shape>& out) {
+  draw_compute(run, worker, s, axis, sizes, numbered, critical_path, out);
   if (s.lane <= 0) return;
   const Messages m = placed(run, worker, s);
   draw_lane(run, m.in, axis, critical_path, out);

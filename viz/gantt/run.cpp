@@ -109,6 +109,10 @@ void refuse_empty(const Timeline& t) {
     fail("no task in the timeline of {} takes any time: nothing to draw", named(t));
 }
 
+std::string change_of(double ratio) {
+  return ratio < 2 ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : fmt::format("{:.1f}x", ratio);
+}
+
 void refuse_incomplete(const Timeline& t) {
   if (!t.incomplete.empty())
     fail("the run of {} is incomplete, so it cannot be drawn beside another: {}", named(t),

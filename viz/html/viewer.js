@@ -348,7 +348,14 @@ function drawMessages(list, long, y, height) {
     ctx.fillStyle = cargo(run.makes[i]);
     if (moving - x0 > 1) ctx.fillRect(x0, top + tall / 2, moving - x0, Math.min(1, tall));  // not moving yet
     if (x1 - moved > 1) ctx.fillRect(moved, top + tall / 2, x1 - moved, Math.min(1, tall));  // its group goes on
-    ctx.fillRect(moving, top, Math.max(moved - moving, 0.6), tall * 0.9);
+    // Queries are striped, as helping is, and results half as tall.
+    const load = run.loads[run.makes[i]], thin = load === 'result' ? 0.5 : 1;
+    const bar = [moving, top + tall * 0.45 * (1 - thin), Math.max(moved - moving, 0.6), tall * 0.9 * thin];
+    ctx.fillRect(...bar);
+    if (load === 'query') {
+      ctx.fillStyle = stripes;
+      ctx.fillRect(...bar);
+    }
     if (i === selected || i === hovered || (isExchange(i) && showPath && run.onPath.has(i))) {
       ctx.strokeStyle = colours.line;
       ctx.lineWidth = 1.5;
@@ -456,7 +463,8 @@ function legend() {
   let where = messages ? ' transfer (top: receive, bottom: send)' : ' transfer';  // only in the first entry
   for (const [load, text] of [['keys', 'K/V'], ['query', 'query'], ['result', 'result']])
     if (moved.has(load)) {
-      items.push([`height:6px;vertical-align:2px;background:${moved.get(load)}`, text + where]);
+      items.push([`height:${load === 'result' ? 3 : 6}px;vertical-align:${load === 'result' ? 4 : 2}px;` +
+                  `background:${load === 'query' ? stripe : ''}${moved.get(load)}`, text + where]);
       where = '';
     }
   if (has(isExchange))

@@ -29,9 +29,10 @@ inline constexpr Colour own = {0x2f, 0x7e, 0xbd};      // where workers are not 
 inline constexpr Colour helping = {0xe8, 0x9f, 0x1c};  // whose queries they attend
 inline constexpr Colour overhead = {0x4d, 0x4d, 0x4d};
 inline constexpr Colour waiting = {0xec, 0xec, 0xec};
-inline constexpr Colour keys = {0xff, 0xe1, 0x8c};     // keys and values on their way,
-inline constexpr Colour queries = {0xe8, 0xa8, 0x1c};  // queries,
-inline constexpr Colour results = {0xa0, 0x5a, 0x0a};  // and results: one hue, darker each
+// What moves is grey, as hues are of workers, and at least 3:1 against light and dark paper.
+inline constexpr Colour keys = {0x94, 0x94, 0x94};     // keys and values,
+inline constexpr Colour queries = {0x93, 0x93, 0x93};  // queries: striped, as helping is,
+inline constexpr Colour results = {0x6a, 0x6a, 0x6a};  // and results: half as tall
 }  // namespace ink
 
 }  // namespace ringsched
