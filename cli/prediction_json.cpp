@@ -91,7 +91,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                     "\"within_spread\": {}, \"predicted_before_us\": {}, \"too_weak\": \"{}\"}}",
                     f->figure, json_number(f->factor), json_number(f->spread),
                     json_number(f->sigmas()), f->within_spread(), us(f->predicted), f->too_weak));
-  else if (const auto sure = interval(p.study.possible))
+  else if (const auto sure = interval(p.study.possible, r.makespan))
     key("interval_80_us", fmt::format("[{}, {}]", us(sure->low), us(sure->high)));
   std::string extrapolated;
   for (const std::string& what : p.study.workload.extrapolated)

@@ -266,7 +266,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                        : ""));
   if (p.fit)
     line("calibrated", fit_text(*p.fit));
-  else if (const auto sure = interval(p.study.possible))
+  else if (const auto sure = interval(p.study.possible, r.makespan))
     line("how sure",
          fmt::format("{} to {} in 80 % of cases, if the machine's figures are as sure as "
                      "they should be",

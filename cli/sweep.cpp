@@ -144,7 +144,7 @@ SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
         "{}", static_cast<double>(s.one_device.value) / static_cast<double>(r.makespan.value));
     row.peak_bytes = fmt::format("{}", proved.peak.value);
     row.possible = s.possible;
-    if (const auto sure = interval(s.possible)) {
+    if (const auto sure = interval(s.possible, r.makespan)) {
       row.interval_low_us = microseconds(sure->low);
       row.interval_high_us = microseconds(sure->high);
     }

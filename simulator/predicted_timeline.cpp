@@ -51,7 +51,8 @@ Timeline predicted_timeline(const Workload& w, const Simulation& run, const Mach
 
 Timeline predicted_timeline(const Study& s) {
   Timeline out = predicted_timeline(s.workload, s.run, s.setup.machine, s.report.path_steps);
-  if (const auto sure = interval(s.possible)) out.interval = {sure->low, sure->high};
+  if (const auto sure = interval(s.possible, s.run.makespan))
+    out.interval = {sure->low, sure->high};
   return out;
 }
 

@@ -138,13 +138,16 @@ std::optional<Range> range_80(std::vector<double> possible, double noise) {
   return Range{middle / reach(shorter), middle * reach(longer)};
 }
 
-std::optional<Interval> interval(const std::vector<Picoseconds>& possible) {
+std::optional<Interval> interval(const std::vector<Picoseconds>& possible,
+                                 std::optional<Picoseconds> makespan) {
   std::vector<double> values;
   for (const Picoseconds p : possible) values.push_back(static_cast<double>(p.value));
   const std::optional<Range> range = range_80(std::move(values));
   if (!range) return std::nullopt;
-  return Interval{{static_cast<std::int64_t>(range->low)},
-                  {static_cast<std::int64_t>(std::min(range->high, 9e18))}};
+  Interval out{{static_cast<std::int64_t>(range->low)},
+               {static_cast<std::int64_t>(std::min(range->high, 9e18))}};
+  if (makespan) out = {std::min(out.low, *makespan), std::max(out.high, *makespan)};
+  return out;
 }
 
 double beats(const std::vector<Picoseconds>& first, const std::vector<Picoseconds>& second) {

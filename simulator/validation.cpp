@@ -136,11 +136,13 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   const Call call = called(plan, g.machine, g.loop);
   const Other other = compared_with(call, plan, m.overlap, g);
   out.predicted = in_unit(g.measure, call.ps(), other.ps, m.problem);
-  if (const std::optional<Range> times = range_of(call, other, g.noise)) {
+  if (std::optional<Range> times = range_of(call, other, g.noise)) {
+    const double time = call.ps() / other.ps;
+    *times = {std::min(times->low, time), std::max(times->high, time)};
     const double a = in_unit(g.measure, times->low, 1, m.problem);
     const double b = in_unit(g.measure, times->high, 1, m.problem);
     out.interval = {std::min(a, b), std::max(a, b)};
-    out.half_width = (times->high - times->low) / 2 / (call.ps() / other.ps);
+    out.half_width = (times->high - times->low) / 2 / time;
   }
   const bool overhead = g.measure == Measure::Overhead;
   const double ratio =

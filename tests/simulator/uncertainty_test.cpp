@@ -203,6 +203,7 @@ TEST(Uncertainty, ComparesByDraw) {
   EXPECT_EQ(beats(ps({1, 9, 3, 9}), ps({2, 3, 4, 5})), 0.5);
   EXPECT_EQ(beats(ps({1, 2}), ps({1, 2})), 0.5);
   EXPECT_FALSE(interval(ps({5})).has_value());
+  EXPECT_EQ(interval(ps({20, 22}), Picoseconds{10})->low, Picoseconds{10});
 }
 
 }  // namespace

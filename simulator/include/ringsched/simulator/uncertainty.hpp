@@ -63,7 +63,10 @@ std::vector<Picoseconds> possible_makespans(const Workload&, const Machine&, Con
 struct Interval {
   Picoseconds low, high;
 };
-std::optional<Interval> interval(const std::vector<Picoseconds>& possible);
+// `makespan`: the prediction, which lies inside, too: where two things take equally long, either
+// may take longer, and most draws lie above it.
+std::optional<Interval> interval(const std::vector<Picoseconds>& possible,
+                                 std::optional<Picoseconds> makespan = {});
 
 // The same of any positive values. `noise`: what a measurement of each is off by besides.
 struct Range {
