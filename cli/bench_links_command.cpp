@@ -120,7 +120,8 @@ Facts facts_of(const BenchLinksCommand& c, const LinkBenchOptions& o, const Worl
 
 Tables measured(const BenchLinksCommand& c, Meeting& m, const LinkBenchOptions& options,
                 std::chrono::nanoseconds deadline) {
-  const char* const next = "each sends to the next and receives from the one before, at once";
+  const char* const next =
+      "each sends to the next and receives from the previous one, both at once";
   const auto begins = [&m](std::int64_t bytes) {
     m.watchdog.waits(fmt::format("measuring messages of {} bytes", bytes));
   };

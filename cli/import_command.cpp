@@ -145,14 +145,14 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "which call of attention in the traces, from 1 (default: the last)")
       ->type_name("N");
   app->add_option("--annotation", command->names.annotation,
-                  "take as a call what each record_function range of this name holds")
+                  "treat each record_function range of this name as one call")
       ->type_name("NAME");
   app->add_option("--attend", command->names.attend,
-                  "events whose name has this in it are attends (default: attention kernels "
+                  "treat events whose name contains this as attends (default: attention kernels "
                   "of PyTorch, FlashAttention and cuDNN)")
       ->type_name("NAME");
   app->add_option("--attend-backward", command->names.attend_backward,
-                  "likewise of the backward pass")
+                  "the same for the backward pass")
       ->type_name("NAME");
   add_format_flag(*app, command->format);
   command->page.add_to(*app);

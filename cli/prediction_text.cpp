@@ -267,10 +267,8 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (p.fit)
     line("calibrated", fit_text(*p.fit));
   else if (const auto sure = interval(p.study.possible, r.makespan))
-    line("how sure",
-         fmt::format("{} to {} in 80 % of cases, if the machine's figures are as sure as "
-                     "they should be",
-                     duration(sure->low, unit), duration(sure->high, unit)));
+    line("80 % interval", fmt::format("{} to {}, from the uncertainty of the machine's figures",
+                                      duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
     line("extrapolated", fmt::format("{}: the interval is wider for it", fmt::join(what, ", ")));
   line("idle", fmt::format("{} (HTA's definition: {})", percent(r.idle_fraction),

@@ -38,11 +38,11 @@ void print_one(const Schedule& s) {
   if (s.parameters.empty()) fmt::print("\nIt has no parameters.\n");
   for (const Parameter& p : s.parameters) {
     if (p.choices.empty())
-      fmt::print("\n--schedule {}:{}=N\n  {}\n  N is {} to {}, {} if it is not given\n", s.name,
-                 p.name, p.words, p.least, p.most, p.initial);
+      fmt::print("\n--schedule {}:{}=N\n  {}\n  N: {} to {} (default {})\n", s.name, p.name,
+                 p.words, p.least, p.most, p.initial);
     else
-      fmt::print("\n--schedule {}:{}=WORD\n  {}\n  WORD is {}; {} if it is not given\n", s.name,
-                 p.name, p.words, fmt::join(p.choices, ", "), p.choices[p.initial]);
+      fmt::print("\n--schedule {}:{}=WORD\n  {}\n  WORD: {} (default {})\n", s.name, p.name,
+                 p.words, fmt::join(p.choices, ", "), p.choices[p.initial]);
   }
 }
 

@@ -137,7 +137,7 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
     const auto text = n.value_exact<std::string>();
     if (!text || text->empty())
       s.wrong(n, "group.machine must be a string: a name, a path or the text of a profile");
-    if (same) s.wrong(n, "group.machine stands beside same_machine = true; keep one of them");
+    if (same) s.wrong(n, "group.machine is given along with same_machine = true; keep one of them");
     const bool inside = text->find('\n') != std::string::npos;
     machine = inside ? read_group_machine(n, *text, file)
                      : at(s, "machine", [&] { return find_machine(*text); });

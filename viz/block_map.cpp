@@ -259,7 +259,7 @@ std::string balance_line(const Plan& plan) {
                                plan.works[t.work.value].columns;
   const double sum = std::accumulate(pairs.begin(), pairs.end(), 0.0);
   const double most = *std::max_element(pairs.begin(), pairs.end());
-  return sum > 0 ? fmt::format("the busiest worker has {:.2f}x its even share",
+  return sum > 0 ? fmt::format("the busiest worker has {:.2f}x the average work",
                                most * static_cast<double>(pairs.size()) / sum)
                  : "masked";
 }

@@ -163,7 +163,7 @@ void Member::read() {
     if (const Steady::time_point t = Steady::now(); t - ticked >= kTick) {
       ticked = t;
       if (++silent > limit) {
-        end(gone(fmt::format("nothing was heard of it for {}", text_of(options_.silence))),
+        end(gone(fmt::format("no message came from it for {}", text_of(options_.silence))),
             kExitFailed);
         return;
       }

@@ -107,7 +107,7 @@ void Store::tick() {
       continue;
     }
     if (++v.silent > limit)
-      lose(v, fmt::format("nothing was heard of it for {}", text_of(options_.silence)));
+      lose(v, fmt::format("no message came from it for {}", text_of(options_.silence)));
     else if (v.out.empty())
       send(v, frame(FrameKind::Alive));
   }

@@ -381,11 +381,11 @@ T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing) {
   out.worker = to;
   out.since = timing.needed ? first_ + *timing.needed : step_;
   if (out.since < step_)
-    mistake_at(step_, "the {} of worker {} are to be on worker {} in step {}, which is over",
+    mistake_at(step_, "the {} of worker {} must be on worker {} in step {}, which is over",
                keys ? "keys" : "queries", owner, target.value, out.since);
   if (out.since < from.since)
     mistake_at(step_,
-               "the {} of worker {} are to be on worker {} in step {}, but are on worker {} in "
+               "the {} of worker {} must be on worker {} in step {}, but are on worker {} in "
                "step {} only",
                keys ? "keys" : "queries", owner, target.value, out.since,
                true_number(from.worker).value, from.since);

@@ -28,7 +28,7 @@
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
     {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
-    {"consecutive", "ulysses or ring: whose workers have consecutive numbers, as in a node", 0, 0, 1, {"ulysses", "ring"}}) \
+    {"consecutive", "ulysses or ring: which groups get consecutive worker numbers, as in a node", 0, 0, 1, {"ulysses", "ring"}}) \
   X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
     {"to", "all or one: who gets the result; one: the worker with the new tokens", 0, 0, 1, {"all", "one"}}) \
   X(tree_decode, "tree-decode", decode_layout, "decoding: partial results merge in a tree, inside nodes first", "Tree Attention, arXiv:2408.04093", \

@@ -542,7 +542,7 @@ class CoverageCheck {
         if (!met[c].valid())
           found += n;
         else if (n > 0)
-          findings_.add(Rule::Coverage, {id, met[c]}, "{} goes in twice: by {} and by {}",
+          findings_.add(Rule::Coverage, {id, met[c]}, "{} is counted twice: by {} and by {}",
                         term(s, band, row, c), name_of(plan_, met[c]), name_of(plan_, id));
         met[c] = id;
       }

@@ -79,7 +79,7 @@ class StructureCheck {
       return false;
     }
     if (t.value >= plan_.initial.size() + 2 * plan_.tasks.size()) {
-      wrong(id, "input {} is no tensor of this plan", index);
+      wrong(id, "input {} is not a tensor of this plan", index);
       return false;
     }
     const TaskId maker = plan_.producer(t);
@@ -155,7 +155,7 @@ class StructureCheck {
         break;
     }
     for (std::size_t i = op.inputs; i < task.inputs.size(); ++i)
-      if (task.inputs[i].valid()) wrong(id, "it has an input too many");
+      if (task.inputs[i].valid()) wrong(id, "it has one input too many");
     if (task.completes >> op.outputs != 0)
       wrong(id, "it completes an output that it does not have");
     if (is_exchange(task.kind)) {
@@ -231,7 +231,8 @@ class StructureCheck {
       if (!is_within(id, sent.rows, *t) || !has_columns(id, sent.columns, *t)) return;
       const bool whole = region(sent.rows) == region(t->rows) && sent.columns == t->columns;
       if (!t->complete && !whole)
-        wrong(id, "a {} is handed over whole, or the rest of it is lost", plan_.name(t->value));
+        wrong(id, "a {} must be handed over whole, or the rest of it is lost",
+              plan_.name(t->value));
     }
     if (!has_peer(id, TaskKind::Receive)) {
       findings_.add(Rule::Communication, {id}, "{} has no receive", name_of(plan_, id));
@@ -240,7 +241,7 @@ class StructureCheck {
     const TaskId peer = task.peer;
     const Task& receive = plan_.tasks[peer.value];
     if (peer < id)
-      findings_.add(Rule::Communication, {id, peer}, "{} stands before {}, its send",
+      findings_.add(Rule::Communication, {id, peer}, "{} comes before {}, its send",
                     name_of(plan_, peer), name_of(plan_, id));
     if (receive.worker_index == task.worker_index) wrong(id, "it sends to its own worker");
     const Piece& expected = plan_.piece(receive);

@@ -69,7 +69,7 @@ void check_groups(const Plan& plan, Findings& findings) {
   std::ranges::stable_sort(alone, {}, [&](TaskId t) { return lanes.of(plan.tasks[t.value]); });
   for (const TaskId id : alone)
     findings.add(Rule::Structure, {id},
-                 "{}: it is to be posted with the transfer before it, and there is none",
+                 "{}: it must be posted with the transfer before it, but there is none",
                  name_of(plan, id));
 }
 
@@ -94,7 +94,8 @@ void verify_tables(const Plan& plan, std::uint32_t threads, Findings& findings) 
   if (plan.layout.owners.size() != chunks || std::ranges::any_of(plan.layout.shares, bad_region) ||
       std::ranges::any_of(plan.layout.owners,
                           [&](WorkerId w) { return w.value >= plan.problem.workers; }))
-    findings.add_missing(Rule::Structure, {}, "the shares and owners of chunks are no layout");
+    findings.add_missing(Rule::Structure, {},
+                         "the shares and owners of chunks do not form a layout");
   if (std::ranges::any_of(plan.regions, bad_region))
     findings.add_missing(Rule::Structure, {}, "a region reaches past the last of {} chunks",
                          chunks);
@@ -159,8 +160,8 @@ void verify_edges(const Plan& plan, Findings& findings) {
     if (s.receive.value >= plan.tasks.size() || s.receive < last ||
         !is_receive(plan.tasks[s.receive.value].kind))
       findings.add_missing(Rule::Structure, {},
-                           "buffer {} is given to task {}, which is no receive "
-                           "or out of order",
+                           "buffer {} is given to task {}, which is not a receive, "
+                           "or is out of order",
                            s.slot, s.receive.value);
     last = s.receive;
   }

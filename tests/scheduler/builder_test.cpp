@@ -345,7 +345,7 @@ TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
         p.step(4);
         p.move(p.keys(kFirst), kSecond, {.needed = 3});
       }),
-      "schedule test, step 4: the keys of worker 0 are to be on worker 1 in step 3, which is over");
+      "schedule test, step 4: the keys of worker 0 must be on worker 1 in step 3, which is over");
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
               const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
               p.step(2);
@@ -356,7 +356,7 @@ TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
               const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
               p.move(later, WorkerId{2}, {.needed = 2});
             }),
-            "schedule test, step 0: the keys of worker 0 are to be on worker 2 in step 2, but are "
+            "schedule test, step 0: the keys of worker 0 must be on worker 2 in step 2, but are "
             "on worker 1 in step 3 only");
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
               p.step(1);

@@ -149,7 +149,7 @@ TEST(Calls, MistakesInAViewNameTheTrueWorkers) {
                                view.step(4);
                                view.move(view.keys(kWorker0), kWorker1, {.needed = 3});
                              }),
-            "schedule test, step 4: the keys of worker 2 are to be on worker 1 in step 3, which is "
+            "schedule test, step 4: the keys of worker 2 must be on worker 1 in step 3, which is "
             "over");
   EXPECT_EQ(refusal_of_calls(3,
                              [](const Problem&, PlanBuilder& p) {

@@ -166,10 +166,11 @@ TEST(Exchanges, AddUpEachTermOnce) {
             }),
             "partial of chunk 0, heads 3: the term of key chunk 1 is missing in task 4 (worker 0, "
             "step 0, exchange of partial chunk 0)");
-  EXPECT_EQ(said([](Plan& p) { double_terms(p, {3}); }),
-            "partial of chunk 0: the term of key chunk 1 goes in twice: by task 3 (worker 1, step "
-            "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
-            "attend of query chunks 0-1 with key chunk 1)");
+  EXPECT_EQ(
+      said([](Plan& p) { double_terms(p, {3}); }),
+      "partial of chunk 0: the term of key chunk 1 is counted twice: by task 3 (worker 1, step "
+      "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
+      "attend of query chunks 0-1 with key chunk 1)");
   EXPECT_EQ(said([](Plan& p) { repeat_exchange(p, {1}, false); }),
             "task 6 (worker 0, step 0, exchange of partial chunk 0) uses the partial of task 2 "
             "(worker 0, step 0, attend of query chunks 0-1 with key chunk 0) again, which task 4 "
@@ -294,8 +295,8 @@ TEST(Exchanges, FindsThoseThatWaitForAGroupThatWaitsForThem) {
   Plan behind = plan;
   behind.tasks[4].lane = Lane::Return;
   EXPECT_EQ(first_fault(behind),
-            "task 4 (worker 0, step 0, send of query chunk 1 to worker 1): it is to be posted with "
-            "the transfer before it, and there is none");
+            "task 4 (worker 0, step 0, send of query chunk 1 to worker 1): it must be posted with "
+            "the transfer before it, but there is none");
 }
 
 // An exchange on one lane, a message on another: worker 0 lists the message first, and worker 1 the

@@ -120,7 +120,7 @@ TEST(Inputs, MustBeOutputsThatTasksHave) {
                                                  name_of(plan, attend) + " does not have")));
   plan.tasks[merge.value].inputs[0] =
       plan.output({static_cast<std::uint32_t>(plan.tasks.size()) - 1}, 2);
-  EXPECT_THAT(faults_of(plan), Contains(EndsWith("input 0 is no tensor of this plan")));
+  EXPECT_THAT(faults_of(plan), Contains(EndsWith("input 0 is not a tensor of this plan")));
 }
 
 TEST(Inputs, ThatAreNotThereAreSaidOnce) {
@@ -248,8 +248,9 @@ TEST(Inputs, APartialIsHandedOverWithAllItsHeads) {
         set_columns(plan, plan.tasks[half.value], {0, 2});
         restate_work(plan, half);
       }
-      EXPECT_THAT(faults_of(plan),
-                  Contains(EndsWith("a partial is handed over whole, or the rest of it is lost")));
+      EXPECT_THAT(
+          faults_of(plan),
+          Contains(EndsWith("a partial must be handed over whole, or the rest of it is lost")));
       return;
     }
   FAIL() << "no partial is sent";

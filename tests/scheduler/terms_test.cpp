@@ -69,7 +69,7 @@ TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
   const TaskId attend = backward(plan, 2, 1);
   double_terms(plan, attend);
   EXPECT_NE(interpret(plan, 1), "");
-  const std::string both = fmt::format(" goes in twice: by {} and by {}", name_of(plan, attend),
+  const std::string both = fmt::format(" is counted twice: by {} and by {}", name_of(plan, attend),
                                        name_of(plan, {attend.value + 1}));
   EXPECT_THAT(found_in(plan),
               ElementsAre("query_gradient of chunk 2: the term of key chunk 1" + both,
@@ -108,7 +108,7 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
   EXPECT_THAT(all, Contains(EndsWith("both put out the query_gradient of chunk 0, heads 1")));
   EXPECT_THAT(all, Contains("worker 0 does not put out the query_gradient of chunk 0, heads 3"));
   EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
-                                       "heads 1 goes in twice: by task ")));
+                                       "heads 1 is counted twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
                                        "heads 3 is missing in task ")));
 }
@@ -116,7 +116,7 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
 TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
   EXPECT_THAT(found_in(two_attends({0, 4}, {2, 2})),
               Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, heads "
-                                  "2-3 goes in twice: by task ")));
+                                  "2-3 is counted twice: by task ")));
 }
 
 TEST(Terms, APartialThatIsSentTwiceIsRefusedWithBothSends) {

@@ -90,7 +90,7 @@ TEST(Verify, FindsAPairThatIsComputedTwice) {
   const Plan plan = build_plan(small_problem(1, 4), {"twice", "", "", contiguous, twice});
   EXPECT_THAT(
       first_violation(plan, Rule::Coverage),
-      AllOf(StartsWith("partial of chunk 0: the term of key chunk 0 goes in twice: by task 0 "),
+      AllOf(StartsWith("partial of chunk 0: the term of key chunk 0 is counted twice: by task 0 "),
             HasSubstr("and by task 1 ")));
 }
 
@@ -123,7 +123,7 @@ TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
       verify(build_plan(problem, {"wrong", "", "", one_token_chunks, row_65_meets_63_for_64}));
   ASSERT_EQ(v.violations.size(), 2u);
   EXPECT_THAT(v.violations[0].text,
-              StartsWith("partial of chunk 65: the term of key chunk 63 goes in twice: by "));
+              StartsWith("partial of chunk 65: the term of key chunk 63 is counted twice: by "));
   EXPECT_THAT(v.violations[1].text,
               StartsWith("partial of chunk 65: the term of key chunk 64 is missing in "));
 }

@@ -167,14 +167,14 @@ TEST(ExchangeBlockMap, EachWorkerHasItsShareOfTheHeadsOfEachBlock) {
               (std::set<std::string>{"worker 0, step 0, heads 0", "worker 1, step 0, heads 1",
                                      "worker 2, step 0, heads 2", "worker 3, step 0, heads 3"}));
     EXPECT_TRUE(has_words(p, "Bands of a block are its heads, head 0 at the top."));
-    EXPECT_TRUE(has_words(p, "the busiest worker has 1.00x its even share"));
+    EXPECT_TRUE(has_words(p, "the busiest worker has 1.00x the average work"));
   }
 }
 
 TEST(ExchangeBlockMap, HeadsCountInTheEvenShare) {
   const Plan plan = ulysses_of(3);
   const Plan* const plans[] = {&plan};
-  EXPECT_TRUE(has_words(block_map(plans), "the busiest worker has 1.50x its even share"))
+  EXPECT_TRUE(has_words(block_map(plans), "the busiest worker has 1.50x the average work"))
       << "two of four heads on one of three workers";
 }
 

@@ -74,7 +74,7 @@ class Plan:
             if isinstance(e, Error):
                 raise
             where = f", task {len(self.tasks)}" if hasattr(self, "tasks") else ""
-            raise Error(f"{name}{where}: this is no plan file that ringsched verifies ({type(e).__name__}: {e})") from e
+            raise Error(f"{name}{where}: this is not a plan file that ringsched verifies ({type(e).__name__}: {e})") from e
 
     def _read(self, d):
         if d["format"] != "ringsched-plan" or d["version"] not in (1, 2):

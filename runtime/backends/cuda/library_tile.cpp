@@ -33,7 +33,8 @@ std::optional<LibraryTile> library_tile(const Problem& p, TileForm form, std::in
 
 std::string refusal(const Problem& p) {
   if (p.dtype == Dtype::Fp32) return "cuDNN has no fp32";
-  if (p.head_dim % 8 != 0) return fmt::format("head dimension {} is no multiple of 8", p.head_dim);
+  if (p.head_dim % 8 != 0)
+    return fmt::format("head dimension {} is not a multiple of 8", p.head_dim);
   return "";
 }
 

@@ -105,7 +105,7 @@ TEST_F(StoreMeeting, OneThatIsSilentEndsTheRun) {
   const Socket s = proved(1, 2);
   EXPECT_EQ(zero.get(), "joined");
   until_told("process 1 (host, ", 1);
-  until_told("nothing was heard of it for 1.00 s", 1);
+  until_told("no message came from it for 1.00 s", 1);
 }
 
 TEST_F(StoreMeeting, AStoreThatIsGoneIsNoticed) {
