@@ -1,7 +1,7 @@
 // Samples of one time, and the rule for how many are enough: calibrate and bench-links both use it.
-// Either the mean counts, because a run is the sum of many tasks: what it takes here, with whatever
-// else this machine and its host do; or the fastest: what it takes when nothing disturbs it. The
-// samples have settled when the middle half of them, or the two fastest, are alike.
+// We use either the mean, because a run is the sum of many tasks and shares the machine with
+// others, or the fastest sample, which is the time without disturbance. The samples have settled
+// when their middle half, or the two fastest ones, are close together.
 #pragma once
 
 #include <algorithm>

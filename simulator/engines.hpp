@@ -1,5 +1,5 @@
-// The two ways to run a workload through time. They agree to the picosecond where both apply, and
-// a test holds them to it.
+// The two engines that simulate a workload. Where both apply they agree to the picosecond, and a
+// test checks that.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace ringsched {
 
-// One pass over the tasks in their order, without events: each start is the latest of the ends it
-// waits for. Only where nothing is shared: no link by two messages at once, no device by two
+// One pass over the tasks in their order, without events: a task starts at the latest end of what
+// it waits for. Only where nothing is shared: no link by two messages at once, no device by two
 // kernels, no SM by both, and no exchanges. False where something is, or where the order of ids
 // does not do; what is in the simulation is then to be thrown away.
 bool in_one_pass(const Workload&, const Costs&, Simulation&);

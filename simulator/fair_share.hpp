@@ -1,11 +1,11 @@
-// Messages that share links max-min fairly: no message could go faster without slowing one that is
-// no faster. Messages that are limited alike, by the same shared links and the same rate of what
-// they have to themselves, go at one rate and are kept as one class, whose clock counts the bytes
-// that each of its messages has moved. A message is then an entry in a queue ordered by that clock,
-// and a change of rates touches classes, not messages.
+// Messages share links max-min fairly: none could go faster without slowing one that is no faster.
+// Messages with the same limits (the same shared links, the same private rate) have the same speed,
+// so they form one class with one clock, which counts the bytes that each of them has moved.
+// A class keeps its messages in a queue ordered by that clock, so a change of rates updates a few
+// classes instead of all messages.
 //
-// A message that processors copy goes no faster than they copy it: at a rate of its own, times the
-// share of a core that it gets at either end.
+// If processors copy a message, it moves at most at their copying rate, times the share of a core
+// that it gets at the slower end.
 #pragma once
 
 #include <array>

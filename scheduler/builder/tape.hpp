@@ -1,5 +1,6 @@
-// What a schedule said, call by call. A schedule is asked once; what follows (what of each move is
-// read, the forward pass, the backward pass) are passes over the tape.
+// The calls of a schedule, recorded in order. The builder runs a schedule only once; it then makes
+// several passes over this tape: which parts of a move are read, the forward pass, the backward
+// pass.
 #pragma once
 
 #include <algorithm>

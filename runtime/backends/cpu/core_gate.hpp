@@ -39,8 +39,8 @@ class CoreGate {
     std::condition_variable news;
     bool called = false;  // guarded
   };
-  // Before a run, for who asks for a turn as soon as that begins: nobody has one until all are
-  // there, so that not chance says who is first.
+  // Before the run starts, no task may take a core until all workers have registered, so that the
+  // order of arrival does not decide which task goes first.
   void expect(Place&);
 
   // A worker's turns, one after the other.
@@ -50,8 +50,8 @@ class CoreGate {
     ~Turn() { give_back(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    // Waits. It is the core of `place` if that is free. Who still has the turn before gives it back
-    // in the same moment, so it has another at once if it has most left to do. Throws Stopped.
+    // Waits for a core: that of `place` if it is free. A worker that still has its last turn gives
+    // it back first, and gets another at once if it has the most work left. Throws Stopped.
     void take(std::int64_t work_left);
     void give_back();
     // Of the core, not of the worker: it is still in the cache from the task before.

@@ -1,7 +1,7 @@
 #include "bf16_kernels.hpp"
 
 #include "bf16_multiply_vectors.hpp"
-// What is above multiplies for what is below.
+// The include order matters: the headers below use the multiply functions of the header above.
 
 #include "bf16_backward.hpp"
 #include "bf16_forward.hpp"

@@ -58,8 +58,8 @@ class Device {
   virtual void call(Lane, std::function<void()>) = 0;
   virtual void* stream(Lane) { return nullptr; }  // for those that have
 
-  // Once, before the first run: lets the lanes run, for what happens when something is first used,
-  // and is waited for like a run. False: there is nothing of that kind.
+  // Once, before the first run: starts the lanes to warm up what is slow at first use. The caller
+  // waits for it as for a run. Returns false if the device has no such step.
   virtual bool rehearse() { return false; }
   virtual void rehearsed() {}  // after that
   // How long before `zero` it is to be started, so that it begins then.

@@ -1,6 +1,6 @@
-// Where each tensor of a worker lies in the one block of memory that it takes for a run. Tensors
-// whose lifetimes do not meet share a place, so double buffering is nothing that a schedule or an
-// executor has to know of.
+// Where each tensor of a worker lies in the one block of memory that the worker allocates for a
+// run. Tensors whose lifetimes do not overlap share a place. So double buffering follows from the
+// plan, and neither schedules nor executors deal with it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ringsched {
 struct MemoryPlan {
   static constexpr std::int64_t kNowhere = -1;
   std::vector<std::int64_t> offset;  // by TensorId, bytes from the start of its worker's block
-  // Likewise, by the id of its task: where a transfer gathers and spreads what is no run in memory.
+  // By the id of its task: where a transfer gathers or spreads what is not contiguous in memory.
   std::map<std::uint32_t, std::int64_t> staging;
   std::vector<Bytes> size;  // of each worker's block
   std::int64_t looks = 0;   // at two tensors that live at one time: the work it took

@@ -18,15 +18,15 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 std::vector<Picoseconds> makespans(const Workload&, Conditions, std::uint32_t runs,
                                    unsigned threads = 0);
 
-// How many runs a setup asks for. Enough of them are as many as it takes until their middle hardly
-// depends on which seeds they have: 1001 of a few tasks, one of a million, whose noise is its own
-// average, or where nothing is left to chance.
+// How many runs a setup asks for. By default enough that their median hardly depends on the seeds:
+// 1001 for a few tasks, and one for a million tasks, whose noise averages out, or for a setup
+// without randomness.
 std::uint32_t runs_of(const Setup&, std::size_t tasks);
 
-// Of runs that took so long, the conditions of the middle one.
+// The conditions of the median run, given the makespans of all.
 Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions of_the_first);
 
-// The value that so many percent of the sorted ones do not exceed.
+// The value that `percent` of the values do not exceed.
 Picoseconds percentile(std::vector<Picoseconds> values, double percent);
 
 }  // namespace ringsched

@@ -13,7 +13,7 @@ namespace ringsched {
 struct Setup {
   Machine machine;
   Conditions conditions;
-  // With seeds from that of the conditions on, of which the middle one counts; 0: enough of them.
+  // Runs with consecutive seeds, reporting the median; 0: as many as needed.
   std::uint32_t runs = 1;
 };
 
