@@ -151,8 +151,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "treat events whose name contains this as attends (default: attention kernels "
                   "of PyTorch, FlashAttention and cuDNN)")
       ->type_name("NAME");
-  app->add_option("--attend-backward", command->names.attend_backward,
-                  "the same for the backward pass")
+  app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
       ->type_name("NAME");
   add_format_flag(*app, command->format);
   command->page.add_to(*app);

@@ -300,7 +300,7 @@ TEST_F(SimulateProgram, NamesAFileOfTheWrongKind) {
   write("own.toml", run("machines dgx-a100").out);
   const std::pair<const char*, const char*> cases[] = {
       {"verify t.json",
-       "t.json is a timeline, not a plan; use it with ringsched render or compare"},
+       "t.json is a timeline, not a plan; use it with ringsched render, plot or compare"},
       {"simulate t.json", "t.json is a timeline, not a plan"},
       {"run t.json", "t.json is a timeline, not a plan"},
       {"export t.json", "t.json is a timeline, not a plan"},

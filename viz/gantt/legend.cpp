@@ -48,8 +48,15 @@ void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector
     out.emplace_back(Label{x, bottom + 15, 10, ink::grey, Anchor::Middle, false, text});
     if (axis.end_ps - at < step) break;  // the sum might not fit
   }
-  const std::string title = fmt::format("time in {}", unit.name);
-  out.emplace_back(Label{axis.left - 10, bottom + 15, 10, ink::grey, Anchor::End, false, title});
+  Label title{axis.left - 10,
+              bottom + 15,
+              10,
+              ink::grey,
+              Anchor::End,
+              false,
+              fmt::format("time in {}", unit.name)};
+  if (bounds(title).x < 0) title.text = unit.name;  // a column has less room beside its axis
+  if (bounds(title).x >= 0) out.emplace_back(title);
 }
 
 double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& axis, double y,
