@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import Any, Callable, Union
 
 from . import _core
-from ._core import Builder, Comparison, Plan, Problem, Run, Sweep, Timeline
+from ._core import Builder, Comparison, Error, Plan, Problem, Run, Sweep, Timeline
 
 Schedule = Union[str, Callable[[Problem, Builder], None]]
 
 
 def plan(problem: Problem, schedule: Schedule = "balanced", *, overlap: str = "prefetch",
-         buffers: int = 0, exchanges: str = "native", layout: str = "contiguous") -> Plan:
+         buffers: int = 0, exchanges: str = "native", layout: str | None = None) -> Plan:
     """A plan for `problem`, by the name of a schedule ("usp:ulysses=4") or by a function.
 
-    The function is called with the problem and a Builder, which lays the tokens out as `layout` says.
+    The function is called with the problem and a Builder, which lays the tokens out as `layout` says (default: contiguous).
     `overlap` is how far communication runs ahead: "none", "prefetch" (one step) or "unbounded";
     `buffers` the number of receive buffers, 0 for as many as needed; `exchanges` what carries exchanges:
     "native" (a library's collectives), or messages: "direct", "ring" or "tree".
     """
     if isinstance(schedule, str):
+        if layout is not None:
+            raise Error(f"layout is {layout!r}, but {schedule} has a layout of its own; it is for functions")
         return _core._plan(problem, schedule, overlap, buffers, exchanges)
-    builder = Builder(problem, layout, getattr(schedule, "__name__", "python"))
+    builder = Builder(problem, layout or "contiguous", getattr(schedule, "__name__", "python"))
     schedule(problem, builder)
     return builder.finish(overlap=overlap, buffers=buffers, exchanges=exchanges)
 

@@ -143,6 +143,8 @@ class Plans(unittest.TestCase):
             with self.subTest(flags=flags), self.assertRaises(rs.Error) as caught:
                 ask()
             self.assertEqual(f"ringsched: {caught.exception}\n", command("plan", "-w", "4", *flags, code=2))
+        with self.assertRaisesRegex(rs.Error, "layout is 'striped', but ring has a layout of its own"):
+            rs.plan(rs.Problem(workers=2), "ring", layout="striped")
         with self.assertRaisesRegex(rs.Error, "/nowhere/plan.json"):
             rs.read_plan("/nowhere/plan.json")
 

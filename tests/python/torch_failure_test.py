@@ -44,6 +44,27 @@ def different_batches(rank, plan):
     return said(lambda: rt.attention(q, k, v, context))
 
 
+def wrong_undispatch(rank, plan):
+    import ringsched.torch as rt
+
+    context = rt.Context(plan, deadline=5)
+    q, k, v, _ = shares(context)
+    short = said(lambda: context.undispatch(q[:, 1:] if rank == 1 else q))
+    types = said(lambda: context.undispatch(q.double() if rank == 2 else q))
+    other = said(lambda: context.undispatch(q) if rank else rt.attention(q, k, v, context))
+    return short, types, other, said(lambda: context.undispatch(rt.attention(q, k, v, context)))
+
+
+def missing_undispatch(rank, plan):
+    import ringsched.torch as rt
+
+    context = rt.Context(plan, deadline=3)
+    q, *_ = shares(context)
+    if rank == 1:
+        time.sleep(9)
+    return said(lambda: context.undispatch(q))
+
+
 def different_plans(rank, plans):
     import ringsched.torch as rt
 
@@ -106,6 +127,17 @@ class Failures(unittest.TestCase):
         found = on_workers(3, wrong_shape, make_plan(3))
         self.same_error([f[0] for f in found], r"^worker 1: q is \(1, 31, 4, 16\); use \(any, 32, 4, 16\)")
         self.assertEqual([f[1][0] for f in found], [None] * 3)
+
+    def test_undispatch_is_agreed_on_as_attention_is(self):
+        found = on_workers(3, wrong_undispatch, make_plan(3))
+        self.same_error([f[0] for f in found], "^worker 1: undispatch: dimension 1 has 31 tokens; its share has 32$")
+        self.same_error([f[1] for f in found], "^calls differ: workers 0, 1: undispatch of float32, .*; worker 2: undispatch of float64")
+        self.same_error([f[2] for f in found], "^calls differ: worker 0: batch 1.*; workers 1, 2: undispatch of float32")
+        self.assertEqual([f[3][0] for f in found], [None] * 3)
+
+    def test_a_worker_that_does_not_come_to_undispatch(self):
+        found = on_workers(3, missing_undispatch, make_plan(3))
+        self.same_error([found[0], found[2]], "^worker 1 ended or hangs; ", most=8)
 
     def test_different_batches(self):
         found = on_workers(3, different_batches, make_plan(3))

@@ -85,6 +85,8 @@ def attention(q, k, v, context, scale=None, layout="bshd", return_lse=False):
     has no result gets one of no tokens. With return_lse also the log-sum-exp, (batch, heads, tokens), which has
     no gradient.
     """
+    if not hasattr(context, "plan"):
+        raise Error(f"context is {context!r}; use a ringsched.torch.Context")
     if layout not in ("bshd", "bhsd"):
         raise Error(f"layout is {layout!r}; use bshd or bhsd")
     if return_lse and not context.has_lse:
