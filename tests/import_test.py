@@ -65,6 +65,14 @@ class Import(unittest.TestCase):
                 row, = (r for r in self.rows(timeline, kind) if r[2] == rank)
                 self.assertAlmostEqual(end - begin, row[8] / 1e6, places=2)
 
+    def test_sizes_tell_of_another_problem(self):
+        for tokens, said in ((1024, "note      messages hold up to .* in the traces and .* in the plan; does the plan have the tokens"),
+                             (256, "note      messages are 2 times as large as the plan's: a batch of 2, or another problem")):
+            other = self.path(f"tokens-{tokens}.json")
+            self.ringsched("plan", "-w", 2, "--tokens", tokens, "--heads", 2, "--kv-heads", 2, "--head-dim", 16, "--dtype", "fp32",
+                           "--mask", "full", "-s", "ring", "-o", other)
+            self.assertRegex(self.ringsched("import", *RANKS, "--plan", other), said)
+
     def test_json(self):
         said, timeline = self.imported(*RANKS, "--format", "json")
         found = json.loads(said)

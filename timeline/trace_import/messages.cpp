@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "message_lists.hpp"
+#include "ringsched/scheduler/words.hpp"
 
 namespace ringsched::trace_import {
 
@@ -198,6 +200,28 @@ void put_times(const Plan& plan, const MessageList& list, const PartsOf& parts, 
       }
 }
 
+// What sizes tell of a run that did something else: of the largest message on either side.
+std::optional<std::string> note_on_sizes(const std::vector<MessageList>& lists,
+                                         const MatchRule& rule) {
+  std::int64_t found = 0, wanted = 0;
+  for (const MessageList& list : lists) {
+    for (const FoundMessage& f : list.found)
+      found = std::max(found, rule.parts * (f.sent ? f.sent->bytes : f.got->bytes));
+    for (const WantedMessage& m : list.wanted) wanted = std::max(wanted, m.bytes);
+  }
+  if (found <= 0 || wanted <= 0) return {};
+  if (rule.batch == kAnySize)
+    return fmt::format(
+        "messages hold up to {} in the traces and {} in the plan; does the plan have the tokens, "
+        "heads and dtype of the run?",
+        human({found}), human({wanted}));
+  if (rule.batch > 1)
+    return fmt::format(
+        "messages are {} times as large as the plan's: a batch of {}, or another problem",
+        rule.batch, rule.batch);
+  return {};
+}
+
 }  // namespace
 
 MessageMatch match_messages(const Plan& plan, const std::vector<WorkerTasks>& tasks,
@@ -218,6 +242,7 @@ MessageMatch match_messages(const Plan& plan, const std::vector<WorkerTasks>& ta
     if (n > 0)
       out.notes.push_back(fmt::format("{} of the traces {} not in the plan and left out",
                                       counted(n, plain_name(kind)), n == 1 ? "is" : "are"));
+  if (auto note = note_on_sizes(lists, rule)) out.notes.push_back(std::move(*note));
   if (!rule.timed && !lists.empty())
     out.notes.push_back("some messages do not fit the times of the attends that they serve");
   return out;
