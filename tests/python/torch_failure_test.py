@@ -71,6 +71,13 @@ def different_plans(rank, plans):
     return said(lambda: rt.Context(plans[rank], deadline=20))
 
 
+def unreadable_plan(rank, plan):
+    import ringsched.torch as rt
+
+    first = said(lambda: rt.Context("/nowhere/plan.json" if rank == 1 else plan, deadline=20))
+    return first, said(lambda: rt.Context(plan, deadline=20))
+
+
 def missing_rank(rank, plan):
     import ringsched.torch as rt
 
@@ -138,6 +145,12 @@ class Failures(unittest.TestCase):
     def test_a_worker_that_does_not_come_to_undispatch(self):
         found = on_workers(3, missing_undispatch, make_plan(3))
         self.same_error([found[0], found[2]], "^worker 1 ended or hangs; ", most=8)
+
+    def test_a_plan_that_one_worker_cannot_read(self):
+        found = on_workers(3, unreadable_plan, make_plan(3))
+        self.same_error([found[0][0], found[2][0]], "^worker 1: /nowhere/plan.json", most=8)
+        self.assertRegex(found[1][0][0], "^/nowhere/plan.json")
+        self.assertEqual([f[1][0] for f in found], [None] * 3)
 
     def test_different_batches(self):
         found = on_workers(3, different_batches, make_plan(3))

@@ -56,10 +56,14 @@ class Context:
     """
 
     def __init__(self, plan, group=None, *, deadline=120.0):
-        self.plan = load(plan)
-        if self.plan.passes == "backward":
-            raise Error(f"{self.plan.name}: its pass is backward; make the plan with pass both, or forward")
-        self.hash = plan_hash(self.plan)
+        self.plan, wrong = None, None
+        try:
+            self.plan = load(plan)
+            if self.plan.passes == "backward":
+                raise Error(f"{self.plan.name}: its pass is backward; make the plan with pass both, or forward")
+        except (Error, OSError) as e:
+            wrong = e
+        self.hash = wrong is None and plan_hash(self.plan)
         self.group = _group_of(group)
         self.worker = dist.get_rank(self.group)
         self.deadline = timedelta(seconds=deadline)
@@ -68,7 +72,7 @@ class Context:
         _made[name] += 1
         self.meeting = Meeting(f"ringsched/{name}/{_made[name]}", self.worker, dist.get_world_size(self.group),
                                self.deadline)
-        self.meeting.agree_on_plan(self.plan, self.hash)
+        self.meeting.agree_on_plan(self.plan, self.hash, wrong)
         self._make_groups()
         self.share = self.plan.layout.shares[self.worker]
         self.number = next(_numbers)

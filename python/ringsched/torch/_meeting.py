@@ -46,12 +46,19 @@ class Meeting:
                 return found
             time.sleep(0.01)
 
-    def agree_on_plan(self, plan, digest):
+    def agree_on_plan(self, plan, digest, wrong=None):
+        """wrong: why this worker has no plan; all others hear it, too."""
         try:
-            self.store.set(f"plan/{self.worker}", json.dumps([digest, plan.schedule, plan.workers]))
+            mine = [None, str(wrong), 0] if wrong else [digest, plan.schedule, plan.workers]
+            self.store.set(f"plan/{self.worker}", json.dumps(mine))
             said = self._collect("plan", self.deadline.total_seconds())
         except Exception as e:
             raise Error(f"worker {self.worker} cannot reach the store of torch.distributed any more") from e
+        if wrong:
+            raise wrong
+        for w, (found, why, _) in sorted((w, json.loads(text)) for w, text in said.items()):
+            if found is None:
+                raise Error(f"worker {w}: {why}")
         missing = [w for w in range(self.workers) if w not in said]
         if missing:
             raise Error(f"{_workers(missing)} of {self.workers} made no Context within "

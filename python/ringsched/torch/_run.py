@@ -44,10 +44,8 @@ class Run:
     def __call__(self):
         for group in self.one_pass.groups:
             self.doing = group
-            if group[0].do == "exchange":
-                moves.post_exchange(self, group[0])
-            elif group[0].do in ("send", "receive"):
-                moves.post_group(self, group)
+            if group[0].do in ("exchange", "send", "receive"):
+                self.post(group)
             else:
                 self.compute(group)
             for t in group:
@@ -56,6 +54,15 @@ class Run:
         for p in self.sent:
             p.wait()
         return self
+
+    def post(self, group):
+        try:
+            if group[0].do == "exchange":
+                moves.post_exchange(self, group[0])
+            else:
+                moves.post_group(self, group)
+        except RuntimeError as e:  # the connection to a peer that has ended
+            raise Lost(group[0]) from e
 
     def drop(self):
         """Gives up what is on its way."""
