@@ -50,7 +50,7 @@ class Pages(unittest.TestCase):
     def printed(self, command, folder):
         path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
         run = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True,
-                             env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}, timeout=120)
+                             env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}, timeout=600)
         self.assertIn(run.returncode, (0, 1), f"{command}: {run.stderr}")
         return run.stdout.strip("\n")
 

@@ -151,7 +151,8 @@ TEST(Validation, AnotherScheduleForTheSameProblemIsTheBaselineOfSpeedupOver) {
 TEST(Validation, IsTheSameOnAnyNumberOfThreads) {
   const auto intervals = [](unsigned threads) {
     std::vector<double> out;
-    for (const ValidatedResult& r : validate(small(), {}, threads).groups[0].results)
+    const Validation found = validate(small(), {}, threads);
+    for (const ValidatedResult& r : found.groups[0].results)
       out.insert(out.end(), {r.predicted, r.interval->low, r.interval->high});
     return out;
   };
