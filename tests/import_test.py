@@ -31,10 +31,10 @@ class Import(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stderr if code == 2 else done.stdout
 
-    def make_plan(self, mask, *flags):
+    def make_plan(self, mask, schedule="ring", tokens=512):
         path = self.path(f"{mask}.json")
-        self.ringsched("plan", "-w", 2, "--tokens", 512, "--heads", 2, "--kv-heads", 2, "--head-dim", 16, "--dtype", "fp32",
-                       "--mask", mask, "-s", "ring", "-o", path, *flags)
+        self.ringsched("plan", "-w", 2, "--tokens", tokens, "--heads", 2, "--kv-heads", 2, "--head-dim", 16, "--dtype", "fp32",
+                       "--mask", mask, "-s", schedule, "-o", path)
         return path
 
     def imported(self, *words):
@@ -66,12 +66,36 @@ class Import(unittest.TestCase):
                 self.assertAlmostEqual(end - begin, row[8] / 1e6, places=2)
 
     def test_sizes_tell_of_another_problem(self):
-        for tokens, said in ((1024, "note      messages hold up to .* in the traces and .* in the plan; does the plan have the tokens"),
-                             (256, "note      messages are 2 times as large as the plan's: a batch of 2, or another problem")):
-            other = self.path(f"tokens-{tokens}.json")
-            self.ringsched("plan", "-w", 2, "--tokens", tokens, "--heads", 2, "--kv-heads", 2, "--head-dim", 16, "--dtype", "fp32",
-                           "--mask", "full", "-s", "ring", "-o", other)
-            self.assertRegex(self.ringsched("import", *RANKS, "--plan", other), said)
+        def held_against(ranks, code, tokens):
+            other = self.make_plan("full", tokens=tokens)
+            return self.ringsched("import", *ranks, "--plan", other, code=code)
+
+        def without_shapes(path):
+            text = path.read_text().replace('"Concrete Inputs"', '"Left Out"')
+            return self.path(path.name, text)
+
+        hidden = [without_shapes(path) for path in RANKS]
+        self.assertRegex(held_against(hidden, 0, 1024),
+                         "note      messages hold up to .* in the traces and .* in the plan; does the plan have the tokens")
+        self.assertNotIn("pairs", held_against(hidden, 0, 256))
+        self.assertEqual(held_against(RANKS, 1, 1024), "".join(
+            f"2 attends are smaller than the plan's on worker {w}: number 1 takes 65536 pairs of query and key in the trace, "
+            "262144 in the plan\n" for w in range(2)) + "does not match: 2 differences\n")
+        said = held_against(RANKS, 0, 256)
+        self.assertIn("note      messages are 2 times as large as the plan's: a batch of 2, or another problem\n", said)
+        self.assertIn("note      attends take 4.00 times as many pairs of query and key as the plan needs: another mask or schedule, "
+                      "or pairs that the run computes and hides\n", said)
+
+    def test_shapes_tell_of_another_schedule(self):
+        # Zigzag has the attends, messages and sizes of this ring, with a causal mask.
+        zigzag = self.make_plan("causal", "zigzag")
+        pairs = 2 * 2 * 256 * 256 / (512 * 513 / 2)
+        self.assertIn(f"attends take {pairs:.2f} times", self.ringsched("import", *RANKS, "--plan", zigzag))
+        trace = RANKS[1].read_text().replace('"0.","False"', '"0.","True"')
+        self.assertNotEqual(trace, RANKS[1].read_text())
+        said = self.ringsched("import", RANKS[0], self.path("causal.json", trace), "--plan", self.plan, code=1)
+        self.assertIn("2 attends are smaller than the plan's on worker 1: number 1 takes 32896 pairs of query and key in the trace, "
+                      "65536 in the plan\n", said)
 
     def test_json(self):
         said, timeline = self.imported(*RANKS, "--format", "json")

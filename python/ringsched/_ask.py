@@ -19,6 +19,8 @@ def plan(problem: Problem, schedule: Schedule = "balanced", *, overlap: str = "p
     `buffers` the number of receive buffers, 0 for as many as needed; `exchanges` what carries exchanges:
     "native" (a library's collectives), or messages: "direct", "ring" or "tree".
     """
+    if not isinstance(problem, Problem):
+        raise Error(f"problem is {problem!r}; use ringsched.Problem(workers=8)")
     if isinstance(schedule, str):
         if layout is not None:
             raise Error(f"layout is {layout!r}, but {schedule} has a layout of its own; it is for functions")
@@ -56,13 +58,22 @@ def sweep(schedules: Any = None, *, workers: Any = None, tokens: Any = None, hea
 def compare(first: Run | Timeline, second: Run | Timeline, *, worst: int = 5) -> Comparison:
     """Two runs or timelines side by side; `worst` is how many tasks to name that differ most."""
     def timeline(of: Run | Timeline) -> Timeline:
-        return of.timeline if isinstance(of, Run) else of
+        of = of.timeline if isinstance(of, Run) else of
+        if not isinstance(of, Timeline):
+            raise Error(f"{of!r} has no times to compare; use what simulate() or read_timeline() returns")
+        return of
     return _core._compare(timeline(first), timeline(second), worst)
 
 
 def from_config(config: Any, *, workers: Any = None, tokens: Any = None, **others: Any) -> Problem:
-    """The Problem of a transformers model, from its config; other arguments as for Problem."""
-    heads = config.num_attention_heads
-    sizes = {"heads": heads, "kv_heads": getattr(config, "num_key_value_heads", None) or heads,
-             "head_dim": getattr(config, "head_dim", None) or config.hidden_size // heads}
+    """The Problem of a transformers model, from its config or the dict in config.json; other arguments as for Problem."""
+    def read(name: str) -> int | None:
+        return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+
+    heads, width = read("num_attention_heads"), read("hidden_size")
+    head_dim = read("head_dim") or (heads and width and width // heads)
+    if not heads or not head_dim:
+        raise Error("the config needs num_attention_heads, and head_dim or hidden_size; "
+                    f"it has {heads}, {read('head_dim')} and {width}")
+    sizes = {"heads": heads, "kv_heads": read("num_key_value_heads") or heads, "head_dim": head_dim}
     return Problem(workers=workers, tokens=tokens, **{**sizes, **others})

@@ -69,6 +69,42 @@ TEST(KinetoRead, MessagesHaveThePeerTagAndBytesOfRecordedShapes) {
   EXPECT_EQ(t.events[1].bytes, -1);
 }
 
+TEST(KinetoRead, AttendsHaveThePairsOfRecordedShapes) {
+  const auto pairs = [](const char* name, const char* dims, const char* inputs) {
+    return read_kineto(
+               trace({event("cpu_op", name, 0, 1,
+                            fmt::format(R"(,"args":{{"Input Dims":{},"Concrete Inputs":{}}})", dims,
+                                        inputs))}),
+               "t")
+        .events.at(0)
+        .pairs;
+  };
+  constexpr const char *forward = R"(["","","","0.","False","",""])",
+                       *causal = R"(["","","","0.","True","",""])";
+  EXPECT_EQ(pairs(kAttend, "[[1,2,64,16],[1,2,128,16],[1,2,128,16],[],[],[],[]]", forward),
+            64 * 128);
+  EXPECT_EQ(pairs(kAttend, "[[1,2,64,16],[1,2,64,16],[1,2,64,16],[],[],[],[]]", causal),
+            64 * 65 / 2);
+  const std::string backward = std::string(kAttend) + "_backward";
+  EXPECT_EQ(
+      pairs(backward.c_str(),
+            "[[1,2,9,16],[1,2,64,16],[1,2,32,16],[1,2,32,16],[1,2,64,16],[1,2,64],[],[],[],[]]",
+            R"(["","","","","","","0.","False","",""])"),
+      64 * 32);
+  EXPECT_EQ(
+      pairs("aten::_scaled_dot_product_attention_math",
+            "[[1,2,64,16],[1,2,32,16],[1,2,32,16],[],[],[]]", R"(["","","","","0.","False"])"),
+      64 * 32);
+  // Which end a causal mask of unequal sides hangs from differs between libraries; a mask hides
+  // what it likes.
+  EXPECT_EQ(pairs(kAttend, "[[1,2,64,16],[1,2,128,16],[],[],[],[],[]]", causal), -1);
+  EXPECT_EQ(pairs(kAttend, "[[1,2,64,16],[1,2,64,16],[],[],[],[64,64],[]]", forward), -1);
+  EXPECT_EQ(pairs(kAttend, "[[64,16],[64,16],[],[],[],[],[]]", forward), -1);
+  EXPECT_EQ(pairs(kAttend, "[[1,2,-4,16],[1,2,64,16],[],[],[],[],[]]", forward), -1);
+  EXPECT_EQ(pairs(kAttend, "[[1,2,64,16]]", "[]"), -1);
+  EXPECT_EQ(pairs(kAttend, "7", forward), -1);
+}
+
 TEST(KinetoRead, OnlyKernelsCountWhereThereAreAny) {
   const RankTrace t = read_kineto(
       trace({event("cpu_op", kAttend, 0, 1),

@@ -82,6 +82,9 @@ ImportedRun import_traces(const Plan& plan, std::vector<RankTrace> traces,
   out.calls = call.calls;
   out.mismatches = std::move(call.mismatches);
   if (!out.mismatches.empty()) return out;
+  SizeMatch sizes = match_sizes(plan, tasks, call);
+  out.mismatches = std::move(sizes.mismatches);
+  if (!out.mismatches.empty()) return out;
 
   std::vector<std::int64_t> ranks;
   for (const RankTrace& t : traces) ranks.push_back(t.rank);
@@ -90,6 +93,7 @@ ImportedRun import_traces(const Plan& plan, std::vector<RankTrace> traces,
   out.parts = messages.parts;
   out.mismatches = std::move(messages.mismatches);
   out.notes = std::move(messages.notes);
+  std::ranges::move(sizes.notes, std::back_inserter(out.notes));
   if (!out.mismatches.empty()) return out;
   match_computes(plan, tasks, call, times);
 

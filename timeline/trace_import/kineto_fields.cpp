@@ -34,6 +34,31 @@ std::int64_t element_bytes(std::string_view dtype) {
   return 0;
 }
 
+namespace {
+// The length of a sequence: the last side but one, as PyTorch has batch, heads, sequence and size.
+std::int64_t sequence_length(dom::array shapes, std::size_t place) {
+  dom::array shape;
+  if (shapes.at(place).get(shape) != simdjson::SUCCESS || shape.size() != 4) return -1;
+  const std::int64_t n = number_of(shape.at(2).value(), -1);
+  return n > 0 && n < std::int64_t{1} << 31 ? n : -1;
+}
+}  // namespace
+
+std::int64_t attended_pairs(dom::object args, const AttendArguments& places) {
+  dom::array shapes, inputs, mask;
+  std::string_view causal;
+  if (args["Input Dims"].get(shapes) != simdjson::SUCCESS ||
+      args["Concrete Inputs"].get(inputs) != simdjson::SUCCESS ||
+      inputs.at(places.causal).get(causal) != simdjson::SUCCESS ||
+      shapes.at(places.mask).get(mask) != simdjson::SUCCESS || mask.size() > 0)
+    return -1;
+  const std::int64_t queries = sequence_length(shapes, places.query);
+  const std::int64_t keys = sequence_length(shapes, places.query + 1);
+  if (queries < 0 || keys < 0) return -1;
+  if (causal == "False") return queries * keys;
+  return causal == "True" && queries == keys ? queries * (queries + 1) / 2 : -1;
+}
+
 std::int64_t input_bytes(dom::object args) {
   dom::array shapes, types, shape;
   std::string_view type;

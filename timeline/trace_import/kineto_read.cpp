@@ -159,12 +159,24 @@ class KinetoReader {
     out.work = found->work;
     out.form = found->form;
     message(category, args, out);
+    if (category == "cpu_op") out.pairs = pairs(name, args);
     trace_.events.push_back(out);
   }
 
   static std::int64_t stream(std::string_view category, dom::object slice, dom::object args) {
     const std::int64_t thread = number_of(slice, "tid", 0);
     return category == "kernel" ? number_of(args, "stream", thread) : thread;
+  }
+
+  // The calls for CPUs alone: a kernel does not say which call started it, nor with what shapes.
+  static std::int64_t pairs(std::string_view name, dom::object args) {
+    constexpr std::pair<std::string_view, AttendArguments> calls[] = {
+        {"aten::_scaled_dot_product_flash_attention_for_cpu", {0, 4, 5}},
+        {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", {1, 7, 8}},
+        {"aten::_scaled_dot_product_attention_math", {0, 5, 3}}};
+    for (const auto& [call, places] : calls)
+      if (name == call) return attended_pairs(args, places);
+    return -1;
   }
 
   static void message(std::string_view category, dom::object args, TraceEvent& e) {

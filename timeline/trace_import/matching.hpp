@@ -52,6 +52,13 @@ struct TakenCall {
 TakenCall take_call(const std::vector<WorkerTasks>&, std::span<const RankTrace> traces,
                     const ImportOptions&);
 
+// Compares the pairs of query and key that attends took, where traces tell, with those that the
+// plan needs: `mismatches` where they are fewer, `notes` where they are more.
+struct SizeMatch {
+  std::vector<std::string> mismatches, notes;
+};
+SizeMatch match_sizes(const Plan&, const std::vector<WorkerTasks>&, const TakenCall&);
+
 // When tasks ran: by task, from and to. A task that no event is matched to has no times yet.
 struct TaskTime {
   std::int64_t start_ps = kNever, end_ps = kNever;

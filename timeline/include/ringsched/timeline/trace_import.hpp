@@ -29,6 +29,7 @@ struct TraceEvent {
   std::int64_t peer = -1;                   // the rank at the other end; -1: not known
   std::int64_t tag = -1;                    // of the message; -1: not known
   std::int64_t bytes = -1;                  // of the message; -1: not known
+  std::int64_t pairs = -1;                  // of query and key, of an attend; -1: not known
   std::int64_t stream = 0;                  // or thread
   std::int64_t start_ps = 0, end_ps = 0;    // since the origin of the trace
 
