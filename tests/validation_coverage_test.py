@@ -7,12 +7,14 @@ usage: validation_coverage_test.py path/to/ringsched
 import csv
 import io
 import json
+import pathlib
 import statistics
 import subprocess
 import sys
 import unittest
 
 PROGRAM = sys.argv.pop() if len(sys.argv) > 1 else None
+VALIDATION = pathlib.Path(__file__).resolve().parent.parent / "validation"
 
 FILE = """
 [[group]]
@@ -84,7 +86,11 @@ class Coverage(unittest.TestCase):
         report = json.loads(validate("--format", "json"))
         self.assertGreater(report["summary"]["intervals"], 1000)
         self.check(report)
-        rows = list(csv.DictReader(io.StringIO(validate("--format", "csv"))))
+
+    def test_rows_of_the_csv_and_the_first_line(self):
+        some = (VALIDATION / "usp.toml").read_text()
+        report = json.loads(validate("--format", "json", text=some))
+        rows = list(csv.DictReader(io.StringIO(validate("--format", "csv", text=some))))
         flat = [(g, r) for g in report["groups"] for r in g["results"]]
         self.assertEqual(len(rows), len(flat))
         inside = 0
@@ -96,7 +102,7 @@ class Coverage(unittest.TestCase):
             inside += row["inside"] == "yes" and row["counts"] == "yes"
         self.assertEqual(inside, report["summary"]["inside_80"])
         self.assertIn(f"{100 * inside / report['summary']['intervals']:.1f} % lie in their 80 % interval",
-                      validate().splitlines()[0])
+                      validate(text=some).splitlines()[0])
 
     def test_a_value_at_the_end_of_its_interval_is_inside(self):
         ring = json.loads(validate("--format", "json", text=FILE.format(published=1, noise=0)))["groups"][0]["results"][0]
