@@ -1,5 +1,5 @@
 # Sourced by scripts that try things in a fresh, minimal Debian or Ubuntu. Needs root and debootstrap;
-# MIRROR=url overrides apt's. Works in the project's folder.
+# MIRROR=url overrides apt's mirror, or debootstrap's if apt has none of that suite. Works in the project's folder.
 
 say_and_end() { echo "${0##*/}: $1" >&2; exit 1; }
 ((EUID == 0)) || say_and_end "needs root"
@@ -25,13 +25,16 @@ trap 'exit 130' INT TERM
 
 # make_root SUITE PACKAGE,...   in $root
 make_root() {
-  local mirror
+  local mirror script=/usr/share/debootstrap/scripts/$1 packages=$2
   # shellcheck disable=SC2016  # apt-get fills it in
   mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
                        "Release: $1" 'Component: main' | head -n 1)}
-  [[ $mirror ]] || say_and_end "no $1 in apt's sources: set MIRROR"
-  debootstrap --variant=minbase --include="$2" "$1" "$root" "$mirror" >"$root.log" 2>&1 ||
-    { tail "$root.log" >&2; rm -f "$root.log"; exit 1; }
+  # An older debootstrap does not know a newer Ubuntu; all have been made alike since gutsy.
+  [[ -e $script ]] || script=/usr/share/debootstrap/scripts/gutsy
+  local components=main
+  [[ $(readlink -f "$script") != */gutsy ]] || components=main,universe
+  debootstrap --variant=minbase --components="$components" --include="$packages" "$1" "$root" "$mirror" "$script" \
+    >"$root.log" 2>&1 || { tail "$root.log" >&2; rm -f "$root.log"; exit 1; }
   rm -f "$root.log"
   echo "Fresh root of $1 after $SECONDS s"
   apt-config dump | grep '^Acquire::' >"$root/etc/apt/apt.conf.d/99host" || true

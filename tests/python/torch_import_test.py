@@ -128,6 +128,10 @@ class Imports(unittest.TestCase):
             ringsched("simulate", self.write(make_plan(4, "ring", mask=mask, **flags)), "--machine", "laptop", "--timeline",
                       self.folder + "/predicted.json")
             self.assertRegex(ringsched("compare", self.folder + "/predicted.json", self.measured), "measured ring on gloo")
+            self.assertNotIn("pairs", said)
+            if mask == "full":  # zigzag has as many attends and messages, of the same sizes
+                said, _ = self.imported(make_plan(4, "zigzag", mask="causal", **flags), "--annotation", "ring")
+                self.assertIn(f"attends take {2 * 1024 / 1025:.2f} times as many pairs", said)
 
     def test_an_attend_that_is_missing(self):
         self.run_example("--skip-on-rank", "3")
@@ -161,7 +165,7 @@ class Imports(unittest.TestCase):
                 self.assertEqual(checked, kinds.count("send") + kinds.count("receive"))
 
     def test_ours_with_exchanges(self):
-        for schedule in ("ulysses", "all-gather"):
+        for schedule in ("ulysses", "all-gather", "usp:ulysses=2"):
             with self.subTest(schedule=schedule):
                 plan = make_plan(4, schedule, tokens=512, heads=4, kv_heads=4, head_dim=32, dtype="bf16")
                 for rank, said in enumerate(on_workers(4, run_of_ours, plan, self.folder)):
@@ -182,6 +186,10 @@ class Imports(unittest.TestCase):
                                  ["8 sends of the traces are not in the plan and left out"] * (passes == "both"))
             said, _ = self.imported(make_plan(4, "ring", tokens=1024, heads=4, kv_heads=4, head_dim=32, dtype="bf16"), code=1)
             self.assertIn("on worker 0\n", said)
+            full = make_plan(4, "ring", mask="full", tokens=1024, heads=4, kv_heads=4, head_dim=32, dtype="bf16")
+            if shapes:
+                self.assertIn("4 attends are smaller than the plan's on worker 3: number 1 takes 32896 pairs of query and key in the "
+                              "trace, 65536 in the plan", self.imported(full, code=1)[0])
 
 
 if __name__ == "__main__":
