@@ -32,9 +32,12 @@ make_root() {
   # An older debootstrap does not know a newer Ubuntu; all have been made alike since gutsy.
   [[ -e $script ]] || script=/usr/share/debootstrap/scripts/gutsy
   local components=main
-  [[ $(readlink -f "$script") != */gutsy ]] || components=main,universe
-  debootstrap --variant=minbase --components="$components" --include="$packages" "$1" "$root" "$mirror" "$script" \
-    >"$root.log" 2>&1 || { tail "$root.log" >&2; rm -f "$root.log"; exit 1; }
+  if [[ $(readlink -f "$script") == */gutsy ]]; then
+    components=main,universe
+    [[ $mirror ]] || say_and_end "no $1 in apt's sources: set MIRROR"
+  fi
+  debootstrap --variant=minbase --components="$components" --include="$packages" "$1" "$root" \
+    ${mirror:+"$mirror" "$script"} >"$root.log" 2>&1 || { tail "$root.log" >&2; rm -f "$root.log"; exit 1; }
   rm -f "$root.log"
   echo "Fresh root of $1 after $SECONDS s"
   apt-config dump | grep '^Acquire::' >"$root/etc/apt/apt.conf.d/99host" || true
