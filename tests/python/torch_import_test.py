@@ -188,7 +188,7 @@ class Imports(unittest.TestCase):
             self.assertIn("on worker 0\n", said)
             full = make_plan(4, "ring", mask="full", tokens=1024, heads=4, kv_heads=4, head_dim=32, dtype="bf16")
             if shapes:
-                self.assertIn("4 attends are smaller than the plan's on worker 3: number 1 takes 32896 pairs of query and key in the "
+                self.assertIn("8 attends are smaller than the plan's on worker 3: number 1 takes 32896 pairs of query and key in the "
                               "trace, 65536 in the plan", self.imported(full, code=1)[0])
 
 

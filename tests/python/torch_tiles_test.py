@@ -105,7 +105,7 @@ class Orders(unittest.TestCase):
             order(plan, split(plan)[0])
 
     def test_what_is_no_plan_is_refused_in_one_line(self):
-        for text, pattern in (("{}", "no plan file"), ('{"format":"ringsched-plan","version":3}', "version 3"),
+        for text, pattern in (("{}", "\"format\" is None; a plan has 'ringsched-plan'"), ("{", "not a plan file that ringsched verifies"), ('{"format":"ringsched-plan","version":3}', "version 3"),
                               (make_plan(2).replace('"attend"', '"attends"', 1), "task 0: ringsched.torch knows no task 'attends'"),
                               (make_plan(2).replace('"pass"', '"newest":3,"pass"'), "the problem says 'newest'"),
                               (make_plan(2).replace('"step"', '"when"', 1), "the task says 'when'"),

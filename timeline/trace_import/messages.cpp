@@ -200,16 +200,24 @@ void put_times(const Plan& plan, const MessageList& list, const PartsOf& parts, 
       }
 }
 
-// What sizes tell of a run that did something else: of the largest message on either side.
-std::optional<std::string> note_on_sizes(const std::vector<MessageList>& lists,
-                                         const MatchRule& rule) {
+// The largest message that was matched, in the traces and in the plan.
+struct Largest {
   std::int64_t found = 0, wanted = 0;
-  for (const MessageList& list : lists) {
-    for (const FoundMessage& f : list.found)
-      found = std::max(found, rule.parts * (f.sent ? f.sent->bytes : f.got->bytes));
-    for (const WantedMessage& m : list.wanted) wanted = std::max(wanted, m.bytes);
+
+  void add(const MessageList& list, const PartsOf& parts, const MatchRule& rule) {
+    for (std::size_t w = 0; w < parts.size(); ++w)
+      for (const std::size_t f : parts[w]) {
+        const FoundMessage& m = list.found[f];
+        found = std::max(found, rule.parts * (m.sent ? m.sent->bytes : m.got->bytes));
+        wanted = std::max(wanted, list.wanted[w].bytes);
+      }
   }
-  if (found <= 0 || wanted <= 0) return {};
+};
+
+// What sizes tell of a run that did something else.
+std::optional<std::string> note_on_sizes(const Largest& largest, const MatchRule& rule) {
+  const auto [found, wanted] = largest;
+  if (found <= 0 || wanted <= 0 || found == wanted) return {};
   if (rule.batch == kAnySize)
     return fmt::format(
         "messages hold up to {} in the traces and {} in the plan; does the plan have the tokens, "
@@ -231,18 +239,20 @@ MessageMatch match_messages(const Plan& plan, const std::vector<WorkerTasks>& ta
   const MatchRule rule = best_rule(lists, call.held);
   MessageMatch out{.parts = rule.parts, .mismatches = {}, .notes = {}};
   std::map<TraceWork, std::int64_t> extra;
+  Largest largest;
   for (const MessageList& list : lists) {
     const PartsOf parts = matched(list, rule);
     const Shortfall s = shortfall(list, parts, rule);
     extra[list.kind] += static_cast<std::int64_t>(s.extra);
     if (s.missing > 0) out.mismatches.push_back(mismatch_of(list, rule, s.missing));
     put_times(plan, list, parts, times);
+    largest.add(list, parts, rule);
   }
   for (const auto& [kind, n] : extra)
     if (n > 0)
       out.notes.push_back(fmt::format("{} of the traces {} not in the plan and left out",
                                       counted(n, plain_name(kind)), n == 1 ? "is" : "are"));
-  if (auto note = note_on_sizes(lists, rule)) out.notes.push_back(std::move(*note));
+  if (auto note = note_on_sizes(largest, rule)) out.notes.push_back(std::move(*note));
   if (!rule.timed && !lists.empty())
     out.notes.push_back("some messages do not fit the times of the attends that they serve");
   return out;

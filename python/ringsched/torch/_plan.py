@@ -77,8 +77,10 @@ class Plan:
             raise Error(f"{name}{where}: this is not a plan file that ringsched verifies ({type(e).__name__}: {e})") from e
 
     def _read(self, d):
-        if d["format"] != "ringsched-plan" or d["version"] not in (1, 2):
-            raise Error(f"{self.name}: format {d['format']!r}, version {d['version']}; use ringsched-plan, 1 or 2")
+        if d.get("format") != "ringsched-plan":
+            raise Error(f"{self.name}: \"format\" is {d.get('format')!r}; a plan has 'ringsched-plan'")
+        if d.get("version") not in (1, 2):
+            raise Error(f"{self.name}: version {d.get('version')}; use 1 or 2")
         p = d["problem"]
         self._only_known("plan", d)
         self._only_known("problem", p)
