@@ -6,6 +6,7 @@
 #include "module.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/simulator/spread.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
 #include "table.hpp"
 #include "work.hpp"
 
@@ -89,6 +90,36 @@ std::string best(const HeldSweep& s) {
   return first->schedule;
 }
 
+std::string csv_of(const HeldSweep& s) {
+  std::string csv = sweep_csv_header();
+  for (const SweepRow& row : s.rows) csv += to_csv(row);
+  return csv;
+}
+
+Picture plotted(const HeldSweep& s, std::string kind, const std::string& y, const std::string& x,
+                const std::string& medium, const std::string& title) {
+  const Records records = read_csv_records(csv_of(s), "the sweep");
+  if (kind.empty()) kind = has_lines(records) ? "lines" : "breakdown";
+  if (kind != "lines" && (!y.empty() || !x.empty()))
+    fail("x and y are only for kind='lines'; this is {}", kind);
+  Page page = medium.empty() ? Page{} : page_for(medium);
+  page.title = title;
+  if (kind == "lines")
+    return line_plot(sweep_lines(records, parse_plot_y(y.empty() ? "time" : y), x), page);
+  if (kind == "map") return best_map(sweep_map(records), page);
+  if (kind == "pareto") return front_plot(sweep_front(records), page);
+  if (kind == "breakdown") return time_bars(sweep_bars(records), page);
+  fail("kind is '{}'; use lines, map, pareto or breakdown", kind);
+}
+
+std::string html(const HeldSweep& s) {
+  std::string out = "<pre>" + escaped_html(ranked_table(s.rows)) + "</pre>";
+  const bool results = std::ranges::any_of(s.rows, [](const SweepRow& row) { return row.holds(); });
+  if (results && has_lines(read_csv_records(csv_of(s), "the sweep")))
+    out += svg(plotted(s, "lines", "", "", "", ""));
+  return out;
+}
+
 }  // namespace
 
 void bind_sweep(nb::module_& m) {
@@ -110,23 +141,21 @@ void bind_sweep(nb::module_& m) {
             return nb::cast(rows_table(s)).attr("__arrow_c_stream__")();
           },
           "requested_schema"_a.none() = nb::none())
-      .def(
-          "to_csv",
-          [](const HeldSweep& s) {
-            std::string csv = sweep_csv_header();
-            for (const SweepRow& row : s.rows) csv += to_csv(row);
-            return csv;
-          },
-          "As `ringsched sweep --format csv` prints it.")
+      .def("to_csv", &csv_of, "As `ringsched sweep --format csv` prints it.")
       .def("__repr__",
            [](const HeldSweep& s) {
              std::string text = ranked_table(s.rows);
              text.pop_back();
              return text;
            })
-      .def("_repr_html_", [](const HeldSweep& s) {
-        return "<pre>" + escaped_html(ranked_table(s.rows)) + "</pre>";
-      });
+      .def("plot", &plotted, nb::kw_only(), "kind"_a = "", "y"_a = "", "x"_a = "", "medium"_a = "",
+           "title"_a = "",
+           "A Picture, as `ringsched plot` draws it. kind: lines, map, pareto or breakdown "
+           "(default: lines "
+           "if tokens or workers vary, else breakdown); y, of lines: time, speedup, "
+           "tokens-per-second or "
+           "memory; medium: column, text or slide.")
+      .def("_repr_html_", &html);
   m.def(
       "_sweep",
       [](const nb::dict& lists, const nb::dict& rest, const nb::dict& machine, unsigned jobs) {

@@ -36,7 +36,10 @@ std::string with_keywords(std::string_view text) {
          ++i)
       name += text[i] == '-' ? '_' : text[i];
     --i;
-    out += name == "pass" ? "passes" : name == "slow_worker" ? "slow_workers" : name;
+    out += name == "pass"          ? "passes"
+           : name == "slow_worker" ? "slow_workers"
+           : name == "for"         ? "medium"
+                                   : name;
   }
   return out;
 }

@@ -366,6 +366,31 @@ class Sweeps(unittest.TestCase):
             rs.sweep(["ring", "ring"])
         self.assertEqual(str(caught.exception), refused("sweep", "-s", "ring,ring"))
 
+    def test_charts_are_those_of_the_command(self):
+        sweep = rs.sweep(["ring", "zigzag"], machines="dgx-a100", workers=[4, 8], tokens=["32K", "64K"])
+        with tempfile.TemporaryDirectory() as folder:
+            rows, picture = str(Path(folder, "rows.csv")), str(Path(folder, "picture.svg"))
+            Path(rows).write_text(sweep.to_csv())
+            for given, flags in (
+                ({}, []),
+                ({"y": "speedup", "x": "workers", "medium": "column"}, ["--y", "speedup", "--x", "workers", "--for", "column"]),
+                ({"kind": "map"}, ["--kind", "map"]),
+                ({"kind": "pareto", "title": "Mine"}, ["--kind", "pareto", "--title", "Mine"]),
+                ({"kind": "breakdown"}, ["--kind", "breakdown"]),
+            ):
+                with self.subTest(given=given):
+                    command("plot", rows, *flags, "-o", picture)
+                    self.assertEqual(sweep.plot(**given).svg(), Path(picture).read_text())
+        self.assertIn("<svg", sweep._repr_html_())
+        self.assertNotIn("<svg", rs.sweep(["ring"], machines="dgx-a100")._repr_html_())
+        for wrong, said in (({"kind": "pie"}, "kind is 'pie'; use lines, map, pareto or breakdown"),
+                            ({"kind": "map", "y": "time"}, "x and y are only for kind='lines'; this is map"),
+                            ({"y": "hope"}, "y is hope; use time, speedup, tokens-per-second or memory"),
+                            ({"medium": "wall"}, "medium is wall; use column, text or slide")):
+            with self.assertRaises(rs.Error) as caught:
+                sweep.plot(**wrong)
+            self.assertEqual(str(caught.exception), said)
+
 
 class OwnSchedules(unittest.TestCase):
     def test_a_ring_in_python_is_the_ring(self):
@@ -543,7 +568,7 @@ class Pages(unittest.TestCase):
     def test_every_name_of_the_table_is_there(self):
         page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text(encoding="utf-8")
         for name in re.findall(r"`([A-Za-z_]+)\(", page):
-            self.assertTrue(any(hasattr(x, name) for x in (rs, rs.Plan, rs.Run, rs.Timeline, rs.Table, rs.Machine)), name)
+            self.assertTrue(any(hasattr(x, name) for x in (rs, rs.Plan, rs.Run, rs.Sweep, rs.Timeline, rs.Table, rs.Machine)), name)
 
 
 class Command(unittest.TestCase):
