@@ -186,7 +186,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--pass", command->passes, "NAME", "cpu: forward or both (default both)");
   flag("--most-tokens", command->most, "N", "tokens of the largest tile (default 2K; cuda: 16K)");
   flag("--timeout", command->timeout, "SECONDS",
-       "cpu: time limit per point; later samples are not taken (default 2)");
+       "cpu: time limit for all samples of a point (default 2)");
   flag("--take", command->take, "NAME",
        "cpu: which time to keep per point: mean, or fastest for busy machines (default mean)");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");

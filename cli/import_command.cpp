@@ -133,7 +133,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "traces of PyTorch's profiler (.json) or of nsys (.sqlite), one for each rank")
       ->type_name("")
       ->required();
-  app->add_option("--plan", command->plan, "plan file that the run is held against")
+  app->add_option("--plan", command->plan, "plan file to match the run to")
       ->type_name("FILE")
       ->required();
   app->add_option("-o,--output", command->output, "timeline to write (default measured.json)")

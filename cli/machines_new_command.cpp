@@ -72,7 +72,7 @@ void run(const NewCommand& c) {
 
 void add_new_command(CLI::App& machines) {
   CLI::App* app =
-      machines.add_subcommand("new", "Write a profile from datasheets, to start yours from");
+      machines.add_subcommand("new", "Write a first profile of your machine from datasheets");
   auto command = std::make_shared<NewCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type,
                         const std::string& help) {
@@ -81,10 +81,10 @@ void add_new_command(CLI::App& machines) {
   flag("--gpu", command->gpu, "NAME", names(known_gpus()))->required();
   flag("--gpus", command->gpus, "N", "GPUs of a node (default 8)");
   flag("--link", command->link, "NAME",
-       "what joins them: " + names(known_links()) +
-           "; -host: no direct copies (default: as usual for the GPU)");
+       "link between the GPUs: " + names(known_links()) +
+           "; -host: no direct copies (default: the GPU's usual link)");
   flag("--nodes", command->nodes, "N", "nodes (default 1)");
-  flag("--nic", command->nic, "NAME", "what joins the nodes: " + names(known_nics()));
+  flag("--nic", command->nic, "NAME", "NIC between the nodes: " + names(known_nics()));
   flag("--nics", command->nics, "N", "NICs of a node, shared by its GPUs (default: one per GPU)");
   flag("-o,--output", command->output, "FILE", "profile to write: .toml (default: print it)");
   app->callback([command] { run(*command); });

@@ -8,11 +8,11 @@ namespace ringsched {
 
 void PageFlags::add_to(CLI::App& app, const char* group) {
   app.add_option("--for", medium_,
-                 "what the pictures are for: a column (238 points wide) or the text width (506) "
-                 "of a paper, in 7-point words, or a slide (960)")
+                 "fit the picture to a column (238 points wide) or the text (506) of a paper, in "
+                 "7-point words, or to a slide (960)")
       ->type_name("MEDIUM")
       ->group(group);
-  app.add_option("--title", title_, "title to draw above, in place of the usual one")
+  app.add_option("--title", title_, "title to draw instead of the usual one")
       ->type_name("TEXT")
       ->group(group);
   app.add_flag("--no-title", no_title_, "draw no title (as for column and text)")->group(group);

@@ -76,7 +76,7 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
        "causal, full, window:N, prefix:P,window:N or documents:A,B,... (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
-       "decoding: tokens at the end, of each document, that have queries; the rest are cached "
+       "decoding: new tokens at the end (of each document); the rest are cached "
        "(default 1 for schedules that decode)");
 }
 

@@ -90,8 +90,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->allow_extra_args(false)
       ->group("Output");
   app->add_option("--calibrate-with", command->measured,
-                  "a measured time of this very problem, e.g. ms=12.3: scales the figure of the "
-                  "machine that leaves the prediction least sure until both agree")
+                  "measured time of this problem, e.g. ms=12.3: scales the machine's least certain "
+                  "figure until the prediction agrees")
       ->type_name("TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

@@ -21,14 +21,16 @@ const CLI::App& used(const CLI::App& program) {
   return commands.empty() ? program : used(*commands.back());
 }
 
-// "machines new "
+// "machines new"; of the program itself nothing.
 std::string full_name(const CLI::App& program, const CLI::App& command) {
   if (&command == &program) return "";
-  return full_name(program, *command.get_parent()) + command.get_name() + " ";
+  const std::string parent = full_name(program, *command.get_parent());
+  return parent.empty() ? command.get_name() : parent + " " + command.get_name();
 }
 
 std::string see_help(const CLI::App& program) {
-  return fmt::format(" (see ringsched {}--help)", full_name(program, used(program)));
+  const std::string command = full_name(program, used(program));
+  return fmt::format(" (see ringsched {}--help)", command.empty() ? "" : command + " ");
 }
 
 const CLI::Option* flag_named(const CLI::App& command, std::string_view name) {
@@ -64,7 +66,7 @@ std::string unknown_flag(const CLI::App& program, const std::string& given) {
       program.get_subcommands([&](const CLI::App* c) { return flag_named(*c, name) != nullptr; });
   const std::vector<std::string> flags = flags_of(command);
   const std::string hint = did_you_mean(name, views(flags));
-  return fmt::format("{} has no flag {}{}{}{}", command.get_name(), shown, hint,
+  return fmt::format("{} has no flag {}{}{}{}", full_name(program, command), shown, hint,
                      hint.empty() && !owners.empty() ? "; it is a flag of " + names(owners) : "",
                      see_help(program));
 }
@@ -125,7 +127,7 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
                         const std::vector<std::string_view>& arguments) {
   const CLI::App& command = used(program);
   if (arguments.size() > 1 && arguments[0] == "help" && &command != &program)
-    return fmt::format("help is a flag: ringsched {} --help", command.get_name());
+    return fmt::format("help is a flag: ringsched {} --help", full_name(program, command));
   std::vector<std::string> extras = program.remaining();
   if (&command != &program) extras = command.remaining();
   if (!extras.empty()) {
@@ -135,8 +137,8 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
       if (extra.starts_with("-") && extra.size() > 1) return unknown_flag(program, extra);
     if (const Stray stray = find_stray(command, arguments); stray.flag)
       return explained(program, stray);
-    return fmt::format("{} does not take '{}'{}", command.get_name(), printable(extras[0], 60),
-                       see_help(program));
+    return fmt::format("{} does not take '{}'{}", full_name(program, command),
+                       printable(extras[0], 60), see_help(program));
   }
   const std::string what = wrong.what();
   constexpr std::string_view convert = "Could not convert: ";  // CLI11's words, with FLAG = VALUE

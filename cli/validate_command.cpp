@@ -51,7 +51,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
       program.add_subcommand("validate", "Compare predictions with published measurements");
   auto command = std::make_shared<ValidateCommand>();
   app->add_option("--file", command->file,
-                  "your own measurements, in place of the published ones (docs/validation.md)")
+                  "your own measurements instead of the published ones (docs/validation.md)")
       ->type_name("FILE");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (always with --file)");

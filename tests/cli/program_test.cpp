@@ -121,6 +121,8 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --worker 4", "plan has no flag --worker; did you mean --workers?"},
       {"plan --work=4", "plan has no flag --work; did you mean --workers?"},
       {"plan --check", "plan has no flag --check; it is a flag of run"},
+      {"machines new --gppu l20", "machines new has no flag --gppu; did you mean --gpu?"},
+      {"machines check a b", "machines check does not take 'b'"},
       {"plan --workers", "--workers needs a value: N (see ringsched plan --help)"},
       {"plan --workers 4 --workers 8", "--workers is given twice"},
       {"plan --workers 4 8", "--workers takes one value, not 4,8; ringsched sweep takes lists"},
