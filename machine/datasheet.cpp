@@ -166,7 +166,7 @@ Machine machine_of(const DatasheetMachine& d) {
   if (link.fabric.kind == Fabric::Mesh && link_name != gpu.link)
     fail("--link {}: {} has no such links; leave out --link for {}", link_name, gpu.about,
          gpu.link);
-  if (d.nodes > 1 && d.nic.empty()) fail("--nodes {} needs --nic: what joins the nodes", d.nodes);
+  if (d.nodes > 1 && d.nic.empty()) fail("--nodes {} needs --nic, the link between nodes", d.nodes);
   if (d.nodes == 1 && !d.nic.empty()) fail("--nic {} needs --nodes of at least 2", d.nic);
   if (d.nics > d.gpus) fail("--nics is {}; use 1 to {}, the GPUs of a node", d.nics, d.gpus);
   const auto kernels = part<Kernels>("kernels", "kernels", gpu.kernels);

@@ -168,7 +168,7 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   s.text("over", g.over);
   if ((g.measure == Measure::SpeedupOver) == g.over.empty())
     s.wrong(s.table(), g.over.empty() ? "group.over is missing: the schedule of speedup_over"
-                                      : "group.over is for quantity = \"speedup_over\" alone");
+                                      : "group.over is only for quantity = \"speedup_over\"");
   if (!g.over.empty()) at(s, "over", [&] { return find_schedule(g.over); });
   read_machine_of(s, file, machine);
   g.machine = *machine;

@@ -279,9 +279,8 @@ void read_spans(const Where& file, dom::object o, Timeline& t) {
     dom::array cells;
     if (e.get(cells) != simdjson::SUCCESS || (cells.size() != 7 && cells.size() != 9))
       where.fail(
-          "must be a list of a task, the first and last home of its queries and of its keys, its "
-          "first head and the number of heads, and perhaps how far apart the homes of the queries "
-          "and of the keys are");
+          "must be [task, first and last owner of its queries, first and last owner of its keys, "
+          "first head, heads], optionally with two distances between owners");
     const auto cell = [&](std::size_t n, const char* name, std::int64_t low, std::int64_t most) {
       return whole_number({where, name, cells.at(n).value()}, low, most);
     };
@@ -292,9 +291,9 @@ void read_spans(const Where& file, dom::object o, Timeline& t) {
     const std::int64_t last = std::int64_t{t.problem.workers} - 1;
     for (const std::size_t end : {0u, 1u}) {
       s.queries[end] =
-          static_cast<std::uint16_t>(cell(1 + end, "home", end == 0 ? 0 : s.queries[0], last));
+          static_cast<std::uint16_t>(cell(1 + end, "owner", end == 0 ? 0 : s.queries[0], last));
       s.other[end] =
-          static_cast<std::uint16_t>(cell(3 + end, "home", end == 0 ? 0 : s.other[0], last));
+          static_cast<std::uint16_t>(cell(3 + end, "owner", end == 0 ? 0 : s.other[0], last));
     }
     const std::int64_t heads = t.value(t.tasks[s.task.value]).columns.count;
     s.heads.first = static_cast<std::uint32_t>(cell(5, "first head", 0, heads - 1));
@@ -306,7 +305,7 @@ void read_spans(const Where& file, dom::object o, Timeline& t) {
       s.every[n] =
           static_cast<std::uint16_t>(cell(7 + n, "distance", 0, std::max<std::int64_t>(wide, 1)));
       if (s.every[n] > 0 && wide % s.every[n] != 0)
-        where.fail("homes {} apart do not lead from {} to {}", s.every[n], ends[0], ends[1]);
+        where.fail("owners {} apart do not lead from {} to {}", s.every[n], ends[0], ends[1]);
     }
     t.spans.push_back(s);
   }

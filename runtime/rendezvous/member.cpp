@@ -198,7 +198,7 @@ bool Member::receive(std::string& in) {
     const ParsedFrame p = parse_frame(std::string_view(in).substr(at), kMostAnswer, true);
     if (p.outcome == ParsedFrame::Outcome::NeedsMore) break;
     if (p.outcome == ParsedFrame::Outcome::Bad) {
-      end("process 0 sends what cannot be read: " + p.why, kExitFailed);
+      end("process 0 sent unreadable data: " + p.why, kExitFailed);
       return false;
     }
     at += p.taken;
@@ -233,7 +233,7 @@ void Member::handle(const Frame& f) {
     news_.notify_all();
   }
   if (!readable)
-    end(fmt::format("process 0 sends what cannot be read: message {}", static_cast<int>(f.kind)),
+    end(fmt::format("process 0 sent unreadable data: message {}", static_cast<int>(f.kind)),
         kExitFailed);
 }
 

@@ -202,7 +202,7 @@ void Store::receive(Visitor& v) {
   std::size_t pending = held_;
   for (const Visitor& other : visitors_) pending += other.in.size();
   if (pending > kMostGathered && v.rank)
-    end(fmt::format("the processes tell each other more than {}",
+    end(fmt::format("the processes send each other more than {}",
                     human({static_cast<std::int64_t>(kMostGathered)})));
 }
 
@@ -224,7 +224,7 @@ void Store::flush(Visitor& v) {
 
 void Store::send(Visitor& v, std::string text) {
   v.out.push_back(std::make_shared<const std::string>(std::move(text)));
-  if (v.out.size() > kMostUnread) lose(v, "it does not read what it is sent");
+  if (v.out.size() > kMostUnread) lose(v, "it does not read its messages");
 }
 
 void Store::send_all(const std::string& text) {

@@ -119,7 +119,7 @@ void Store::admit(Visitor& v, const Greeting& g, unsigned version) {
   if (too_late(v)) return;
   if (version != kFrameVersion) {
     misfit(v, g,
-           fmt::format("speaks version {} of what processes say to each other, and process 0 "
+           fmt::format("speaks version {} of the protocol, and process 0 "
                        "version {}",
                        version, kFrameVersion));
   } else if (g.size != options_.size) {

@@ -104,7 +104,7 @@ Installed installed_mpi() {
 Installed installed_gpus() {
   const Driver driver;
   if (!driver.library) return {"", "no NVIDIA driver (libcuda.so.1)"};
-  if (!driver.whole()) return {"", "the NVIDIA driver is too old or not whole"};
+  if (!driver.whole()) return {"", "the NVIDIA driver is too old or incomplete"};
   int version = 0, count = 0;
   driver.version(&version);
   const std::string release =
@@ -119,14 +119,14 @@ Installed installed_gpus() {
     const GpuKind kind = kind_of(driver, gpu);
     ++kinds[kind];
     if (kind.major < kLeastCapability && missing.empty())
-      missing = fmt::format("GPU {} has compute capability {}.{}, and {}.0 is the least", gpu,
+      missing = fmt::format("GPU {} has compute capability {}.{}, but this needs {}.0 or more", gpu,
                             kind.major, kind.minor, kLeastCapability);
   }
   for (const auto& [kind, n] : kinds)
     found += fmt::format("{} x {} ({} GiB, compute capability {}.{}), ", n, kind.name, kind.gib,
                          kind.major, kind.minor);
   if (version < kLeastDriver)
-    missing = fmt::format("the driver is too old: it supports CUDA {}, and {} is the least",
+    missing = fmt::format("the driver is too old: it supports CUDA {}, but this needs {}",
                           cuda_number(version), cuda_number(kLeastDriver));
   return {found + release, missing};
 }

@@ -175,11 +175,11 @@ Queries PlanBuilder::only(const Queries& q, ColumnRange heads) {
   if (!q.valid() || heads == q.heads) return q;
   const Origin from = r.tape.origin(r.tape[q.brought_by]);
   if (from.call != q.brought_by)
-    mistake_at(step_, "some heads are taken of queries of worker {} that have moved",
+    mistake_at(step_, "only() needs queries at home, but those of worker {} have moved",
                r.owner(q.brought_by).value);
   if (heads.count == 0 || !q.heads.contains(heads))
-    mistake_at(step_, "{} are taken of queries of worker {} that have {}", heads_text(heads, false),
-               r.owner(q.brought_by).value, heads_text(q.heads, false));
+    mistake_at(step_, "only() takes {} of the queries of worker {}, which have {}",
+               heads_text(heads, false), r.owner(q.brought_by).value, heads_text(q.heads, false));
   Call& c = r.tape.say(Call::What::Narrow, step_);
   c.worker = r.tape[q.brought_by].worker;
   c.from = q.brought_by;
@@ -211,7 +211,7 @@ void PlanBuilder::check_lane(Lane lane) const {
 void PlanBuilder::check_wanted(std::span<const Wanted> wanted, std::size_t given, bool keys) const {
   const Recording& r = *recording_;
   if (wanted.empty() || wanted.size() != given)
-    mistake_at(step_, "an exchange has {} that give and {} that want; a member does both", given,
+    mistake_at(step_, "an exchange has {} given and {} wanted; use one of each per member", given,
                wanted.size());
   std::vector<WorkerId> workers;
   const std::uint32_t chunks = static_cast<std::uint32_t>(r.parts.plan.layout.chunks.size());
@@ -263,20 +263,19 @@ std::vector<T> PlanBuilder::exchanged(std::span<const T> given, std::span<const 
     const Origin& origin = r.tape.origin(r.tape[given[i].brought_by]);
     const std::uint32_t owner = r.owner(given[i].brought_by).value;
     if (given[i].worker != wanted[i].worker)
-      mistake_at(step_, "worker {} is to give what worker {} has to an exchange",
+      mistake_at(step_, "worker {} cannot give an exchange what worker {} has",
                  true_number(wanted[i].worker).value, true_number(given[i].worker).value);
     if (origin.call != given[i].brought_by || origin.rows != r.view_id(given[i]))
-      mistake_at(step_,
-                 "the {} of worker {} are given to an exchange, but have moved, or are a part",
+      mistake_at(step_, "an exchange takes the {} of worker {} only whole and at home",
                  keys ? "keys" : "queries", owner);
     if (given[i].since > step_)
-      mistake_at(step_, "worker {} gives to an exchange what comes in step {}", owner,
+      mistake_at(step_, "worker {} gives an exchange what arrives only in step {}", owner,
                  given[i].since);
     from[i] = given[i].brought_by;
     parts = std::max(parts, given[i].parts);
   }
   if (nothing_moves(given, wanted)) return {given.begin(), given.end()};
-  if (parts == 0) mistake_at(step_, "an exchange of {} is given none", keys ? "keys" : "queries");
+  if (parts == 0) mistake_at(step_, "no member of an exchange gives {}", keys ? "keys" : "queries");
   const CallId first{r.tape.size()};
   std::vector<T> out(given.size());
   for (std::uint32_t i = 0; i < given.size(); ++i) {
@@ -315,7 +314,7 @@ std::vector<Merged> PlanBuilder::exchange(std::span<const Merged> given,
   check_wanted(wanted, given.size(), false);
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i].valid() && given[i].worker != true_number(wanted[i].worker))
-      mistake_at(step_, "worker {} is to give a result of worker {} to an exchange",
+      mistake_at(step_, "worker {} cannot give an exchange a result of worker {}",
                  true_number(wanted[i].worker).value, given[i].worker.value);
   if (nothing_moves(given, wanted)) return {given.begin(), given.end()};
   const CallId first{r.tape.size()};
@@ -338,7 +337,7 @@ std::vector<Merged> PlanBuilder::exchange(std::span<const Partial> given,
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!given[i].valid()) continue;
     if (given[i].worker != wanted[i].worker)
-      mistake_at(step_, "worker {} is to give a partial of worker {} to an exchange",
+      mistake_at(step_, "worker {} cannot give an exchange a partial of worker {}",
                  true_number(wanted[i].worker).value, true_number(given[i].worker).value);
     use(given[i]);
     from[i] = given[i].made_by;
@@ -422,13 +421,13 @@ Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
                r.owner(q.brought_by).value, worker.value, r.owner(k.brought_by).value,
                true_number(k.worker).value);
   if (std::max(q.since, k.since) > step_)
-    mistake_at(step_, "worker {} attends what a move brings for step {}", worker.value,
+    mistake_at(step_, "worker {} attends what arrives only for step {}", worker.value,
                std::max(q.since, k.since));
   const Problem& p = r.parts.plan.problem;
   const bool all_heads = q.heads.count == p.heads && k.heads.count == p.kv_heads;  // mostly
   if (!all_heads && q.heads.grouped(p.heads / p.kv_heads) != k.heads)
     mistake_at(step_,
-               "worker {} attends {} of queries to {} of keys, which are not those they read",
+               "worker {} attends {} of queries to {} of keys, but these queries read others",
                worker.value, heads_text(q.heads, false), heads_text(k.heads, true));
   const Tile& tile = r.tile(q, k);
   if (tile.form == TileForm::Empty) return {};
@@ -463,11 +462,15 @@ Partial PlanBuilder::combine(const Partial& a, const Partial& b) {
   if (!a.valid() || !b.valid()) return a.valid() ? a : b;
   Tape& tape = recording_->tape;
   if (a.worker != b.worker)
-    mistake_at(step_, "partials on workers {} and {} are combined; move one of them first",
-               true_number(a.worker).value, true_number(b.worker).value);
+    mistake_at(
+        step_,
+        "combine needs both partials on one worker, but they are on workers {} and {}; move one "
+        "of them first",
+        true_number(a.worker).value, true_number(b.worker).value);
   if (tape[a.made_by].origin != tape[b.made_by].origin ||
       tape[a.made_by].rows != tape[b.made_by].rows)
-    mistake_at(step_, "partials of different queries are combined on worker {}",
+    mistake_at(step_,
+               "combine needs partials of the same queries; those on worker {} have different ones",
                true_number(a.worker).value);
   use(a);
   use(b);
@@ -506,7 +509,7 @@ void PlanBuilder::use(const Partial& p) {
                "worker {}, before",
                true_number(p.owner).value, true_number(p.worker).value);
   if (p.since > step_)
-    mistake_at(step_, "a partial of the queries of worker {} is used, which is made in step {}",
+    mistake_at(step_, "a partial of the queries of worker {} is used before step {} makes it",
                true_number(p.owner).value, p.since);
   made.used = true;
 }

@@ -462,8 +462,8 @@ class PlanWriter {
         gathered_[from] = got[i];
       else if (tape_[from].what == Call::What::Member)
         mistake_at(step_ - first_step_,
-                   "gradients are added up by an exchange of what another exchange brought to "
-                   "worker {}; that works with --pass forward only",
+                   "worker {} gives an exchange what another exchange brought; that works with "
+                   "--pass forward only",
                    worker(tape_[from]).value);
       else
         delivered_.push_back(

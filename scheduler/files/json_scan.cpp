@@ -135,7 +135,7 @@ void JsonScanner::step(char c) {
       if (at_ - begin_ + 1 == word_.size()) after_value();
       return;
     case State::End:
-      wrong("there is something after the end of the JSON text");
+      wrong("extra text after the end of the JSON");
     case State::Escape:
       return escape(c);
     default:

@@ -159,7 +159,7 @@ Layout decode_layout(const Problem& p) {
   for (std::uint32_t w = 0; w < p.workers; ++w) {
     if (w + 1 == p.workers) parts[w].insert(parts[w].end(), of_new.begin(), of_new.end());
     if (parts[w].empty())
-      fail("{} cached tokens cannot be shared out over {} workers; use fewer workers{}", cached,
+      fail("{} cached tokens cannot be spread over {} workers; use fewer workers{}", cached,
            p.workers, p.new_tokens.value > 1 ? " or fewer new tokens" : "");
     const auto first = static_cast<std::uint32_t>(chunks.size());
     shares.push_back({{first}, static_cast<std::uint32_t>(parts[w].size())});
@@ -187,7 +187,7 @@ Layout make_layout(std::string_view name, const Problem& p) {
 
 void require_valid(const Layout& layout, Tokens tokens) {
   if (layout.owners != owners_of(layout.chunks.size(), layout.shares))
-    fail("the owners of the chunks are not those that the shares say");
+    fail("the owners of the chunks contradict the shares");
   std::int64_t sum = 0;
   std::int64_t stride = 0;  // of all chunks that have one; -1: they differ
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {

@@ -499,7 +499,7 @@ class CoverageCheck {
         const Region r = region(piece.rows);
         for (std::uint32_t c = r.first.value; c < r.end(); ++c) {
           if (output[c].valid() && (!decodes || worker(output[c]) == worker(id)))
-            findings_.add(Rule::Coverage, {id, output[c]}, "{} and {} both put out the {}",
+            findings_.add(Rule::Coverage, {id, output[c]}, "{} and {} both output the {}",
                           name_of(plan_, output[c]), name_of(plan_, id), cells(value, c, band));
           output[c] = id;
         }
@@ -508,7 +508,7 @@ class CoverageCheck {
         if (!output[c].valid() && has_query(plan_.problem, plan_.layout.chunks[c].start) &&
             visible(side, tokens({{c}, 1}), all_tokens()) > 0)
           findings_.add_missing(Rule::Coverage, plan_.layout.owner({c}),
-                                "worker {} does not put out the {}", plan_.layout.owner({c}).value,
+                                "worker {} does not output the {}", plan_.layout.owner({c}).value,
                                 cells(value, c, band));
     }
   }

@@ -209,7 +209,7 @@ class StructureCheck {
     const auto &a = input(id, 0, made.value), &b = input(id, 1, made.value);
     const bool softmax = plan_.program.type(made.value).algebra == Algebra::Softmax;
     if (softmax != (task.kind == TaskKind::Merge))
-      wrong(id, "a {} is not put together that way", plan_.name(made.value));
+      wrong(id, "this operation cannot combine a {}", plan_.name(made.value));
     if (!a || !b) return;
     if (a->columns != made.columns || b->columns != made.columns)
       wrong(id, "{} and {} do not give {}", heads(made.value, a->columns),
@@ -251,7 +251,8 @@ class StructureCheck {
                     name_of(region(sent.rows)), plan_.bytes(sent).value, name_of(plan_, peer),
                     plan_.name(expected.value), name_of(region(expected.rows)),
                     plan_.bytes(expected).value);
-    if (t && t->complete && !receive.completes_output()) wrong(peer, "what is complete stays so");
+    if (t && t->complete && !receive.completes_output())
+      wrong(peer, "it receives a complete tensor, and must say so");
   }
 
   bool has_peer(TaskId id, TaskKind other) const {

@@ -146,14 +146,12 @@ void verify_edges(const Plan& plan, Findings& findings) {
     findings.add_missing(Rule::Structure, {}, "the control edges are not in order");
   for (const ControlEdge& e : plan.controls) {
     if (e.after.value >= plan.tasks.size() || e.before >= e.after)
-      findings.add_missing(Rule::Structure, {},
-                           "task {} is to wait for task {}, which is not before it", e.after.value,
-                           e.before.value);
+      findings.add_missing(Rule::Structure, {}, "task {} waits for task {}, which is not before it",
+                           e.after.value, e.before.value);
     else if (plan.tasks[e.before.value].worker_index != plan.tasks[e.after.value].worker_index)
       findings.add(Rule::Structure, {e.after, e.before},
-                   "{} is to wait for {}: control edges stay "
-                   "on one worker",
-                   name_of(plan, e.after), name_of(plan, e.before));
+                   "{} waits for {}, but control edges stay on one worker", name_of(plan, e.after),
+                   name_of(plan, e.before));
   }
   TaskId last{0};
   for (const BufferSlot& s : plan.slots) {

@@ -111,9 +111,10 @@ TEST_F(Doctor, KnowsGpus) {
   const std::string cost = "; run and calibrate with --backend cuda cannot run";
   EXPECT_THAT(
       part(doctor(with_gpus("12040 1 90")), "GPU"),
-      HasSubstr("but: the driver is too old: it supports CUDA 12.4, and 13.0 is the least" + cost));
-  EXPECT_THAT(part(doctor(with_gpus("13000 1 75")), "GPU"),
-              HasSubstr("but: GPU 0 has compute capability 7.5, and 8.0 is the least" + cost));
+      HasSubstr("but: the driver is too old: it supports CUDA 12.4, but this needs 13.0" + cost));
+  EXPECT_THAT(
+      part(doctor(with_gpus("13000 1 75")), "GPU"),
+      HasSubstr("but: GPU 0 has compute capability 7.5, but this needs 8.0 or more" + cost));
   EXPECT_THAT(part(doctor(with_gpus("13000 0 0")), "GPU"),
               HasSubstr("but: the driver finds no GPU" + cost));
   EXPECT_THAT(part(doctor(with_gpus("13000 -100 0")), "GPU"),

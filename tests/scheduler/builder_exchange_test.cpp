@@ -37,8 +37,8 @@ std::vector<Wanted> everything(ColumnRange heads) {
 
 TEST(BuilderExchange, RefusesWantsThatMakeNoSense) {
   EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) { p.exchange(all_queries(p), {}); }),
-            "schedule test, step 0: an exchange has 3 that give and 0 that want; a member does "
-            "both");
+            "schedule test, step 0: an exchange has 3 given and 0 wanted; use one of each per "
+            "member");
   EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) {
               auto wanted = everything({0, 4});
               wanted[1].rows = {{1}, 3};
@@ -65,10 +65,9 @@ TEST(BuilderExchange, RefusesToTakeWhatIsNotThereToGive) {
               std::swap(given[0], given[1]);
               p.exchange(given, everything({0, 4}));
             }),
-            "schedule test, step 0: worker 0 is to give what worker 1 has to an exchange");
+            "schedule test, step 0: worker 0 cannot give an exchange what worker 1 has");
   const char* const moved =
-      "schedule test, step 0: the keys of worker 1 are given to an exchange, but have moved, or "
-      "are a part";
+      "schedule test, step 0: an exchange takes the keys of worker 1 only whole and at home";
   EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) {
               auto given = all_keys(p);
               given[0] = p.move(given[1], kMember0);
@@ -78,7 +77,7 @@ TEST(BuilderExchange, RefusesToTakeWhatIsNotThereToGive) {
   EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) {
               p.exchange(std::vector<Queries>(3), everything({0, 4}));
             }),
-            "schedule test, step 0: an exchange of queries is given none");
+            "schedule test, step 0: no member of an exchange gives queries");
   EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) {
               p.exchange(all_queries(p), everything({0, 4}), {Lane::Return});
             }),
@@ -93,7 +92,7 @@ TEST(BuilderExchange, RefusesResultsOfOthersEvenWhereNothingWouldMove) {
               std::swap(results[0], results[2]);
               p.exchange(results, everything({0, 4}));
             }),
-            "schedule test, step 0: worker 0 is to give a result of worker 2 to an exchange");
+            "schedule test, step 0: worker 0 cannot give an exchange a result of worker 2");
 }
 
 TEST(BuilderExchange, RefusesHeadsThatDoNotGoTogether) {
@@ -101,16 +100,18 @@ TEST(BuilderExchange, RefusesHeadsThatDoNotGoTogether) {
               p.attend(p.only(p.queries(kMember0), {0, 2}), p.keys(kMember0));
             }),
             "schedule test, step 0: worker 0 attends heads 0-1 of queries to kv_heads 0-1 of keys, "
-            "which are not those they read");
-  EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) {
-              p.only(p.queries(kMember1), {3, 2});
-            }),
-            "schedule test, step 0: heads 3-4 are taken of queries of worker 1 that have heads "
-            "0-3");
-  EXPECT_EQ(told_author([](const Problem&, PlanBuilder& p) {
-              p.only(p.move(p.queries(kMember1), kMember0), {0, 2});
-            }),
-            "schedule test, step 0: some heads are taken of queries of worker 1 that have moved");
+            "but these queries read others");
+  EXPECT_EQ(
+      told_author([](const Problem&, PlanBuilder& p) {
+        p.only(p.queries(kMember1), {3, 2});
+      }),
+      "schedule test, step 0: only() takes heads 3-4 of the queries of worker 1, which have heads "
+      "0-3");
+  EXPECT_EQ(
+      told_author([](const Problem&, PlanBuilder& p) {
+        p.only(p.move(p.queries(kMember1), kMember0), {0, 2});
+      }),
+      "schedule test, step 0: only() needs queries at home, but those of worker 1 have moved");
 }
 
 TEST(BuilderExchange, RefusesToMergeIntoAResultThatHasGone) {

@@ -351,7 +351,7 @@ TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
               p.step(2);
               p.attend(p.queries(kSecond), later);
             }),
-            "schedule test, step 2: worker 1 attends what a move brings for step 3");
+            "schedule test, step 2: worker 1 attends what arrives only for step 3");
   EXPECT_EQ(refusal([](const Problem&, PlanBuilder& p) {
               const Keys later = p.move(p.keys(kFirst), kSecond, {.needed = 3});
               p.move(later, WorkerId{2}, {.needed = 2});
@@ -364,8 +364,8 @@ TEST(Timing, RefusesWhatIsUsedTooEarlyOrNeededTooLate) {
               p.step(0);
               p.merge(partial);
             }),
-            "schedule test, step 0: a partial of the queries of worker 1 is used, which is made in "
-            "step 1");
+            "schedule test, step 0: a partial of the queries of worker 1 is used before step 1 "
+            "makes it");
 }
 
 TEST(Timing, RefusesLanesThatAreNotForOperandsAndANinthLane) {

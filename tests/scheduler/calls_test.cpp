@@ -105,7 +105,7 @@ TEST(Calls, NothingIsUsedBeforeTheStepThatItIsMovedFor) {
                                    p.move(p.queries(kWorker1), kWorker0, {.needed = 2});
                                p.attend(away, p.keys(kWorker0));
                              }),
-            "schedule test, step 0: worker 0 attends what a move brings for step 2");
+            "schedule test, step 0: worker 0 attends what arrives only for step 2");
   EXPECT_EQ(refusal_of_calls(2,
                              [](const Problem&, PlanBuilder& p) {
                                const Queries away = p.move(p.queries(kWorker1), kWorker0);
@@ -115,8 +115,8 @@ TEST(Calls, NothingIsUsedBeforeTheStepThatItIsMovedFor) {
                                p.step(1);
                                p.merge(home);
                              }),
-            "schedule test, step 1: a partial of the queries of worker 1 is used, which is made in "
-            "step 2");
+            "schedule test, step 1: a partial of the queries of worker 1 is used before step 2 "
+            "makes it");
 }
 
 TEST(Calls, AWorkerThatAttendsNothingHasNoResult) {
@@ -158,7 +158,7 @@ TEST(Calls, MistakesInAViewNameTheTrueWorkers) {
                                    view.move(view.keys(kWorker1), kWorker0, {.needed = 3});
                                view.attend(view.queries(kWorker0), later);
                              }),
-            "schedule test, step 0: worker 2 attends what a move brings for step 3");
+            "schedule test, step 0: worker 2 attends what arrives only for step 3");
   EXPECT_EQ(refusal_of_calls(3,
                              [](const Problem&, PlanBuilder& p) {
                                PlanBuilder view = view_of_two(p);

@@ -82,7 +82,7 @@ TEST(Decode, IsRefusedInOneLineWhereItMakesNoSense) {
   EXPECT_EQ(refused(small_problem(2, 8, Pass::Backward), "ring-decode"),
             "schedule ring-decode decodes, and so has a forward pass only; pass is backward");
   EXPECT_EQ(refused(decoding(4, 5, 3), "flash-decode"),
-            "2 cached tokens cannot be shared out over 4 workers; use fewer workers or fewer "
+            "2 cached tokens cannot be spread over 4 workers; use fewer workers or fewer "
             "new tokens");
   EXPECT_EQ(refused(decoding(2, 3, 4), "flash-decode"), "new_tokens is 4; use 1");
   EXPECT_EQ(described(decoding(1, 9, 2, Mask::documents({{3}, {3}, {3}}))),
@@ -216,10 +216,10 @@ TEST(Decode, AWrongPlanIsFound) {
       HasSubstr("held by worker 0"));
   EXPECT_THAT(
       found("flash-decode", [](Plan& p) { repeat_task(p, find_task(p, TaskKind::Output, 2)); }),
-      HasSubstr("both put out"));
+      HasSubstr("both output"));
   EXPECT_THAT(found("flash-decode:to=one",
                     [](Plan& p) { erase_task(p, find_task(p, TaskKind::Output, 3)); }),
-              HasSubstr("does not put out"));
+              HasSubstr("does not output"));
   EXPECT_THAT(found("ring-decode",
                     [](Plan& p) {
                       p.tasks.back().inputs[0] =
@@ -269,12 +269,14 @@ TEST(Decode, WrongCallsAreNamed) {
   const auto own = [](PlanBuilder& b, std::uint32_t w) {
     return b.attend(b.queries(WorkerId{w}), b.keys(WorkerId{w}));
   };
-  EXPECT_EQ(said_of_calls([&](PlanBuilder& b) { b.combine(own(b, 0), own(b, 1)); }),
-            "step 0: partials on workers 0 and 1 are combined; move one of them first");
+  EXPECT_EQ(
+      said_of_calls([&](PlanBuilder& b) { b.combine(own(b, 0), own(b, 1)); }),
+      "step 0: combine needs both partials on one worker, but they are on workers 0 and 1; move "
+      "one of them first");
   EXPECT_EQ(
       said_of_calls([&](PlanBuilder& b) { b.combine(own(b, 0), b.move(own(b, 1), WorkerId{0})); },
                     Pass::Both),
-      "step 0: partials of different queries are combined on worker 0");
+      "step 0: combine needs partials of the same queries; those on worker 0 have different ones");
   EXPECT_THAT(said_of_calls([&](PlanBuilder& b) {
                 const Partial p = own(b, 0);
                 b.combine(p, p);
@@ -291,7 +293,7 @@ TEST(Decode, WrongCallsAreNamed) {
       said_of_calls([&](PlanBuilder& b) {
         b.exchange(std::vector{own(b, 1)}, std::vector{Wanted{WorkerId{0}, {{0}, 1}, {0, 4}}});
       }),
-      "step 0: worker 0 is to give a partial of worker 1 to an exchange");
+      "step 0: worker 0 cannot give an exchange a partial of worker 1");
 }
 
 }  // namespace

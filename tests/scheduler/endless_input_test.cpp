@@ -129,7 +129,7 @@ TEST_F(EndlessInput, OfGarbageInAPipeIsRefusedAtTheFirstWrongByte) {
         Case{half, "[]", ":" + newlines + ":5: expected ',' or ']'"},
         Case{plan, " y",
              ":" + std::to_string(1 + std::count(plan.begin(), plan.end(), '\n')) +
-                 ":2: there is something after the end"}}) {
+                 ":2: extra text after the end"}}) {
     const Refused r = refusal_of(c.beginning, c.rest);
     EXPECT_THAT(r.error, StartsWith(path("fifo") + c.says));
     EXPECT_LT(r.taken, c.beginning.size() + pipe_and_pieces);

@@ -97,8 +97,7 @@ TEST(Layout, RefusesHostileNumbersAtOnce) {
     EXPECT_NE(fault_of(custom({r}), 4), "accepted") << r.start << " " << r.stride << " " << r.count;
   Layout other_owners = contiguous(2, {4});
   std::swap(other_owners.owners[0], other_owners.owners[1]);
-  EXPECT_EQ(fault_of(other_owners, 4),
-            "the owners of the chunks are not those that the shares say");
+  EXPECT_EQ(fault_of(other_owners, 4), "the owners of the chunks contradict the shares");
 }
 
 TEST(Layout, HasEachChunkInOneShare) {

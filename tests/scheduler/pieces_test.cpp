@@ -180,7 +180,7 @@ TEST(Inputs, DoNotGoToTheirOwnWorker) {
 TEST(Inputs, ArePutTogetherInOneWayOnly) {
   Plan plan = plan_by("ring", 3, Pass::Forward);
   plan.tasks[find_task(plan, TaskKind::Merge, 2).value].kind = TaskKind::Reduce;
-  EXPECT_THAT(faults_of(plan), Contains(EndsWith("a partial is not put together that way")));
+  EXPECT_THAT(faults_of(plan), Contains(EndsWith("this operation cannot combine a partial")));
 }
 
 TEST(Inputs, AreNotReadForWhatTheProblemDoesNotNeed) {

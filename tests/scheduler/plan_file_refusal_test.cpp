@@ -74,7 +74,7 @@ TEST(PlanFile, EachByteThatJsonCannotHaveIsNamedWithItsPlace) {
       {"{\"a\":\"\\x\"}", "1:8: unknown escape in a string"},
       {"{\"a\":\"\\u12g4\"}", "1:11: expected four hexadecimal digits after \\u"},
       {"{\"a\":1]", "1:7: expected ',' or '}'"},
-      {"{}\n {}", "2:2: there is something after the end of the JSON text"},
+      {"{}\n {}", "2:2: extra text after the end of the JSON"},
       {"{\"a\":\"", "1:7: the file ends in the middle"}};
   for (const auto& [text, says] : faults)
     EXPECT_THAT(error_of_plan(text), StartsWith(fmt::format("plan.json:{}", says))) << text;

@@ -105,8 +105,8 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
   const Plan plan = two_attends({0, 2}, {1, 2});
   EXPECT_NE(interpret(plan, 1), "");
   const std::vector<std::string> all = found_in(plan);
-  EXPECT_THAT(all, Contains(EndsWith("both put out the query_gradient of chunk 0, heads 1")));
-  EXPECT_THAT(all, Contains("worker 0 does not put out the query_gradient of chunk 0, heads 3"));
+  EXPECT_THAT(all, Contains(EndsWith("both output the query_gradient of chunk 0, heads 1")));
+  EXPECT_THAT(all, Contains("worker 0 does not output the query_gradient of chunk 0, heads 3"));
   EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
                                        "heads 1 is counted twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
@@ -196,7 +196,7 @@ TEST(Terms, WholeGradientsMayBeComputedTwice) {
   expect_holds(plan);
   repeat_task(plan, output);
   EXPECT_THAT(found_in(plan),
-              ElementsAre(EndsWith("both put out the key_value_gradient of chunk 0")));
+              ElementsAre(EndsWith("both output the key_value_gradient of chunk 0")));
 }
 
 TEST(Terms, OnlyPartialTensorsAreAddedAndOnlyWhole) {

@@ -318,7 +318,8 @@ TEST(Verify, FindsTensorsThatAreMarkedCompleteTooEarlyOrNotAtAll) {
               HasSubstr("input 0 is a partial that is not complete"));
   Plan operand = plan;
   operand.tasks[find_task(plan, TaskKind::Receive, 1).value].completes = 0;
-  EXPECT_THAT(first_violation(operand, Rule::Structure), HasSubstr("what is complete stays so"));
+  EXPECT_THAT(first_violation(operand, Rule::Structure),
+              HasSubstr("it receives a complete tensor, and must say so"));
 }
 
 TEST(Verify, NamesTheHeadsThatAreMissingOrComputedTwice) {
@@ -347,14 +348,14 @@ TEST(Verify, NamesTheHeadsThatAreMissingOrComputedTwice) {
   set_columns(forward, forward.tasks[3], {2, 1});
   restate_work(forward, {3});
   EXPECT_THAT(first_violation(forward, Rule::Coverage),
-              StartsWith("worker 0 does not put out the partial of chunk 0, heads 3"));
+              StartsWith("worker 0 does not output the partial of chunk 0, heads 3"));
   EXPECT_NE(interpret(forward, 1), "");
   for (const std::uint32_t id : {1u, 3u}) {
     set_columns(forward, forward.tasks[id], {1, 3});
     restate_work(forward, {id});
   }
   EXPECT_THAT(first_violation(forward, Rule::Coverage),
-              HasSubstr("both put out the partial of chunk 0, heads 1"));
+              HasSubstr("both output the partial of chunk 0, heads 1"));
   EXPECT_NE(interpret(forward, 1), "");
 }
 
@@ -368,7 +369,7 @@ TEST(Verify, FindsTwoResultsOfOneChunkThatShouldHaveBeenMerged) {
   task.inputs = {task.inputs[1], {}, {}};
   restate_completion(plan);
   EXPECT_THAT(first_violation(plan, Rule::Coverage),
-              HasSubstr("both put out the partial of chunk 1"));
+              HasSubstr("both output the partial of chunk 1"));
 }
 
 TEST(Verify, FindsAPartialOfWhichOnlyAPartIsHandedOver) {

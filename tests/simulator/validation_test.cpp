@@ -121,7 +121,7 @@ TEST(Validation, TellsFileLineAndKeyOfWhatIsWrong) {
        "mine.toml:7: group.results.overlap: "},
       {edited("published = 1.5", "published = 1.5, kv_heads = 3"), "mine.toml:7: "},
       {edited("\"ms\"", "\"speedup_over\""), "mine.toml:1: group.over is missing"},
-      {edited("\"ms\"", "\"ms\"\nover = \"ring\""), "mine.toml:1: group.over is for quantity"},
+      {edited("\"ms\"", "\"ms\"\nover = \"ring\""), "mine.toml:1: group.over is only for quantity"},
       {edited("\"ms\"", "\"speedup_over\"\nover = \"rong\""),
        "mine.toml:4: group.over: unknown schedule 'rong'"},
       {edited("\"ms\"", "\"ms\"\nnoise = 2"), "mine.toml:4: group.noise must be a number"},

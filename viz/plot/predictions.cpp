@@ -29,18 +29,18 @@ class Document {
   dom::object top() const { return top_; }
   double number(dom::object o, const char* field) const {
     double x = 0;
-    if (o[field].get(x) != SUCCESS) fail("{}: \"{}\" is missing, or no number", name_, field);
+    if (o[field].get(x) != SUCCESS) fail("{}: \"{}\" is missing or not a number", name_, field);
     if (!(std::abs(x) <= kMost)) fail("{}: \"{}\" is {:g}", name_, field, x);
     return x;
   }
   std::string text(dom::object o, const char* field) const {
     std::string_view s;
-    if (o[field].get(s) != SUCCESS) fail("{}: \"{}\" is missing, or no text", name_, field);
+    if (o[field].get(s) != SUCCESS) fail("{}: \"{}\" is missing or not a text", name_, field);
     return printable(s, 80);
   }
   dom::array list(dom::object o, const char* field) const {
     dom::array a;
-    if (o[field].get(a) != SUCCESS) fail("{}: \"{}\" is missing, or no list", name_, field);
+    if (o[field].get(a) != SUCCESS) fail("{}: \"{}\" is missing or not a list", name_, field);
     return a;
   }
   dom::object object(dom::element e) const {
@@ -50,7 +50,8 @@ class Document {
   }
   dom::object object(dom::object o, const char* field) const {
     dom::object found;
-    if (o[field].get(found) != SUCCESS) fail("{}: \"{}\" is missing, or no object", name_, field);
+    if (o[field].get(found) != SUCCESS)
+      fail("{}: \"{}\" is missing or not an object", name_, field);
     return found;
   }
   PlotUnit unit() const {

@@ -121,7 +121,7 @@ Records read_json_records(const std::string& text, const std::string& name) {
         row.emplace_back();
       }
       if (!at)
-        fail("{}: row {} has \"{}\", which the first has not", name, r.rows.size() + 1,
+        fail("{}: row {} has \"{}\", which the first row lacks", name, r.rows.size() + 1,
              printable(key, 40));
       if (value.is_array() || value.is_object())
         fail("{}: row {}: \"{}\" must be a number, a text or null", name, r.rows.size() + 1,

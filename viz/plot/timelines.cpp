@@ -63,7 +63,7 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
   refuse_empty(t);
   const auto workers = memory_counters(t);
   if (workers.empty())
-    fail("the timeline of {} does not tell what memory it holds: it has no details", named(t));
+    fail("the timeline of {} has no details, so its memory is unknown", named(t));
   const std::int64_t end = t.makespan().value;
   std::size_t fullest = 0;
   double most = 0;

@@ -81,7 +81,7 @@ Gpu::Gpu(int index, std::uint32_t workers, std::uint32_t lanes) : index_(index) 
   }
   if (parts_) {
     const cudaStream_t stream = parts_->make_stream(0, low);
-    if (!library_->takes(stream)) shared_ = "cuDNN takes no stream of a part";
+    if (!library_->takes(stream)) shared_ = "cuDNN accepts no stream of a partition";
     cudaStreamDestroy(stream);
     if (!shared_.empty()) parts_.reset();
   }

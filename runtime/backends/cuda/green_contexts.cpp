@@ -56,7 +56,7 @@ std::unique_ptr<GreenContexts> GreenContexts::make(int gpu, std::uint32_t worker
   CUdevResource all{};
   if (d.device_get(&device, gpu) != CUDA_SUCCESS ||
       d.resource(device, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS) {
-    why = "the driver does not say what the GPU consists of";
+    why = "the driver does not list the GPU's multiprocessors";
     return nullptr;
   }
   const Multiprocessors has{all.sm.smCount, all.sm.minSmPartitionSize,
@@ -78,8 +78,8 @@ std::unique_ptr<GreenContexts> GreenContexts::make(int gpu, std::uint32_t worker
     if (split != CUDA_SUCCESS) break;
   }
   if (split != CUDA_SUCCESS || count < workers) {
-    why = fmt::format("the driver does not part {} multiprocessors into {} (error {}, {})", has.all,
-                      workers, static_cast<int>(split), count);
+    why = fmt::format("the driver does not split {} multiprocessors into {} (error {}, {})",
+                      has.all, workers, static_cast<int>(split), count);
     return nullptr;
   }
   std::unique_ptr<GreenContexts> out(new GreenContexts());

@@ -222,7 +222,7 @@ std::string Library::version() const {
 
 std::string Library::refusal(const Shape& shape) {
   if (!plans_->target.handle && !plans_->target.properties) return version();
-  if (shape.backward && shape.rows < 2) return "cuDNN's backward pass goes wrong for one row";
+  if (shape.backward && shape.rows < 2) return "cuDNN's backward pass is wrong for one row";
   asked_.insert(shape);
   const auto [at, is_new] = plans_->by_shape.try_emplace(shape);
   if (is_new) {

@@ -108,7 +108,7 @@ TEST_F(StoreMeeting, AnswersOfTheStoreThatCannotBeReadEndTheRun) {
       members_.back()->gather("text");
       ADD_FAILURE();
     } catch (const RunFailed& e) {
-      EXPECT_THAT(e.what(), HasSubstr("process 0 sends what cannot be read: message "));
+      EXPECT_THAT(e.what(), HasSubstr("process 0 sent unreadable data: message "));
     }
   }
 }

@@ -85,7 +85,7 @@ TEST_F(StoreMeeting, OneThatCannotFitEndsTheRun) {
        {Case{[&] { return joins(options(1, 4)).get(); }, "is one of 4, and process 0 one of 3"},
         Case{[&] { return joins(options(1, 3, "s")).get(); }, "and process 0 has none"},
         Case{[&] { return hear(proved(1, 3, "", 3)); },
-             "speaks version 3 of what processes say to each other, and process 0 version 2"}}) {
+             "speaks version 3 of the protocol, and process 0 version 2"}}) {
     open(3);
     const Socket zero = admitted(0, 3);
     EXPECT_THAT(c.comes(), HasSubstr(c.why));
