@@ -13,17 +13,18 @@ namespace ringsched {
 
 namespace {
 
-// Beyond this many blocks the end of the run no longer counts.
+// With more blocks than this, the end of the run no longer matters.
 constexpr double kMostBlocks = 1 << 16;
 
-// A block of half the rows takes more than half the time: FlashAttention-2 on an A100, 1024 rows of
-// 9 heads against 62208 keys take 1.437 ms in 432 such blocks, two on an SM: 34.6 ns for each key,
-// where blocks of 128 rows take 62.3 (NVIDIA/cudnn-frontend, attention_training results, d6d35d6).
+// A block of half the rows takes more than half the time. FlashAttention-2 on an A100: 1024 rows of
+// 9 heads against 62208 keys take 1.437 ms in 432 such blocks, two on an SM. That is 34.6 ns for
+// each key, where blocks of 128 rows take 62.3 (NVIDIA/cudnn-frontend, attention_training results,
+// d6d35d6).
 constexpr double kHalfBlock = 34.6 / 62.3;
 
 double rounded_up(double x, double unit) { return unit > 0 ? std::ceil(x / unit) * unit : x; }
 
-// In how many parts FlashAttention-2 cuts the keys where its blocks would leave SMs idle: the first
+// Into how many parts FlashAttention-2 cuts the keys if its blocks would leave SMs idle: the first
 // number that is nearly as good as the best (flash_api.cpp, num_splits_heuristic).
 std::uint32_t key_splits(double blocks, double slots, double key_blocks) {
   if (blocks >= 0.8 * slots) return 1;
@@ -39,7 +40,7 @@ std::uint32_t key_splits(double blocks, double slots, double key_blocks) {
   return 1;
 }
 
-// From when each SM has nothing left to do.
+// When each SM runs out of work.
 BlockTimes times_of(std::vector<double> ends, std::uint32_t held) {
   std::ranges::sort(ends);
   return {ends.back(), ends[std::min<std::size_t>(held, ends.size()) - 1]};
@@ -59,8 +60,8 @@ BlockTimes one_on_each(const std::vector<double>& lengths, std::uint32_t sms, st
   return times_of(std::move(ends), held);
 }
 
-// Two blocks on each SM, which slow each other; a block goes to an SM with none before one with
-// one, also where several SMs are free at one time.
+// Two blocks on each SM, which slow each other. A block prefers an SM with none to one with one,
+// even if several SMs are free at the same time.
 BlockTimes two_on_each(const std::vector<double>& lengths, double shared, std::uint32_t sms,
                        std::uint32_t held) {
   struct Sm {
@@ -105,7 +106,7 @@ BlockTimes two_on_each(const std::vector<double>& lengths, double shared, std::u
   return times_of(std::move(idle), held);
 }
 
-// All SMs are full, time after time; then what is left, on an SM of its own where there is one.
+// All SMs are full, time after time; then the rest, each on its own SM if there is one.
 BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
                         std::uint32_t held) {
   const double wave = g.lengths[0] / (b.per_sm < 2 ? 1 : b.shared_rate);
@@ -124,14 +125,14 @@ BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t
 }  // namespace
 
 BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward) {
-  // Of the side that is cut, and of the one that each block goes along.
+  // The side that is cut, and the side that each block goes along.
   const auto cut = static_cast<double>(backward ? w.keys : w.rows);
   const auto along = static_cast<double>(backward ? w.rows : w.keys);
   const auto step = static_cast<double>(b.keys);
   BlockGrid out{{}, static_cast<std::uint32_t>(std::ceil(cut / b.rows)), w.columns};
   const double mean = static_cast<double>(w.pairs.value) / cut;
   if (mean > 0.99 * along || 2 * mean < along * 0.9) {
-    // All of them alike; where less than half is seen, nobody knows which.
+    // All blocks alike: if less than half is visible, nobody knows which part.
     const double slots = static_cast<double>(sms) * b.per_sm;
     const double halves = std::ceil(cut / (0.5 * b.rows)) * w.columns;
     const double seen = rounded_up(mean, step);
@@ -144,7 +145,7 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     }
     return out;
   }
-  // From the row that sees least to the one that sees all; a block goes as far as its last row.
+  // From the row that sees least to the row that sees all; a block goes as far as its last row.
   const double least = std::max(0.0, 2 * mean - along);
   const double more = (along - least) / std::max(1.0, cut - 1);  // from a row to the next
   for (std::uint32_t i = 0; i < out.blocks; ++i) {
@@ -172,7 +173,7 @@ BlockTimes followed(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms
   return b.per_sm < 2 ? one_on_each(all, sms, held) : two_on_each(all, b.shared_rate, sms, held);
 }
 
-// Questions of "what if" price the same tiles again and again, and tables have the same points.
+// "What if" questions price the same tiles again and again, and tables share points.
 class Known {
  public:
   template <class Find>

@@ -1,8 +1,9 @@
-// How long the blocks of an attention kernel take on the SMs of a device, one after the other.
+// How long the blocks of an attention kernel take on the SMs of a device.
 //
 // A kernel gives each block of queries of each head to an SM (backward: each block of keys). Under
-// a causal mask the blocks differ in length, and with few heads there are few: then some SMs run
-// dry before others end. Times are in keys: what one block alone on an SM takes for one key.
+// a causal mask the blocks differ in length, and with few heads there are few blocks: then some SMs
+// run out of work before others end. Times are in keys: the time that one block alone on an SM
+// takes for one key.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace ringsched {
 
-// The blocks of one head in the order in which they start; all heads have the same.
+// The blocks of one head in the order in which they start; all heads have the same blocks.
 struct BlockGrid {
   std::vector<double> lengths;  // one if all are equally long
   std::uint32_t blocks = 0;     // of one head
@@ -25,7 +26,7 @@ struct BlockGrid {
 // The grid of a tile: its rows cut into blocks, or its keys in the backward pass.
 BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward);
 
-// When the last block ends, and from when on `held` of the SMs have nothing left to do, in keys.
+// When the last block ends, and when `held` of the SMs have run out of work, in keys.
 struct BlockTimes {
   double end = 0, idle = 0;
 };

@@ -50,7 +50,7 @@ void Costs::deviate(const Deviation& d) {
     own_compute_.push_back(
         scaled(workload_.compute[at], factor(static_cast<TaskKind>(at / works_), at % works_)));
   compute_ = own_compute_.data();
-  // Bytes, and by how much short messages are slower, are figures of the links; latency is not.
+  // Bytes, and how much slower short messages are, depend on the links; latency does not.
   const auto bytes = [&](std::size_t work) {
     const std::size_t at = static_cast<std::size_t>(TaskKind::Send) * works_ + work;
     return d.bytes * Deviation::factor(workload_.doubt.empty() ? 0 : workload_.doubt[at] * d.doubt);

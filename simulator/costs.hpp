@@ -21,8 +21,8 @@ struct MessageCost {
   double bytes = 0;
 };
 
-// What an exchange takes: the time before its flows set out and after the last has arrived, and how
-// many times their bytes they move.
+// What an exchange takes: the time before its flows start, the time after the last has arrived, and
+// by how much the moved bytes are multiplied.
 struct ExchangeTimes {
   std::int64_t packing = 0, startup = 0, unpacking = 0;  // ps
   std::int64_t wire = 0;                                 // of the flows alone, ps
@@ -51,7 +51,7 @@ class Costs {
     return m;
   }
   ExchangeTimes exchange(std::uint32_t number) const;
-  // Of what is left of a task at full speed, ps, the end during which transfers may start.
+  // The end of a task during which transfers may start, out of what is left at full speed, ps.
   double tail(std::uint32_t id, const Task& task) const {
     const auto ps = static_cast<double>(workload_.tail[price_of(task)]);
     const auto usual = static_cast<double>(workload_.compute[price_of(task)]);

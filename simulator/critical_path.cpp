@@ -20,7 +20,7 @@ class Walk {
       if (run_.end[id] > run_.end[at]) at = id;
     std::int64_t until = run_.end[at];
     for (;;) {
-      // The run can pass through a task but once, and time only goes back.
+      // The run passes through a task at most once, and time only goes back.
       const Task& task = plan_.tasks[at];
       std::uint32_t decided = at;  // whose start is to be explained
       std::int64_t begin = run_.start[at];
@@ -70,7 +70,7 @@ class Walk {
       }
     return first;
   }
-  // The second member of a group says which took longest; a group of one is its own.
+  // The second member of a group says which took longest; a group of one names itself.
   std::uint32_t longest_of_group(std::uint32_t id) const {
     if (run_.cause[id].kind == Cause::Member) return run_.cause[id].task;
     for (std::uint32_t i = id + 1; i < plan_.tasks.size(); ++i)

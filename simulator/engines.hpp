@@ -1,5 +1,5 @@
-// The two engines that simulate a workload. Where both apply they agree to the picosecond, and a
-// test checks that.
+// The two engines that simulate a workload. If both apply they agree to the picosecond, and a test
+// checks that.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 
 namespace ringsched {
 
-// One pass over the tasks in their order, without events: a task starts at the latest end of what
-// it waits for. Only where nothing is shared: no link by two messages at once, no device by two
-// kernels, no SM by both, and no exchanges. False where something is, or where the order of ids
-// does not do; what is in the simulation is then to be thrown away.
+// One pass over the tasks in order, without events: a task starts at the latest end of what it
+// waits for. It works only if nothing is shared: no link by two messages at once, no device by two
+// kernels, no SM by both, and no exchanges. It returns false if something is shared, or if the
+// order of ids does not work; then discard the simulation.
 bool in_one_pass(const Workload&, const Costs&, Simulation&);
 
 // A queue of events; anything may be shared.
 void run_events(const Workload&, const Conditions&, const Costs&, Simulation&);
 
-// No instant is later, and nothing takes longer, so that sums of two still fit: 46 days.
+// No instant is later, and nothing takes longer, so that the sum of two times still fits: 46 days.
 inline constexpr std::int64_t kLatest = 4'000'000'000'000'000'000;
 
 [[noreturn]] void too_late();  // throws Error
@@ -33,7 +33,7 @@ inline std::int64_t rounded_ps(double ps) {
   return static_cast<std::int64_t>(ps + 0.5);
 }
 
-// When bytes at this rate have passed: never before the last of them, to the picosecond.
+// When bytes at this rate have passed: the picosecond after the last of them, never before.
 inline std::int64_t flow_ps(double bytes, double bytes_per_ps) {
   const double exact = std::min(bytes / bytes_per_ps, 2.0 * static_cast<double>(kLatest));
   const auto whole = static_cast<std::int64_t>(exact);

@@ -1,5 +1,5 @@
-// Which way the bytes of an exchange take, and what is packed before and after, by the links and
-// the memory of the machine.
+// Which way the bytes of an exchange go, and what members pack before and unpack after, by the
+// links and the memory of the machine.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -45,8 +45,9 @@ class Flows {
       add_ring();
     else
       add_pairs();
-    // No library adds up softmax results. Programs take the largest log-sum-exp of all, and add up
-    // the weights and the outputs that are scaled by it: three calls, the first two of few bytes.
+    // No library adds up softmax results. Programs take the largest log-sum-exp of all workers,
+    // then add up the weights and the outputs scaled by it: three calls, the first two with few
+    // bytes.
     const ValueId value = plan_.value(member(0));
     if (combines(plan_, exchange_) && plan_.program.type(value).algebra == Algebra::Softmax)
       cost_.calls = 3;
@@ -116,8 +117,8 @@ class Flows {
       cost_.moved = std::max({cost_.moved, out_[m], in_[m]});
   }
 
-  // As libraries do it: round the members in order of workers, and between nodes over all NICs that
-  // the members there have, as if by a ring for each.
+  // As libraries do it: round the members in order of workers, and between nodes over all NICs of
+  // the members there, as if there were a ring for each NIC.
   void add_ring() {
     const auto n = static_cast<std::uint32_t>(members_.size());
     double all = 0;
@@ -144,7 +145,7 @@ class Flows {
           bytes / static_cast<double>(rings), false);
   }
 
-  // What all get is gathered once, not once for each.
+  // What all members get is gathered once, not once for each.
   std::vector<Staging> staging_of_ring() const {
     std::vector<Staging> out(exchange_.members);
     std::vector<const Share*> last(exchange_.members);
@@ -166,7 +167,7 @@ class Flows {
                       launches * machine_.launch_us * 1e6);
   }
 
-  // Rings add up on the way; else who gets parts of a sum adds them up.
+  // Rings add up on the way; otherwise the member that gets parts of a sum adds them up.
   void add_packs(const std::vector<Staging>& staging) {
     const bool adds = !is_ring(cost_.form) && combines(plan_, exchange_);
     const SoftwareFigures& s = machine_.software;

@@ -1,4 +1,4 @@
-// How long exchanges take alone: by the links, or by what the machine's tables say.
+// How long exchanges take alone: by the links, or by the machine's tables.
 #include "exchange_prices.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ class Alone {
  public:
   Alone(const Network& network, std::uint32_t devices) : network_(network, devices) {}
 
-  // How long until the first of these groups has arrived, when all set out at once: ps.
+  // How long until the first of these groups has arrived, if all start at once: ps.
   std::int64_t ps(const std::vector<const std::vector<ExchangeFlow>*>& groups) {
     const std::int64_t begin = now_;
     std::int64_t end = begin;
@@ -53,7 +53,7 @@ class Alone {
   }
 
  private:
-  // What ends at one instant ends before anything goes on.
+  // Everything that ends at an instant ends before anything continues.
   void settle() {
     if (!due_.empty() && due_.top().at == now_) return;
     network_.solve(now_);
@@ -99,7 +99,7 @@ class Prices {
     return known_.back().second;
   }
 
-  // Exchanges of other workers that are for the same step and are likely to run at the same time.
+  // Exchanges of other workers in the same step, which are likely to run at the same time.
   using Key = std::array<std::uint32_t, 7>;
   Key key_of(std::size_t e) const {
     const Task& t = plan_.tasks[plan_.exchanges[e].first.value];
@@ -113,15 +113,16 @@ class Prices {
             c.per_node};
   }
 
-  // Bus bandwidth is defined so that it goes with the links and not with the members: on a switch,
-  // a table for more or fewer of them will do.
+  // Bus bandwidth is defined to depend on the links and not on the number of members. So on a
+  // switch, a table for more or fewer members will do.
   bool fits(const CollectiveTable& t, const ExchangeCost& cost) const {
     if (t.kind != cost.form || t.nodes != cost.nodes) return false;
     return t.per_node == cost.per_node ||
            (cost.nodes == 1 && machine_.fabric.kind == Fabric::Switch);
   }
 
-  // The row for the nearest number of members, then for as many exchanges at once, or for one.
+  // The row for the nearest number of members, then for the same number of exchanges at once, or
+  // for one.
   std::uint32_t row_for(std::size_t e, std::size_t groups) const {
     const ExchangeCost& cost = out_[e];
     std::uint32_t best = ExchangeCost::kLinks;
@@ -139,7 +140,7 @@ class Prices {
     return best;
   }
 
-  // Slows the flows, so that alone they take what the row says.
+  // Slows the flows, so that alone they take the time of the row.
   void apply_row(std::size_t e) {
     const auto& groups = at_once_[key_of(e)];
     ExchangeCost& cost = out_[e];
@@ -169,7 +170,7 @@ class Prices {
     cost.wire = rounded_ps(cost.stretch * static_cast<double>(cost.wire));
   }
 
-  // What has no table of its own is unsure, and says so.
+  // An exchange without its own table is uncertain, and is listed as extrapolated.
   void doubt(std::size_t e) {
     ExchangeCost& cost = out_[e];
     const std::uint32_t members = plan_.exchanges[e].members;

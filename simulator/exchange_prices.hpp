@@ -1,4 +1,4 @@
-// What exchanges cost: packing, the ways their bytes take, and how fast those are on this machine.
+// What exchanges cost: packing, the routes of their bytes, and how fast those are on this machine.
 #pragma once
 
 #include <set>
@@ -10,19 +10,19 @@
 
 namespace ringsched {
 
-// The latencies and copying cores of the workload are already there. `extrapolated` gets what no
-// table has.
+// The workload must already have its latencies and copying cores. `extrapolated` gets what no table
+// has.
 std::vector<ExchangeCost> price_exchanges(const Workload&, const Machine&,
                                           std::set<std::string>& extrapolated);
-// All but how long the flows take.
+// Everything except how long the flows take.
 ExchangeCost cost_by_links(const Workload&, const Machine&, const Exchange&);
 
-// How long an exchange between so many takes by a row, if the one that moves most moves so many
-// bytes: ps. Below the first size it falls straight to the latency.
+// How long an exchange takes by a row, given the number of members and the bytes that the busiest
+// one moves: ps. Below the first size the time falls linearly to the latency.
 double collective_ps(const CollectiveTable&, std::uint32_t members, double moved,
                      double latency_ps);
 
-// Do its bytes take time, or are they there at once?
+// Do its bytes take time, or do they arrive at once?
 inline bool moves(const ExchangeFlow& f) {
   return f.bytes > 0 && (f.route.count > 0 || f.copied < FairShare::Copying{}.rate);
 }

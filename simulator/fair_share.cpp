@@ -168,8 +168,8 @@ void FairShare::solve(std::int64_t now) {
   fill(now);
 }
 
-// The links of the part that flows still share, the tightest first. What it holds may be out of
-// date, but shares only grow: it looks again before it answers.
+// The links that flows of the part still share, the tightest first. An entry may be out of date,
+// but shares only grow: the queue checks again before it answers.
 class FairShare::Tightest {
  public:
   explicit Tightest(FairShare& all) : links_(all.links_) {
@@ -183,7 +183,7 @@ class FairShare::Tightest {
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   }
 
-  // Null: none has anything to share out.
+  // Null: no link has anything left to share.
   const Link* now() {
     while (!heap_.empty()) {
       const Entry top = heap_.front();
@@ -228,8 +228,8 @@ void FairShare::fix(std::uint32_t group, double rate, std::int64_t now) {
   announce(group, now);
 }
 
-// Progressive filling: the tightest link, or the slowest class, fixes what it limits; then the
-// next.
+// Progressive filling: the tightest link, or the slowest class, fixes what it limits; then the next
+// one does.
 void FairShare::fill(std::int64_t now) {
   for (const std::uint32_t g : part_classes_) {
     Class& c = classes_[g];
@@ -276,7 +276,7 @@ void FairShare::announce(std::uint32_t group, std::int64_t now) {
 void FairShare::finished(const Due& due, std::int64_t now, std::vector<std::uint32_t>& flows) {
   Class& c = classes_[due.group];
   advance(c, now);
-  // A message ends at a whole picosecond, so the clock has passed it, but for rounding.
+  // A message ends at a whole picosecond, so the clock has passed it, except for rounding.
   const double reached = c.clock + 1e-3 * c.rate + 1e-12 * c.clock;
   const std::size_t first = flows.size();
   while (!c.queue.empty() && c.queue.top().until <= reached) {

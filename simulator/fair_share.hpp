@@ -24,23 +24,24 @@ namespace ringsched {
 
 class FairShare {
  public:
-  // How processors copy a message: bytes per picosecond on cores of its own.
+  // How processors copy a message: bytes per picosecond on its own cores.
   struct Copying {
     double rate = std::numeric_limits<double>::infinity();
-    std::array<std::uint32_t, 2> devices = {~0u, ~0u};  // whose
+    std::array<std::uint32_t, 2> devices = {~0u, ~0u};  // of both ends
     friend auto operator<=>(const Copying&, const Copying&) = default;
   };
 
   FairShare(const Network&, std::uint32_t devices);
 
-  // A message sets out. `flow` is a small number of the caller's.
+  // A message sets out. The caller chooses `flow`, a small number.
   void start(std::uint32_t flow, const Route&, const Copying&, double bytes, std::int64_t now);
-  // What part of a core each copy gets that a device's processors make; 1 at first.
+  // What part of a core each copy on this device gets; 1 at first.
   void share_cores(std::uint32_t device, double share);
 
-  // Finds the rates anew after all these. Must be called before time goes on.
+  // Solves the rates after all these calls. Call it before time goes on.
   void solve(std::int64_t now);
-  // The next instant at which some message is done; classes_changed() says whose to ask for.
+  // The next instant at which some message is done; classes_changed() says which classes to ask
+  // for.
   struct Due {
     std::int64_t at = 0;
     std::uint32_t group = 0;    // the class
@@ -69,7 +70,7 @@ class FairShare {
       return until > o.until || (until == o.until && flow > o.flow);
     }
   };
-  // The rate of the links that a flow has to itself, how it is copied, and the links it shares.
+  // A flow's rate over the links it has to itself, how it is copied, and the links it shares.
   struct Key {
     double alone = 0;
     Copying copying;
@@ -80,7 +81,7 @@ class FairShare {
   struct Class {
     Key key;
     std::uint32_t flows = 0;
-    double most = 0;   // of each flow's rate, whatever it shares
+    double most = 0;   // limit of each flow's rate, whatever it shares
     double rate = 0;   // of each flow
     double clock = 0;  // bytes
     std::int64_t clock_at = 0;

@@ -18,9 +18,9 @@ constexpr double kClose = 1e-3;  // of the measured time
 
 struct Figure {
   const char* name;
-  const char* change;  // of --what-if; all but the latency are rates, so they take 1 / factor
+  const char* change;  // as for --what-if; all but the latency are rates, so they take 1 / factor
   double spread;
-  double influence = 0;  // on the makespan, by one spread more
+  double influence = 0;  // on the makespan, of one more spread
 };
 
 double seconds(Picoseconds ps) { return static_cast<double>(ps.value); }

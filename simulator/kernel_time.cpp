@@ -16,11 +16,11 @@ namespace ringsched {
 
 namespace {
 
-// Of what matrix products could reach, what FlashAttention-2 does but for its exponentials: on an
-// A100 at 1.2 GHz 219 TFLOP/s of 265 (liangan1/GPU_travel).
+// The share of the matrix products' peak that FlashAttention-2 reaches apart from its exponentials:
+// on an A100 at 1.2 GHz, 219 of 265 TFLOP/s (liangan1/GPU_travel).
 constexpr double kMatrixShare = 0.83;
 
-// The share of the SMs that work while so many blocks pass over them in waves.
+// The share of the SMs that work while this many blocks pass over them in waves.
 double wave_efficiency(double blocks, double sms) {
   if (sms <= 0 || blocks <= 0) return 1;
   return blocks / (std::ceil(blocks / sms) * sms);
@@ -58,7 +58,8 @@ const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
 
 void KernelTimes::missing(bool backward, const std::set<std::string>& has) const {
   const std::string wanted(to_text(problem_.dtype));
-  // What is measured again replaces the profile, so the dtypes that it has are measured again, too.
+  // A new measurement replaces the profile, so the command measures the dtypes that the profile
+  // has, too.
   std::string names, again, remedy;
   for (const KernelTable& t : machine_.kernels)
     for (const Dtype d : t.dtypes)
@@ -154,14 +155,14 @@ double KernelTimes::by_head_dim(const KernelTable& t) const {
 double KernelTimes::ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
-  // A table's points are square. What a kernel does beyond the visible pairs goes with its rows and
-  // with its keys, so a tile is as efficient as the square that has as much of both for its size:
-  // the one of their harmonic mean.
+  // A table's points are square. A kernel's work beyond the visible pairs grows with its rows and
+  // with its keys. So a tile is as efficient as the square with as much of that work for its size:
+  // the one whose side is the harmonic mean.
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double inner = 2 * rows * keys / (rows + keys);
   double tflops = 0;
   if (inner <= t.tokens.front()) {
-    // Blocks and what they cost beyond their keys say why short kernels are slow, if they are
+    // Blocks and their cost beyond their keys explain why short kernels are slow, if they are
     // known.
     tflops = base(t, 0) * (t.blocks.overhead_keys > 0 ? 1 : inner / t.tokens.front());
   } else if (inner >= t.tokens.back()) {

@@ -13,29 +13,29 @@ namespace ringsched {
 
 class KernelTimes {
  public:
-  // Keeps both. Throws Error, when asked, for a kernel the machine has no figures for.
+  // Keeps references to both. On request, throws Error for a kernel the machine has no figures for.
   KernelTimes(const Machine& machine, const Problem& problem)
       : machine_(machine), problem_(problem) {}
 
   double ps(const Work&, bool backward) const;
-  // Of a few new tokens against cached keys: as long as it takes to read the keys and values, the
-  // queries and what is written, or to compute at the table's best rate, whichever is longer. The
-  // table says nothing of such a shape: its points have as many queries as keys.
+  // Of a few new tokens against cached keys: the longer of two times, to read the keys, values and
+  // queries and write the result, or to compute at the table's best rate. The table does not cover
+  // such a shape: its points have as many queries as keys.
   double decode_ps(const Work&) const;
   bool is_bound_by_memory(const Work&) const;  // in decoding
-  // How unsure a rate is that no table has, as a share; 0 for others. `why`: gets what it was taken
-  // from, in a few words each.
+  // How uncertain a rate is that no table has, as a share; 0 for others. `why` gets, in a few
+  // words, what the rate came from.
   double doubt(const Work&, bool backward, std::set<std::string>* why = nullptr) const;
-  // Before its end, from when on it leaves the SMs that a transfer holds.
+  // How long before its end it frees the SMs that a transfer holds.
   double tail_ps(const Work&, bool backward) const;
-  // How many times longer beside so many transfers that hold SMs.
+  // How many times longer it takes beside this many transfers that hold SMs.
   double slowed(const Work&, bool backward, std::uint32_t transfers) const;
 
  private:
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
-  // `has`: the dtypes for which there is that pass.
+  // `has`: the dtypes that have that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double blocks(const Work&, bool backward) const;
   BlockFigures blocks_of(const KernelTable&) const;

@@ -1,5 +1,5 @@
-// TOML in, Measurements out, and a complaint with file, line and key for whatever is not as
-// docs/validation.md says.
+// Reads Measurements from TOML. Errors have file, line and key, for everything that breaks the
+// rules of docs/validation.md.
 #include "ringsched/simulator/measurements.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Described {
   bool workers = false, tokens = false, heads = false, kv_heads = false;
 };
 
-// Calls make() and adds the place to what it complains of.
+// Calls make() and adds the place to its errors.
 template <class Make>
 auto at(const Section& s, std::string_view key, Make make) {
   try {
@@ -111,8 +111,8 @@ MeasuredResult read_result(Section& s, Described d, Measure measure) {
   return m;
 }
 
-// The text of a string of several lines, below as many empty lines as stand before it in the file,
-// so that complaints of it name the line of the file.
+// The text of a string of several lines, after as many empty lines as precede it in the file, so
+// that errors in it name the right line.
 std::string in_place(const toml::node& string, const std::string& text) {
   const toml::source_region& region = string.source();
   const auto lines = static_cast<std::uint32_t>(std::ranges::count(text, '\n'));

@@ -16,9 +16,9 @@ constexpr double kPerPicosecond = 1e-3;  // 1 GB/s is 1e9 bytes in 1e12 ps
 
 std::uint32_t rounded_up(std::uint32_t n, std::uint32_t d) { return (n + d - 1) / d; }
 
-// What a message takes beyond its bytes at the full rate. Between two sizes of the table as
-// achieved rates go with the logarithm of the size; for shorter messages straight to the latency of
-// an empty one; for longer ones as for the longest.
+// What a message takes beyond its bytes at the full rate. Between two sizes of the table,
+// interpolate in the logarithm of the size. Shorter messages go linearly to the latency of an empty
+// one; longer ones take the same as the longest.
 double startup(const LinkFigures& link, double bytes) {
   const double latency = link.latency_us * 1e6;
   if (link.messages.empty() || bytes <= 0) return latency;

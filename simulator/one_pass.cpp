@@ -13,13 +13,13 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::int64_t kUnknown = -1;
 
 struct LaneState {
-  std::int64_t free = 0;       // when what came before was complete
-  std::int64_t posted = 0;     // of the open group
-  std::uint32_t last = kNone;  // the task before
-  Cause cause;                 // of the open group's start
-  bool sealed = false;         // somebody relied on when the group is posted: it may not grow
+  std::int64_t free = 0;               // when what came before was complete
+  std::int64_t posted = 0;             // of the open group
+  std::uint32_t last = kNone;          // the task before
+  Cause cause;                         // of the open group's start
+  bool sealed = false;                 // another task relied on its posting time: it may not grow
   std::vector<std::uint32_t> members;  // of the open group
-  // The last way taken, which is most often the next one too.
+  // The last route, which is most often the next one too.
   std::uint32_t to = kNone;
   Route route;
   double rate = 0;
@@ -70,7 +70,7 @@ class OnePass {
         }
         return true;
       };
-      // The members of a repack are done as one.
+      // The members of a repack are done together.
       const std::uint32_t end = is_repack(task.kind) ? plan_.exchange(task).end() : id + 1;
       for (std::uint32_t m = id; m < end; ++m) {
         for (const TensorId input : plan_.tasks[m].inputs) {
@@ -172,7 +172,8 @@ class OnePass {
     return lane.duration;
   }
 
-  // Counts what goes over each link; false if two lanes use one, or one group twice at once.
+  // Counts the bytes over each link; false if two lanes use one, or one group uses one twice at
+  // once.
   bool takes_links(LaneState& lane, std::uint32_t send) {
     const Task& task = plan_.tasks[send];
     look_up_way(lane, task);

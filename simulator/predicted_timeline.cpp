@@ -32,7 +32,7 @@ Timeline predicted_timeline(const Workload& w, const Simulation& run, const Mach
                             const std::vector<PathStep>& critical_path) {
   Timeline out = timeline_of(*w.plan, TimelineSource::Predicted, machine.name);
   if (machine.ideal) out.unit = TimeUnit::Blocks;
-  // A group starts as one: what fixed the start of its first member fixed that of the others.
+  // A group starts together: what fixed the start of its first member fixed that of the others.
   const LaneNumbers lanes(*w.plan);
   std::vector<Cause> of_group(lanes.all);
   for (std::size_t i = 0; i < out.tasks.size(); ++i) {

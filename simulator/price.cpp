@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kBlockPs = 1e6;  // a full block of the block model takes 1 us
 
-// Of a tile, how much is computed.
+// How much of a tile is computed.
 double visible_share(const Work& work, double diagonal) {
   switch (work.form) {
     case TileForm::Empty:
@@ -35,8 +35,8 @@ double visible_share(const Work& work, double diagonal) {
          (static_cast<double>(work.rows) * static_cast<double>(work.keys));
 }
 
-// Where chunks of several workers meet in one attend, and the mask is neither full nor causal for
-// all of it, each two chunks are a tile of their own.
+// If chunks of several workers meet in one attend, and the mask is neither full nor causal for all
+// of it, each pair of chunks is a tile.
 double blocks_by_chunks(const Plan& plan, Region queries, Region keys, double diagonal) {
   const auto share = [&](std::uint32_t chunk) {
     return 1.0 / plan.layout.share(plan.layout.owner({chunk})).count;
@@ -53,14 +53,13 @@ double blocks_by_chunks(const Plan& plan, Region queries, Region keys, double di
 }
 
 // The block model: a tile costs its share of a block, whatever the number of its tokens. Equal work
-// is then mostly, not always, an equal share of a block: only where it is not, tasks have prices of
-// their own.
+// is usually an equal share of a block; if not, tasks have prices of their own.
 void price_blocks(Workload& out, double diagonal) {
   const Plan& plan = *out.plan;
   const std::size_t works = plan.works.size();
   std::vector<double> shares;      // by region: of all that its owner has
   std::vector<bool> of_one_owner;  // likewise
-  // In decoding, the new tokens are all the queries there are.
+  // In decoding, the new tokens are the only queries.
   const Region new_rows = query_rows(plan.problem, plan.layout, {0});
   for (const Region& r : plan.regions) {
     const Region all = plan.layout.share(plan.layout.owner(r.first));
@@ -147,7 +146,7 @@ double reduce_ps(const Pricing& p, const Work& w) {
 double output_ps(const Pricing& p, const Work& w) {
   const double bytes = p.machine.software.output_bytes;
   if (!(bytes > 0)) return 0;
-  // A partial's log-sum-exp is no part of the result.
+  // A partial's log-sum-exp is not part of the result.
   const bool partial = w.bytes == p.plan.program.bytes(attention::kPartial, {w.rows}, w.columns);
   return pass_ps(p.machine, partial ? query_elements(p, w) : fp32_elements(w), bytes, 1);
 }
@@ -155,14 +154,14 @@ double output_ps(const Pricing& p, const Work& w) {
 // All members of a repack are done at once, at the price of the first.
 double member_ps(const Pricing&, const Work&) { return 0; }
 
-// How many times longer a kernel takes beside so many transfers that hold SMs.
+// How many times longer a kernel takes beside this many transfers that hold SMs.
 template <bool Backward>
 double attend_slowed(const Pricing& p, const Work& w, std::uint32_t groups) {
   return p.kernels.slowed(w, Backward, groups);
 }
 double pass_slowed(const Pricing& p, const Work&, std::uint32_t) { return p.machine.comm_slowdown; }
 
-// What computes has a row; messages are priced by their links.
+// Each computing operation has a row; links price messages.
 constexpr struct Price {
   TaskKind op;
   double (*ps)(const Pricing&, const Work&);
@@ -186,8 +185,8 @@ bool is_strictly_causal(const Plan& plan, const Task& attend) {
   return plan.works[attend.work.value].form == TileForm::StrictlyCausal;
 }
 
-// A library that merges into a slice of its result copies the slice out and in again: where a tile
-// has only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
+// A library that merges into a slice of its result copies the slice out and in again: if a tile has
+// only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
 bool is_slice(const Plan& plan, const Task& merge) {
   const TaskId maker = plan.producer(merge.inputs[1]);
   if (is_part(plan, plan.rows(merge))) return true;
@@ -201,7 +200,7 @@ bool is_rounded(const Plan& plan, const Task& output) {
   return plan.program.unrounded(value) != value;
 }
 
-// Does the work of each task alone tell its price?
+// Does the work of each task alone give its price?
 bool go_by_work(const Plan& plan, const SoftwareFigures& s) {
   if (s.slice_bytes > 0 || !plan.repacks.empty()) return false;
   if (!(s.output_bytes > 0)) return true;
@@ -209,7 +208,7 @@ bool go_by_work(const Plan& plan, const SoftwareFigures& s) {
                       [&](const Task& t) { return is_output(t.kind) && is_rounded(plan, t); });
 }
 
-// What a repack copies is read and written; what it adds up is priced like merges and reductions.
+// A repack reads and writes what it copies; what it adds up is priced like merges and reductions.
 std::int64_t repack_ps(const Plan& plan, const Exchange& repack, const Machine& m) {
   const ValueId value = plan.value(plan.tasks[repack.first.value]);
   Bytes moved;
@@ -223,8 +222,7 @@ std::int64_t repack_ps(const Plan& plan, const Exchange& repack, const Machine& 
                         : pass_ps(m, elements, s.reduce_bytes, 1));
 }
 
-// What the host spends on a task; the members of a group, or of a repack, are issued with the
-// first.
+// The host's time for a task; the members of a group, or of a repack, are issued with the first.
 double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
   const HostFigures& h = s.host;
   if (t.with_previous) return 0;
@@ -254,7 +252,7 @@ double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
   return h.pass_us;
 }
 
-// The host of each worker issues its tasks in their order, and waits for nothing.
+// The host of each worker issues its tasks in order, and waits for nothing.
 TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s) {
   struct Host {
     double at = 0;  // ps
@@ -273,7 +271,7 @@ TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s)
   return out;
 }
 
-// Prices by task, for what a task's work alone does not tell.
+// Prices by task, if a task's work alone does not give them.
 void price_tasks(Workload& out, const Machine& m) {
   const Plan& plan = *out.plan;
   const std::size_t works = plan.works.size();
@@ -347,7 +345,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
     return out;
   }
 
-  // Which kinds occur with which work: only those have a price.
+  // Which kinds occur with which work: only these have a price.
   std::vector<bool> occurs(kTaskKinds * works);
   for (const Task& t : plan.tasks)
     occurs[static_cast<std::size_t>(t.kind) * works + t.work.value] = true;

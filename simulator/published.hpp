@@ -8,7 +8,7 @@ namespace ringsched {
 struct PublishedFile {
   std::string_view name, toml;
 };
-// validation/*.toml, which CMake makes part of the library.
+// validation/*.toml, which CMake compiles into the library.
 std::vector<PublishedFile> published_files();
 
 }  // namespace ringsched

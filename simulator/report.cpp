@@ -45,7 +45,7 @@ void count_links(const Workload& w, const Simulation& run, Report& r) {
   });
 }
 
-// Bounds of any run of this plan, from the prices alone.
+// Lower bounds for any run of this plan, from the prices alone.
 void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   const Plan& plan = *w.plan;
   std::vector<std::int64_t> own(plan.problem.workers);
@@ -103,13 +103,13 @@ void count_bounds(const Workload& w, const Costs& costs, LowerBounds& bounds) {
   double lanes = 0;
   for (std::uint32_t first = 0; first < workers; first += per_device) {
     const double most = std::min({per_device, workers - first, w.concurrency});
-    // One kernel alone, where several slow each other so much that it is faster.
+    // One kernel alone, if several slow each other so much that this is faster.
     lanes += std::max(1.0, most / slowdown_of(w, most));
   }
   bounds.work.value = static_cast<std::int64_t>(all / lanes);
 }
 
-// Those that are alike count as one, in the order of the first of each.
+// Similar exchanges count as one, in the order of the first of each.
 std::vector<ExchangeReport> exchanges_of(const Workload& w) {
   std::vector<ExchangeReport> out;
   for (std::size_t e = 0; e < w.exchanges.size(); ++e) {

@@ -1,4 +1,5 @@
-// The latest end of each task with which the run still ends when it did, found from the back.
+// The latest end of each task with which the run would still end at the same time, computed from
+// the end.
 #include <algorithm>
 
 #include "engines.hpp"
@@ -10,8 +11,8 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 
-// A unit is a computing task, a group of transfers that is posted and complete as one, or all
-// members of an exchange; it goes by its first task.
+// A unit is a computing task, a group of transfers (posted and complete together), or all members
+// of an exchange; its first task stands for it.
 class Slack {
  public:
   Slack(const Workload& w, const Simulation& run, const Conditions& c)
@@ -54,7 +55,7 @@ class Slack {
   }
 
   TaskColumn<std::int64_t> find() {
-    // Whatever waits for a unit starts after it, or at the same instant: then once more.
+    // Whatever waits for a unit starts after it, or at the same instant; then repeat.
     do {
       changed_ = false;
       for (const std::uint32_t u : units_) look_at(u);
@@ -77,7 +78,7 @@ class Slack {
   std::int64_t begin(std::uint32_t send) const {
     return std::max(run_.start[send], run_.start[receive_of(send)]);
   }
-  // Of a message in a group only the end of the whole group is known, unless nothing was shared.
+  // For a message in a group, only the end of the whole group is known, unless nothing was shared.
   std::int64_t took(std::uint32_t send) const {
     const std::int64_t most = std::min(run_.end[send], run_.end[receive_of(send)]) - begin(send);
     if (run_.by_events) return most;

@@ -16,10 +16,10 @@ namespace ringsched {
 
 namespace {
 
-// Simulating a plan several times more is still quick below this.
+// Below this, simulating a plan several times more is still quick.
 constexpr std::size_t kAskAgain = 200'000;
 
-// Announces a piece of work while it lives, if the work is long.
+// Announces a piece of work for as long as it lives, if the work is long.
 class Stage {
  public:
   Stage(const Announce& announce, std::string_view what, bool long_work)
@@ -49,7 +49,7 @@ Simulation timed(const Workload& w, const Conditions& c, const Announce& announc
 std::optional<Picoseconds> as_a_ring(const Study& s) {
   const Plan& plan = *s.plan;
   const char* const name = plan.problem.decodes() ? "ring-decode" : "ring";
-  // A ring has about four tasks for each worker and step, which other plans may do without.
+  // A ring has about four tasks for each worker and step; other plans may need fewer.
   const std::size_t of_ring = 4 * std::size_t{plan.problem.workers} * plan.problem.workers;
   if (!s.options.against_ring || plan.schedule == name ||
       std::max(of_ring, plan.tasks.size()) > kManyTasks)

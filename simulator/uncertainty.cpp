@@ -17,9 +17,9 @@ std::uint64_t hashed(std::string_view text, std::uint64_t hash = 0xcbf29ce484222
   return hash;
 }
 
-// Numbers around 0 of variance 1, one for each name: a sum of four uniform ones, as the noise has.
-// Every second draw is the one before it with all signs turned, so that few draws have their middle
-// where the figures themselves are.
+// Numbers around 0 with variance 1, one for each name: a sum of four uniform ones, like the noise.
+// Every second draw is the previous one with all signs flipped, so that even a few draws are
+// centred on the figures.
 class Draw {
  public:
   Draw(std::uint64_t seed, std::uint32_t draw)
@@ -126,7 +126,7 @@ std::optional<Range> range_80(std::vector<double> possible, double noise) {
   const std::size_t n = possible.size(), half = n / 2;
   const double middle = (possible[half] + possible[(n - 1) / 2]) / 2;
   if (!(possible.front() > 0)) return Range{possible.front(), possible.back()};
-  // How much longer, or shorter, as a factor: the root of the mean square of each half.
+  // How much longer, or shorter, as a factor: the root mean square of each half.
   double longer = 0, shorter = 0;
   for (std::size_t i = 0; i < half; ++i) {
     shorter += (middle / possible[i] - 1) * (middle / possible[i] - 1);

@@ -39,16 +39,16 @@ double flops(const Problem& p) {
          (p.pass != Pass::Forward ? attention_flops(p, pairs, p.heads, true) : 0);
 }
 
-// A call of a plan on a machine, as a benchmark meets it.
+// A call of a plan on a machine, as a benchmark sees it.
 struct Call {
   Study study;
-  double host_ps = 0;            // that the host takes beyond the device, where it runs ahead
+  double host_ps = 0;            // the host's time beyond the device's, if it runs ahead
   std::vector<double> possible;  // ps, by draw of the machine's figures
   double ps() const { return static_cast<double>(study.report.makespan.value) + host_ps; }
 };
 
-// In a loop that never waits for the device, the host issues a call while the device works on those
-// before: whichever takes longer for a call sets the pace.
+// In a loop that never waits for the device, the host issues a call while the device works on
+// earlier ones: the slower of the two sets the pace.
 Call called(const Plan& plan, const Machine& machine, bool loop) {
   const double host = loop ? static_cast<double>(issue_time(plan, machine.software).value) : 0;
   Machine device = machine;
@@ -67,10 +67,10 @@ Call called(const Plan& plan, const Machine& machine, bool loop) {
   return c;
 }
 
-// Whether more of it is less time.
+// Whether more of it means less time.
 bool is_rate(Measure q) { return q != Measure::Ms && q != Measure::Overhead; }
 
-// What the source gives of a call that takes so long, where another one takes `other` ps: the call
+// The source's value for a call that takes this long, where another one takes `other` ps: the call
 // with free communication, another schedule's, or one device.
 double in_unit(Measure measure, double ps, double other, const Problem& p) {
   switch (measure) {
@@ -117,7 +117,7 @@ Other compared_with(const Call& call, const Plan& plan, Overlap overlap, const M
   return out;
 }
 
-// Of the times, over those of what they are compared with.
+// The times, over those of what they are compared with.
 std::optional<Range> range_of(const Call& call, const Other& other, double noise) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(call.possible.size(), other.possible.size()); ++i)
@@ -150,7 +150,7 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   out.error = ratio - 1;
   out.time_ratio = is_rate(g.measure) ? 1 / ratio : ratio;
   const Report& r = call.study.report;
-  // The makespan that a published overhead amounts to is shorter than the bytes take.
+  // The makespan that a published overhead implies is shorter than the bytes take.
   out.impossible = overhead && call.ps() / ratio < static_cast<double>(r.bounds.link.value);
   const auto ms = [](Picoseconds t) { return static_cast<double>(t.value) * 1e-9; };
   out.attending_ms = ms(r.path.attending);
@@ -162,7 +162,7 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   return out;
 }
 
-// Gathers what counts, result by result.
+// Gathers the results that count, one by one.
 class Gathered {
  public:
   void add(const ValidatedGroup& g) {

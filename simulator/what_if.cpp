@@ -26,7 +26,7 @@ double above_zero(double value, std::string_view change) {
   return value;
 }
 
-// What a message of the table takes beyond its bytes over the link is start-up: it goes with the
+// What a message of the table takes beyond its bytes over the link is start-up: it scales with the
 // latency, and not with the bandwidth.
 void scale(LinkFigures& link, double bandwidth, double latency) {
   for (MessageRate& m : link.messages) {
@@ -37,7 +37,7 @@ void scale(LinkFigures& link, double bandwidth, double latency) {
   link.latency_us *= latency;
 }
 
-// Of what a collective takes, the latency of its links is start-up.
+// The latency of its links is the start-up of a collective.
 void scale(CollectiveTable& c, double latency_us, double bandwidth, double latency) {
   for (MessageRate& m : c.busbw) {
     const double members = static_cast<double>(c.nodes) * c.per_node;

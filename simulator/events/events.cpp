@@ -42,7 +42,7 @@ void EventRun::run() {
         batch.push_back(queue_.first());
       shuffle(batch);
       for (const Event& e : batch) happen(e);
-      // What ends at an instant ends before a transfer could slip in before a kernel.
+      // A task that ends at an instant ends before a transfer could slip in ahead of a kernel.
       if (workload_.waits_for_kernel) share_links();
     } while (!queue_.empty() && queue_.first().at == now_);
     settle();
@@ -74,7 +74,7 @@ inline void EventRun::set_up() {
     order_[lanes_[numbers_.of(plan_.tasks[id])].end++] = id;
   left_ = count;
   for (const Exchange& e : plan_.exchanges) exchanges_.push_back({e.members, 0});
-  // Where the controls of a task begin; looked up by task, in pages of some.
+  // Where the controls of a task begin, looked up by page of tasks.
   std::size_t c = 0;
   for (std::uint32_t id = 0; id < count; id += kPage) {
     while (c < plan_.controls.size() && plan_.controls[c].after.value < id) ++c;
@@ -82,8 +82,9 @@ inline void EventRun::set_up() {
   }
 }
 
-// All that can start now, starts: messages first, as a library launches them before the kernel,
-// unless they wait for kernels: what they come after on another stream, a kernel hears of first.
+// Starts everything that can start now. Messages go first, because a library launches them before
+// the kernel. If they wait for kernels, the kernel goes first: it hears sooner of what they both
+// wait for, on its own stream.
 inline void EventRun::settle() {
   do {
     while (!moving_.empty() || !computing_.empty()) {

@@ -1,4 +1,4 @@
-// Exchanges: posted by all members, packed, on their way, unpacked, and over for all at once.
+// Exchanges: all members post and pack, bytes flow, members unpack, and all end at once.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ inline void EventRun::end_exchange(std::uint32_t number) {
     complete_group(numbers_.of(plan_.tasks[id]), kNone);
 }
 
-// A link carries the bytes of an exchange, not those that its flows moved to be as slow, or as
-// fast, as it is.
+// A link counts the bytes of the exchange, not those that its flows moved to match the measured
+// time.
 inline void EventRun::count_links_of_exchanges() {
   for (std::uint32_t e = 0; e < plan_.exchanges.size(); ++e) {
     const double more = costs_.exchange(e).stretch - 1;

@@ -1,4 +1,4 @@
-// Kernels: what computes, and at which speed beside what else is on its device.
+// Kernels: computing tasks, and their speed beside everything else on the device.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ inline bool EventRun::start_kernel(std::uint32_t id, Cause cause) {
   return true;
 }
 
-// Most work left comes first, and of those equal in that who came first.
+// The most work left comes first; of equals, the one that came first.
 inline void EventRun::give_turns() {
   for (const std::uint32_t device : to_give_) {
     DeviceState& d = devices_[device];
@@ -55,7 +55,7 @@ inline void EventRun::give_turns() {
   to_give_.clear();
 }
 
-// What computes is over: a task, or all members of a repack, of which the first has all the time.
+// A computation is over: a task, or all members of a repack, whose first member has all the time.
 inline void EventRun::end_unit(std::uint32_t index) {
   const LaneState& l = lanes_[index];
   const std::uint32_t first = order_[l.at], end = unit_end(l);
@@ -90,7 +90,7 @@ inline void EventRun::release_held(WorkerState& w) {
   w.held.clear();
 }
 
-// A kernel has started or ended on a worker: others on its device go at another speed.
+// A kernel has started or ended on a worker: the other kernels on its device change speed.
 inline void EventRun::changed(std::uint32_t worker, int kernels) {
   if (!devices_shared_) return set_speed(worker);
   const std::uint32_t device = device_of(worker);
@@ -105,7 +105,7 @@ inline void EventRun::set_speeds(std::uint32_t device) {
   if (workload_.copy_cores > 0) network_.share_cores(device, core_share(devices_[device]));
 }
 
-// A message begins to move, or has ended, which a processor copies at each of its ends.
+// A message that a processor copies at each end begins to move, or has ended.
 inline void EventRun::change_copies(const Flow& flow, int by) {
   if (workload_.copy_cores == 0) return;
   const auto [from, to] = flow.copying.devices;

@@ -1,4 +1,4 @@
-// Lanes: tasks in their order, each when what it waits for has ended.
+// Lanes: each runs its tasks in order, once what a task waits for has ended.
 #pragma once
 
 #include "run.hpp"
@@ -31,7 +31,7 @@ inline void EventRun::advance(std::uint32_t index) {
   }
 }
 
-// Does a task of this lane wait for another that has not ended? Then the lane is told when it
+// Does a task of this lane wait for another that has not ended? Then the lane is notified when it
 // has.
 inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   const auto missing = [&](TaskId before, Cause::Kind kind) {
@@ -52,7 +52,7 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   return false;
 }
 
-// Has the host still to issue a task of the unit at the head of this lane?
+// Must the host still issue a task of the unit at the head of this lane?
 inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
   std::int64_t issued = 0;
   for (std::uint32_t i = lanes_[lane].at; i < end; ++i)

@@ -1,4 +1,4 @@
-// Messages: posted at both ends, on their way, and arrived.
+// Messages: posted at both ends, in flight, and arrived.
 #pragma once
 
 #include "run.hpp"
@@ -19,7 +19,7 @@ inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
   if (takes_sms && ++w.groups) set_speed(l.worker);
   if (is_exchange(plan_.tasks[order_[l.at]].kind))
     return join_exchange(plan_.tasks[order_[l.at]].exchange.value);
-  // Beginning a message may complete a group at once, so look at the members of this one only.
+  // Starting a message may complete a group at once, so look only at the members of this one.
   const std::uint32_t first = l.at;
   for (std::uint32_t i = first; i < end; ++i) {
     const Task& task = plan_.tasks[order_[i]];
@@ -50,7 +50,8 @@ inline void EventRun::start_flow(std::uint32_t send) {
   const MessageCost message = costs_.message(send, task, route.distance);
   FairShare::Copying copying;
   if (workload_.copy_cores > 0) {
-    // As fast as a message alone: what its start-up takes beyond the latency, is slower copying.
+    // Such a message moves as fast as one alone: the part of its start-up beyond the latency is
+    // slower copying.
     const auto latency = workload_.latency[static_cast<std::size_t>(route.distance)];
     const double alone =
         static_cast<double>(std::max<std::int64_t>(0, message.startup_ps - latency)) +

@@ -1,6 +1,6 @@
 // A queue of instants with a number each, in total order: earliest first, and at one instant the
-// lowest number first. A heap four wide, because it has about as many entries as there are lanes
-// and so stays in the nearest caches.
+// lowest number first. It is a four-way heap, because it has about as many entries as there are
+// lanes and so stays in the nearest caches.
 #pragma once
 
 #include <algorithm>

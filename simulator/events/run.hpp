@@ -26,8 +26,8 @@ class EventRun {
   static constexpr std::uint32_t kPage = 64;
   static constexpr std::uint32_t kStarts = 0, kEnds = 1, kIssued = 2;  // what goes on
 
-  // An exchange goes on to start or to end, a lane because the host has issued its next task, or
-  // transfers because a kernel leaves them its SMs (from version kTail on).
+  // An exchange continues by starting or ending, a lane because the host has issued its next task,
+  // and transfers because a kernel frees their SMs (from version kTail on).
   static constexpr std::uint32_t kTail = 3;
   enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd, GoesOn };
 
@@ -38,15 +38,15 @@ class EventRun {
     std::uint32_t next_waiter = kNone;
     Cause cause;
     bool posted = false;
-    bool waiting = false;  // somebody will wake it
+    bool waiting = false;  // it will be woken
     bool computes = false;
     std::uint32_t worker = 0;
   };
 
-  // What runs on a worker's device for it.
+  // What runs for a worker on its device.
   struct WorkerState {
     std::uint32_t kernel = kNone;
-    std::int64_t ready = 0, started = 0;  // it may wait for its turn between
+    std::int64_t ready = 0, started = 0;  // it may wait for its turn in between
     std::int64_t since = 0;               // `left` was true then
     double left = 0;                      // of the kernel, in ps at full speed
     double speed = 1;

@@ -22,8 +22,9 @@ inline LaneUnits lane_units(const Plan& plan) {
   return out;
 }
 
-// Producers and control edges of a task; all on its own worker, but for what a receive brings in.
-// All members of a repack are done with the first, which waits for what any of them needs.
+// The tasks that a task waits for: producers and control edges, all on its own worker, except what
+// a receive brings in. All members of a repack are done with the first, which waits for what any of
+// them needs.
 inline std::vector<std::uint32_t> dependencies(const Plan& plan, std::uint32_t id) {
   std::vector<std::uint32_t> out;
   std::uint32_t end = id + 1;
@@ -44,8 +45,8 @@ inline std::vector<std::uint32_t> dependencies(const Plan& plan, std::uint32_t i
   return out;
 }
 
-// What a group waits for besides its members' own: all tasks of the unit before it in its lane.
-// `at` is the place of a task among those of its lane.
+// What a group waits for in addition to its members' own needs: all tasks of the previous unit in
+// its lane. `at` is the place of a task among those of its lane.
 inline std::vector<std::uint32_t> unit_before(const Plan& plan,
                                               const std::vector<std::uint32_t>& lane,
                                               std::size_t at) {

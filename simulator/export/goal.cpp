@@ -25,7 +25,8 @@ Goal goal(const Workload& w) {
   const Costs costs(w, {});
   const LaneUnits lanes = lane_units(plan);
 
-  // A LogGP machine has one latency, so what messages take beyond the least of all goes into size.
+  // A LogGP machine has one latency, so what messages take beyond the least of all goes into their
+  // size.
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
     if (is_send(plan.tasks[id].kind))

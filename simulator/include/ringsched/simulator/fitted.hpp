@@ -1,5 +1,4 @@
-// One measured time of a plan says how far off one figure of its machine is: the one that leaves
-// the prediction least sure.
+// Fits a machine to one measured time: it scales the machine's least certain figure.
 #pragma once
 
 #include <string>
@@ -13,16 +12,17 @@ namespace ringsched {
 struct Fit {
   Machine machine;             // with that figure scaled
   std::string figure;          // "attention kernels", "links", ...
-  double factor = 1;           // what those take now, over what they took
-  double spread = 0;           // how unsure the figure was, as a share
-  Picoseconds predicted;       // before
-  std::string too_weak;        // figures that are less sure but cannot explain it; may be empty
+  double factor = 1;           // the new time of these over the old
+  double spread = 0;           // how uncertain the figure was, as a share
+  Picoseconds predicted;       // before the fit
+  std::string too_weak;        // less certain figures that cannot explain the time; may be empty
   double sigmas() const;       // how many spreads the factor is away from 1
   bool within_spread() const;  // at most one
 };
 
 // The setup's machine with one figure scaled so that the plan takes `measured`. Figures are tried
-// by how much their spreads move the makespan, most first. Throws Error where none explains it.
+// in the order of how much their spreads move the makespan, most first. Throws Error if none
+// explains it.
 Fit fit(const Plan&, const Setup&, Picoseconds measured, const StudyOptions& = {});
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// What a prediction has to guess, because the profile of its machine does not say it.
+// What a prediction has to guess, because the machine's profile does not say it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ringsched {
 
 struct Gap {
   std::string about;  // "kernels", "links", ...
-  std::string text;   // what is missing, and what stands in its place
+  std::string text;   // what is missing, and what replaces it
 };
 std::vector<Gap> gaps(const Machine&);
 

@@ -1,5 +1,5 @@
-// Measurements of schedules, each with the problem and the machine it was made on, as TOML holds
-// them (docs/validation.md). Those that others published are part of the library (validation/).
+// Measurements of schedules, each with its problem and machine, read from TOML
+// (docs/validation.md). The published ones are part of the library (validation/).
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ struct Measurements {
   std::vector<Excluded> excluded;
 };
 
-// Throws Error, beginning with `name` and the line, for what holds no measurements.
+// Throws Error, beginning with `name` and the line, for anything that is not a valid file.
 Measurements read_measurements(std::string_view toml, std::string_view name);
 
 // What others published.

@@ -1,5 +1,5 @@
-// The links of a machine and the way a message takes over them. Routes follow from the shape of the
-// machine, so they are computed when asked for, never stored for every pair.
+// The links of a machine, and a message's route over them. Routes follow from the shape of the
+// machine, so they are computed on request, never stored for every pair.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ class Network {
   double capacity(LinkId l) const { return group(l).bytes_per_ps; }
   std::string name(LinkId) const;
 
-  // What passes before the bytes of a message flow at the rate of its route.
+  // The time before the bytes of a message flow at the rate of its route.
   double startup_ps(Distance, double bytes) const;
   double rate(const Route&) const;  // of one flow alone, bytes per picosecond; infinite: no limit
 

@@ -8,11 +8,11 @@
 
 namespace ringsched {
 
-// With its critical path, as report() found it, where that is given.
+// With its critical path from report(), if given.
 Timeline predicted_timeline(const Workload&, const Simulation&, const Machine&,
                             const std::vector<PathStep>& critical_path = {});
 
-// The run of a study, and how sure its makespan is.
+// The run of a study, with the interval of its makespan.
 Timeline predicted_timeline(const Study&);
 
 }  // namespace ringsched

@@ -1,5 +1,5 @@
-// What a simulated run amounts to. Each word is defined once, in docs/metrics.md; text, JSON and
-// tables print what stands here and compute nothing of their own.
+// The results of a simulated run. docs/metrics.md defines each word. Text, JSON and tables print
+// what is here and compute nothing themselves.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ringsched {
 
-// What the time on the longest path went to.
+// How the time on the critical path was spent.
 struct PathShare {
   Picoseconds attending, overhead, startup, wire;
   Picoseconds contention;  // a message or kernel slowed by others
@@ -39,7 +39,7 @@ struct LinkReport {
   double utilisation = 0;  // of what it could carry during the makespan
 };
 
-// Exchanges that are alike, and what priced them.
+// A group of similar exchanges, and what priced them.
 struct ExchangeReport {
   ExchangeForm form = ExchangeForm::Other;
   std::uint32_t members = 0;
@@ -50,7 +50,7 @@ struct ExchangeReport {
   std::uint32_t calls = 1;                   // of a library, for each of them
 };
 
-// The accounts of the run, and what only a simulator can tell.
+// The accounts of the run, and what only a simulator can know.
 struct Report : RunTimes {
   std::vector<LinkReport> links;  // those that carried something, busiest first
   PathShare path;
@@ -68,8 +68,8 @@ Picoseconds one_device(const Workload&, const Machine&, const Deviation& = {});
 // What the longest attend of a decoding plan waits for: "memory" or "compute"; else empty.
 std::string_view attends_bound_by(const Plan&, const Machine&);
 
-// For each task, how much longer it could have taken without the run ending later, all else as it
-// was; of a transfer, its message. Exact where nothing is shared, otherwise never too much. ps.
+// For each task (of a transfer, its message), how much longer it could have taken without the run
+// ending later, all else equal. Exact if nothing is shared, otherwise never too much. ps.
 TaskColumn<std::int64_t> slack(const Workload&, const Simulation&, const Conditions&);
 
 }  // namespace ringsched

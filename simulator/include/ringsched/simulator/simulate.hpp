@@ -1,7 +1,7 @@
 // Runs a plan through time on a machine. What is modelled and what is not: docs/model.md.
 //
-// Time is in integer picoseconds and whatever happens at one instant happens in the order of task
-// ids, so equal inputs give equal results, bit for bit.
+// Time is in integer picoseconds, and events at one instant happen in the order of task ids, so
+// equal inputs give equal results, bit for bit.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,18 @@
 
 namespace ringsched {
 
-// Bytes of an exchange on their way over links.
+// Bytes of an exchange in flight over links.
 struct ExchangeFlow {
   Route route;
   std::uint32_t from = 0, to = 0;  // devices
   double bytes = 0;
-  // Bytes per ps on cores of its own, where processors copy; otherwise infinite.
+  // Bytes per ps on its own cores, if processors copy; otherwise infinite.
   double copied = std::numeric_limits<double>::infinity();
   friend bool operator==(const ExchangeFlow&, const ExchangeFlow&) = default;
 };
 
-// What an exchange costs alone. Once all members are posted, they pack what they give; after the
-// start-up all flows set out at once, and after the last of them the members unpack.
+// What an exchange costs alone. Once all members are posted, they pack what they give. After the
+// start-up all flows begin at once, and after the last of them the members unpack.
 struct ExchangeCost {
   static constexpr std::uint32_t kLinks = ~0u;
 
@@ -38,10 +38,11 @@ struct ExchangeCost {
   std::int64_t startup = 0, wire = 0;     // ps
   double bytes = 0;                       // that pass between workers
   double moved = 0;                       // by the member that sends or gets most
-  // The flows move so many times their bytes: they are as slow as a row of the machine says.
+  // The flows move this many times their bytes, so that they are as slow as a row of the machine
+  // says.
   double stretch = 1;
   std::uint32_t row = kLinks;  // of Machine::collectives, or none: the links alone say
-  double doubt = 0;            // how unsure that is, as a share
+  double doubt = 0;            // how uncertain that is, as a share
   std::uint32_t calls = 1;     // of a library, one after the other
   std::vector<ExchangeFlow> flows;
   std::vector<std::int64_t> packing, unpacking;  // by member, ps
@@ -54,10 +55,10 @@ struct Workload {
 
   // By task kind and work, [kind * works + work]: how long a computing task takes alone, ps.
   std::vector<std::int64_t> compute;
-  // Likewise: how many times longer beside one (two) transfers that hold SMs. Empty: not at all.
+  // Likewise: how many times longer beside one (two) transfers that hold SMs. Empty: no slowdown.
   std::vector<double> slowed[2];
-  // A transfer starts only when the kernel that runs then, or starts then, leaves it its SMs: by
-  // task kind and work, so long before its end, ps at full speed. Where the host waits for the
+  // A transfer starts only when the running (or just starting) kernel frees its SMs: by task kind
+  // and work, this long before the kernel's end, ps at full speed. If the host waits for the
   // device, what it posts first starts first.
   bool waits_for_kernel = false;
   bool posts_first = false;
@@ -66,16 +67,16 @@ struct Workload {
   bool turns = false;                             // those beyond wait for their turn
   double full_slowdown = 1;                       // of a kernel, when so many run
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
-  // Of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
+  // Out of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
   std::uint32_t copy_cores = 0;
-  std::int64_t latency[kDistances] = {};  // where they do: of the start-up, what is no copying, ps
+  std::int64_t latency[kDistances] = {};  // if so: the part of the start-up that is not copying, ps
 
-  // In place of the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.
+  // Replaces the prices, by task: ps of a computing task, bytes of a send. Empty: the prices.
   TaskColumn<std::int64_t> amounts;
 
   std::vector<ExchangeCost> exchanges;  // as in the plan
 
-  // By task kind and work: how unsure the rate of an attend is beside the others, as a share,
+  // By task kind and work: how uncertain the rate of an attend is beside the others, as a share,
   // because the profile has none for it. Empty: it has all.
   std::vector<float> doubt;
   // What is priced by figures of something else, or beyond the ends of a table: for people.
@@ -94,10 +95,10 @@ inline double slowdown_of(const Workload& w, double wanted) {
 
 Workload price(const Plan&, const Machine&, double diagonal = 0.5);
 
-// How long the host that has most to issue takes for a whole plan.
+// How long the busiest host takes to issue a whole plan.
 Picoseconds issue_time(const Plan&, const SoftwareFigures&);
 
-// What the figures of a machine are off by in one draw (uncertainty.hpp): prices times factors.
+// How far off the figures of a machine are in one draw (uncertainty.hpp): prices times factors.
 struct Deviation {
   double attend[2][3] = {{1, 1, 1}, {1, 1, 1}};  // by pass, and full, causal or other tiles
   double doubt = 0;          // times Workload::doubt: of rates that the profile does not have
@@ -110,26 +111,26 @@ struct Deviation {
 
   bool operator==(const Deviation&) const = default;
 
-  // Of an attend: how much longer it takes. `unsure`: its Workload::doubt.
+  // How much longer an attend takes. `unsure`: its Workload::doubt.
   double attending(bool backward, TileForm form, double unsure) const {
     const std::size_t column = form == TileForm::Full                                         ? 0
                                : form == TileForm::Causal || form == TileForm::StrictlyCausal ? 1
                                                                                               : 2;
     return attend[backward][column] * factor(unsure * doubt);
   }
-  // A deviation as a factor: one of +x is as much longer as one of -x is shorter.
+  // A deviation as a factor: +x lengthens as much as -x shortens.
   static double factor(double x) { return x < 0 ? 1 / (1 - x) : 1 + x; }
 };
 
 struct Conditions {
   double noise = 0;                 // standard deviation of each duration, as a share of it
-  double straggler_share = 0;       // of the workers; which ones, the seed decides
+  double straggler_share = 0;       // of the workers; the seed decides which
   double straggler_factor = 1.5;    // how many times longer they take to compute
   std::vector<double> slow_worker;  // by worker, likewise; empty: 1 each
   std::uint64_t seed = 1;
   Deviation deviation;
-  bool events_only = false;    // do not take the short way where nothing is shared; for tests
-  std::uint64_t tie_seed = 0;  // not 0: what happens at one instant happens in a shuffled order
+  bool events_only = false;    // always use events, for tests
+  std::uint64_t tie_seed = 0;  // not 0: events at one instant happen in a shuffled order
 };
 
 // What fixed the start of a task, and which task that was.
@@ -151,7 +152,7 @@ static_assert(sizeof(Cause) == 4);
 struct LinkUse {
   double bytes = 0;
   Picoseconds busy;  // with at least one message on it
-  double saved = 0;  // of the bytes: what it need not carry where a measured exchange is faster
+  double saved = 0;  // bytes that it does not carry because a measured exchange is faster
 };
 
 // The members of a group start when it is posted and end when it is complete.
@@ -163,7 +164,7 @@ struct Simulation {
   bool by_events = false;  // something was shared, so events were needed
 };
 
-// Throws Error where the plan cannot come to its end, naming what waits for what.
+// Throws Error if the plan cannot finish, naming what waits for what.
 Simulation simulate(const Workload&, const Conditions& = {});
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// Many runs of one workload under noise, and what came of them.
+// Many runs of one workload under noise, and their makespans.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ringsched {
 
-// Runs `count` pieces of work on all cores. The first exception, by number, is thrown on.
+// Runs `count` pieces of work on all cores. Rethrows the exception with the lowest number.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
                  unsigned threads = 0);
 

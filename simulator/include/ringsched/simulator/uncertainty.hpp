@@ -1,6 +1,6 @@
-// How sure a prediction is. The figures of a machine are known to some percent each; a draw takes
-// all of them from where they may be. Plans share their draws by the source of the figures: where a
-// figure is off, it is off for all of them.
+// How uncertain a prediction is. Each figure of a machine is known to some percent; a draw varies
+// all of them within that. Plans share their draws by the source of the figures: a figure that is
+// off is off for all of them.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace ringsched {
 
-// Standard deviations, as shares, of figures whose profile gives no `spread` (docs/model.md says
-// where they come from).
+// Standard deviations, as shares, of figures whose profile gives no `spread` (docs/model.md gives
+// the reasons).
 inline constexpr double kKernelSpread = 0.06;      // of all kernels of a machine together
-inline constexpr double kPassSpread = 0.04;        // ... of a pass, beside that
+inline constexpr double kPassSpread = 0.04;        // ... of a pass, in addition
 inline constexpr double kFormSpread = 0.04;        // ... and of a form of tiles
 inline constexpr double kDerivedSpread = 0.10;     // of rates derived from another head dimension
-inline constexpr double kNearestSpread = 0.25;     // ... or taken from it as they are
+inline constexpr double kNearestSpread = 0.25;     // ... or copied from it
 inline constexpr double kBeyondSpread = 0.05;      // of rates beyond the ends of their table
 inline constexpr double kDecodeSpread = 0.20;      // of decoding, which no table has
-inline constexpr double kNoTableSpread = 0.15;     // of exchanges that only links tell
+inline constexpr double kNoTableSpread = 0.15;     // of exchanges without a table
 inline constexpr double kOtherTableSpread = 0.10;  // ... or a table of other members, groups, sizes
 inline constexpr double kLinkSpread = 0.10;
 inline constexpr double kStartupSpread = 0.80;
@@ -30,14 +30,14 @@ inline constexpr double kSoftwareSpread = 0.15;
 inline constexpr double kHostSpread = 1.00;
 inline constexpr double kModelSpread = 0.05;  // what the model leaves out, by schedule
 
-// Of the figures of a machine: what its profile says, or as usual.
+// The spreads of a machine's figures: from its profile, or the usual ones.
 struct Spreads {
   double kernels = 0, links = 0, startup = 0, software = 0, host = 0;
 };
 Spreads spreads(const Machine&);
 
-// What a machine's figures are off by, draw by draw. Figures of one source are off together, on
-// whatever machine; what the model leaves out is the schedule's own.
+// How far off a machine's figures are, draw by draw. Figures of one source are off together, on
+// every machine; the model's own error belongs to the schedule.
 class Draws {
  public:
   Draws(const Machine&, std::string_view schedule, std::uint64_t seed);
@@ -52,23 +52,23 @@ class Draws {
   Figure kernels_, passes_[2], forms_[3], pass_, startup_, bytes_, between_, host_, model_;
 };
 
-// As many as are quick; none on `ideal`, whose blocks are no figures.
+// As many as are quick; none on `ideal`, which has no figures.
 std::uint32_t draws_for(const Machine&, std::size_t tasks);
 
 // The makespan in each draw, the same on any number of threads.
 std::vector<Picoseconds> possible_makespans(const Workload&, const Machine&, Conditions,
                                             std::uint32_t draws, unsigned threads = 0);
 
-// Holds the makespan in 80 % of cases, if the figures are as sure as they are said to be.
+// Contains the makespan in 80 % of cases, if the spreads are right.
 struct Interval {
   Picoseconds low, high;
 };
-// `makespan`: the prediction, which lies inside, too: where two things take equally long, either
-// may take longer, and most draws lie above it.
+// `makespan`: the prediction. The interval includes it even if most draws lie above it: of two
+// equally long parts, either may take longer.
 std::optional<Interval> interval(const std::vector<Picoseconds>& possible,
                                  std::optional<Picoseconds> makespan = {});
 
-// The same of any positive values. `noise`: what a measurement of each is off by besides.
+// The same for any positive values. `noise`: the additional error of each measurement.
 struct Range {
   double low = 0, high = 0;
 };

@@ -1,4 +1,4 @@
-// Predictions against measurements: those that others published (validation/), or a user's own.
+// Compares predictions with measurements: the published ones (validation/), or a user's own.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct ValidatedResult {
   double host_ms = 0, waiting_ms = 0;
 };
 
-// Pairs of results of one problem whose published values differ by more than 3 percent, which is
-// what measurements vary by, and how many of them are predicted in the published order.
+// Pairs of results of one problem whose published values differ by more than 3 percent, the
+// variation of measurements; and how many of them are predicted in the published order.
 struct Ranking {
   std::size_t pairs = 0, in_order = 0;
 };
@@ -44,12 +44,13 @@ struct ValidatedGroup {
   Ranking ranking() const;
 };
 
-// Does the interval hold what was published?
+// Does the interval contain the published value?
 inline bool holds(const ValidatedResult& r) {
   return r.interval && r.interval->low <= r.published && r.published <= r.interval->high;
 }
 
-// Of the results that count: all but those that are impossible or compared by order only.
+// A summary of the results that count: all except those that are impossible or compared by order
+// only.
 inline constexpr double kNarrow = 0.12;
 struct Errors {
   std::size_t results = 0, impossible = 0;
@@ -58,7 +59,7 @@ struct Errors {
   double worst = 0, worst_ratio = 1;
   std::string worst_group, worst_schedule;
   std::size_t too_fast = 0;  // predicted to take less time than was measured
-  // How many have an interval, how many of these hold what was published, how many are narrower
+  // How many have an interval, how many of these contain the published value, how many are narrower
   // than kNarrow each way, and the median half width.
   std::size_t intervals = 0, held = 0, narrow = 0;
   double half_width = 0;
@@ -76,7 +77,7 @@ struct Validation {
 };
 Errors errors_of(const ValidatedGroup&);
 
-// Throws Error, with the file and the line, where a schedule does not fit its problem or machine.
+// Throws Error, with the file and the line, if a schedule does not fit its problem or machine.
 // `each` is called after each result, from any thread. The same on any number of threads.
 Validation validate(const Measurements&, const std::function<void()>& each = {},
                     unsigned threads = 0);

@@ -17,16 +17,16 @@ struct Setup {
   std::uint32_t runs = 1;
 };
 
-// The setup after a change. Throws Error where there is no such change, or the machine has nothing
-// to change there.
+// The setup after a change. Throws Error if there is no such change, or the machine has nothing to
+// change there.
 Setup changed(Setup, std::string_view change, std::uint32_t workers);
 
-// The machine where NCCL may have so many thread blocks, each on an SM: transfers hold no more of
-// them. What messages achieve stays. 0: as many as it likes.
+// The machine if NCCL may use only this many thread blocks, each on an SM: transfers hold no more
+// SMs. The rates of messages stay. 0: no limit.
 Machine with_thread_blocks(Machine, std::uint32_t);
 
 struct KnownChange {
-  std::string_view name;  // as typed, with what to give it
+  std::string_view name;  // as typed, with its value
   std::string_view meaning;
 };
 const std::vector<KnownChange>& known_changes();
