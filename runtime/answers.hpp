@@ -1,6 +1,6 @@
-// What each process tells all others, in bytes, and how they read it. A process of a run without a
-// secret can send anything: the reader believes no length and no value, and what does not fit ends
-// the run and names the process.
+// What each process tells all others, in bytes, and how they read it. Without a secret, any program
+// may send anything. So the reader trusts no length and no value: bad data ends the run, and the
+// error names the process.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class AnswerWriter {
   std::string bytes_;
 };
 
-// All its functions throw RunFailed where the bytes do not have what is asked for.
+// All its functions throw RunFailed if the bytes do not have what is asked for.
 class AnswerReader {
  public:
   // `what`: for people, "task times".
@@ -50,8 +50,8 @@ class AnswerReader {
 // Together with all processes of the world: the answer of each, by rank.
 std::vector<AnswerReader> gather_answers(World&, const std::string& own, const char* what);
 
-// By how much the times that processes send may contradict the clock of their reader. Clocks that
-// were compared differ by far less.
+// By how much the times that processes send may contradict the reader's clock. Compared clocks
+// differ by far less.
 inline constexpr std::chrono::nanoseconds kClockSlack = std::chrono::minutes(1);
 
 }  // namespace ringsched

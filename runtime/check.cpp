@@ -29,7 +29,7 @@ struct Place {
 
 bool is_rounded(const Plan& plan, ValueId v) { return plan.program.unrounded(v) != v; }
 
-// Results in place of which their rounded values may have been put out.
+// Results whose rounded values the plan may output instead.
 bool is_of(const Plan& plan, const Result& r, ValueId value) {
   return plan.program.unrounded(r.value) == value;
 }
@@ -50,7 +50,7 @@ std::vector<float> numbers(const Plan& plan, const Place& p, std::size_t m) {
   return out;
 }
 
-// Whether any worker puts out this value, as it is or rounded.
+// Whether any worker outputs this value, as it is or rounded.
 bool puts_out(const Plan& plan, ValueId value) {
   return std::any_of(plan.tasks.begin(), plan.tasks.end(),
                      [&](const Task& t) { return is_output(t.kind) && plan.value(t) == value; });
@@ -64,7 +64,7 @@ std::string called(const Plan& plan, const char* name, ValueId value) {
   return fmt::format("{}, rounded to {}", name, to_text(plan.problem.dtype));
 }
 
-// Rows of a value, each head's for itself.
+// Rows of a value, separately for each head.
 std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, ValueId value) {
   std::int64_t rows = 0;
   for (const Result& r : results)
@@ -72,7 +72,7 @@ std::int64_t count_rows(const Plan& plan, const std::vector<Result>& results, Va
   return rows;
 }
 
-// All of them, or so many at random.
+// All of them, or this many at random.
 std::vector<Place> places(const Plan& plan, const std::vector<Result>& results, ValueId value,
                           std::int64_t most, std::uint64_t seed) {
   std::vector<Place> all;
@@ -141,7 +141,7 @@ class Tally {
   CheckedResults of_;
 };
 
-// What rounded results were rounded from, computed again: a log-sum-exp is not put out with them.
+// The values before rounding, computed again: a rounded result has no log-sum-exp.
 class Unrounded {
  public:
   Unrounded(const Plan& plan, const Inputs& inputs) : plan_(plan), inputs_(inputs) {}

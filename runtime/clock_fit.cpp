@@ -10,7 +10,7 @@ namespace ringsched {
 
 namespace {
 
-// Clocks of computers go wrong by this at the most, while one set of questions is asked.
+// Clocks of computers drift by at most this while one set of questions is asked.
 constexpr double kMostDrift = 500e-6;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // 73 years; differences do not overflow
 constexpr double kMostCorrection = 1e15;                   // likewise, in picoseconds
@@ -26,8 +26,8 @@ void ClockFit::add(std::int64_t asked, std::int64_t theirs, std::int64_t answere
   most_ = std::min(most_, theirs - asked);
 }
 
-// Clocks that drift meanwhile may leave nothing in common; the middle is then as good, and the
-// bound what they have drifted.
+// Clocks that drift meanwhile may leave no intersection; then the middle is as good, and the bound
+// is their drift.
 ClockReading ClockFit::reading() const {
   const std::int64_t offset = least_ + (most_ - least_) / 2;
   const auto drifted =
@@ -48,7 +48,7 @@ std::int64_t steady_now() {
       .count();
 }
 
-// Between the readings the clock goes straight; before and after them it goes on like that.
+// Between the readings we assume a straight line, which continues before and after them.
 std::int64_t ClockLine::correction(std::int64_t at) const {
   if (after.at <= before.at) return before.offset;
   const double since = drift() * static_cast<double>(at - before.at);

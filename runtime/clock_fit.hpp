@@ -1,6 +1,6 @@
-// How far the clock of process 0 is from this process's, from questions and answers: it was read
-// between question and arrival, so each answer puts the offset in an interval, and all of them
-// together in what they have in common.
+// How far the clock of process 0 is from this process's. Process 0 read its clock between question
+// and arrival of the answer, so each answer puts the offset in an interval. The offset lies in the
+// intersection of all.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class ClockFit {
 
 inline constexpr int kClockQuestions = 60;
 
-// The same for processes whose steady clocks are one: those of one boot of one machine, unless a
-// time namespace has moved them. Empty if it cannot be told.
+// The same text for processes that share one steady clock: those of one boot of one machine, unless
+// a time namespace has moved it. Empty if unknown.
 std::string name_of_clock();
 
 std::int64_t steady_now();

@@ -1,5 +1,5 @@
-// What one member of an exchange does, in host memory: it gathers what does not lie in one run,
-// sends each other member its share, and puts together what came, always in the same order.
+// What one member of an exchange does, in host memory. It gathers what is not contiguous, sends
+// each other member its share, and puts together what it receives, always in the same order.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ class ExchangeMember {
     std::byte* made = nullptr;
     std::byte* staging = nullptr;  // as many bytes as staging_of() says
   };
-  // The plan is kept by reference.
+  // Keeps a reference to the plan.
   ExchangeMember(const Plan&, const MessageNumbers&, TaskId, const Memory&);
 
-  // In a run, one after the other, with the messages between them.
+  // In a run, one after the other, with the messages in between.
   void gather();
   void put_together();
   TaskId task() const { return task_; }
@@ -29,7 +29,8 @@ class ExchangeMember {
   const Rectangle& made() const { return made_; }
   const std::vector<MessageEnd>& messages() const { return messages_; }
 
-  // The workers that it still has a message for, or awaits one from. At any time, on any thread.
+  // The workers to which it still must send a message, or from which it awaits one. Callable at any
+  // time, on any thread.
   std::vector<WorkerId> awaited() const;
 
  private:

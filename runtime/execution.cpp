@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long lanes may take to give up: a kernel that runs is not interrupted.
+// How long lanes may take to give up: nothing interrupts a running kernel.
 constexpr auto kGivingUp = 4s;
 
 }  // namespace
@@ -126,8 +126,8 @@ struct Execution::Gathered {
   Rectangle from, to;
 };
 
-// The rows of a tensor that a transfer moves. A receive makes a tensor of just these. Some columns
-// of a tensor are to be gathered before they are sent.
+// The rows of a tensor that a transfer moves. A receive makes a tensor of just these. If only some
+// columns move, they are gathered before the send.
 MessageEnd Execution::message(TaskId id, std::vector<Gathered>& gathered) const {
   const Task& task = plan_.tasks[id.value];
   MessageEnd m;
@@ -161,7 +161,7 @@ RepackMoves Execution::repack(TaskId first) const {
   return {plan_, plan_.exchange(plan_.tasks[first.value]), [&](TensorId t) { return place(t); }};
 }
 
-// Puts the tasks of one worker on its lanes, groups as groups.
+// Puts the tasks of one worker on its lanes, group by group.
 class Execution::Queue {
  public:
   Queue(Execution& run, WorkerId worker)
@@ -214,7 +214,7 @@ class Execution::Queue {
     run_.transport_.exchange(device_, worker_, lane, std::move(messages));
   }
 
-  // Of each other lane the last task that is needed: those before it have ended as well.
+  // For each other lane, the last task that is needed: those before it have ended as well.
   void wait_for_needs(const std::vector<TaskId>& tasks, Lane lane) {
     std::array<TaskId, kMostLanes> latest{};
     const auto need = [&](TaskId other) {
@@ -232,7 +232,8 @@ class Execution::Queue {
     }
     for (std::size_t there = 0; there < kMostLanes; ++there) {
       if (!latest[there].valid()) continue;
-      // What is waited for must be on its lane already: a stream knows nothing of the future.
+      // The awaited task must be on its lane already: a stream cannot wait for what it does not
+      // know yet.
       if (!open_[there].empty() && open_[there].front() <= latest[there])
         close(static_cast<Lane>(there));
       device_.wait_for(lane, latest[there]);
@@ -259,7 +260,7 @@ void Execution::enqueue(WorkerId worker, const std::vector<TaskId>& tasks) {
   queue.close_all();
 }
 
-// The lanes that have been at one task for longest: what a run that does not end waits for.
+// The lanes that have been at one task for longest: what a hanging run waits for.
 std::string Execution::pending(std::chrono::nanoseconds after) const {
   constexpr std::size_t kNamed = 4;
   std::vector<LaneState> states;
@@ -278,7 +279,7 @@ std::string Execution::pending(std::chrono::nanoseconds after) const {
   return out.empty() ? "nothing" : out;
 }
 
-// Those whom a member of an exchange waits for.
+// The workers that a member of an exchange waits for.
 std::string Execution::awaited(TaskId id) const {
   constexpr std::size_t kNamed = 4;
   const auto member = members_.find(id);
@@ -350,7 +351,7 @@ void Execution::run(Clock::time_point zero, std::chrono::nanoseconds deadline, c
   wait_for_all(zero, deadline, hung);
 }
 
-// Of the tasks of workers whose times are known while they run.
+// Of the tasks of workers whose times are known during the run.
 double Execution::share_ended() const {
   std::size_t all = 0, ended = 0;
   for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {

@@ -1,5 +1,5 @@
-// What is computed alike on a CPU and on a GPU is marked with this, so that the tests of a machine
-// without a GPU run the very arithmetic of the kernels.
+// Marks functions that CPUs and GPUs compute alike, so that tests on a machine without a GPU run
+// the kernels' own arithmetic.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,4 +1,4 @@
-// The numbers of inputs, one by one: what Inputs and the GPU's fill kernel have in common.
+// The numbers of inputs, one by one: what Inputs and the GPU's fill kernel share.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ RINGSCHED_BOTH inline std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The sum of four even ones, of variance 1: close to normal, within 3.5.
+// The sum of four uniform ones, with variance 1: close to normal, within 3.5.
 RINGSCHED_BOTH inline float normal(std::uint64_t bits) {
   const auto sum = static_cast<float>((bits & 0xffff) + (bits >> 16 & 0xffff) +
                                       (bits >> 32 & 0xffff) + (bits >> 48));
@@ -26,7 +26,7 @@ inline constexpr float kLargeInputs = 100;  // queries and keys of InputKind::La
 
 inline std::uint64_t mixed_seed(std::uint64_t seed) { return mixed(seed + 0x9e3779b97f4a7c15); }
 
-// From which all numbers of a row of a head follow.
+// The seed of all numbers of a row of a head.
 RINGSCHED_BOTH inline std::uint64_t row_of_numbers(std::uint64_t mixed_seed, std::int64_t token,
                                                    std::uint32_t head, std::uint32_t matrix) {
   return mixed(mixed_seed +

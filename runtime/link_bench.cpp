@@ -24,7 +24,7 @@ namespace {
 
 constexpr SettlingRule kRule = {5, 11, 2};
 
-// Messages are exchanged on the thread that asks for it.
+// Messages are exchanged on the calling thread.
 class CallingThread final : public Device {
  public:
   std::byte* allocate(Bytes) override { return nullptr; }
@@ -45,7 +45,7 @@ class CallingThread final : public Device {
   std::function<void()> what_;
 };
 
-// Messages are known by their tasks, so there is a plan in which each of those sends something to
+// Tasks identify messages, so this makes a plan in which each of these workers sends something to
 // that one.
 void to_next(const Problem& p, PlanBuilder& plan) {
   plan.step(0);
@@ -109,7 +109,7 @@ class Worker {
     in_.assign(out_.size(), std::byte{0});
     for (std::int64_t i = 0; i < bytes; ++i) out_[static_cast<std::size_t>(i)] = pattern(self_, i);
   }
-  // Seconds that so many rounds of what was prepared take.
+  // Seconds for this many rounds of what was prepared.
   double run(LinkPattern kind, int rounds) {
     if (!takes_part_) return 0;
     const Clock::time_point start = Clock::now();
@@ -160,7 +160,7 @@ class Worker {
   std::vector<std::byte> out_, in_;
 };
 
-// One sample of the workers of this process, a thread each.
+// One sample of the workers of this process, one thread each.
 LinkSample measure(std::vector<std::unique_ptr<Worker>>& workers, LinkPattern kind,
                    std::int64_t bytes, int warm_up, int rounds, const std::function<void()>& meet,
                    Control& control) {
@@ -237,7 +237,7 @@ LinkPoint settled_point(World& world, std::int64_t bytes, int messages,
                         const std::function<LinkSample()>& sample) {
   LinkPoint point{bytes};
   Samples times;
-  // What all processes decide by is what all of them gathered.
+  // All processes decide by what they all gathered.
   for (double spent = 0; needs_more(times, spent, kRule);) {
     const LinkSample own = sample();
     double slowest = 0;

@@ -14,7 +14,7 @@ namespace ringsched {
 
 namespace {
 
-// One or more tensors, each made in the place of the one before.
+// One or more tensors, each made in the place of the previous one.
 struct Block {
   std::int64_t bytes = 0;
   Lifetime life;
@@ -63,8 +63,8 @@ struct Candidate {
   std::int64_t gap = 0;
 };
 
-// Where `block` goes in memory of `room` bytes beside what lies there already, by offset: against
-// the neighbour that stays longest, so that what is free stays in one piece. If it does not fit, it
+// Where `block` goes in memory of `room` bytes beside the blocks already there, by offset: against
+// the neighbour that stays longest, so that free memory stays in one piece. If it does not fit, it
 // goes on top.
 std::int64_t offset_beside(const std::vector<const Block*>& lying, const Block& block,
                            std::int64_t room) {
@@ -94,7 +94,7 @@ std::int64_t offset_beside(const std::vector<const Block*>& lying, const Block& 
   return best ? best->offset : std::max(free_from, room);
 }
 
-// Places the blocks one after the other, and returns the size of all.
+// Places the blocks one after the other, and returns the total size.
 std::int64_t place(std::vector<Block>& blocks, const Neighbours& neighbours,
                    const std::vector<std::uint32_t>& order, std::int64_t room) {
   std::vector<bool> placed(blocks.size());
@@ -113,7 +113,7 @@ std::int64_t place(std::vector<Block>& blocks, const Neighbours& neighbours,
   return size;
 }
 
-// What lives at one time at the most.
+// The most that lives at one time.
 std::int64_t least(const std::vector<Block>& blocks) {
   std::vector<std::pair<std::uint32_t, std::int64_t>> changes;
   for (const Block& b : blocks) {
@@ -140,8 +140,8 @@ struct Packed {
   std::int64_t looks = 0;
 };
 
-// No order packs every plan best, so two are tried, and those again with the blocks first that did
-// not fit the time before.
+// No order packs every plan best. So we try two, and each again with the blocks first that did not
+// fit.
 void improve(Packed& best, std::vector<Block> blocks, const Neighbours& neighbours, int tries) {
   const std::int64_t room = least(blocks);
   std::vector<std::uint32_t> order(blocks.size());
@@ -162,7 +162,7 @@ void improve(Packed& best, std::vector<Block> blocks, const Neighbours& neighbou
   }
 }
 
-// What is nearly as large as another takes as much, so that either fits where the other one was.
+// A block nearly as large as another takes as much, so that either fits in the other's place.
 void make_alike(std::vector<Block>& blocks) {
   constexpr std::int64_t kNearly = 16;  // less by no more than one part of so many
   std::vector<Block*> by_size;
@@ -176,8 +176,8 @@ void make_alike(std::vector<Block>& blocks) {
   }
 }
 
-// A try looks at each pair of blocks that live at one time. Many tries for small plans, one for a
-// large one: all tries together take the time of kPairs looks, or of one try.
+// A try checks each pair of blocks that live at one time. Small plans get many tries, a large one
+// gets one: all tries together take the time of kPairs checks, or of one try.
 int tries_for(std::size_t pairs, std::size_t workers) {
   constexpr std::size_t kPairs = 4'000'000, kMostTries = 64;
   return static_cast<int>(std::clamp<std::size_t>(kPairs / (pairs * workers + 1), 1, kMostTries));
@@ -253,8 +253,8 @@ MemoryPlan plan_memory(const Plan& plan) {
           blocks[task.worker_index][block].life.until = lives.until;
           continue;
         }
-        // Read by others besides, or not ours to overwrite: beside it after all, and that is while
-        // the task runs.
+        // If other tasks read the input too, or it is not ours to overwrite, the result needs its
+        // own place while the task runs.
         if (same) lives.from -= 1;
       }
       add(made, tensor, lives);

@@ -1,5 +1,5 @@
-// Each message of a plan has a number, the same in all processes: a send the number of its task;
-// the shares of the exchanges follow after all tasks, exchange by exchange.
+// Each message of a plan has a number, the same in all processes. A send has the number of its
+// task; the shares of the exchanges follow after all tasks, exchange by exchange.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace ringsched {
 
 class MessageNumbers {
  public:
-  // The plan is kept by reference. Throws Error if 32 bits are too few for its messages.
+  // Keeps a reference to the plan. Throws Error if 32 bits are too few for its messages.
   explicit MessageNumbers(const Plan&);
 
   // Of an exchange: all its shares, and the number of the first; the others follow. What a member
-  // keeps of its own has a number, too, and is no message.
+  // keeps for itself has a number, too, but is not a message.
   struct Shares {
     std::vector<Share> all;
     std::uint32_t first = 0;

@@ -16,7 +16,8 @@ bool is_softmax(const Plan& plan, ValueId v) {
   return plan.program.type(v).algebra == Algebra::Softmax;
 }
 
-// Calls for_rows(offset in a, offset in b, rows) for all rows at once if they are runs in both.
+// Calls for_rows(offset in a, offset in b, rows) for all rows at once if they are contiguous in
+// both.
 template <class ForRows>
 void for_runs(const Rectangle::Matrix& a, const Rectangle::Matrix& b, std::int64_t rows,
               ForRows for_rows) {

@@ -28,12 +28,12 @@ Rectangle rectangle(const Plan&, std::byte* data, const Piece& held, Region rows
 Rectangle packed(const Plan&, std::byte* data, ValueId, Region rows, ColumnRange);
 
 void copy(const Rectangle& from, const Rectangle& to);
-// Makes the cells of `to` those of a sum without terms.
+// Sets the cells of `to` to those of a sum without terms.
 void clear(const Plan&, ValueId, const Rectangle& to);
 // Adds the terms in `from` to those in `to`.
 void add(const Plan&, ValueId, const Rectangle& from, const Rectangle& to);
 
-// Where a message takes these cells from, or puts them: each matrix is a run.
+// Where a message takes these cells from, or puts them: each matrix is contiguous.
 void set_place(MessageEnd&, const Rectangle&);
 
 }  // namespace ringsched

@@ -10,13 +10,13 @@ namespace ringsched {
 
 namespace {
 
-constexpr double kTiny = 1e-30;  // what may be lost where probabilities are too small for fp32
+constexpr double kTiny = 1e-30;  // the loss if probabilities are too small for fp32
 
 }  // namespace
 
 double rounded_bound(Dtype dtype, double value, double bound) {
   if (dtype == Dtype::Fp32) return bound;  // nothing is rounded
-  // Numbers near 0 have a spacing of their own, which only fp16's is large enough to be seen.
+  // Numbers near 0 have a spacing of their own; only fp16's is large enough to matter.
   const double least = dtype == Dtype::Fp16 ? 0x1p-25 : 0;
   return bound + spacing(dtype) / 2 * (std::abs(value) + bound) + least;
 }
@@ -41,9 +41,9 @@ const std::vector<float>& Reference::numbers(Matrix m, std::uint32_t head) {
   return out;
 }
 
-// How far a weighted sum may be off, in parts of the sum of its absolute terms: by the rounding of
-// the weights to the dtype, and of scores and sums to fp32. Merges and exchanges add up the parts
-// of a sum one by one, about as many as there are workers.
+// How far off a weighted sum may be, as a share of the sum of its absolute terms: from rounding of
+// weights to the dtype, and of scores and sums to fp32. Merges and exchanges add up the parts of a
+// sum one by one, about as many as there are workers.
 double Reference::rounding(double most) const {
   constexpr double fp32 = 0x1p-24;
   const double parts = std::max(64.0, static_cast<double>(problem_.workers));

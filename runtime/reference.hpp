@@ -13,7 +13,7 @@ struct ReferenceRow {
   double lse = 0, lse_bound = 0;  // forward only
 };
 
-// The bound of a number that was rounded to a dtype after all, where `bound` is that of the number.
+// The bound of a number that was rounded to a dtype afterwards; `bound` is its bound before that.
 double rounded_bound(Dtype, double value, double bound);
 
 class Reference {
@@ -22,8 +22,8 @@ class Reference {
 
   ReferenceRow output(std::int64_t token, std::uint32_t head);
   ReferenceRow query_gradient(std::int64_t token, std::uint32_t head);
-  // Of keys and of values, of a key-value head. What the forward pass came to is computed if it is
-  // not given.
+  // Gradients of keys and values, of a key-value head. Computes the forward result if it is not
+  // given.
   void key_value_gradients(std::int64_t token, std::uint32_t kv_head, const ForwardRows& given,
                            ReferenceRow& key, ReferenceRow& value);
 
@@ -35,7 +35,7 @@ class Reference {
     std::vector<double> output;
     double delta = 0, delta_most = 0;
   };
-  // The numbers of a head, [token][place]; made when first asked for.
+  // The numbers of a head, [token][place]; made at first use.
   const std::vector<float>& numbers(Matrix, std::uint32_t head);
   const float* row(Matrix m, std::uint32_t head, std::int64_t token) {
     return numbers(m, head).data() + token * dim_;

@@ -11,7 +11,7 @@ namespace ringsched {
 
 class RepackMoves {
  public:
-  // The plan is kept by reference.
+  // Keeps a reference to the plan.
   RepackMoves(const Plan&, const Exchange& repack,
               const std::function<std::byte*(TensorId)>& place);
   void run() const;

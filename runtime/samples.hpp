@@ -1,7 +1,7 @@
-// Samples of one time, and the rule for how many are enough: calibrate and bench-links both use it.
-// We use either the mean, because a run is the sum of many tasks and shares the machine with
-// others, or the fastest sample, which is the time without disturbance. The samples have settled
-// when their middle half, or the two fastest ones, are close together.
+// Samples of one time, and the rule for how many are enough, for calibrate and bench-links. We use
+// either the mean, because a run is the sum of many tasks and shares the machine with others, or
+// the fastest sample, which is the time without disturbance. The samples have settled when their
+// middle half, or the two fastest ones, are close together.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Samples {
   }
   double counts() const {
     if (fastest_) return times_[0];
-    double sum = 0;  // one that was interrupted for long says nothing of the others
+    double sum = 0;  // a sample interrupted for long tells nothing about the others
     for (const double time : times_) sum += std::min(time, kMost * times_[times_.size() / 2]);
     return sum / static_cast<double>(times_.size());
   }
@@ -41,7 +41,7 @@ class Samples {
 
 struct SettlingRule {
   int least = 5, most = 11;  // samples
-  // Seconds that the samples of one time may take together. A single sample is not cut short.
+  // Seconds that the samples of one time may take together. A single sample is never cut short.
   double timeout = std::numeric_limits<double>::infinity();
 };
 
@@ -52,7 +52,7 @@ inline bool needs_more(const Samples& samples, double spent, const SettlingRule&
   return samples.size() < rule.least || !samples.settled();
 }
 
-// How much the cores' times of one thing differ at a time: their standard deviation, as a share.
+// How much the times of the cores for one thing differ: their standard deviation, as a share.
 class Noise {
  public:
   void add(const std::vector<double>& times) {

@@ -1,4 +1,4 @@
-// Processes that need no MPI to meet: by a store that process 0 keeps.
+// Processes that meet without MPI: by a store in process 0.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A process that has not been heard of for so long is gone, or for as long as a run may take.
+// A process that has been silent for this long is gone; or for as long as a run may take, if that
+// is shorter.
 constexpr std::chrono::nanoseconds kSilence = 15s;
 constexpr auto kForLastWords = 1500ms;
 
@@ -42,8 +43,8 @@ class TcpWorld final : public World {
           MemberOptions{at, rank_, size_, options.secret, options.patience, silence},
           [&control](const std::string& why, int code) { control.abandon(why, code); });
     } catch (...) {
-      // If there is time: a process that comes a moment later is told why, and does not look for
-      // process 0 until its own time is over.
+      // If there is time: a process that comes a moment later gets the reason, and does not look
+      // for process 0 until its own time is over.
       const auto left = began + options.patience - std::chrono::steady_clock::now();
       if (store_ && left > 0s)
         store_->last_words(std::min<std::chrono::nanoseconds>(left, kForLastWords));
@@ -76,7 +77,7 @@ class TcpWorld final : public World {
     out[rank_] = own;
     member_->farewell(texts_body({own.why, own.left}), own.code);
     if (!store_) {
-      // Until process 0 has read it: what is on its way may be lost with the connection.
+      // Until process 0 has read it: the end of the connection may lose what is on its way.
       member_->wait_for_close(kForLastWords + 500ms);
       return out;
     }

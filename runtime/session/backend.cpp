@@ -22,7 +22,7 @@ void BackendOptions::require_valid(const std::string& transport) const {
 
 namespace {
 
-// The kernels for GPUs take all heads of a tensor, and NCCL has sends and receives only.
+// The GPU kernels take all heads of a tensor, and NCCL has only sends and receives.
 void require_gpus_run(const Plan& plan) {
   if (plan.problem.decodes())
     fail("--backend cuda does not decode, and the plan has {}; use --backend cpu",

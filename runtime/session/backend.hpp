@@ -15,7 +15,7 @@ namespace ringsched {
 
 class RunBackend {
  public:
-  // For these workers of the plan. All is kept by reference.
+  // For these workers of the plan. Keeps references to everything.
   RunBackend(const BackendOptions&, const JoinOptions&, const Launch&, const Plan&,
              const std::vector<WorkerId>& mine, Control&, World&, CudaOptions);
 
@@ -24,7 +24,8 @@ class RunBackend {
   // Whether tasks wait for a core: there are more workers than cores.
   bool in_turns() const { return in_turns_; }
   std::string where() const;
-  // Of timelines: whether times are measured, or those of a GPU that tests emulate; and on what.
+  // For timelines: whether times are measured, or come from a GPU that the tests emulate; and on
+  // what hardware.
   TimelineSource source() const;
   std::string machine() const;
   std::string kernels() const { return cuda_ ? cuda_->kernels() : ""; }

@@ -23,20 +23,20 @@ using namespace std::chrono_literals;
 
 constexpr int kBadInput = 2, kFailed = 3;  // exit codes, as in main.cpp
 
-// How much longer than the deadline a process waits for others, so that they can say what they hang
-// in.
+// How much longer than the deadline a process waits for others, so that they can report where they
+// hang.
 constexpr auto kWaitsOn = 1s;
 // The same for an execution that is to give up.
 constexpr auto kGivesUp = 4500ms;
-// Seconds for what is done last of all, and for the launcher to end this process and the others.
+// Seconds for the very last steps, and for the launcher to end this process and the others.
 constexpr unsigned kLast = 4, kLauncherAnswers = 2;
-// How long a process that was told to end leaves the others to say what they have to say. mpirun
-// kills them all a second after it has told them, and sooner if one has ended by then.
+// How long a process that was told to end leaves the others to report. mpirun kills them all a
+// second after it has told them, and sooner if one has ended by then.
 constexpr auto kOthersSpeak = 400ms;
 
 std::atomic<Control*> running{nullptr};
 
-// What a signal handler says and ends with, where the last things take too long.
+// What a signal handler prints and exits with, if the last steps take too long.
 std::array<char, 2048> cut_off_line;
 std::atomic<std::size_t> cut_off_size{0};
 std::atomic<int> cut_off_code{kFailed};
@@ -48,7 +48,7 @@ void cut_off(int) {
   std::_Exit(cut_off_code.load());
 }
 
-// Ends the process after so many seconds, whatever it hangs in. A thread may not be had if memory
+// Ends the process after this many seconds, wherever it hangs. A thread might not start if memory
 // is short.
 void end_after(unsigned seconds, int code) {
   cut_off_code = code;

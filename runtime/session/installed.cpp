@@ -19,7 +19,7 @@ namespace {
 constexpr int kLeastDriver = 13'000;  // the cuda backend is built with CUDA 13
 constexpr int kLeastCapability = 8;   // compute capability 8.0
 
-// Libraries stay loaded: some of them do not survive that they are loaded twice.
+// Libraries stay loaded, because some of them crash if they are loaded twice.
 void* loaded(const char* file) { return ::dlopen(file, RTLD_NOW | RTLD_LOCAL); }
 
 template <class Function>
@@ -31,8 +31,8 @@ std::string first_line(std::string_view text) {
   return printable(std::string(text.substr(0, text.find_first_of("\n,"))), 60);
 }
 
-// NVIDIA's functions, by their names: this is built without CUDA as well. All return 0 if all is
-// well.
+// NVIDIA's functions, by name, because this file is also built without CUDA. All return 0 on
+// success.
 struct Driver {
   void* library = loaded("libcuda.so.1");
   int (*start)(unsigned) = function_of<int (*)(unsigned)>(library, "cuInit");
@@ -68,7 +68,7 @@ GpuKind kind_of(const Driver& driver, int gpu) {
   return out;
 }
 
-// "580.65.06", which only the kernel's module tells.
+// "580.65.06", which only the kernel's module knows.
 std::string driver_release() {
   std::ifstream file("/sys/module/nvidia/version");
   std::string text;
@@ -80,7 +80,7 @@ std::string cuda_number(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// A module of ours, which the program loads when it is asked for.
+// A module of ours, which the program loads on request.
 std::string absence(const char* module) {
   if (loaded(module)) return {};
   const std::string why = ::dlerror();

@@ -32,13 +32,13 @@ std::unique_ptr<World> mpi_world() {
 
 bool by_flags(const Launch& l) { return l.launcher == "flags"; }
 
-// The start of messages that go on with the number of processes.
+// The start of messages that continue with the number of processes.
 std::string says(const Launch& l) {
   return by_flags(l) ? "--ranks asks for" : l.launcher + " started";
 }
 
 // Whether the launcher set what MPI needs to find the other processes. Without it, Open MPI ends a
-// process of srun at once, so we look first.
+// process of srun at once, so we check first.
 bool mpi_can_connect() {
   const auto any = [](std::initializer_list<const char*> names) {
     return std::any_of(names.begin(), names.end(), [](auto* name) { return std::getenv(name); });

@@ -36,8 +36,8 @@ void KeptRuns::drop_hopeless() {
   kept_.erase(to, kept_.end());
 }
 
-// Of too many, drops the one whose neighbours are nearest to each other. So wherever the median
-// will be, some kept run is near it.
+// If there are too many, drops the one whose neighbours are nearest to each other. So wherever the
+// median will be, some kept run is near it.
 void KeptRuns::drop_one_of_too_many() {
   if (kept_.size() <= kMost) return;
   const auto place = [&](const auto& kept) {

@@ -1,5 +1,5 @@
-// The timelines of repeated runs that may yet be the one reported. Makespans are kept of all runs,
-// timelines of fifty at most, however often the plan is run.
+// The timelines of repeated runs, one of which will be reported. It keeps the makespans of all
+// runs, but at most fifty timelines, however often the plan runs.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class KeptRuns {
   // Of all runs, in the order in which they ran.
   const std::vector<Picoseconds>& makespans() const { return makespans_; }
   Picoseconds median() const { return by_makespan_[by_makespan_.size() / 2].first; }
-  // After the last run: the fastest, or the kept run that is nearest to the median. That is the
-  // median run itself if there were at most 99.
+  // After the last run: the fastest, or the kept run nearest to the median. That is the median run
+  // itself if there were at most 99.
   Timeline take();
 
  private:

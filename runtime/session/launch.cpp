@@ -1,4 +1,4 @@
-// What started this process, by flags or by what they leave in the environment.
+// What started this process, by flags or by launchers' environment variables.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -41,7 +41,7 @@ std::string first_host(std::string_view list) {
   return fmt::format("{}{}{}", list.substr(0, bracket), in.substr(0, first), rest);
 }
 
-// torchrun's own store has the port that it names, unless it says that it has none.
+// torchrun's own store uses the port that it names, unless it says that it has none.
 std::string torchrun_port(const std::string& port) {
   if (variable("TORCHELASTIC_USE_AGENT_STORE") != "True") return port;
   const auto n = number(port);
@@ -81,8 +81,8 @@ constexpr Known kKnown[] = {
     {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
 
-// Half of a pair means others that this process would not find. In the script of sbatch, outside of
-// srun, SLURM_PROCID is alone, and so is the process.
+// Half of a pair means that there are others, which this process would not find. In an sbatch
+// script, outside of srun, SLURM_PROCID is alone, and so is the process.
 void refuse_halves() {
   for (const Known& k : kKnown) {
     const std::string rank = variable(k.rank), size = variable(k.size);
@@ -97,7 +97,7 @@ void refuse_halves() {
   }
 }
 
-// With srun --mpi=pmi2 there are both, and Slurm knows where process 0 is.
+// With srun --mpi=pmi2 both are set, and Slurm knows where process 0 is.
 bool by_slurm_too(const Launch& l) {
   return number(variable("SLURM_PROCID")) == l.rank &&
          number(variable("SLURM_STEP_NUM_TASKS")) == l.size;

@@ -1,5 +1,5 @@
-// What is left of a run that does not come to its end: its times so far, from all processes that
-// can still tell them, and which are gone.
+// What is left of a run that does not finish: its times so far, from all processes that can still
+// send them, and which processes are gone.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@ namespace ringsched {
 
 class Remains {
  public:
-  // `untimed`: the timeline of the plan, without times. `file`: the timeline to write; empty: none
-  // is wanted. All but the first timeline is kept by reference.
+  // `untimed`: the timeline of the plan, without times. `file`: the timeline to write; empty: none.
+  // Keeps references to everything except the first timeline.
   Remains(World&, Timeline untimed, const Plan&, const std::string& file);
 
-  // From now on a run of it is what is left, until there is another.
+  // From now on, a run of it is what would be left, until the next one.
   void run_of(const Execution&, Clock::time_point zero);
-  // The runs have come to their end: whatever fails now, no times of theirs are incomplete.
+  // The runs have ended: a later failure leaves no incomplete times.
   void all_ended();
-  // Tells the others. Process 0 writes the timeline and says what became of all.
+  // Tells the others. Process 0 writes the timeline and reports what became of all.
   void leave(const std::string& why, int code);
 
  private:

@@ -24,8 +24,7 @@ bool Measured::holds() const {
                      [](const CheckedResults& c) { return c.holds(); });
 }
 
-// What a run consists of. It is asked for its remains when the run fails, so it outlives the
-// failure.
+// The parts of a run. A failed run asks for its remains, so it outlives the failure.
 struct Session::Job {
   explicit Job(const Plan& plan, const RunOptions& o) : inputs(plan.problem, o.seed, o.inputs) {}
 
@@ -56,7 +55,7 @@ bool Session::agrees(const Facts& facts, const Plan& plan) {
   return wrong.empty();
 }
 
-// Makes all that the runs need, and runs what devices do once.
+// Makes everything that the runs need, and runs the devices' first-use step.
 void Session::begin(const Plan& plan) {
   const std::uint32_t workers = plan.problem.workers;
   World& world = meeting_.world;
@@ -102,7 +101,7 @@ void Session::begin(const Plan& plan) {
 
 namespace {
 
-// Steady clocks do not jump: one that does would make every time of the run meaningless.
+// Steady clocks do not jump: a jump would make every time of the run meaningless.
 ClockReading read_clock(World& world) {
   const ClockReading reading = world.read_clock();
   if (reading.error > kClockSlack.count())
@@ -123,7 +122,7 @@ Timeline Session::run_once(const Plan& plan, ClockLine& clock, Measured& m) {
       gather_answers(meeting_.world, AnswerWriter().whole(begin).bytes(), "a start time")[0]);
   meeting_.watchdog.runs();
   clock.before = clock.after;
-  // Process 0 has said it no longer ago than this process has waited, and nobody waits longer.
+  // Process 0 announced it no longer ago than this process has waited, and nobody waits longer.
   const std::int64_t now = steady_now() + clock.before.offset,
                      most = (execution.lead() + options_.deadline + kClockSlack).count();
   const std::int64_t zero = agreed.whole(now - most, now + most) - clock.before.offset;

@@ -93,7 +93,8 @@ std::vector<CheckedResults> checked(World& world, Watchdog& watchdog, const Plan
     for (auto* column : {&forward.lse, &forward.delta, &forward.size}) add_up(world, *column);
     watchdog.works(checks);
   }
-  // They meet from time to time, so that nobody waits longer than the deadline for one at work.
+  // They meet from time to time, so that nobody waits longer than the deadline for a process that
+  // is working.
   const auto meet = [&](const std::string& text) {
     watchdog.waits(others);
     std::vector<std::string> all = world.gather(text);

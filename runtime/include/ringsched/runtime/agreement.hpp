@@ -1,5 +1,5 @@
-// Whether processes that are to work together mean the same: found out before they begin, since
-// otherwise they hang, or compute something else.
+// Checks before a run that all processes mean the same run. Otherwise they hang, or compute
+// something else.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace ringsched {
 
-// Names and values, in the order in which differences are told.
+// Names and values, in the order in which differences are reported.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-// What differs, between whom and how, for people; empty if nothing does.
+// What differs, between which processes and how, for people; empty if nothing does.
 std::string disagreement(const std::vector<Facts>& by_rank);
 // Together with all processes of the world.
 std::string disagreement(World&, const Facts& own);

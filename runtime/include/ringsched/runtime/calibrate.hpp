@@ -1,5 +1,5 @@
-// Measures this machine: how long the tasks of plans take on its CPU, by shape, and messages
-// between its workers, by size. All cores are at work meanwhile, as they are in a run.
+// Measures this machine: how long its CPU takes for the tasks of plans, by shape, and for messages
+// between its workers, by size. All cores are busy meanwhile, as in a run.
 #pragma once
 
 #include <functional>
@@ -33,17 +33,17 @@ struct CpuFigures {
   double latency_us = 0;     // of an empty message
   std::vector<MeasuredMessage> messages;
   std::vector<MeasuredKernel> kernels;
-  // Of so many points that were sampled, these did not settle: something else was at work, or their
-  // time was up.
+  // How many points were sampled, and how many of these did not settle because something else was
+  // running, or their time was up.
   std::size_t points = 0, disturbed = 0;
   bool fastest = false;  // as it was asked for
   double slowdown = 1;   // of a task with all cores at work, over one core alone
   double noise = 0;      // of the times of tasks, as a share of them; not of the fastest
   // What was asked for and has not been measured yet, in words. Kernels come in pairs, full and
-  // causal, and are there once both are measured.
+  // causal, and count once both are measured.
   std::vector<std::string> missing;
 
-  // Whether predictions can be made from it, though something may be missing.
+  // Whether predictions can use it, even if something is missing.
   bool usable() const { return !kernels.empty(); }
 };
 
@@ -53,9 +53,9 @@ struct CalibrationOptions {
   std::vector<Dtype> dtypes = {Dtype::Bf16, Dtype::Fp32};
   std::int64_t most_tokens = 2048;
   bool backward = true;  // the backward pass, too
-  bool fastest = false;  // of the times of each thing, in place of the mean
+  bool fastest = false;  // keep the fastest time of each thing, not the mean
   double timeout = 2;    // seconds that all samples of one point may take together
-  // Seconds after which a point that has three samples gets no more, settled or not.
+  // Seconds after which a point with three samples gets no more, settled or not.
   double enough = 45;
 };
 
@@ -66,7 +66,7 @@ struct CalibrationProgress {
   CpuFigures so_far;
 };
 
-// `progress` is told before each sample. What it throws ends the measurement.
+// Calls `progress` before each sample. If it throws, the measurement ends.
 CpuFigures measure_cpu(const CalibrationOptions&,
                        const std::function<void(const CalibrationProgress&)>& progress);
 

@@ -1,5 +1,5 @@
-// How a run is stopped. Whoever meets a failure says so here; everybody else looks here whenever
-// they wait, and gives up. So a run that cannot go on ends, everywhere and soon.
+// How a run is stopped. Code that meets a failure reports it here; all other code checks here
+// whenever it waits, and gives up. So a run that cannot go on ends, everywhere and soon.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ringsched {
 
-// A run that did not come to its end: a peer died, time ran out, a number was not finite.
+// A run that did not finish: a peer died, time ran out, a number was not finite.
 class RunFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -24,13 +24,13 @@ class Control {
   // The first reason is kept.
   void stop(const std::string& why);
   std::string why() const;
-  // The run cannot go on for a reason that lies outside of this process's work: it is stopped soon,
-  // with what was pending beside the reason. The first reason is kept, and the exit code with it.
+  // The run cannot go on for a reason outside of this process's work. It stops soon, and the
+  // message adds what was pending. The first reason is kept, with its exit code.
   void abandon(const std::string& why, int code = 3);
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
   std::string abandoned_why() const;
   int abandoned_code() const;
-  // For signal handlers: the run is stopped soon, with what was pending as the reason.
+  // For signal handlers: the run stops soon, with what was pending as the reason.
   void interrupt(int signal) { signal_.store(signal); }
   int interrupted() const { return signal_.load(); }
 
@@ -45,9 +45,9 @@ class Control {
 // Thrown inside a lane to leave it; never seen outside a run.
 struct Stopped {};
 
-// Waits on `condition` until `ready()`, looking at `control` now and then: the longer it waits, the
-// less often, as a thousand lanes that wait would otherwise keep all cores busy with looking.
-// `lock` is held by the caller. Throws Stopped.
+// Waits on `condition` until `ready()`, and checks `control` now and then. The longer it waits, the
+// less often it checks: otherwise a thousand waiting lanes would keep all cores busy. The caller
+// holds `lock`. Throws Stopped.
 template <class Condition, class Lock, class Ready>
 void wait_until(const Control& control, Condition& condition, Lock& lock, Ready ready) {
   constexpr std::chrono::milliseconds longest{160};

@@ -1,5 +1,5 @@
-// Workers on NVIDIA GPUs. All of it is in a module, libringsched_cuda.so, that is loaded when it is
-// asked for; this is what it is asked.
+// Workers on NVIDIA GPUs. The code is in a module, libringsched_cuda.so, loaded on request; this is
+// its interface.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace ringsched {
 
 struct CudaOptions {
-  bool check_finite = false;  // what a task makes must be finite, or the run has failed
-  bool graph = false;         // tasks are captured once, and each run launches the graph
-  bool shared_clock = false;  // times count from when the run was to begin, not from when it did
+  bool check_finite = false;  // every result must be finite, or the run has failed
+  bool graph = false;         // capture tasks once; each run launches the graph
+  bool shared_clock = false;  // count times from when the run should begin, not from when it did
   int gpu = -1;               // all workers on this one, counted round; -1: spread over all
   std::uint64_t seed = 1;     // inputs are made on the GPU
   InputKind inputs = InputKind::Normal;
@@ -36,14 +36,14 @@ class CudaBackend {
   virtual std::string kernels() const = 0;
 };
 
-// What the module has under the name "ringsched_make_cuda_backend". Plan and control are kept by
-// reference. Throws Error for what no kernel takes, and RunFailed where there is no GPU, the driver
-// is too old, or memory is too little.
+// What the module exports as "ringsched_make_cuda_backend". Keeps references to plan and control.
+// Throws Error for what no kernel takes, and RunFailed if there is no GPU, the driver is too old,
+// or memory is too small.
 using MakeCudaBackend = CudaBackend* (*)(const Plan&, const std::vector<WorkerId>& mine, Control&,
                                          const CudaOptions&);
 
-// The multiprocessors on which kernels of each of so many workers were seen to run, when all share
-// the first GPU. Under the name "ringsched_probe_cuda"; throws RunFailed.
+// The multiprocessors on which each of this many workers' kernels ran, when all share the first
+// GPU. Exported as "ringsched_probe_cuda"; throws RunFailed.
 using ProbeCuda = void (*)(std::uint32_t workers, std::vector<std::vector<std::uint32_t>>& seen);
 
 }  // namespace ringsched

@@ -1,5 +1,5 @@
-// Measures a GPU as a run uses it: how long tasks take on it, or on each of its parts with all
-// parts at work, and messages between them.
+// Measures a GPU as a run uses it: how long tasks take on it, or on each of its partitions with all
+// of them busy, and messages between them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct CudaFigures {
   std::string name, driver, library;
   std::string clocks;  // seen before and while it worked; empty: not known
   std::uint32_t workers = 1, multiprocessors = 0;  // of each worker
-  std::string shared;          // why they have no parts of their own; empty: they have
+  std::string shared;                              // why they have no partitions; empty: they have
   double memory_gb_per_s = 0;  // of a merge of one worker, at merge_bytes for each element
   double merge_bytes = 10, reduce_bytes = 10, prepare_bytes = 8;
   double copy_roof_gb_per_s = 0;  // of a kernel that copies on the whole GPU, read and written
@@ -50,7 +50,7 @@ struct CudaCalibration {
   }
 };
 
-// What the module has under the name "ringsched_measure_cuda". Throws RunFailed.
+// What the module exports as "ringsched_measure_cuda". Throws RunFailed.
 using MeasureCuda = void (*)(const CudaCalibration&,
                              const std::function<void(const std::string&, double)>& progress,
                              CudaFigures&);

@@ -1,6 +1,6 @@
-// Executes a plan: any plan, with no line about any schedule. Each worker's tasks are put on the
-// lanes of its device in the order of the plan, with waits for what other lanes make; the rest is
-// the device's and the transport's.
+// Executes any plan, with no line about any schedule. It puts each worker's tasks on the lanes of
+// its device in the order of the plan, with waits for what other lanes make; the device and the
+// transport do the rest.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class ExchangeMember;
 class MessageNumbers;
 class RepackMoves;
 
-// A tensor that the computation as a whole results in, on a worker of this process.
+// A tensor that is a result of the whole computation, on a worker of this process.
 struct Result {
   ValueId value;
   WorkerId worker;
@@ -31,43 +31,42 @@ struct Result {
   const std::byte* data = nullptr;  // in memory of the worker's device, until it is fetched
 };
 
-// Writes an initial tensor, as tensor_form() has it. Called for several at a time.
+// Writes an initial tensor in the layout of tensor_form(). Called from several threads at once.
 using FillTensor = std::function<void(const InitialTensor&, std::span<std::byte>)>;
 // Of a worker, for all its tasks in order.
 using MakeDevice = std::function<std::unique_ptr<Device>(WorkerId, std::span<const TaskId>)>;
 
 class Execution {
  public:
-  // Of a plan that verifies, which is kept by reference. `mine` are the workers of this process.
-  // Allocates, fills what is there before the run, and puts all tasks on their lanes. Throws
-  // RunFailed.
+  // For a plan that verifies; keeps a reference to it. `mine` are the workers of this process.
+  // Allocates, fills initial tensors, and puts all tasks on their lanes. Throws RunFailed.
   Execution(const Plan&, std::vector<WorkerId> mine, const MakeDevice&, Transport&, Control&,
             const FillTensor&);
   ~Execution();
 
   using Hung = std::function<void(const std::string&)>;
-  // What devices do when they first do it, once and together with all processes, as it may send all
-  // messages. Ends as run() does, which does it if nobody has before: then its `zero` is long gone.
+  // What devices do at first use, once and together with all processes, because it may send all
+  // messages. Ends as run() does. If nobody calls it, run() does, and then its `zero` is long gone.
   void rehearse(std::chrono::nanoseconds deadline, const Hung&);
-  // Runs all from the time `zero` on, again if called again. Throws RunFailed when the run is
-  // stopped or has not ended `deadline` later, naming what was pending then. `hung` is called if
-  // even then some lane does not give up, and at once if the control was interrupted, as whoever
-  // does that has no patience; it must not return.
+  // Runs everything from the time `zero` on; may be called again. Throws RunFailed when the run is
+  // stopped or has not ended `deadline` later, naming what was pending. Calls `hung` if some lane
+  // does not give up even then, and at once if the control was interrupted, because whoever
+  // interrupts has no patience; it must not return.
   void run(Clock::time_point zero, std::chrono::nanoseconds deadline, const Hung& hung);
-  // How long before `zero` to call run(), so that all lanes are there.
+  // How long before `zero` to call run(), so that all lanes are ready.
   std::chrono::nanoseconds lead() const;
 
   // Times of the last run, of the tasks of this process; the others have none.
   void add_times(Timeline&) const;
-  // The same of a run that is going on or was given up: of each task of this process, in order,
-  // those that are known.
+  // The same for a run that is still going or was given up: the known times of this process's
+  // tasks, in order.
   std::vector<TaskTime> times() const;
-  // So that who waits for a worker of another process says for which.
+  // So that a wait for a worker of another process names that process.
   void name_processes(std::function<std::uint32_t(WorkerId)> of) { process_of_ = std::move(of); }
-  // Called about once a second while a run goes on, with the share of its tasks that have ended.
+  // Called about once a second during a run, with the share of its tasks that have ended.
   void tell_progress(std::function<void(double)> tell) { tell_progress_ = std::move(tell); }
   const std::vector<Result>& results() const { return results_; }
-  // Copies results to where the host can read them, if they are not; results() then has those.
+  // Copies results to host memory if they are not there; then results() has them.
   void fetch_results();
   const MemoryPlan& memory() const { return memory_; }
   Device& device(WorkerId w) { return *devices_[w.value]; }

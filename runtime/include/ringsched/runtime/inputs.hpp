@@ -1,6 +1,5 @@
-// The numbers a run computes with. Each follows from the seed and from where it belongs (tensor,
-// token, head, place), so every process makes its own shares and any row can be made again
-// anywhere, whatever the layout.
+// The input numbers of a run. Each follows from the seed and from its place (tensor, token, head,
+// position). So every process makes its own shares and can make any row again, whatever the layout.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +19,18 @@ enum class InputKind : std::uint8_t {
 };
 
 enum class Matrix : std::uint8_t { Query, Key, Value, OutputGradient };
-// Those that a value is filled with, in order; empty: it is computed.
+// The inputs that fill a value, in order; empty: the value is computed.
 std::vector<Matrix> matrices_of(ValueId);
 
 class Inputs {
  public:
   Inputs(const Problem&, std::uint64_t seed, InputKind = InputKind::Normal);
 
-  // As it lies in memory, so rounded to the problem's dtype.
+  // As stored in memory, so rounded to the problem's dtype.
   float value(Matrix, std::int64_t token, std::uint32_t head, std::uint32_t place) const;
   // A row of a head: head_dim numbers.
   void row(Matrix, std::int64_t token, std::uint32_t head, std::span<float> out) const;
-  // The tokens of a region, as tensor_form() has it. Not for partials, which are computed.
+  // The tokens of a region, in the layout of tensor_form(). Not for partials, which are computed.
   void fill(const Plan&, const InitialTensor&, std::span<std::byte> out) const;
   void fill(const Program&, ValueId, ColumnRange, const Layout&, Region,
             std::span<std::byte> out) const;

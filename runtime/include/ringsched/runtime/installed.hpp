@@ -1,4 +1,5 @@
-// What of MPI, CUDA, cuDNN and NCCL is installed here, for people who ask why something cannot run.
+// Which parts of MPI, CUDA, cuDNN and NCCL are installed, for people who ask why something cannot
+// run.
 #pragma once
 
 #include <string>

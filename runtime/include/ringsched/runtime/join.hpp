@@ -9,31 +9,31 @@
 
 namespace ringsched {
 
-// As flags have it.
+// The values of the flags.
 struct JoinOptions {
   LaunchFlags launch;
   std::string transport, ctas = "0";
   std::string exchanges;  // over mpi: "collectives" or "messages"; empty: collectives
   bool has_nccl = false;  // whether that is a transport, too
 
-  // Empty: what is taken depends on what has started the processes; it is nccl if `on_gpus`. Throws
-  // Error where the name is unknown.
+  // The transport to use. Empty: it depends on the launcher; nccl if `on_gpus`. Throws Error for an
+  // unknown name.
   void require_valid(bool on_gpus = false) const;
-  // Throws Error where something is said of other processes, and there are none.
+  // Throws Error if a flag is about other processes, and there are none.
   void refuse_alone(const Launch&) const;
 };
 
-// Throws Error where that cannot be, RunFailed where the others are not found within `patience`.
+// Throws Error if that is impossible, RunFailed if the others are not found within `patience`.
 std::unique_ptr<World> world_of(const JoinOptions&, const Launch&,
                                 std::chrono::nanoseconds patience, Control&);
 
-// What carries the messages of a plan between the processes of the world. Throws as world_of().
+// What carries the messages of a plan between the processes of the world. Throws like world_of().
 std::unique_ptr<Transport> transport_of(const JoinOptions&, std::uint32_t place, World&,
                                         const Plan&, Control&, std::chrono::nanoseconds patience);
 
-// What is in the module of NCCL under that name. Throws Error where there is none.
+// What the NCCL module exports under that name. Throws Error if there is no module.
 void* nccl_function(const char* name);
-std::string nccl_version();  // throws RunFailed where it is older than what this was built against
+std::string nccl_version();  // throws RunFailed if it is older than the one at build time
 // `place`: of this process on its machine.
 NcclOptions nccl_options(const JoinOptions&, std::uint32_t place,
                          std::chrono::nanoseconds patience);

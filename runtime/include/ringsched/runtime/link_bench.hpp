@@ -13,7 +13,7 @@ namespace ringsched {
 
 enum class LinkPattern : std::uint8_t {
   Next,   // each sends to the next and receives from the one before, all at once
-  Alone,  // the first and the last send to each other in turn, and nobody else does
+  Alone,  // the first and the last send to each other in turn; no other process sends
 };
 
 struct LinkBenchOptions {
@@ -35,8 +35,8 @@ std::vector<std::int64_t> sizes_of(const LinkBenchOptions&);
 
 // How many processes of the world are on this machine. Together with all of them.
 std::uint32_t processes_here(World&);
-// Which of those this process is: what its launcher says, or in their order if it does not say it
-// to all. Together with all of them.
+// Which of these processes this one is: what its launcher says, or their order if the launcher does
+// not tell all of them. Together with all of them.
 std::uint32_t place_here(World&, std::optional<std::uint32_t> said);
 
 struct LinkSample {
@@ -49,8 +49,8 @@ struct LinkSample {
 LinkPoint settled_point(World&, std::int64_t bytes, int messages,
                         const std::function<LinkSample()>& sample);
 
-// Together with all processes of the world, a worker each; two threads where there is one process.
-// `begins` is told of each size before it is measured. Throws RunFailed.
+// Together with all processes of the world, one worker each; two threads if there is one process.
+// Calls `begins` with each size before measuring it. Throws RunFailed.
 std::vector<LinkPoint> measure_links(World&, Control&, LinkPattern, const LinkBenchOptions&,
                                      const std::function<void(std::int64_t)>& begins);
 

@@ -19,21 +19,20 @@ struct Meeting {
   Control& control;
   Watchdog& watchdog;
   End& end;
-  // What must outlive a failure, to say what is left of the work; null: nothing yet.
+  // What must survive a failure, to report what is left of the work; null: nothing yet.
   std::shared_ptr<void> work;
   bool parted = false;
 
   bool first() const { return world.rank() == 0; }  // the process that prints
-  // Every process says why their common work is impossible, as all of them know, and parts from
+  // Every process reports why the common work is impossible, which all of them know, and parts from
   // the others. Returns the exit code, for the body to return.
   int refuse(const std::string& why);
 };
 
-// Finds the other processes, calls `body`, which returns the exit code, and takes leave of them.
-// Whatever goes wrong ends all processes: with 2 for bad input (Error), else with 3. What `body`
-// throws in a process that is alone and has no `work` yet is thrown on. In the end, when the others
-// have gone and need not wait for it, the first process calls `report`; what that throws is thrown
-// on.
+// Finds the other processes, calls `body`, which returns the exit code, and parts from them. Any
+// failure ends all processes: with 2 for bad input (Error), else with 3. If the process is alone
+// and has no `work` yet, the exception of `body` passes through. At the end, once the others have
+// left and need not wait, the first process calls `report`, whose exceptions pass through.
 int meet(const JoinOptions&, std::chrono::nanoseconds deadline,
          const std::function<int(Meeting&)>& body, const std::function<void()>& report = {});
 

@@ -3,7 +3,7 @@
 
 namespace ringsched {
 
-// A function of it, by name. Throws Error where the module is not there.
+// One of its functions, by name. Throws Error if the module is missing.
 void* cuda_function(const char* name);
 
 }  // namespace ringsched

@@ -1,5 +1,5 @@
-// Messages between GPUs by NCCL, a GPU and a worker for each process. All of it is in a module,
-// libringsched_nccl.so, that is loaded when it is asked for; this is what it is asked.
+// Messages between GPUs by NCCL, one GPU and one worker for each process. The code is in a module,
+// libringsched_nccl.so, loaded on request; this is its interface.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 namespace ringsched {
 
 struct NcclOptions {
-  std::uint32_t place = 0;      // of this process on its machine: which of the GPUs it takes
-  int ctas = 0;                 // thread blocks that NCCL may take at the most; 0: as it likes
+  std::uint32_t place = 0;      // of this process on its machine: which GPU it takes
+  int ctas = 0;                 // thread blocks that NCCL may take at most; 0: no limit
   bool register_memory = true;  // of workers, so that the network need not copy
   std::chrono::nanoseconds patience{};
 };
 
-// What the module has under the name "ringsched_make_nccl_transport". Together with all processes
-// of the world; all is kept by reference. Throws Error for plans that NCCL cannot carry, RunFailed.
+// What the module exports as "ringsched_make_nccl_transport". Together with all processes of the
+// world; keeps references to everything. Throws Error for plans that NCCL cannot carry, RunFailed.
 using MakeNcclTransport = Transport* (*)(const Plan&, Control&, World&, const NcclOptions&);
 
 struct NcclTable {
@@ -30,10 +30,10 @@ struct NcclTables {
   std::string gpu;  // of this process, as its driver calls it
   std::vector<NcclTable> by_kind;
 };
-// Under the name "ringsched_bench_nccl".
+// Exported as "ringsched_bench_nccl".
 using BenchNccl = void (*)(World&, Control&, const NcclOptions&, const LinkBenchOptions&,
                            const std::function<void(std::int64_t)>& begins, NcclTables&);
-// Under the name "ringsched_nccl_version": "2.28.9".
+// Exported as "ringsched_nccl_version": "2.28.9".
 using NcclVersion = void (*)(std::string&);
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// Numbers as they lie in memory: fp32, bf16 and fp16.
+// Numbers as stored in memory: fp32, bf16 and fp16.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ void put_number(std::byte* array, Dtype, std::int64_t i, float value);
 // The relative distance of neighbouring numbers: 2^-23, 2^-7, 2^-10.
 double spacing(Dtype);
 
-// What scores are multiplied with before their softmax: 1 / sqrt(head dimension).
+// The factor on scores before their softmax: 1 / sqrt(head dimension).
 double score_scale(const Problem&);
 
 }  // namespace ringsched

@@ -1,5 +1,5 @@
-// A run of a plan for real, by one process or by several together: what `ringsched run` does,
-// without its flags and its printing.
+// A real run of a plan, by one process or by several together: what `ringsched run` does, without
+// its flags and its printing.
 #pragma once
 
 #include <chrono>
@@ -37,10 +37,10 @@ struct RunOptions {
   bool check_finite = false;
   InputKind inputs{};
   std::uint64_t seed = 1;
-  std::string timeline;  // where to write what is known of a run that fails; empty: nowhere
+  std::string timeline;  // where to write what is known of a failed run; empty: nowhere
 };
 
-// What was measured, on each process the same.
+// The measurements, the same on each process.
 struct Measured {
   std::string where;                    // "2 cores, amx; 8 workers as threads of one process"
   std::vector<Picoseconds> makespans;   // of each run, in order
@@ -49,16 +49,16 @@ struct Measured {
   RunTimes times;                       // its accounts
   Bytes memory;                         // on the fullest worker of this process
   std::vector<CheckedResults> checked;  // empty: not asked for
-  std::string kernels;                  // "36 attends by cuDNN"; empty: there is but one kind
+  std::string kernels;                  // "36 attends by cuDNN"; empty: only one kind
   std::string exchanges;                // "6 exchanges by MPI_Ialltoallw"; empty: nothing to say
   bool in_turns = false;                // workers take turns on the cores
   Launch launch;
   std::string transport;
   std::chrono::nanoseconds clock_error{};  // between processes; 0: they share a clock
-  double clock_drift = 0;                  // that was taken out, per second
+  double clock_drift = 0;                  // corrected, per second
   bool fastest = false;
   std::uint32_t sharing = 1;  // processes on this machine, whose workers share its cores
-  double stolen = 0;          // share of the processors' time that others on the host had meanwhile
+  double stolen = 0;  // share of the processors' time that others on the host took meanwhile
 
   bool holds() const;  // whether all numbers checked are within their bounds
 };
@@ -72,13 +72,14 @@ class Session {
 
   bool first() const { return meeting_.first(); }  // the process that prints
   World& world() { return meeting_.world; }
-  // What this process does now, before it measures. All of that may take as long as the deadline.
+  // What this process does now, before it measures. All of that together may take as long as the
+  // deadline.
   void starts(const std::string& what) { meeting_.watchdog.starts(what); }
-  // False, after telling each process why, if they do not all have the same facts, or are too many
-  // for the plan's workers.
+  // False, after reporting why on each process, if they do not all have the same facts, or are too
+  // many for the plan's workers.
   bool agrees(const Facts&, const Plan&);
-  // Runs the plan. It is kept by reference and must outlive in_session(), not only its body: a run
-  // that fails says what is left of it after the body was left.
+  // Runs the plan. Keeps a reference to it, which must outlive in_session(), not only its body: a
+  // failed run reports what is left after the body has ended.
   Measured measure(const Plan&);
 
  private:

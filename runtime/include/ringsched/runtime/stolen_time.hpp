@@ -1,5 +1,5 @@
-// What others take of the processors' time: other programs on this machine, and others on the host
-// of a virtual machine. A measurement during which they took much of it is one of another machine.
+// How much processor time others take: other programs on this machine, and others on the host of a
+// virtual machine. A measurement during which they took much of it describes another machine.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@
 
 namespace ringsched {
 
-// Since the machine was started, in ticks: of work, and of waiting for a processor of the host.
+// Since the machine started, in ticks: of work, and of waiting for a processor of the host.
 struct ProcessorTimes {
   std::int64_t used = 0, stolen = 0;
 };
-// From the text of /proc/stat; none where that does not say.
+// From the text of /proc/stat; empty if it does not say.
 std::optional<ProcessorTimes> processor_times(std::string_view text);
 // The same of these cores together.
 std::optional<ProcessorTimes> processor_times(std::string_view text, const std::vector<int>& cores);
@@ -22,8 +22,8 @@ std::optional<ProcessorTimes> processor_times(std::string_view text, const std::
 class StolenTime {
  public:
   StolenTime();
-  // Of the time for which this machine wanted processors since then, what others had: 0 to 1. 0
-  // where the system does not say.
+  // Out of the time for which this machine wanted processors since then, the share that others had:
+  // 0 to 1. 0 if the system does not say.
   double share() const;
 
  private:
@@ -34,7 +34,7 @@ class StolenTime {
 class OtherPrograms {
  public:
   OtherPrograms();
-  // How many of the cores they kept busy since then, on average. 0 where the system does not say.
+  // How many of the cores they kept busy since then, on average. 0 if the system does not say.
   double cores() const;
 
  private:
@@ -44,7 +44,7 @@ class OtherPrograms {
   std::chrono::steady_clock::time_point since_;
 };
 
-// From these shares on it is worth telling: of the time wanted, and of the cores.
+// From these shares on it is worth reporting: of the time wanted, and of the cores.
 inline constexpr double kMuchStolen = 0.02, kMuchOther = 0.05;
 
 }  // namespace ringsched

@@ -1,7 +1,7 @@
-// How tensors lie in memory: as up to three matrices, one behind the other, a row for each token.
+// How tensors are stored: as up to three matrices, one after the other, with a row for each token.
 //
-// Which matrices, the value's type says, in this order: [rows][columns][elements of a column] each,
-// or [rows][columns] where there is one number for each (a log-sum-exp).
+// The value's type says which matrices, in this order: [rows][columns][elements of a column] each,
+// or [rows][columns] if there is one number for each (a log-sum-exp).
 //
 // A part of a tensor is some rows of each matrix.
 #pragma once
@@ -28,7 +28,7 @@ struct TensorForm {
 TensorForm tensor_form(const Program&, ValueId, Tokens rows, std::uint32_t columns);
 TensorForm tensor_form(const Program&, ValueId, Tokens rows);  // with all columns
 
-// How many rows of `whole` stand before `part`, which it contains.
+// How many rows of `whole` come before `part`, which it contains.
 std::int64_t rows_before(const Layout&, Region part, Region whole);
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// What the executor asks of whatever moves tensors between workers.
+// The executor's interface to whatever moves tensors between workers.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct MessageEnd {
   WorkerId peer;
   std::array<std::byte*, 3> piece{};
   std::array<std::int64_t, 3> bytes{};
-  std::atomic<bool>* open = nullptr;  // if there is one, it is cleared once this end is complete
+  std::atomic<bool>* open = nullptr;  // if set, it is cleared once this end is complete
 
   void complete() const {
     if (open) open->store(false, std::memory_order_relaxed);
@@ -33,18 +33,19 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Puts a group on a lane of a worker: its messages are posted together when the lane comes to
-  // it, progress together, and the lane goes on once all are complete.
+  // Puts a group on a lane of a worker. Its messages are posted together when the lane reaches it,
+  // and progress together; the lane continues once all are complete.
   virtual void exchange(Device&, WorkerId, Lane, std::vector<MessageEnd>) = 0;
-  // Puts what a member of an exchange does on a lane: by messages, unless a transport has better.
+  // Puts a member of an exchange on a lane: by messages, unless a transport has something better.
   virtual void exchange_as_member(Device&, WorkerId, Lane, ExchangeMember&);
-  // How the exchanges of the plan run, for people; empty: there is nothing to say.
+  // How the exchanges of the plan run, for people; empty: nothing to report.
   virtual std::string exchanges() const { return {}; }
   virtual void begin_run() = 0;  // before each run, when no lane runs
-  // While lanes run, again and again: for what fails without anybody being told. Throws RunFailed.
+  // Called again and again while lanes run, to find failures that nothing else reports. Throws
+  // RunFailed.
   virtual void look() {}
-  // Once, when a run is given up: ends what lanes wait for that do not look at the control, and
-  // lets go of the memory of all messages. Returns soon.
+  // Once, when a run is given up: ends waits of lanes that do not check the control, and releases
+  // the memory of all messages. Returns soon.
   virtual void give_up() {}
 };
 

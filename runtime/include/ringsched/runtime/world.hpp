@@ -1,4 +1,4 @@
-// The processes that a run is spread over, and what they tell each other outside of it.
+// The processes that share a run, and what they tell each other outside of it.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace ringsched {
 
-// What to add to a time of this process's clock to have it by the clock of rank 0: in nanoseconds,
-// when the first of them was `at`, and no further off than `error`.
+// What to add to a time of this process's clock to get rank 0's, in nanoseconds: measured when the
+// first clock read `at`, with at most this `error`.
 struct ClockReading {
   std::int64_t at = 0, offset = 0, error = 0;
 };
 
-// The same from two readings, as clocks drift.
+// The same from two readings, because clocks drift.
 struct ClockLine {
   ClockReading before, after;
 
@@ -34,15 +34,15 @@ class World {
   virtual ~World() = default;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
-  virtual std::string name() const = 0;  // of what joins them: "mpi", "tcp"
-  // Everybody's text, by rank. Returns once all have called it. Throws RunFailed.
+  virtual std::string name() const = 0;  // what joins them: "mpi", "tcp"
+  // The texts of all processes, by rank. Returns once all have called it. Throws RunFailed.
   virtual std::vector<std::string> gather(const std::string&) = 0;
   // Together with all others. Throws RunFailed.
   virtual ClockReading read_clock() = 0;
-  // When all is well, together with all others. Throws RunFailed.
+  // After a success, together with all others. Throws RunFailed.
   virtual void leave() {}
-  // When it is not: why this process ends, and what else it leaves. The others are told to end.
-  // Process 0 has what became of all; a process that nothing is known of has no words. Does not
+  // After a failure: why this process ends, and what else it leaves. The others are told to end.
+  // Process 0 learns what became of all; a process that nobody knows about has no words. Does not
   // throw, and takes at most some seconds.
   struct LastWords {
     std::string why, left;
@@ -52,9 +52,9 @@ class World {
   virtual std::vector<std::optional<LastWords>> last_words(const LastWords& own) = 0;
   // Ends the others as far as it can, and this process with them if there are any.
   virtual void abort(int code) = 0;
-  // Exchanges by messages, also where what joins the processes has collectives of its own.
+  // Exchanges by messages, even if MPI or NCCL has collectives.
   virtual void use_messages_only() {}
-  // Together with all others. `control` and the plan are kept by reference.
+  // Together with all others. Keeps references to `control` and the plan.
   virtual std::unique_ptr<Transport> transport(const Plan&, Control&) = 0;
 
   // Workers are spread evenly and in order.
@@ -66,11 +66,11 @@ class World {
 // One process alone.
 std::unique_ptr<World> make_local_world();
 
-// What started this process, and where the others are, by flags or by what launchers leave in the
-// environment: torchrun, mpirun, srun.
+// What started this process, and where the others are, by flags or by the environment of launchers:
+// torchrun, mpirun, srun.
 struct Launch {
   std::string launcher;  // empty: nobody, so it is alone
-  std::string found;     // by which it was known: "RANK and WORLD_SIZE"
+  std::string found;     // what showed it: "RANK and WORLD_SIZE"
   std::uint32_t rank = 0, size = 1;
   std::optional<std::uint32_t> local_rank;  // among those of this machine
   std::string master;                       // HOST:PORT of process 0; empty: not said
@@ -78,25 +78,23 @@ struct Launch {
 struct LaunchFlags {
   std::string rank, ranks, master;
 };
-// Flags come first, then torchrun, Open MPI, PMI and Slurm. Throws Error where what is found makes
-// no sense.
+// Flags come first, then torchrun, Open MPI, PMI and Slurm. Throws Error if they make no sense.
 Launch launched_by(const LaunchFlags& = {});
 
 struct TcpOptions {
   std::string secret;  // RINGSCHED_SECRET
-  // For all to come, and for each time they meet.
+  // The time limit for all processes to join, and for each time they meet.
   std::chrono::nanoseconds patience{};
 };
-// Processes that meet at the address of process 0. The control is kept by reference, and told when
-// the others end. Throws Error where process 0 refuses this one, RunFailed where it is not found,
-// or not all come.
+// Processes that meet at the address of process 0. Keeps a reference to the control, and tells it
+// when the others end. Throws Error if process 0 refuses this one, RunFailed if it is not found, or
+// not all processes join.
 std::unique_ptr<World> make_tcp_world(const Launch&, const TcpOptions&, Control&);
 
-// What the module of the MPI transport has under the name "ringsched_make_mpi_world". Throws
-// RunFailed.
+// What the MPI module exports as "ringsched_make_mpi_world". Throws RunFailed.
 using MakeWorld = World* (*)();
-// And under "ringsched_mpi_speaks_pmi": whether that MPI finds others by PMI-1 or PMI-2, as of
-// MPICH's mpirun and srun --mpi=pmi2, too, and not by PMIx alone.
+// Exported as "ringsched_mpi_speaks_pmi": whether that MPI finds others by PMI-1 or PMI-2, as
+// MPICH's mpirun and srun --mpi=pmi2 need, and not by PMIx alone.
 using MpiSpeaksPmi = bool (*)();
 
 }  // namespace ringsched
