@@ -41,7 +41,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   return out;
 }
 
-// Multiplied by this, a checksum becomes that of the same bytes with `bytes` zeros behind them.
+// Multiplied by this, a checksum becomes that of the same bytes followed by `bytes` zeros.
 constexpr std::uint32_t zeros(std::size_t bytes) {
   std::uint32_t out = 1u << 31, power = 1u << 23;  // x^0, x^8
   for (; bytes > 0; bytes /= 2, power = product(power, power))
@@ -73,7 +73,7 @@ std::uint64_t eight_at(const unsigned char* bytes) {
   return out;
 }
 
-// An instruction takes three cycles, and one can begin in each: so three parts are summed at once.
+// An instruction takes three cycles, and one can begin in each: so sum three parts at once.
 RINGSCHED_HAS_CRC32C std::uint32_t by_instruction(const void* bytes, std::size_t size,
                                                   std::uint32_t before) {
   constexpr std::size_t part = 4096;

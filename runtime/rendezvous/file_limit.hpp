@@ -1,5 +1,5 @@
-// How many files this process may have open at once: connections are files, and so many processes
-// want many.
+// How many files this process may have open at once: connections are files, so many processes need
+// many.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,16 @@
 
 namespace ringsched {
 
-// How many strangers a port serves at once, beside those it waits for; fewer if files are short.
+// How many unauthenticated connections a port serves at once, in addition to the expected ones;
+// fewer if files are short.
 inline constexpr std::size_t kMostStrangers = 64;
 
-// Makes sure that this process may open `needed` more files and some for other purposes, and
-// returns how many strangers a port may serve on top of that. Raises the soft limit for it, as far
-// as the hard one allows. Throws RunFailed, which names `what` and the limit.
+// Makes sure that this process may open `needed` more files and some for other purposes. Returns
+// how many unauthenticated connections a port may serve on top of that. Raises the soft limit for
+// it, up to the hard one. Throws RunFailed, which names `what` and the limit.
 std::size_t room_for_strangers(std::size_t needed, const std::string& what);
 
-// "Too many open files (this process may have 256: ulimit -n)", or what else an errno means.
+// "Too many open files (this process may have 256: ulimit -n)", or the text of another errno.
 std::string why_no_file(int error);
 bool is_file_limit(int error);
 

@@ -36,8 +36,7 @@ std::uint64_t take_number(std::string_view& from, std::size_t bytes) {
   return x;
 }
 
-// Says that something is wrong as soon as it shows: a foreign client may wait for an answer to half
-// a line.
+// Reports an error as soon as it shows: a foreign client may wait for an answer to half a line.
 ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body, bool known) {
   const std::string_view magic = bytes.substr(0, kMagic.size());
   if (magic != kMagic.substr(0, magic.size()))

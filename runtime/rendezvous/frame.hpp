@@ -21,28 +21,28 @@ namespace ringsched {
 
 inline constexpr std::size_t kFrameHeader = 24, kFrameLength = 12;  // where the length stands
 inline constexpr std::uint8_t kFrameVersion = 2;
-inline constexpr std::size_t kMostGreeting = 512;               // of somebody not known yet
+inline constexpr std::size_t kMostGreeting = 512;               // of a process not known yet
 inline constexpr std::size_t kMostText = std::size_t{1} << 28;  // of what one process gives
 inline constexpr std::size_t kMostGathered = std::size_t{1} << 30;
 inline constexpr std::uint32_t kMostProcesses = 65536;
 inline constexpr std::size_t kNonce = 16;
-// What a process exits with that is told why it cannot go on: what it was started with does not fit
-// the others, or the run failed.
+// The exit code of a process that is told why it cannot go on: it was started wrongly, or the run
+// failed.
 inline constexpr std::uint32_t kExitBadInput = 2, kExitFailed = 3;
 
 enum class FrameKind : std::uint8_t {
   Hello = 1,  // process: a Greeting
-  Challenge,  // store: its nonce, and its proof to know the secret
+  Challenge,  // store: its nonce, and its proof of the secret
   Proof,      // process: its own; the store answers with Alive
   Welcome,    // store, once all are there: how many (number)
   Refused,    // store: why, for people; the number is an exit code
   Put,        // process: its text of round `number`
-  All,        // store: everybody's
+  All,        // store: the texts of all
   AskTime,    // process: question `number`
   Time,       // store: nanoseconds of its clock, 8 bytes
   Farewell,   // process: why it ends, with which code, and what it leaves
   Ended,      // store: why all must end; the number is an exit code
-  Alive,      // both: no news
+  Alive,      // both: a sign of life
   Leave,      // process: it has what it came for
   Left,       // store: so have all
 };
@@ -61,7 +61,7 @@ struct ParsedFrame {
   std::size_t taken = 0;  // Good: of `bytes`
   std::string why;        // Bad, for people
 };
-// `known`: of one that has spoken the protocol, so that what is no frame was one once.
+// `known`: of a peer that has spoken the protocol, so that bad bytes were a frame once.
 ParsedFrame parse_frame(std::string_view bytes, std::size_t most_body, bool known = false);
 std::string frame(FrameKind, std::uint32_t number = 0, std::string_view body = {});
 // The same from a header without its checksums, whatever it says.
@@ -81,6 +81,6 @@ std::string texts_body(const std::vector<std::string_view>&);
 std::optional<std::vector<std::string>> parse_texts(std::string_view body);
 
 void put_number(std::string& to, std::uint64_t, std::size_t bytes);
-std::uint64_t take_number(std::string_view& from, std::size_t bytes);  // which has so many
+std::uint64_t take_number(std::string_view& from, std::size_t bytes);  // which must have this many
 
 }  // namespace ringsched

@@ -24,7 +24,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kAtOnce = 1 << 18;
 constexpr std::size_t kMostAnswer = kMostGathered + 4 * (kMostProcesses + 1);
-constexpr auto kLonger = 1s;  // than the store waits, which knows what is late
+constexpr auto kLonger = 1s;  // than the store waits, which knows who is late
 
 std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.count()}); }
 
@@ -41,11 +41,11 @@ std::int64_t now() { return Steady::now().time_since_epoch().count(); }
   throw RunFailed(why);
 }
 
-// The next frame, whose body is kept in `bytes`; none where the connection closes or time is up.
+// The next frame, whose body is kept in `bytes`; none if the connection closes or time is up.
 std::optional<Frame> next_frame(const Socket& s, std::string& bytes, Steady::time_point until) {
   bytes.resize(kFrameHeader);
   if (!receive_all(s, bytes.data(), 1, until)) return {};
-  // Whatever is no frame is refused by its first bytes, and not waited for.
+  // Bytes that are not a frame are refused at once, without waiting for more.
   for (std::size_t have = 1; have <= kFrameHeader; ++have) {
     const ParsedFrame p = parse_frame(std::string_view(bytes).substr(0, have), kMostGreeting);
     if (p.outcome == ParsedFrame::Outcome::Bad) {
@@ -94,7 +94,7 @@ Member::~Member() {
   thread_.join();
 }
 
-// The store may start later than this process, and its name may be known later.
+// The store may start later than this process, and its name may resolve later.
 void Member::join() {
   const Steady::time_point until = Steady::now() + options_.patience;
   const std::string hello = greeting_text({options_.rank, options_.size, !options_.secret.empty(),
@@ -159,7 +159,7 @@ void Member::read() {
       silent = 0;
       if (!receive(in)) return;
     }
-    // As in the store: being stopped oneself is no silence of others.
+    // As in the store: if this process was stopped, the others were not silent.
     if (const Steady::time_point t = Steady::now(); t - ticked >= kTick) {
       ticked = t;
       if (++silent > limit) {
@@ -167,7 +167,7 @@ void Member::read() {
             kExitFailed);
         return;
       }
-      // Whoever is sending is heard of.
+      // A peer that is sending counts as heard.
       if (const std::unique_lock lock(sends_, std::try_to_lock); lock.owns_lock())
         send_all(socket_, frame(FrameKind::Alive), t + options_.silence);
     }

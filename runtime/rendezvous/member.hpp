@@ -1,5 +1,5 @@
-// A process's connection to the store. A thread of its own reads it, so that the end of the run is
-// known wherever the process is, and says that the process is there.
+// A process's connection to the store. A thread reads it, so that the process learns of the end of
+// the run wherever it is, and sends signs of life.
 #pragma once
 
 #include <condition_variable>
@@ -18,16 +18,16 @@ struct MemberOptions {
   Address store;
   std::uint32_t rank = 0, size = 1;
   std::string secret;
-  std::chrono::nanoseconds patience{};  // with whoever does not come
+  std::chrono::nanoseconds patience{};  // for processes that do not come
   std::chrono::nanoseconds silence{};   // of the store, which is then gone
 };
 
 class Member {
  public:
-  // Returns once all processes are there. Throws Error if what this process was started with does
-  // not fit the others, RunFailed if the store cannot be reached, if not all come, or if the run
-  // has failed already. Later, the thread tells `ended` why the run must end and with which code,
-  // if it must, and all calls throw RunFailed.
+  // Returns once all processes are there. Throws Error if this process was started wrongly,
+  // RunFailed if the store cannot be reached, if not all come, or if the run has failed already.
+  // Later, if the run must end, the thread tells `ended` why and with which code, and all calls
+  // throw RunFailed.
   Member(const MemberOptions&, std::function<void(const std::string&, int code)> ended);
   ~Member();
   Member(const Member&) = delete;

@@ -1,5 +1,5 @@
-// What a port says of those it turned away: each of the first ones, then that there are more, and
-// no more than that, or whoever tries all ports of a machine would fill standard error.
+// What a port prints about refused connections: a line for each of the first ones, then that there
+// are more, and nothing after that. Otherwise a port scan would fill standard error.
 #pragma once
 
 #include <functional>

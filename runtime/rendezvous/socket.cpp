@@ -155,7 +155,7 @@ Socket connect_to(const Address& a, std::chrono::milliseconds patience, std::str
           ::getsockopt(s.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
       }
     }
-    // A port of this machine that nobody listens at may be picked for this very socket.
+    // The system may pick, for this very socket, a local port that nobody listens at.
     if (error == 0 && local_address(s).text() == peer_address(s).text()) error = ECONNREFUSED;
     if (error == 0) {
       set(s.fd(), IPPROTO_TCP, TCP_NODELAY, 1);

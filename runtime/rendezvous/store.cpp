@@ -19,11 +19,11 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-constexpr auto kGreetingTime = 5s;         // for a visitor to name itself
-constexpr auto kProofTime = 3s;            // and to prove it, where others want to come in
-constexpr int kMostAtOnce = 16;            // let in before those that came are read
+constexpr auto kGreetingTime = 5s;         // for a connection to introduce itself
+constexpr auto kProofTime = 3s;            // and to prove it, if others want to come in
+constexpr int kMostAtOnce = 16;            // accepted before those that came are read
 constexpr std::size_t kNamed = 8;          // of those that are late
-constexpr std::size_t kMostUnread = 4096;  // frames that somebody leaves unread
+constexpr std::size_t kMostUnread = 4096;  // frames that a peer leaves unread
 constexpr std::size_t kAtOnce = 1 << 18;   // bytes
 
 std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.count()}); }
@@ -82,7 +82,7 @@ void Store::serve() {
       ++i;
     }
     if (polled[1].revents != 0) let_in();
-    // Time that this process was stopped for must not count as silence of the others: a tick is
+    // Time in which this process was stopped must not count as silence of the others: a tick is
     // one, however long ago the last one was.
     if (const Steady::time_point now = Steady::now(); now - ticked >= kTick) {
       ticked = now;
@@ -118,8 +118,8 @@ void Store::tick() {
   end(late(missing));
 }
 
-// What is said of them. A visitor that was turned away may have been one of them: without the
-// secret nobody knows, so that alone ends no run.
+// What to report about them. A refused connection may have been one of them; without the secret
+// nobody knows, so that alone ends no run.
 std::string Store::late(std::vector<std::uint32_t> all) const {
   const std::size_t more = all.size() - std::min(kNamed, all.size());
   all.resize(all.size() - more);
@@ -134,8 +134,8 @@ std::string Store::late(std::vector<std::uint32_t> all) const {
   return out;
 }
 
-// If there are too many strangers, the oldest one goes that has had its time: a process of the run
-// names itself at once, and comes again if it was turned away.
+// If there are too many unauthenticated connections, close the oldest one past its time limit. A
+// process of the run introduces itself at once, and connects again if it was closed.
 bool Store::make_room() {
   const auto strangers = static_cast<std::size_t>(std::count_if(
       visitors_.begin(), visitors_.end(), [](auto& v) { return !v.rank && !v.over; }));
@@ -238,7 +238,7 @@ void Store::lose(Visitor& v, const std::string& how) {
   v.over = true;
   if (!v.rank) {
     if (v.closes) return;
-    // One with another secret goes when it finds that process 0 does not know that.
+    // A process with another secret leaves when it finds that process 0 does not know that secret.
     if (!v.hello.empty() && !options_.secret.empty())
       turn_away(v, *parse_greeting(v.hello),
                 how + " before it had proved to know the secret (RINGSCHED_SECRET) of process 0");

@@ -1,7 +1,7 @@
-// Where the processes of a run meet: process 0 keeps it, in a thread, at one address; all, process
-// 0 too, connect to it. It lets in those that know the secret, hands round what each has to tell,
-// says what time it is, and notices which is gone: a connection that closes at once, one that says
-// nothing after a while. Then it tells all others, and keeps their last words.
+// Where the processes of a run meet: a thread in process 0, at one address, to which all connect,
+// process 0 too. It admits those that know the secret, distributes the text of each, tells the
+// time, and notices which process is gone: at once if a connection closes, after a while if it is
+// silent. Then it tells all others, and keeps their last words.
 #pragma once
 
 #include <condition_variable>
@@ -22,15 +22,15 @@
 
 namespace ringsched {
 
-// How often each side says that it is there.
+// How often each side sends a sign of life.
 inline constexpr std::chrono::milliseconds kTick{250};
 
 struct StoreOptions {
   Address at;
   std::uint32_t size = 1;
-  std::string secret;                   // empty: whoever comes is let in
-  std::chrono::nanoseconds patience{};  // with those that do not come, at first or to a round
-  std::chrono::nanoseconds silence{};   // a process unheard of for so long is gone
+  std::string secret;                   // empty: everybody is admitted
+  std::chrono::nanoseconds patience{};  // for those that do not come, at first or to a round
+  std::chrono::nanoseconds silence{};   // a process silent for this long is gone
 };
 
 // What became of a process.
@@ -41,13 +41,13 @@ struct LastWord {
 
 class Store {
  public:
-  // `log` is told of those that were refused. Throws RunFailed where the address cannot be had.
+  // `log` gets the refusals. Throws RunFailed if the address cannot be used.
   Store(const StoreOptions&, std::function<void(const std::string&)> log);
   ~Store();
   Store(const Store&) = delete;
 
   Address address() const { return address_; }
-  // Of all processes, once each has said them or is gone, or so much later.
+  // Of all processes, once each has sent them or is gone, or after this time.
   std::vector<LastWord> last_words(std::chrono::nanoseconds patience);
 
  private:
@@ -102,7 +102,7 @@ class Store {
   std::vector<Visitor*> members_;  // by rank; none: not come yet, or gone
   std::uint32_t there_ = 0, left_ = 0;
   bool complete_ = false, ended_ = false;
-  bool deaf_ = false;                                 // lets nobody in until the next tick
+  bool deaf_ = false;                                 // admits nobody until the next tick
   std::string why_;                                   // it ended
   std::uint32_t code_ = 0;                            // that the others end with
   std::map<std::uint32_t, std::string> turned_away_;  // by the number that they say they have

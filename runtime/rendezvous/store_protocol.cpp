@@ -1,4 +1,4 @@
-// What the store makes of what it is told: which process is let in, what is handed round.
+// How the store handles messages: which process it admits, and what it distributes.
 #include <fmt/format.h>
 
 #include "rendezvous/sha256.hpp"
@@ -42,7 +42,7 @@ void Store::handle(Visitor& v, const Frame& f) {
         return;
       }
       note(*v.rank, {LastWord::State::Said, std::string(f.body)});
-      // What was pending is for its own words.
+      // Its own words say what was pending.
       const std::string& why = texts->front();
       end(fmt::format("process {} gave up: {}", *v.rank,
                       printable(why.substr(0, why.find("; pending")), 200)),
@@ -83,8 +83,8 @@ void Store::greet(Visitor& v, const Frame& f) {
   admit(v, g, f.version);
 }
 
-// A process that did not prove to belong here must not end the run, whatever it says. If it does
-// belong here, this is for what is said in the end of those that did not come.
+// An unauthenticated peer must never end the run, whatever it sends. If it belongs to the run after
+// all, this text helps to report the processes that did not come.
 void Store::turn_away(Visitor& v, const Greeting& g, const std::string& why) {
   constexpr std::size_t most = 8;
   if (turned_away_.size() < most)
@@ -92,8 +92,7 @@ void Store::turn_away(Visitor& v, const Greeting& g, const std::string& why) {
   refuse(v, why, kExitBadInput);
 }
 
-// Once all are there, the one that comes late is wrong; if the run has ended by then, it ends as
-// the others do.
+// Once all are there, a latecomer is wrong; if the run has ended by then, it ends like the others.
 bool Store::too_late(Visitor& v) {
   if (ended_)
     refuse(v, why_, code_, false);
@@ -106,8 +105,7 @@ bool Store::too_late(Visitor& v) {
 }
 
 // A process that may take part (it knows the secret, or there is none), but does not fit the
-// others. Nobody can tell which side is wrong: what all were started with is, so all end with that
-// code.
+// others. Nobody can tell which side was started wrongly, so all end with that code.
 void Store::misfit(Visitor& v, const Greeting& g, const std::string& why) {
   if (too_late(v)) return;
   end(fmt::format("process {} ({}, {}) {}", g.rank, g.host, v.name, why), kExitBadInput);
@@ -133,7 +131,7 @@ void Store::admit(Visitor& v, const Greeting& g, unsigned version) {
     v.rank = g.rank;
     v.name = name;
     members_[g.rank] = &v;
-    send(v, frame(FrameKind::Alive));  // it calls again if it does not hear that it is in
+    send(v, frame(FrameKind::Alive));  // it calls again if it does not hear that it is admitted
     if (++there_ < options_.size) return;
     complete_ = true;
     send_all(frame(FrameKind::Welcome, options_.size));

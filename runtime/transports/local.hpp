@@ -1,5 +1,5 @@
-// Messages between workers that are threads of one process: the receiver copies from where the
-// sender has it, once both ends are posted.
+// Messages between workers that are threads of one process: the receiver copies from the sender's
+// memory, once both ends are posted.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ class LocalTransport final : public Transport {
   void exchange_now(WorkerId, const std::vector<MessageEnd>&);
 
  private:
-  // What a worker is told: that something was posted to it, or taken from it.
+  // A worker's inbox: what was posted to it, or taken from it.
   struct Mailbox {
     std::mutex guard;
     std::condition_variable arrived, gone;

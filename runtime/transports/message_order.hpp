@@ -1,5 +1,5 @@
 // For transports that tell messages apart by their order alone, as NCCL does: between two workers,
-// the n-th that is sent on a lane is the n-th that is received.
+// the n-th one sent on a lane must be the n-th one received.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ringsched {
 
-// What stands in the way of that; empty if nothing does. Of a plan that verifies.
+// The first contradiction to that; empty if there is none. For a plan that verifies.
 std::string order_conflict(const Plan&);
 
 }  // namespace ringsched

@@ -1,6 +1,6 @@
-// Workers in several processes, perhaps on several machines: messages through MPI, by a thread that
-// does nothing else, so that they move while the workers compute. A module of its own, loaded when
-// it is asked for: the program itself needs no MPI.
+// Workers in several processes, perhaps on several machines: messages through MPI, by a dedicated
+// thread, so that they move while the workers compute. It is a module, loaded on request: the
+// program itself needs no MPI.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -31,7 +31,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of one MPI messag
 
 class MpiTransport final : public Transport {
  public:
-  // With the others if there are `collectives`.
+  // Together with the others if there are `collectives`.
   MpiTransport(const Plan& plan, Control& control, const World& world, bool collectives)
       : plan_(plan), control_(control), world_(world), local_(plan, control) {
     if (collectives) collectives_ = std::make_unique<MpiCollectives>(plan, world);
@@ -225,7 +225,7 @@ class MpiTransport final : public Transport {
 class MpiWorld final : public World {
  public:
   MpiWorld() {
-    // Open MPI writes to sockets of processes that have died, and would have this one die of it.
+    // Open MPI writes to sockets of dead processes; that signal must not end this process.
     std::signal(SIGPIPE, SIG_IGN);
     int level = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS ||
@@ -267,7 +267,7 @@ class MpiWorld final : public World {
     return out;
   }
 
-  // Those that share the clock of rank 0 need not ask. The others do, in turn.
+  // Processes that share the clock of rank 0 need not ask. The others do, in turn.
   ClockReading read_clock() override {
     constexpr int tag = 0;
     const std::vector<std::string> clocks = gather(name_of_clock());
@@ -299,7 +299,7 @@ class MpiWorld final : public World {
     return out;
   }
 
-  // MPI has no way to meet when somebody is missing: each process has its own.
+  // MPI processes cannot meet if one is missing: each has only its own remains.
   std::vector<std::optional<LastWords>> last_words(const LastWords& own) override {
     std::vector<std::optional<LastWords>> out(size_);
     out[rank_] = own;
@@ -334,7 +334,7 @@ class MpiWorld final : public World {
 
 extern "C" ringsched::World* ringsched_make_mpi_world() { return new ringsched::MpiWorld; }
 
-// Open MPI can only where it was built for one Slurm in particular, and no more from version 5 on.
+// Open MPI can do so only if it was built for one particular Slurm, and no more from version 5 on.
 extern "C" bool ringsched_mpi_speaks_pmi() {
 #ifdef OPEN_MPI
   return false;

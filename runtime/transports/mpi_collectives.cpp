@@ -28,7 +28,7 @@ std::vector<std::uint32_t> workers_of(const Plan& plan, const Exchange& e) {
   return out;
 }
 
-// Does each giver have the sums in the order in which the members want them, one behind the other?
+// Does each giver have the sums in the order in which the members want them, contiguously?
 bool is_in_order(const std::vector<Share>& shares) {
   std::map<std::uint32_t, std::uint32_t> end;  // by giver: of the last rows seen
   for (const Share& s : shares) {              // in the order of those that get them
@@ -118,9 +118,9 @@ MpiCollectives::MpiCollectives(const Plan& plan, const World& world)
   make_communicators();
 }
 
-// One for each group of workers and each of its lanes: exchanges on different lanes may start in
-// another order in each process. All processes make them in the order of the plan, so the first one
-// that is not made can always be made.
+// One for each group of workers and each of its lanes, because processes may start exchanges of
+// different lanes in different orders. All processes make them in the order of the plan, so the
+// first missing one can always be made.
 void MpiCollectives::make_communicators() {
   using Key = std::pair<std::vector<std::uint32_t>, Lane>;
   std::map<Key, std::uint32_t> known;
@@ -180,7 +180,7 @@ std::shared_ptr<MpiCollectives::Prepared> MpiCollectives::prepared(const Exchang
       }
     return out;
   }
-  // What a member gives to all, or gets of all, is one run of each matrix.
+  // What a member gives to all, or gets of all, is contiguous in each matrix.
   const bool gathers = call == MpiCall::Allgatherv;
   const Rectangle given = m.given(), made = m.made();
   for (std::size_t i = 0; i < made.matrices.size(); ++i) {

@@ -1,6 +1,6 @@
-// Exchanges by MPI's own collectives. An exchange whose members are in processes of their own is
-// one collective, on a communicator of these; others are messages. Which call it is follows from
-// the plan alone, so all processes agree.
+// Exchanges by MPI's own collectives. An exchange is one collective if each member is in a
+// different process, on a communicator of these; others are messages. The plan alone decides which
+// call it is, so all processes agree.
 #pragma once
 
 #include <mpi.h>
@@ -22,20 +22,21 @@ void require_success(int status, const char* what);
 enum class MpiCall : std::uint8_t {
   Messages,
   Alltoallw,      // any shares; sums are added up here, always in one order
-  Allgatherv,     // all get the same rows, which lie side by side
+  Allgatherv,     // all get the same rows, which are contiguous
   ReduceScatter,  // MPI adds up, in its own order
 };
 
 class MpiCollectives {
  public:
-  // Together with all processes of the world, as it makes communicators. All is kept by reference.
+  // Together with all processes of the world, because it makes communicators. Keeps references to
+  // everything.
   MpiCollectives(const Plan&, const World&);
   // Leaves the communicators to MPI if the run failed: others may be gone.
   void free();
 
   MpiCall call(ExchangeId e) const { return calls_[e.value]; }
-  // Starts what this process does in an exchange: its member's memory is ready, and stays so until
-  // all requests are complete. Exchanges of one lane start in the order of the plan.
+  // Starts this process's part of an exchange. Its member's memory is ready, and stays so until all
+  // requests are complete. Exchanges of one lane start in the order of the plan.
   void start(const ExchangeMember&, std::vector<MPI_Request>&);
   // "6 exchanges by MPI_Ialltoallw, 2 by messages"; empty if the plan has none.
   std::string words() const;
@@ -51,7 +52,7 @@ class MpiCollectives {
   std::vector<MpiCall> calls_;               // by exchange
   std::vector<MPI_Comm> communicators_;      // this process is in some; else MPI_COMM_NULL
   std::vector<std::uint32_t> communicator_;  // by exchange: the place there
-  std::map<TaskId, std::shared_ptr<Prepared>> prepared_;  // by member: MPI looks at it meanwhile
+  std::map<TaskId, std::shared_ptr<Prepared>> prepared_;  // by member: MPI reads it meanwhile
 };
 
 }  // namespace ringsched

@@ -53,7 +53,7 @@ class TcpTransport final : public Transport {
   ~TcpTransport() override { end_thread(); }
 
   void begin_run() override { local_.begin_run(); }
-  // What the lanes wait for is about to go, with the memory that its messages are in.
+  // The lanes' requests are about to go, with the memory of their messages.
   void give_up() override { end_thread(); }
 
   void exchange(Device& device, WorkerId worker, Lane lane, std::vector<MessageEnd> all) override {
@@ -86,7 +86,7 @@ class TcpTransport final : public Transport {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Those that this process has messages for, or gets some from.
+  // The processes that this one exchanges messages with.
   std::set<std::uint32_t> ranks() const {
     std::set<std::uint32_t> out;
     numbers_.for_each([&](const MessageNumbers::Message& m) {
@@ -159,8 +159,8 @@ class TcpTransport final : public Transport {
     if (--group.open == 0) group.complete.notify_all();
   }
 
-  // Another process may go as soon as it has all its messages. Whether the others have theirs they
-  // know themselves.
+  // Another process may leave as soon as it has all its messages. The others know themselves
+  // whether they have theirs.
   void end(TcpPeer& p) {
     const std::string how = how_lost();
     if (errno != 0 || p.into || !p.in.empty() || any_open(p)) return lose(p, how);
@@ -186,7 +186,8 @@ class TcpTransport final : public Transport {
     control_.abandon(why);
   }
 
-  // What arrives was not what was sent. Of a header nothing is known, so what is awaited is named.
+  // The received bytes differ from those sent. A bad header says nothing, so the error names what
+  // is awaited.
   void lose_header(TcpPeer& p) {
     const TcpTransfer* open = any_open(p);
     drop(p,
@@ -247,7 +248,7 @@ class TcpTransport final : public Transport {
     return true;
   }
 
-  // What follows a header. False: nothing that this peer may send.
+  // Handles what follows a header. False: this peer may not send that.
   bool begin(TcpPeer& p, const TcpHeader& header) {
     const std::optional<MessageNumbers::Message> message = numbers_.message(header.message);
     if (!message) return false;
@@ -268,7 +269,7 @@ class TcpTransport final : public Transport {
     return true;
   }
 
-  // Headers that wait, and that of the next piece. False: nothing is to be sent.
+  // Headers that wait, and that of the next piece. False: nothing to send.
   bool begin_sending(TcpPeer& p) {
     p.head = std::exchange(p.out, {});
     if (!p.sends.empty()) {

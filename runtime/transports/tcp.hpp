@@ -1,10 +1,10 @@
-// Messages between processes over sockets of their own, one for each two that have something to
-// tell each other, by a thread that does nothing else.
+// Messages between processes over sockets, one for each pair that exchanges messages, by a
+// dedicated thread.
 //
-// The receiver says which message it is ready for; only then does the sender send it, piece by
-// piece, straight from the tensor, and it is read straight into the other. So nothing is kept in
-// between, and a message that nobody is ready for stands in nobody's way: two workers of a process
-// share a connection, and a plan may have one wait for what the other gets first.
+// The receiver says which message it is ready for. Only then does the sender send it, piece by
+// piece, straight from one tensor into the other. So nothing is buffered, and a message without a
+// ready receiver blocks no other: two workers of a process share a connection, and in a plan one
+// may wait for what the other gets first.
 #pragma once
 
 #include <memory>

@@ -22,7 +22,7 @@ struct TcpHeader {
   std::uint32_t checksum = 0;
 
   std::string text() const;
-  // None if its own checksum is wrong: then nothing that it says can be trusted. Of kBytes bytes.
+  // Empty if its own checksum is wrong: then nothing in it can be trusted. Of kBytes bytes.
   static std::optional<TcpHeader> parse(std::string_view);
 };
 

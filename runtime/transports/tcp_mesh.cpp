@@ -24,11 +24,11 @@ using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kProof = 32, kGreeting = 8 + kProof;
-constexpr int kMostAtOnce = 16;  // let in before those that came are read
+constexpr int kMostAtOnce = 16;  // accepted before those that came are read
 constexpr auto kGreetingTime = 5s;
 constexpr auto kCallAgain = 50ms;
 
-// Says which process connects to which. The number of the run is known to its processes alone.
+// Says which process connects to which. Only processes of the run know its number.
 std::string greeting(const std::string& secret, const std::string& run, std::uint32_t from,
                      std::uint32_t to) {
   std::string out;
@@ -43,7 +43,7 @@ std::string answer(const std::string& secret, const std::string& run, std::uint3
   return hmac_sha256(secret, "answer" + greeting(secret, run, from, to));
 }
 
-// What each process tells all: process 0 the number of the run, then everybody its address.
+// What each process tells all: process 0 the number of the run, then each its address.
 Address address_in(std::string_view told, std::uint32_t rank) {
   const std::size_t before = rank == 0 ? kNonce : 0;
   try {
@@ -166,7 +166,8 @@ class Assembly {
     ::poll(polled.data(), polled.size(), again ? 50 : 100);
   }
 
-  // If strangers are too many, the oldest goes. Should it belong here, it calls again.
+  // If there are too many unauthenticated connections, the oldest goes. If it belongs here, it
+  // calls again.
   void let_in(const Socket& listening) {
     for (int i = 0; i < kMostAtOnce; ++i) {
       Socket s = accept_from(listening);
@@ -196,7 +197,7 @@ class Assembly {
     if (!awaited_.contains(from) ||
         !same_proof(s.said, greeting(options_.secret, run_, from, world_.rank())))
       return refuse(s, "it is not one of the awaited processes");
-    // It may be gone by now; what is awaited of it then says so.
+    // The peer may be gone by now; whoever awaits something from it then says so.
     send_all(s.socket, answer(options_.secret, run_, from, world_.rank()), ends_);
     awaited_.erase(from);
     sockets_[from] = std::move(s.socket);

@@ -1,5 +1,5 @@
-// The sockets between processes that exchange messages: which connects to which, and how each knows
-// that it is the other.
+// The sockets between processes that exchange messages: which connects to which, and how each
+// authenticates the other.
 #pragma once
 
 #include <map>

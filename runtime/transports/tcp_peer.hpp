@@ -1,4 +1,4 @@
-// What a process keeps of another one that it has messages for, or gets some from.
+// The state of a peer that this process exchanges messages with.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ struct TcpGroup {
   std::condition_variable complete;
 };
 
-// A message on its way, and how far it is.
+// A message in flight, and its progress.
 struct TcpTransfer {
   TcpGroup* group = nullptr;
   const MessageEnd* message = nullptr;

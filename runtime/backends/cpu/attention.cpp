@@ -1,4 +1,4 @@
-// From the public functions to the drivers and the kernels that they are given.
+// From the public functions to the drivers and their kernels.
 #include "attention.hpp"
 
 #include "bf16_kernels.hpp"

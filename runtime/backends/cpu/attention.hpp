@@ -1,10 +1,9 @@
 // Exact attention of one tile on one CPU core, forward and backward: what the cpu backend runs for
-// an attend. The fastest code that this CPU has is chosen when the program runs; see
-// attention_isa().
+// an attend. The program chooses the fastest code for this CPU when it runs; see attention_isa().
 //
-// Rows are tokens. A matrix of n rows and H heads of D elements lies as [n][H][D], without gaps.
-// Query head h reads key-value head h / (heads / kv_heads). A matrix may have more heads than a
-// call works on: then it is given from the first head of the call.
+// Rows are tokens. A matrix of n rows and H heads of D elements is stored as [n][H][D], without
+// gaps. Query head h reads key-value head h / (heads / kv_heads). A matrix may have more heads than
+// a call works on; then its pointer is at the first head of the call.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@ namespace ringsched::cpu {
 
 enum class Element : std::uint8_t { Fp32, Bf16, Fp16 };
 
-// Heads in a row of each matrix, where there are more than the call works on. 0: just those.
+// Heads in a row of each matrix, if there are more than the call works on. 0: just those.
 struct HeadsInRow {
   std::uint32_t query = 0;            // of `query`
   std::uint32_t key = 0;              // of `key` and `value`
@@ -36,8 +35,8 @@ struct Shape {
   HeadsInRow in_row = {};
 };
 
-// What one query row sees: the keys [begin[i], end[i]) for i = 0, 1, as places in `key_rows`; the
-// second begins no earlier than the first ends, and either may be empty.
+// What one query row sees: the keys [begin[i], end[i]) for i = 0, 1, as places in `key_rows`. The
+// second run begins no earlier than the first ends, and either may be empty.
 struct VisibleKeys {
   std::int32_t begin[2] = {0, 0};
   std::int32_t end[2] = {0, 0};
@@ -58,7 +57,7 @@ class Scratch {
   ~Scratch();
   Scratch(Scratch&&) noexcept;
   Scratch& operator=(Scratch&&) noexcept;
-  // Called between the blocks of a tile, every millisecond or so; may throw, to give the tile up.
+  // Called between the blocks of a tile, every millisecond or so; may throw, to give up the tile.
   void on_pause(std::function<void()>);
   struct Memory;
   Memory& memory() { return *memory_; }
@@ -70,7 +69,7 @@ class Scratch {
 // Writes row i of `output` ([tile rows][heads][head_dim]) and of `lse` ([tile rows][heads]): the
 // normalised attention over the visible keys, and the natural logarithm of the sum of the
 // exponentials of their scores. A row that sees no key, or only scores of -infinity, gets zeros and
-// -infinity. NaN reaches the rows that see it, and what a row does not see has no influence on it.
+// -infinity. NaN reaches the rows that see it; what a row does not see has no influence on it.
 void attend(const Shape&, const Tile&, const void* query, const void* key, const void* value,
             float* output, float* lse, Scratch&);
 
@@ -84,8 +83,8 @@ void attend_backward(const Shape&, const Tile&, const void* query, const void* k
                      float* value_gradient, Scratch&);
 
 // The instruction sets the above may use, best last: "portable", "avx2", "avx512", "avx512bf16",
-// "amx". The environment's RINGSCHED_CPU names one that is not to be exceeded, for tests and
-// comparisons; this and the two above throw std::invalid_argument when it names none of them.
+// "amx". The environment variable RINGSCHED_CPU caps the choice, for tests and comparisons. This
+// and the two above throw std::invalid_argument if it names none of them.
 std::string_view attention_isa(Element);
 
 }  // namespace ringsched::cpu

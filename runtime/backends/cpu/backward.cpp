@@ -1,5 +1,5 @@
 // Backward attention in blocks (FlashAttention-2): probabilities are computed again from the scores
-// and the log-sum-exp of their row. Keys and their gradients lie ready for all blocks of queries.
+// and the log-sum-exp of their row. Keys and their gradients are ready for all blocks of queries.
 #include <algorithm>
 #include <limits>
 
@@ -189,7 +189,7 @@ struct Backward {
     for (std::int32_t row = 0; row < queries.count; ++row) {
       lse[row] = call.lse[queries.of_gradient[row]];
       delta[row] = call.delta[queries.of_gradient[row]];
-      // All scores of the row are -infinity, and so all probabilities zero.
+      // All scores of the row are -infinity, so all probabilities are zero.
       if (lse[row] == -std::numeric_limits<float>::infinity()) queries.visible[row] = &kNone;
     }
     finite = kernels.pack(shape.element, call.query, queries.in_matrix, queries.count, columns,

@@ -1,6 +1,6 @@
 // Backward attention of bf16 by products of tiles, in strips of 32 rows as in bf16_forward.hpp. The
-// gradients of keys and values are kept transposed, [keys / 16][columns / 16][tile], because then
-// probabilities are the right operand, whose pairs of rows are what two rows of scores become.
+// gradients of keys and values are kept transposed, [keys / 16][columns / 16][tile]. Then
+// probabilities are the right operand, whose pairs of rows come from two rows of scores.
 #pragma once
 
 #include "bf16_pack.hpp"
@@ -78,7 +78,7 @@ struct Backward {
     for (std::int32_t r = 0; r < rows; ++r) {
       lse[r] = call.lse[queries.of_gradient[r]];
       delta[r] = call.delta[queries.of_gradient[r]];
-      // All scores of the row are -infinity, and so all probabilities zero.
+      // All scores of the row are -infinity, so all probabilities are zero.
       if (lse[r] == kMinusInfinity) queries.visible[r] = &kNone;
     }
     pack_left(load, call.query, queries.in_matrix, rows, kRows, columns, 0, query);
@@ -123,7 +123,7 @@ struct Backward {
            .steps = (end(strip) - begin(strip)) / kChunk});
   }
 
-  // Up to where a row sees all keys of the piece: only the rest is masked.
+  // The end of the keys of the piece that the row sees entirely: only the rest is masked.
   std::int32_t end_of_full(std::int32_t row, std::int32_t from) const {
     if (row >= queries.count) return from;
     const KeySpans& spans = mask.spans[row];
@@ -135,7 +135,7 @@ struct Backward {
     __m512 weight, gradient;
   };
 
-  // Of one row and 16 keys. What is hidden, or no row, is zero.
+  // Of one row and 16 keys. Hidden keys, and missing rows, get zero.
   Weights weigh(std::int32_t strip, std::int32_t r, std::int32_t k, __mmask16 visible) const {
     const std::int32_t row = strip * kStrip + r;
     const std::int32_t at = k * kStrip + r * kTile;
@@ -145,7 +145,7 @@ struct Backward {
         _mm512_mul_ps(_mm512_sub_ps(_mm512_mul_ps(score, _mm512_set1_ps(call.shape.scale)),
                                     _mm512_set1_ps(lse[row])),
                       _mm512_set1_ps(kLog2E));
-    // A probability is at most 1; rounding of large scores would make it anything.
+    // A probability is at most 1; rounding of large scores could make it anything.
     const __m512 weight =
         _mm512_maskz_mov_ps(visible, exponential_of_2(_mm512_min_ps(_mm512_setzero_ps(), x)));
     return {weight, _mm512_maskz_mul_ps(visible, weight, less)};

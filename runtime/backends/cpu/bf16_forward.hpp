@@ -92,7 +92,7 @@ struct Forward {
            .steps = (p.end - p.begin) / kChunk});
   }
 
-  // Up to where a row sees all keys of the piece: only the rest is masked.
+  // The end of the keys of the piece that the row sees entirely: only the rest is masked.
   static std::int32_t end_of_full(const Piece& p, std::int32_t r) {
     const KeySpans& spans = p.spans[r];
     if (spans.begin[0] > p.begin || spans.end[0] < p.begin) return p.begin;
@@ -123,7 +123,7 @@ struct Forward {
     }
     for (std::int32_t r = p.rows; r < kStrip; ++r) before[r] = 0;
     for (std::int32_t r = 0; r < kStrip; r += kTile) {
-      // -infinity less -infinity, where nothing is visible yet, must not become NaN.
+      // -infinity less -infinity, if nothing is visible yet, must not become NaN.
       const __m512 now = _mm512_load_ps(maximum + p.first_row + r);
       const __mmask16 some = _mm512_cmpneq_ps_mask(now, _mm512_set1_ps(kMinusInfinity));
       const __m512 change =
@@ -160,7 +160,7 @@ struct Forward {
     _mm512_store_ps(sum, _mm512_add_ps(total[0], total[1]));
   }
 
-  // Most rows find their largest score early: only the others are touched.
+  // Most rows find their largest score early: only the others are updated.
   void rescale_output(const Piece& p) {
     for (std::int32_t half = 0; half < p.rows; half += kTile) {
       unsigned changed = _mm512_cmpneq_ps_mask(_mm512_load_ps(rescale + half), _mm512_set1_ps(1));
@@ -177,7 +177,7 @@ struct Forward {
   void finish() {
     for (std::int32_t r = 0; r < queries.count; ++r) {
       const float sum = _mm512_reduce_add_ps(_mm512_load_ps(sums[r]));
-      // Nothing visible, or nothing but scores of -infinity. NaN is not equal to zero.
+      // Nothing visible, or only scores of -infinity. NaN is not equal to zero.
       const bool empty = sum == 0;
       const float scale = __builtin_fabsf(call.shape.scale);
       call.lse[queries.statistic[r]] =

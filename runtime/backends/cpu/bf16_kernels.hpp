@@ -1,7 +1,7 @@
 // Attention of bf16 without conversion, by products of tiles, for a scale that is not zero: in tile
-// registers (AMX) or in vectors (AVX512_BF16). Hidden scores are products too, and what is hidden
-// is multiplied with zero: that must not be NaN. So all return false, and what they have written is
-// worthless, where the tile reads something that is not finite.
+// registers (AMX) or in vectors (AVX512_BF16). Hidden scores are multiplied too, with zero, so they
+// must not be NaN. All functions return false, and their output is worthless, if the tile reads
+// something that is not finite.
 #pragma once
 
 #include "call.hpp"

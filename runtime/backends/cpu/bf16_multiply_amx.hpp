@@ -6,7 +6,7 @@
 namespace ringsched::cpu {
 namespace {
 
-// GCC's tile loads do not say that they read memory, so stores might be moved behind them.
+// GCC does not know that tile loads read memory, so it might move stores behind them.
 inline void fence() { __asm__ volatile("" ::: "memory"); }
 
 struct TileRegisters {

@@ -7,7 +7,7 @@ namespace ringsched::cpu {
 namespace {
 
 struct TileRegisters {
-  TileRegisters() {}  // NOLINT: a default one would be a variable that nobody uses
+  TileRegisters() {}  // NOLINT: a default one would be an unused variable
 };
 
 // Eight rows of both column tiles at a time: 16 sums, and two vectors of b for eight pairs of a.

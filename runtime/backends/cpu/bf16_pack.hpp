@@ -1,4 +1,4 @@
-// Rows of bf16 to tiles. Rows and columns beyond are zeros.
+// Rows of bf16 to tiles, padded with zeros.
 #pragma once
 
 #include "bf16_vectors.hpp"
@@ -25,7 +25,7 @@ inline void pack_left(RowLoader& load, const void* base, const std::size_t* offs
   }
 }
 
-// Right operands whose columns are the rows given, at most 16: [columns / 32][tile].
+// Right operands whose columns are the given rows, at most 16: [columns / 32][tile].
 inline void pack_right_transposed(RowLoader& load, const void* base, const std::size_t* offsets,
                                   std::int32_t rows, std::int32_t columns, Bf16* to) {
   for (std::int32_t c = 0; c < columns; c += kChunk, to += kTileElements) {
@@ -37,7 +37,7 @@ inline void pack_right_transposed(RowLoader& load, const void* base, const std::
   }
 }
 
-// Right operands in which k counts the rows given, at most 32: [columns / 16][tile].
+// Right operands in which k counts the given rows, at most 32: [columns / 16][tile].
 inline void pack_right(RowLoader& load, const void* base, const std::size_t* offsets,
                        std::int32_t rows, std::int32_t columns, Bf16* to) {
   for (std::int32_t c = 0; c < columns; c += kChunk, to += 2 * kTileElements)
@@ -51,7 +51,7 @@ inline void pack_right(RowLoader& load, const void* base, const std::size_t* off
     }
 }
 
-// Left operands whose rows are columns: [columns / 16][tile], in which k counts the rows given.
+// Left operands whose rows are columns: [columns / 16][tile], in which k counts the given rows.
 inline void pack_left_transposed(RowLoader& load, const void* base, const std::size_t* offsets,
                                  std::int32_t rows, std::int32_t columns, Bf16* to) {
   pack_right(load, base, offsets, rows, columns, to);

@@ -1,6 +1,6 @@
 // Tiles of bf16 and the vectors that fill them. A tile is 16 rows of 64 bytes, here always 1 KiB
-// without gaps. A product of tiles wants its right operand in pairs of k: row k / 2 holds the pair
-// (k, k + 1) of each column. All of this has internal linkage; see simd_vector.hpp.
+// without gaps. A product of tiles needs its right operand in pairs of k: row k / 2 holds the pair
+// (k, k + 1) of each column. Everything here has internal linkage; see simd_vector.hpp.
 #pragma once
 
 #include <immintrin.h>
@@ -58,7 +58,7 @@ inline void transpose(__m512i (&x)[16]) {
   }
 }
 
-// Rows on their way into tiles; remembers whether one held something that is not finite.
+// Collects rows for tiles, and remembers whether one held something that is not finite.
 struct RowLoader {
   __mmask32 not_finite = 0;
 

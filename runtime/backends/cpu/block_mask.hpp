@@ -1,5 +1,5 @@
-// What the rows of one block of queries see of one block of keys, so that what nobody sees is not
-// computed and what all see is not masked.
+// What the rows of one block of queries see of one block of keys. Keys that no row sees are not
+// computed, and keys that all rows see are not masked.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct BlockMask {
   std::int32_t end[kMostGroups];
 };
 
-// Row r of the block sees *visible[r], of which the keys [first, first + keys) count.
+// Row r of the block sees *visible[r]; only the keys [first, first + keys) of it count.
 void find_block_mask(const VisibleKeys* const* visible, std::int32_t rows, std::int32_t group,
                      std::int32_t first, std::int32_t keys, BlockMask&);
 

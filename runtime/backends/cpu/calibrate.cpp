@@ -31,7 +31,7 @@ constexpr std::int64_t kLeastMessage = 16 << 10, kMostMessage = 16 << 20;
 struct Point {
   std::string what;
   std::function<double(int round)> sample;  // seconds
-  double guess;                             // how long it takes to take a sample
+  double guess;                             // how long a sample takes
   bool beside_attention = false;            // the other cores compute meanwhile
   Samples times;
   double last = 0, spent = 0;  // seconds for the last sample, and for all of them
@@ -54,8 +54,8 @@ double pairs_of(std::int64_t tokens, bool causal) {
   return static_cast<double>(causal ? tokens * (tokens + 1) / 2 : tokens * tokens);
 }
 
-// All points are sampled in turn, so that what a neighbour does for a second or two meets one
-// sample of many points and not all samples of a few. What a usable profile cannot do without comes
+// All points are sampled in turn. So a neighbour that is busy for a second or two disturbs one
+// sample of many points and not all samples of a few. Points that a usable profile needs come
 // first.
 class Calibration {
  public:
@@ -107,7 +107,7 @@ class Calibration {
         {std::move(what), std::move(sample), guess, beside_attention, Samples(options_.fastest)});
   }
 
-  // Of a task with all cores at it. `alone`: of the same on one core, while the others rest.
+  // Of a task with all cores busy. `alone`: of the same on one core, while the others rest.
   double task_seconds_on_all(const Plan& plan, TaskId task, int round, Samples* alone) {
     if (alone) alone->add(timer_.seconds(plan, task, static_cast<unsigned>(round) % cores_)[0]);
     const std::vector<double> by_core = timer_.seconds(plan, task);
@@ -171,8 +171,8 @@ class Calibration {
     return needs_more(p.times, p.spent, rule_);
   }
 
-  // As if what was not sampled yet took as many times longer than guessed as the rest did, and
-  // everything settled soon.
+  // Assumes that what is not sampled yet exceeds its guess by the same factor as the rest did, and
+  // that everything settles soon.
   double seconds_left() const {
     double took = 0, guessed = 0, needed = 0, wanted = 0;
     for (const Point& p : points_) {

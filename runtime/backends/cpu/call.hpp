@@ -63,7 +63,7 @@ inline std::size_t key_gradient_at(const Shape& shape, std::size_t row, std::uin
   return (row * heads + kv_head) * shape.head_dim;
 }
 
-// Where key [first, first + count) of the tile begin for this head, in `key` and `value`.
+// Where keys [first, first + count) of the tile begin for this head, in `key` and `value`.
 void find_key_rows(const Shape&, const Tile&, std::uint32_t kv_head, std::int32_t first,
                    std::int32_t count, std::size_t* offsets);
 

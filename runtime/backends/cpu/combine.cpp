@@ -25,7 +25,7 @@ void round_to(Dtype dtype, const float* from, std::int64_t count, std::byte* to)
     for (std::int64_t i = 0; i < count; ++i) put_number(to, dtype, i, from[i]);
     return;
   }
-  // As to_bf16() does it, without a jump, so that the compiler may take several at a time.
+  // As to_bf16() does it, but without a branch, so that the compiler can vectorise it.
   auto* out = reinterpret_cast<std::uint16_t*>(to);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(from[i]);
@@ -38,7 +38,7 @@ namespace {
 
 float bf16(std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); }
 
-// In eight sums at a time, so that the compiler may take them all at once.
+// In eight sums at a time, so that the compiler can vectorise it.
 template <class T, class Number>
 float product(const float* x, const T* y, std::uint32_t width, Number number) {
   constexpr std::uint32_t lanes = 8;

@@ -1,4 +1,4 @@
-// Merging, summing and rounding, at the speed of memory.
+// Merges, sums and rounding, at the speed of memory.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace ringsched {
 
-// Folds partial b into partial a, over `rows` rows of `width` numbers with a log-sum-exp each. One
-// that has seen no key (-infinity) changes nothing.
+// Folds partial b into partial a, over `rows` rows of `width` numbers with a log-sum-exp each. A
+// row that has seen no key (-infinity) changes nothing.
 void merge_partials(float* a, float* a_lse, const float* b, const float* b_lse, std::int64_t rows,
                     std::uint32_t width);
 

@@ -72,7 +72,7 @@ void CoreGate::leave(unsigned slot) {
   call(next);
 }
 
-// Whose turn it is now; they are to be called. With the gate held.
+// Chooses whose turn it is now, for the caller to call. With the gate held.
 std::vector<CoreGate::Place*> CoreGate::hand_out() {
   std::vector<Place*> out;
   while (expected_ == 0 && !free_.empty() && !queue_.empty()) {
@@ -87,11 +87,11 @@ std::vector<CoreGate::Place*> CoreGate::hand_out() {
   return out;
 }
 
-// Without the gate held, which they do not need then: pinning and waking take longer than all else,
-// and the woken thread would find the gate closed and go to sleep again.
+// Call this without the gate held. Pinning and waking take longer than everything else, and the
+// woken thread would find the gate closed and go to sleep again.
 void CoreGate::call(const std::vector<Place*>& next) const {
   for (Place* place : next) {
-    // If it sleeps, it wakes up there.
+    // A sleeping thread wakes up there.
     if (place->slot != place->last && !pins_.empty()) pin(place->thread, pins_[place->slot]);
     {
       const std::lock_guard lock(place->guard);

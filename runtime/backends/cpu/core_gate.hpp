@@ -1,9 +1,10 @@
-// Workers that are as many as the cores or more take turns on them, a task each, and each turn is
-// on a core of its own. The one with most left to do goes first; among equals, the first to come.
-// The system would share the cores as well, but by slices of some milliseconds and with an order of
-// its own: workers would often wait for one that has done half of its work and has no core now,
-// find the caches full of what others do, or be two on one core beside an idle one. So all progress
-// evenly, as the machine model has it.
+// If there are at least as many workers as cores, they take turns on them: one task each, on a core
+// of its own. The worker with the most work left goes first; among equals, the first to come.
+//
+// The system would share the cores too, but by slices of some milliseconds in an order of its own.
+// Workers would often wait for one that is half done and has lost its core, find the caches full of
+// others' data, or share a core beside an idle one. With turns, all progress evenly, as the machine
+// model assumes.
 #pragma once
 
 #include <pthread.h>
@@ -24,14 +25,15 @@ namespace ringsched {
 
 class CoreGate {
  public:
-  // So many turns at a time. Pins where this process has the cores for itself: two that pin to
-  // the same ones keep each other waiting for seconds, however the system shares.
+  // Allows this many turns at a time. Pins threads if this process has the cores for itself: two
+  // processes that pin to the same cores can block each other for seconds.
   CoreGate(unsigned cores, bool alone, const Control&);
 
-  // What a worker has of a gate. It outlives all turns of a run, others' as well: they call it.
+  // A worker's place at a gate. It outlives all turns of a run, also those of other workers,
+  // because they call it.
   struct Place {
     unsigned last = ~0u;    // the core it had
-    bool expected = false;  // it has said that it comes
+    bool expected = false;  // it has registered
 
     pthread_t thread{};
     unsigned slot = 0;  // its next core, once it is called
@@ -54,7 +56,7 @@ class CoreGate {
     // it back first, and gets another at once if it has the most work left. Throws Stopped.
     void take(std::int64_t work_left);
     void give_back();
-    // Of the core, not of the worker: it is still in the cache from the task before.
+    // Per core, not per worker: it is still in the cache from the task before.
     cpu::Scratch& scratch() { return gate_.scratch_[*slot_]; }
 
    private:

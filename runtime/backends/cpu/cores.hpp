@@ -7,9 +7,9 @@
 
 namespace ringsched {
 
-// As the system numbers them. Empty where it does not say.
+// As the system numbers them. Empty if it does not say.
 std::vector<int> core_numbers();
-// From when it next runs; nothing happens where the system does not let it.
+// Takes effect when the thread next runs. Does nothing if the system forbids it.
 void pin(pthread_t, int core);
 
 }  // namespace ringsched

@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::uint32_t kNone = ~0u;
 
-// Repacks only copy; who waits for others has no use for a core.
+// Repacks only copy, and a thread that waits for others needs no core.
 bool takes_turn(TaskKind kind) {
   return !communicates(kind) && !is_repack(kind) && !is_output(kind);
 }
 constexpr std::size_t kPage = 4096;
 
-// As Linux estimates it; elsewhere all there may be.
+// Linux's estimate; elsewhere everything that there may be.
 Bytes available_memory() {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
@@ -57,7 +57,8 @@ CpuDevice::~CpuDevice() { join(); }
 
 std::byte* CpuDevice::allocate(Bytes bytes) {
   const auto size = (static_cast<std::size_t>(bytes.value) + kPage) / kPage * kPage;
-  // Memory is handed out before it is there; a process that then touches too much of it is killed.
+  // Linux promises memory before it has it, and kills a process that touches too much. So check
+  // first.
   if (const Bytes there = available_memory(); there < bytes)
     throw RunFailed(
         fmt::format("worker {}: its tensors need {}, but only {} of memory is available",
@@ -108,7 +109,7 @@ void CpuDevice::start(Clock::time_point zero) {
   zero_ = zero;
   ended_.assign(ended_.size(), false);
   times_ = std::vector<Times>(tasks_.size());
-  place_.last = ~0u;  // the core of a thread that is no more
+  place_.last = ~0u;  // the core of a thread that has ended
   if (options_.gate && asks_at_once()) options_.gate->expect(place_);
   for (LaneThread& l : lanes_) {
     if (l.program.empty()) continue;
@@ -123,7 +124,7 @@ void CpuDevice::start(Clock::time_point zero) {
   }
 }
 
-// Nothing has to happen before its first computing task.
+// Nothing must happen before its first computing task.
 bool CpuDevice::asks_at_once() const {
   const std::vector<Instruction>& program = lane(Lane::Compute).program;
   return program.size() > 1 && std::holds_alternative<Begin>(program[0]) &&
@@ -180,8 +181,8 @@ void CpuDevice::wait(LaneThread& l, std::uint32_t task, CoreGate::Turn* turn) {
   wait_until(control_, l.news, lock, [&] { return ended_[task]; });
 }
 
-// Wakes the lanes that wait for these tasks, and no others: with a thousand workers, a wake-up that
-// finds nothing to do costs as much as the task itself.
+// Wakes only the lanes that wait for these tasks: with a thousand workers, a wake-up that finds
+// nothing to do costs as much as the task itself.
 void CpuDevice::ended(const std::vector<std::uint32_t>& tasks) {
   std::array<bool, kMostLanes> wake{};
   {
@@ -195,15 +196,15 @@ void CpuDevice::ended(const std::vector<std::uint32_t>& tasks) {
     if (wake[i]) lanes_[i].news.notify_one();
 }
 
-// `turn`: where cores are shared, of the lane that computes. It is kept from task to task, if
-// nothing has to be waited for.
+// `turn`: of the computing lane, if cores are shared. It keeps its turn from task to task while it
+// need not wait.
 void CpuDevice::execute(LaneThread& l, const Instruction& one, CoreGate::Turn* turn) {
   if (const auto* waits = std::get_if<Wait>(&one)) {
     wait(l, waits->task, turn);
   } else if (const auto* begins = std::get_if<Begin>(&one)) {
     if (control_.stopped()) throw Stopped{};
     const std::int64_t start = now();
-    // What computes begins when it has a core.
+    // A computing task begins when it has a core.
     for (const std::uint32_t task : begins->tasks)
       if (!turn || !takes_turn(plan_.tasks[tasks_[task].value].kind)) times_[task].start = start;
     l.since = start;

@@ -19,8 +19,8 @@ namespace ringsched {
 
 class CpuDevice final : public Device {
  public:
-  // For the worker whose tasks these are, all of them, in order. The plan and the control are kept
-  // by reference.
+  // For a worker with these tasks: all of them, in order. Keeps references to the plan and the
+  // control.
   CpuDevice(const Plan&, WorkerId, std::span<const TaskId>, Control&, const CpuOptions&);
   ~CpuDevice() override;
 
@@ -89,7 +89,7 @@ class CpuDevice final : public Device {
   Clock::time_point zero_;
   std::vector<LaneThread> lanes_;  // of the plan
   CpuOperations operations_;
-  cpu::Scratch scratch_;   // where no gate has one for each core
+  cpu::Scratch scratch_;   // if no gate has one for each core
   CoreGate::Place place_;  // a gate's
 
   std::mutex guard_;

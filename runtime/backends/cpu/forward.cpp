@@ -151,7 +151,7 @@ struct Forward {
     for (std::int32_t row = 0; row < queries.count; ++row) {
       float sum = 0;
       for (std::int32_t i = 0; i < kernels.lanes; ++i) sum += sums[row * kernels.lanes + i];
-      // Nothing visible, or nothing but scores of -infinity. NaN is not equal to zero.
+      // Nothing visible, or only scores of -infinity. NaN is not equal to zero.
       const bool empty = sum == 0;
       factors[row] = empty ? 0 : 1 / sum;
       call.lse[queries.statistic[row]] =

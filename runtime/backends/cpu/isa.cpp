@@ -14,7 +14,7 @@ namespace ringsched::cpu {
 namespace {
 
 #if defined(RINGSCHED_BF16)
-// Linux gives a process the tile registers only when asked: they make its signal frames larger.
+// Linux gives a process the tile registers only on request, because they enlarge its signal frames.
 bool ask_for_tiles() {
   constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr int kTileData = 18;               // XFEATURE_XTILEDATA

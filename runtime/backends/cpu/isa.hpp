@@ -14,19 +14,19 @@ enum class Isa : std::uint8_t { Portable, Avx2, Avx512, Avx512Bf16, Amx };
 inline constexpr std::array kIsas = {Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16,
                                      Isa::Amx};
 
-// Whether it is the same as the one before but for bf16.
+// Whether it equals the one before except for bf16.
 constexpr bool for_bf16(Isa isa) { return isa >= Isa::Avx512Bf16; }
 
 std::string_view name(Isa);
 
-// Whether it was compiled in, and CPU and system have it. For Amx the system is asked once.
+// Whether it was compiled in, and CPU and system support it. For Amx the system is asked once.
 bool runs(Isa);
 
-// The best that runs and that `cap` (a name; empty for none) admits. Throws std::invalid_argument
-// for a name that there is not.
+// The best that runs and that `cap` allows (a name; empty: no cap). Throws std::invalid_argument
+// for an unknown name.
 Isa best_isa(Element, std::string_view cap);
 
-// The best that runs and that RINGSCHED_CPU admits.
+// The best that runs and that RINGSCHED_CPU allows.
 Isa best_isa(Element);
 
 // attend() and attend_backward() with one that runs.

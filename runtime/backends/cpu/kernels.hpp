@@ -1,8 +1,9 @@
-// What the drivers (forward.cpp, backward.cpp) are made of: one table of kernels for each
-// instruction set, all compiled from simd_*.hpp with another vector length.
+// The kernels that the drivers (forward.cpp, backward.cpp) call: one table for each instruction
+// set, all compiled from simd_*.hpp with another vector length.
 //
-// A matrix lies in panels: [columns / width][rows][width], so that both a row of one operand and a
-// column strip of the other are contiguous. The same panels serve as either operand of a product.
+// A matrix is stored in panels: [columns / width][rows][width], so that both a row of one operand
+// and a column strip of the other are contiguous. The same panels serve as either operand of a
+// product.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +52,8 @@ struct Kernels {
   std::int32_t width;
   std::int32_t lanes;
 
-  // Rows base + offsets[row] times factor, as panels; columns beyond are zeros. False where
-  // something is not finite.
+  // Rows base + offsets[row] times factor, as panels, padded with zeros. False if something is not
+  // finite.
   bool (*pack)(Element, const void* base, const std::size_t* offsets, std::int32_t rows,
                std::int32_t columns, float factor, float* to, std::size_t to_panel);
   // Up to `width` rows of panels, as [columns][width]; rows beyond are zeros.
@@ -63,23 +64,23 @@ struct Kernels {
   void (*multiply)(const Product&);
   void (*multiply_transposed)(const Product&);
   // Scores become exponentials relative to the new running maximum. `sum` holds `lanes` partial
-  // sums for each row; `rescale` is what the earlier results are to be multiplied with.
+  // sums for each row; multiply the earlier results by `rescale`.
   void (*exponentials)(const ScoreRows&, float* maximum, float* sum, float* rescale);
   // Scores become probabilities, and `gradients` (in the same panels) goes from the gradient of the
-  // probabilities to that of the scores. What is hidden becomes zero in both.
+  // probabilities to that of the scores. Hidden entries become zero in both.
   void (*probabilities)(const ScoreRows&, float* gradients, const float* lse, const float* delta);
 
-  // What combine.hpp says of merge_partials() and add_to().
+  // See merge_partials() and add_to() of combine.hpp.
   void (*merge)(float* a, float* a_lse, const float* b, const float* b_lse, std::int64_t rows,
                 std::uint32_t width);
   void (*add)(float* a, const float* b, std::int64_t count);
 };
 
-// Rows of a product computed at once: masks are exploited for so many rows together.
+// Rows of a product computed at once: masks are exploited for this many rows together.
 inline constexpr std::int32_t kRowGroup = 6;
 
 const Kernels& kernels(Isa);
-// Those of the best instruction set that runs and that RINGSCHED_CPU admits.
+// The kernels of the best instruction set that runs and that RINGSCHED_CPU allows.
 const Kernels& best_kernels();
 
 const Kernels& portable_kernels();

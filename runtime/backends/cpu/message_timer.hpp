@@ -1,5 +1,5 @@
-// Times what is not a task: messages between two threads, copies on all cores, and going from one
-// task to the next.
+// Times everything that is not a task: messages between two threads, copies on all cores, and going
+// from one task to the next.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ TaskId first_of(const Plan&, TaskKind, ValueId makes);
 // This many cores compute attention until it goes out of scope.
 class Busy {
  public:
-  explicit Busy(unsigned cores);  // returns once they are at it
+  explicit Busy(unsigned cores);  // returns once they compute
   ~Busy();
 
  private:
@@ -44,7 +44,7 @@ double message_seconds(std::span<std::byte> memory, std::int64_t bytes, int roun
 // Of one byte, when each of the cores copies 16 MiB.
 double copy_seconds(unsigned cores);
 
-// Going from task to task: the clock read twice, and waking those that wait.
+// Going from task to task: reading the clock twice, and waking the waiting lanes.
 double task_seconds();
 
 }  // namespace ringsched

@@ -142,7 +142,7 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
                met = plan_.regions[task.keys.value];
   const Keys seen = keys(met, held);
   const std::vector<std::int64_t> at = positions(part);
-  // Queries and their gradients may be of different extents: both are given from their first row.
+  // Queries and their gradients may differ in extent: both start at their first row.
   const std::vector<std::int32_t> query_rows = rows_from(0, at.size());
   const auto visible = visible_keys(plan_.problem.mask, at, seen.positions);
 
@@ -175,7 +175,7 @@ void CpuOperations::attend_backward(const Task& task, const Operands& operands,
                          key_gradient + before, value_gradient + before, scratch);
   }
   if (seen.in_order) return;
-  // Back to where the keys stand in memory.
+  // Back to where the keys are in memory.
   const auto first = *std::min_element(seen.rows.begin(), seen.rows.end());
   for (std::size_t j = 0; j < seen.rows.size(); ++j)
     for (std::size_t m = 0; m < 2; ++m) {
@@ -253,7 +253,7 @@ void CpuOperations::reduce(const Task& task, const Operands& operands, cpu::Scra
   }
 }
 
-// The matrices of what is made are the first ones of the input: a log-sum-exp stays behind.
+// The result has the first matrices of the input: a log-sum-exp is left out.
 void CpuOperations::round(const Task& task, const Operands& operands, cpu::Scratch&) {
   const Piece& piece = plan_.piece(task);
   const Tensor in = plan_.tensor(task.inputs[0]),

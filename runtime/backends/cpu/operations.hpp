@@ -17,8 +17,8 @@ class CpuOperations {
   explicit CpuOperations(const Plan&);
 
   void perform(TaskId, const Operands&, cpu::Scratch&);
-  // Throws RunFailed where a number of what the task made is none: not finite, other than the
-  // log-sum-exp of rows that see nothing.
+  // Throws RunFailed if a number of the task's result is not finite, except the log-sum-exp of rows
+  // that see nothing.
   void require_finite(TaskId, const Operands&) const;
 
  private:

@@ -24,11 +24,12 @@ struct Scratch::Memory {
   Memory& operator=(const Memory&) = delete;
   ~Memory();
 
-  // The buffers are handed out again, in the same order: what is asked for first comes first.
+  // Starts handing out the buffers again, in the same order.
   void restart() { used = 0; }
-  // Kernels call this now and then; not inline, for they are compiled with flags of their own.
+  // Kernels call this now and then. It is not inline, because kernels are compiled with special
+  // flags.
   void between_blocks();
-  // At least so many bytes, aligned to 64.
+  // At least this many bytes, aligned to 64.
   void* bytes(std::size_t count);
   float* floats(std::size_t count);
 };

@@ -1,5 +1,5 @@
-// Merging and summing, at the speed of memory: a row's log and exp have to hide behind its bytes,
-// and they do where the loops over a row are few instructions.
+// Merges and sums, at the speed of memory: a row's log and exp must hide behind its bytes, and do
+// so if the loops over a row are few instructions.
 #pragma once
 
 #include <algorithm>

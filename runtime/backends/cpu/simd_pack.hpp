@@ -32,7 +32,7 @@ struct FromFp16 {
     const Halves stored = *reinterpret_cast<const UnalignedHalves*>(from);
     const Bits x = __builtin_convertvector(stored, Bits);
     const Bits magnitude = (x & 0x7FFFu) << 13;
-    // The exponents differ by 112, and multiplying sets subnormal numbers right too.
+    // The exponents differ by 112, and multiplying also gives the right subnormal numbers.
     const Floats scaled = as_floats(magnitude) * 0x1p112f;
     const Bits special = magnitude | 0x7F800000u;
     const Bits bits = (x & 0x7C00u) == 0x7C00u ? special : reinterpret_cast<const Bits&>(scaled);

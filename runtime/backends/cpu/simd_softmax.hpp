@@ -32,7 +32,8 @@ inline void each_score(const ScoreRows& s, std::int32_t row, Visit visit) {
   }
 }
 
-// All maxima before the first exponential, so that no row waits for what its lanes have in common.
+// All maxima come before the first exponential, so that no row waits for a reduction over its
+// lanes.
 void exponentials(const ScoreRows& s, float* running, float* sum, float* rescale) {
   for (std::int32_t first = 0; first < s.rows; first += kLanes) {
     const std::int32_t end = first + kLanes < s.rows ? first + kLanes : s.rows;
@@ -44,7 +45,7 @@ void exponentials(const ScoreRows& s, float* running, float* sum, float* rescale
       const float of_row = largest(most);
       const float before = running[row];
       running[row] = of_row > before ? of_row : before;
-      // A row of which nothing is visible yet, or whose scores are all -infinity: -infinity less
+      // A row in which nothing is visible yet, or all scores are -infinity: -infinity less
       // -infinity would be NaN.
       less[row - first] = running[row] == -kInfinity ? 0.0f : running[row];
       change[row - first] = before - less[row - first];
@@ -70,7 +71,7 @@ void probabilities(const ScoreRows& s, float* gradients, const float* lse, const
     const Floats by = broadcast(lse[row]);
     const Floats less = broadcast(delta[row]);
     const auto probability = [&](Floats x) {
-      // A probability is at most 1; rounding of large scores would make it anything.
+      // A probability is at most 1; rounding of large scores could make it anything.
       return exponential(minimum(Floats{}, x - by));
     };
     if (s.spans == nullptr) {

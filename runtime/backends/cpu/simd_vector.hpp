@@ -1,6 +1,6 @@
 // Vectors of RINGSCHED_LANES floats, as a GCC and Clang language extension: the same source serves
-// every instruction set. All of simd_*.hpp has internal linkage, because each source that includes
-// it is compiled with other flags, and a linker would keep only one of them.
+// every instruction set. Everything in simd_*.hpp has internal linkage, because each source that
+// includes it is compiled with different flags, and a linker would keep only one copy.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ constexpr std::int32_t kLanes = RINGSCHED_LANES;
 constexpr std::int32_t kVectors = RINGSCHED_VECTORS;  // in a panel's row
 constexpr std::int32_t kWidth = kLanes * kVectors;
 
-// Lanes of floats and of their bits. They may alias, as they are laid over arrays of floats.
+// Lanes of floats and of their bits. They may alias, because they overlay arrays of floats.
 using Floats __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias)) = float;
 using Bits __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias)) = std::uint32_t;
 using Ints __attribute__((vector_size(4 * RINGSCHED_LANES), may_alias)) = std::int32_t;
@@ -26,10 +26,10 @@ using Indices = std::make_integer_sequence<int, RINGSCHED_LANES>;
 
 inline Floats load(const float* from) { return *reinterpret_cast<const Floats*>(from); }
 inline void store(float* to, Floats x) { *reinterpret_cast<Floats*>(to) = x; }
-// Less zero, because plus zero would change the sign of -0, and so cost an instruction.
+// Subtract zero: adding zero would change the sign of -0, and so cost an instruction.
 inline Floats broadcast(float x) { return x - Floats{}; }
 
-// Where a lane is NaN, the second.
+// The second in lanes that are NaN.
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
 inline Floats minimum(Floats a, Floats b) { return a < b ? a : b; }
 
@@ -59,7 +59,7 @@ inline Ints seen(const KeySpans& spans, std::int32_t first) {
 }
 
 // e^x for x <= 88: relative error below 2e-7, zero below -87.7, NaN stays NaN. Cephes' polynomial.
-// The bits of `shifted` end in those of the integer that x / ln 2 is rounded to.
+// The low bits of `shifted` are those of x / ln 2 rounded to an integer.
 inline Floats exponential(Floats x) {
   x = maximum(broadcast(-88.0f), x);
   const Floats shifted = x * 1.44269504f + 12582912.0f;

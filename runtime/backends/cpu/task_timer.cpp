@@ -22,11 +22,12 @@ namespace {
 constexpr double kLong = 0.15, kEnough = 0.03;   // seconds
 constexpr std::int64_t kInTurns = 64 << 20;      // bytes, for each core
 constexpr std::int64_t kMostBlocks = 32;         // likewise
-constexpr std::size_t kPattern = (1 << 19) - 1;  // numbers, of no period that a tile has
+constexpr std::size_t kPattern = (1 << 19) - 1;  // numbers, with a period that no tile has
 constexpr std::size_t kPage = 4096;
 
-// What a task reads and writes, close together, and nothing else of its worker's memory: else the
-// same few tensors would be used over and over, and stay in a cache that a run has to share.
+// Places what a task reads and writes close together, without the rest of its worker's memory.
+// Otherwise the same few tensors would be used over and over, and stay in a cache that a run has to
+// share.
 class Place {
  public:
   Place(const Plan& plan, TaskId id) : plan_(plan), id_(id), places_(plan_memory(plan)) {
@@ -128,7 +129,7 @@ std::vector<double> TaskTimer::seconds(const Plan& plan, TaskId task,
     Clock::time_point began = Clock::now();
     perform();
     means[n] = seconds_since(began);
-    if (means[n] < kLong) {  // that was to warm up
+    if (means[n] < kLong) {  // that was the warm-up
       began = Clock::now();
       int times = 0;
       for (double passed = 0; passed < kEnough; passed = seconds_since(began)) {

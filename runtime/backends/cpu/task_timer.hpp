@@ -1,5 +1,5 @@
-// Times single tasks, mostly with all cores at it, as they are in a run: on memory that is not in
-// the core's own cache, because other tasks have been there since, and maybe on another core.
+// Times single tasks, mostly with all cores busy, as in a run: on memory that is not in the core's
+// own cache, because other tasks have run since, perhaps on another core.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class TaskTimer {
   // Seconds that the task takes, by core, each the mean of as many times as fit into some
   // hundredths of a second; or of one core alone, while the others rest.
   std::vector<double> seconds(const Plan&, TaskId, std::optional<unsigned> alone = {});
-  // Memory with ordinary numbers in it, of at least so many bytes.
+  // Memory filled with ordinary numbers, of at least this many bytes.
   std::span<std::byte> memory(std::size_t bytes);
 
  private:

@@ -1,4 +1,4 @@
-// CUDA's calls as this project likes them: failures are exceptions, and what is made is given back.
+// Wrappers of CUDA's calls: failures become exceptions, and objects release themselves.
 #pragma once
 
 #include <cuda.h>
@@ -26,7 +26,7 @@ inline void require(CUresult status, const char* what) {
     throw RunFailed(fmt::format("{}: the driver's error {}", what, static_cast<int>(status)));
 }
 
-// A function of the driver, which need not be there when this program starts. Null: it has none.
+// A function of the driver, which may be absent when this program starts. Null: it is absent.
 template <class Function>
 Function driver_function(const char* name, unsigned version) {
   void* found = nullptr;
@@ -40,7 +40,7 @@ Function driver_function(const char* name, unsigned version) {
   return reinterpret_cast<Function>(found);
 }
 
-// Of the environment, for where something in the driver or in a tool does not do as it should.
+// Environment variables for when a driver or a tool misbehaves.
 inline bool is_set(const char* variable) {
   const char* const text = std::getenv(variable);
   return text && *text && std::string_view(text) != "0";
@@ -63,7 +63,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Of the GPU that is current.
+// Of the current GPU.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -86,15 +86,15 @@ class DeviceMemory {
   void* data_ = nullptr;
 };
 
-// Memory that is not pinned has left the host when cudaMemcpy returns, but need not have come to
-// the GPU, and the streams of workers do not wait for the one that carries it.
+// When cudaMemcpy returns, unpinned memory has left the host but may not have reached the GPU, and
+// the workers' streams do not wait for the stream that carries it.
 inline void write(std::byte* to, const void* from, std::size_t bytes, const char* what) {
   if (bytes == 0) return;
   require(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), what);
   require(cudaStreamSynchronize(nullptr), what);
 }
 
-// A copy of what the host has. Throws RunFailed("writing ...") where it cannot be made.
+// A copy of host memory. Throws RunFailed("writing ...") if it fails.
 template <class List>
 DeviceMemory on_gpu(const List& from, const char* what) {
   const std::size_t bytes = from.size() * sizeof(from[0]);

@@ -4,7 +4,7 @@ namespace ringsched::cuda {
 
 namespace {
 
-// What the library wants of addresses.
+// The library's requirements on addresses.
 constexpr std::int64_t kAlignment = 16;
 
 }  // namespace

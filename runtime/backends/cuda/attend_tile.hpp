@@ -1,4 +1,5 @@
-// Everything about an attend but addresses: its tile, and where that lies in what its worker holds.
+// Everything about an attend except addresses: its tile, and where that lies in the worker's
+// tensors.
 #pragma once
 
 #include <optional>
@@ -17,13 +18,13 @@ struct AttendTile {
   TensorForm query, key_value, gradient{};  // what is held
   std::optional<LibraryTile> library;
 
-  // Whether the library needs a copy of the gradient, for it wants aligned addresses.
+  // Whether the library needs a copy of the gradient, because it needs aligned addresses.
   bool copies_gradient() const;
 };
 
 AttendTile attend_tile(const Plan&, const Task&);
 
-// What is held of an input; a task may read a part of it.
+// The held part of an input; a task may read a part of it.
 Region held(const Plan&, const Task&, std::size_t input);
 
 }  // namespace ringsched::cuda

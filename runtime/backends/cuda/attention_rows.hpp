@@ -1,5 +1,5 @@
-// Attention of our own for any tile, row by row as in rows.hpp, in fp32: exact, and no more than
-// that. The library's kernels are many times as fast where they take a shape.
+// Our own attention for any tile, row by row as in rows.hpp, in fp32: exact, not fast. The
+// library's kernels are many times as fast where they accept a shape.
 #pragma once
 
 #include "rows.hpp"
@@ -121,7 +121,7 @@ RINGSCHED_BOTH inline std::int64_t rows_of(const OwnKeyValueGradient& s) {
   return s.tile.keys * s.tile.kv_heads;
 }
 
-// Of a key, over all queries that see it, in their order: the sum is the same every time.
+// Of a key, over all queries that see it, in order: the sum is the same every time.
 template <class Group>
 RINGSCHED_BOTH void row(const OwnKeyValueGradient& s, std::int64_t r, const Group& group) {
   constexpr int kElements = Group::kMostElements;

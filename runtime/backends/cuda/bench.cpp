@@ -92,7 +92,7 @@ void Bench::fill_all() {
 
 namespace {
 
-// Of each stream for one call, when it makes so many.
+// Of each stream for one call, when it makes this many.
 std::vector<double> measured(const std::vector<cudaStream_t>& streams,
                              const std::function<void(std::size_t)>& work, int times) {
   Gate gate;

@@ -1,4 +1,4 @@
-// Tasks by themselves, with memory of their own, to be timed again and again.
+// Runs tasks alone, with memory of their own, to time them again and again.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace ringsched::cuda {
 
-// A ring of as many workers as the problem has.
+// A ring with as many workers as the problem has.
 Plan bench_plan(const Problem&);
 TaskId first_task(const Plan&, TaskKind, ValueId makes);
 
 // One worker of a GPU with the memory of worker 0 of a plan.
 class Bench {
  public:
-  // The GPU and the plan are kept by reference. `narrow`: what the library makes stays as it is.
+  // Keeps references to the GPU and the plan. `narrow`: results of the library keep its dtype.
   Bench(Gpu&, std::uint32_t place, const Plan&, bool narrow);
 
   // Everything that comes before `task` in a plan of one worker, so that its inputs are there.
@@ -47,7 +47,7 @@ class Bench {
 };
 
 // Seconds of each of `streams` for one call of `work(i)`, which puts something on stream i, while
-// all do the same. Streams begin together.
+// all do the same. The streams begin together.
 std::vector<double> seconds_together(const std::vector<cudaStream_t>& streams,
                                      const std::function<void(std::size_t)>& work);
 

@@ -18,7 +18,7 @@ double mean(const std::vector<double>& x) {
   return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
-// What the driver's management library says of the clocks at this moment.
+// What the driver's management library says about the clocks now.
 std::string clocks_now(int gpu) {
   constexpr int of_multiprocessors = 1, of_memory = 2;
   void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -100,14 +100,14 @@ class Calibration {
     return out;
   }
 
-  // Sixteen-byte words that fill the L2 cache so many times.
+  // Sixteen-byte words that fill the L2 cache this many times.
   static std::int64_t words_of_caches(std::int64_t times) {
     int bytes = 0;
     require(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0), "asking for a GPU's cache");
     return times * std::max(bytes, 1 << 17) / 16;
   }
 
-  // A GPU that has had nothing to do has slow clocks.
+  // An idle GPU has slow clocks.
   void wake_up() {
     const std::string before = clocks_now(0);
     const std::int64_t words = words_of_caches(2);
@@ -135,8 +135,8 @@ class Calibration {
                      })[0];
   }
 
-  // Tiles in the middle of a run are merged where they are made, those on the diagonal are what is
-  // merged into: so full ones stay narrow, and causal ones do not.
+  // Tiles in the middle of a run are merged on the worker that makes them, into those on the
+  // diagonal. So full ones stay narrow, and causal ones do not.
   void measure_kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim) {
     MeasuredKernel k{backward, causal, dtype, dim, {}, {}}, bare = k;
     for (const std::int64_t n : options_.tile_tokens()) {
@@ -214,7 +214,7 @@ class Calibration {
   }
 
   static constexpr std::int64_t kLeastMessage = 64 << 10, kMostMessage = 64 << 20;
-  // A message of so many bytes from the next worker to this one, by a copy engine or a kernel.
+  // A message of this many bytes from the next worker to this one, by a copy engine or a kernel.
   using Move = std::function<void(std::size_t worker, std::int64_t bytes, bool engine)>;
 
   // Of one message with nothing beside it.
@@ -269,11 +269,11 @@ class Calibration {
         mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
     std::vector<cudaStream_t> both = computes_;
     both.insert(both.end(), fetches_.begin(), fetches_.end());
-    // So many messages that they last about as long as the attend.
+    // As many messages as last about as long as the attend.
     constexpr std::int64_t one_message = 16 << 20;
     const double all_messages =
         seconds_alone(move, one_message, true) * static_cast<double>(options_.workers);
-    // But not more than a stream's queue holds behind a gate, each time.
+    // But no more at a time than a stream's queue holds behind a gate.
     const int messages = std::clamp(static_cast<int>(undisturbed / all_messages), 1, 8);
     const auto beside = seconds_together(both, [&](std::size_t i) {
       if (i < computes_.size()) return all[i]->perform(task);

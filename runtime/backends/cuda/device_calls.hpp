@@ -1,6 +1,6 @@
-// What a task comes to on a GPU: one or more of these, one after the other on its stream. Plain
-// data with addresses in it; a kernel (kernels.cu), cuDNN, or a test's loop on a CPU carries it
-// out.
+// The calls that make up a task on a GPU: one or more of these, one after the other on its stream.
+// They are plain data with addresses; a kernel (kernels.cu), cuDNN, or a test's loop on a CPU
+// executes them.
 //
 // Matrices are [rows][heads][dim] without gaps; "narrow" numbers are of the problem's 16-bit dtype.
 #pragma once
@@ -40,8 +40,8 @@ struct LibraryBackward {
   std::byte *query_gradient, *key_gradient, *value_gradient;  // narrow
 };
 
-// What is left to do after it: log-sum-exps to where they belong, the output to fp32 unless it
-// stays as it is. The first `dropped` rows have seen nothing.
+// The work that remains after it: log-sum-exps to their places, the output to fp32 unless it stays
+// as it is. The first `dropped` rows have seen nothing.
 struct FinishForward {
   std::int64_t rows, dropped;
   std::uint32_t heads, dim;
@@ -52,8 +52,8 @@ struct FinishForward {
   float* lse;
 };
 
-// Before the backward pass of the library, which wants the output to form delta from. It gets the
-// projection of the output on its gradient, for which delta is the same; and log-sum-exps by head.
+// Before the backward pass of the library, which needs the output to form delta. It gets the
+// projection of the output on its gradient, which has the same delta; and log-sum-exps by head.
 struct PrepareBackward {
   std::int64_t rows;
   std::uint32_t heads, dim;
@@ -64,7 +64,7 @@ struct PrepareBackward {
   float* stats;
 };
 
-// A tile for the kernels of our own, which take any.
+// A tile for our own kernels, which take any.
 struct AnyTile {
   MaskView mask;
   const std::int32_t *query_positions, *key_positions;
@@ -101,7 +101,7 @@ struct Side {
   std::int64_t part_bytes = 0;  // sums: between the two matrices of a tensor
 };
 
-// Rows that neither side has, have seen nothing.
+// Rows that neither side has have seen nothing.
 struct Merge {
   Side a, b;
   std::int64_t rows;
@@ -138,8 +138,8 @@ struct Copy {
   std::int64_t bytes;
 };
 
-// Sets *flag to `task` unless it is lower, where a number is not finite. Minus infinity is allowed
-// of log-sum-exps.
+// Sets *flag to `task`, unless it is lower already, if a number is not finite. A log-sum-exp may be
+// minus infinity.
 struct CheckFinite {
   const std::byte* values;
   Dtype dtype;

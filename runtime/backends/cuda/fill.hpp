@@ -1,4 +1,4 @@
-// Inputs that are made where they are used: the same numbers as those of Inputs.
+// Makes inputs on the GPU: the same numbers as those of Inputs.
 #pragma once
 
 #include <vector>

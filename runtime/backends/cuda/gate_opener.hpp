@@ -1,5 +1,5 @@
-// Opens gates when it is told to, or by a clock: whoever submits may be waiting for what stands
-// behind them, for reasons of a driver's or a library's own.
+// Opens gates on request or after a time limit: a driver or a library may make the submitting
+// thread wait for work behind the gates.
 #pragma once
 
 #include <condition_variable>

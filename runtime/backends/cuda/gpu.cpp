@@ -23,8 +23,8 @@ std::atomic<int> no_waiting{0};  // the driver's error, where streams cannot wai
 const std::string& engines_refused() { return refused; }
 
 int require_gpus() {
-  // Streams that share a hardware queue wait for each other. Read when CUDA starts; one that is set
-  // is left.
+  // Streams that share a hardware queue wait for each other. CUDA reads this when it starts; a
+  // value that is already set stays.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int driver = 0, runtime = 0, count = 0;
   cudaDriverGetVersion(&driver);
@@ -135,7 +135,7 @@ void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::i
   std::size_t first[] = {0};
   const cudaError_t status = cudaMemcpyBatchAsync(target, source, &size, 1, &how, first, 1, stream);
   if (status == cudaSuccess) return;
-  // What a driver says that does not do it here: at all, in a partition, for this memory.
+  // What a driver returns if it cannot do this: at all, in a partition, for this memory.
   if (status != cudaErrorNotSupported && status != cudaErrorInvalidValue &&
       status != cudaErrorInvalidResourceHandle && status != cudaErrorNotPermitted)
     require(status, "copying");

@@ -15,16 +15,16 @@
 
 namespace ringsched::cuda {
 
-// How many there are. Throws RunFailed where there is none, or none that can be used, in one line.
+// How many there are. Throws RunFailed, in one line, if there is none, or none is usable.
 int require_gpus();
 // "NVIDIA H200"
 std::string gpu_name(int gpu);
 std::string driver_version();  // "driver for CUDA 13.0"
 
-// A GPU, and its parts for workers.
+// A GPU, and its partitions for workers.
 class Gpu {
  public:
-  // Makes it current. One worker has the whole of it. Workers that cannot have a part each share
+  // Makes it current. One worker gets all of it. If workers cannot have a partition each, all share
   // all of it, and shared() says why.
   Gpu(int index, std::uint32_t workers, std::uint32_t lanes);
   ~Gpu();
@@ -38,7 +38,7 @@ class Gpu {
   std::uint32_t all_multiprocessors() const { return all_; }
   bool parted() const { return parts_ != nullptr; }
   const std::string& shared() const { return shared_; }
-  // Of a worker's lane; what moves goes before what computes, where both could go.
+  // Of a worker's lane; transfers take precedence over computing.
   cudaStream_t stream(std::uint32_t worker, Lane lane) const {
     return streams_[worker][static_cast<std::size_t>(lane)];
   }
@@ -58,26 +58,26 @@ class Gpu {
   std::unique_ptr<Library> library_;
 };
 
-// Copies between the memory of two GPUs, or of one. `by_engine` asks for a copy engine where the
-// memory is the same GPU's: it is slower, and takes no multiprocessors. A graph cannot have it, and
-// a driver may not: engines_refused() then says so.
+// Copies between the memory of two GPUs, or within one. `by_engine` asks for a copy engine within
+// one GPU: it is slower, and takes no multiprocessors. A graph cannot use it, and a driver may
+// refuse: engines_refused() then says so.
 void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
           bool by_engine, cudaStream_t);
 const std::string& engines_refused();
 void allow_peers(const std::vector<int>& gpus);
 
-// Holds streams of one GPU back until the host lets them go, all at once. What waits for the host
-// is an ordinary stream; others wait for that.
+// Holds streams of one GPU back until the host releases them, all at once. One ordinary stream
+// waits for the host; the others wait for that stream.
 class Gate {
  public:
-  // Of the GPU that is current.
+  // Of the current GPU.
   Gate();
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
   // It does not hold with RINGSCHED_OPEN_GATE, for tools that make launches wait for the GPU, nor
-  // where the driver cannot do it.
+  // if the driver cannot do it.
   void close();
   void hold(cudaStream_t) const;  // what follows on that stream, until it is opened
   void open();
@@ -92,8 +92,8 @@ class Gate {
   Event opened_;
 };
 
-// Why runs were not held back until all of them was submitted, so that their times have the host's
-// in them; empty: all were.
+// Why some runs started before everything was submitted, so that their times include the host's;
+// empty: none did.
 std::string gates_failed();
 
 }  // namespace ringsched::cuda

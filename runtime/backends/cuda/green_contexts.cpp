@@ -71,7 +71,7 @@ std::unique_ptr<GreenContexts> GreenContexts::make(int gpu, std::uint32_t worker
   CUdevResource rest{};
   unsigned count = 0;
   CUresult split = CUDA_SUCCESS;
-  // There may be fewer than the multiprocessors come to, where they do not fill whole blocks.
+  // There may be fewer than their number allows, if they do not fill whole blocks.
   for (; asked.each > 0 && count < workers; asked = smaller(has, asked, workers)) {
     count = workers;
     split = d.split(parts.data(), &count, &all, &rest, 0, asked.each);

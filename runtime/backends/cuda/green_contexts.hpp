@@ -1,5 +1,5 @@
-// Partitions of one GPU, each with multiprocessors of its own (CUDA green contexts). Memory, its
-// bandwidth, the L2 cache and the copy engines stay common to all.
+// Partitions of one GPU, each with multiprocessors of its own (CUDA green contexts). They share
+// memory, its bandwidth, the L2 cache and the copy engines.
 #pragma once
 
 #include <cuda.h>
@@ -14,8 +14,8 @@ namespace ringsched::cuda {
 
 class GreenContexts {
  public:
-  // All partitions come out of one split of the GPU that is current; null, with the reason in
-  // `why`, where it cannot be parted among so many.
+  // All partitions come from one split of the current GPU. Null, with the reason in `why`, if it
+  // cannot be split into this many.
   static std::unique_ptr<GreenContexts> make(int gpu, std::uint32_t workers, std::string& why);
   ~GreenContexts();
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// So many threads of one warp, next to each other.
+// This many threads of one warp, next to each other.
 template <int kSize, int kElements>
 struct Group {
   static constexpr int kMostElements = kElements;
@@ -60,7 +60,7 @@ void launch_rows(const S& s, cudaStream_t stream, std::int64_t most_blocks) {
   require_launched();
 }
 
-// Passes over memory: sixteen threads take eight numbers each of a head of 128, and blocks enough
+// Passes over memory: sixteen threads take eight numbers each of a head of 128, with enough blocks
 // to keep all multiprocessors reading.
 template <class S>
 void launch_pass(const S& s, cudaStream_t stream, std::uint32_t multiprocessors) {
@@ -98,7 +98,7 @@ __global__ void probe(std::uint32_t* seen) {
   unsigned id;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
   seen[id] = 1;
-  // Long enough that blocks spread over all multiprocessors there are.
+  // Long enough that blocks spread over all multiprocessors.
   for (int i = 0; i < 100; ++i) __nanosleep(1000);
 }
 

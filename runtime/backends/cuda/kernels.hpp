@@ -1,4 +1,4 @@
-// The kernels of our own: what a call, other than the library's, does on a GPU.
+// Our own kernels: they execute every call except the library's.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 
 namespace ringsched::cuda {
 
-// On a part of a GPU with so many multiprocessors. Throws RunFailed.
+// On a part of a GPU with this many multiprocessors. Throws RunFailed.
 void launch(const DeviceCall&, cudaStream_t, std::uint32_t multiprocessors);
 void launch(const FillInputs&, cudaStream_t, std::uint32_t multiprocessors);
 

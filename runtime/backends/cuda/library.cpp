@@ -9,7 +9,7 @@
 #include <mutex>
 
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-// Plans are neither written nor read, and without it this compiles in half the time.
+// We neither write nor read plans, and without that code this compiles in half the time.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
@@ -37,7 +37,7 @@ enum Name : std::int64_t {  // of tensors
   kValueGradient,
 };
 
-// Why cuDNN is not there; empty: it is.
+// Why cuDNN is missing; empty: it is there.
 const std::string& absence() {
   static const std::string why = [] {
     fe::cudnn_dlhandle = ::dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
@@ -70,7 +70,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-// [1][heads][rows][dim] of a matrix that lies as [rows][heads][dim].
+// [1][heads][rows][dim] of a matrix stored as [rows][heads][dim].
 fe::graph::Tensor_attributes matrix(Name name, std::int64_t rows, std::int64_t heads,
                                     std::int64_t dim) {
   return fe::graph::Tensor_attributes()
@@ -186,7 +186,7 @@ struct Library::Plans {
 };
 
 Library::Library() {
-  // Never given back: cuDNN may be gone before what is destroyed at the end of a process.
+  // Never released: cuDNN may be gone before what is destroyed at the end of a process.
   static auto& of_gpus = *new std::map<int, std::shared_ptr<Plans>>;
   int gpu = 0;
   cudaGetDevice(&gpu);

@@ -1,4 +1,4 @@
-// Attention by cuDNN. The library is loaded when it is first asked for, and does without it.
+// Attention by cuDNN, which is loaded at first use and may be absent.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,21 +36,22 @@ struct Spent {
 // cuDNN on one GPU. Its plans, by shape, are made once in the life of the process.
 class Library {
  public:
-  // On the GPU that is current.
+  // On the current GPU.
   Library();
   // Without a GPU, for tests: one of this compute capability (90: 9.0) is described in cuDNN's own
-  // JSON (tests/runtime/described_gpus.hpp). It says what it would refuse there. With `builds` it
-  // also builds the plans, for which the process needs a driver that takes the code of kernels.
+  // JSON (tests/runtime/described_gpus.hpp), and cuDNN says what it would refuse there. With
+  // `builds` it also builds the plans, for which the process needs a driver that accepts the code
+  // of kernels.
   Library(const std::string& description, int capability, bool builds);
   ~Library();
 
-  // Why it does not take a shape; empty: it does, and its plan has been made.
+  // Why it refuses a shape; empty: it accepts it, and its plan has been made.
   std::string refusal(const Shape&);
   // Whether it can be called on a stream.
   bool takes(cudaStream_t) const;
-  // The workspace that the shapes this was asked about need at the most.
+  // The largest workspace of the shapes it was asked about.
   std::int64_t workspace_bytes() const;
-  // "9.19.0", or why it is not there.
+  // "9.19.0", or why it is missing.
   std::string version() const;
   // "8 handles of cuDNN in 0.2 s, 14 plans in 8.4 s": in the life of the process.
   std::string costs() const;
@@ -60,7 +61,7 @@ class Library {
    public:
     Caller(Library&, cudaStream_t, std::byte* workspace);
     ~Caller();
-    // False: the call is not the library's.
+    // False: the call is not for the library.
     bool call(const DeviceCall&);
 
    private:

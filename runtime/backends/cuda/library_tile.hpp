@@ -1,4 +1,5 @@
-// What the library may be asked for: tiles in its own terms, and problems that it takes at all.
+// What the library may be asked for: tiles in its own terms, and the problems that it accepts at
+// all.
 #pragma once
 
 #include <optional>
@@ -10,28 +11,29 @@
 
 namespace ringsched::cuda {
 
-// A tile as the library is given it: without the first rows, which see nothing, and without the
-// last keys, which nobody sees.
+// A tile as the library gets it: without the first rows, which see nothing, and without the last
+// keys, which no row sees.
 struct LibraryTile {
   Shape shape;
   std::int64_t dropped_rows = 0;
 };
 
-// None: the library has no mask for that.
+// Empty: the library has no mask for that.
 std::optional<LibraryTile> library_tile(const Problem&, TileForm, std::int64_t rows,
                                         std::int64_t keys, bool backward);
 
-// What cuDNN says of shapes, one refusal for each (empty: it takes it), and the workspace that the
-// largest needs.
+// cuDNN's answers about shapes, one refusal for each (empty: accepted), and the largest workspace
+// they need.
 struct LibraryAnswers {
   std::vector<std::string> refusals;
   std::int64_t workspace_bytes = 0;
 };
 
-// Why the library does not take what all of this plan's attends have in common; empty: it may.
+// Why the library refuses what all of this plan's attends have in common; empty: it may accept
+// them.
 std::string refusal(const Problem&);
 
-// Throws Error where no kernel takes the problem at all.
+// Throws Error if no kernel takes the problem at all.
 void check_for_gpu(const Problem&);
 
 }  // namespace ringsched::cuda

@@ -1,5 +1,5 @@
-// From the tasks of a plan to what a GPU does for them: which attends go to the library, and the
-// calls of each task with their addresses. No call of CUDA is made here.
+// From the tasks of a plan to the calls that a GPU executes: which attends go to the library, and
+// the calls of each task with their addresses. Nothing here calls CUDA.
 #pragma once
 
 #include <functional>
@@ -18,22 +18,22 @@ struct Surroundings {
   std::byte* scratch = nullptr;  // of the worker
   std::function<const std::int32_t*(Region)> positions;
   MaskView mask;
-  std::uint32_t* not_finite = nullptr;  // none: numbers are not looked at
+  std::uint32_t* not_finite = nullptr;  // none: numbers are not checked
 };
 
 class Lowering {
  public:
-  // Says why the library refuses a shape, or nothing if it takes it. Asked once for each.
+  // Says why the library refuses a shape; empty if it accepts it. Called once for each.
   using Refusal = std::function<std::string(const Shape&)>;
 
-  // Of the tasks of these workers. The plan is kept by reference. `all_narrow`: as if all that the
-  // library makes was merged where it is made, for measurements.
+  // Of the tasks of these workers. Keeps a reference to the plan. `all_narrow`, for measurements:
+  // treats all results of the library as merged on the worker that makes them.
   Lowering(const Plan&, const std::vector<WorkerId>& mine, const Refusal&, bool all_narrow = false);
 
   std::vector<DeviceCall> calls(TaskId, const Operands&, const Surroundings&) const;
   std::int64_t scratch_bytes(WorkerId) const;
   bool narrow(TaskId task, std::uint32_t output) const { return narrow_[2 * task.value + output]; }
-  // How many attends go to the library, and how many do not for which reason.
+  // How many attends go to the library, and how many do not, by reason.
   std::int64_t by_library() const { return by_library_; }
   const std::map<std::string, std::int64_t>& by_own() const { return by_own_; }
   std::string summary() const;  // of that, in a line

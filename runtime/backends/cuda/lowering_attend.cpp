@@ -55,7 +55,7 @@ struct BackwardScratch {
   }
 };
 
-// The queries, keys and values of a tile, from the first row that is given to a kernel.
+// The queries, keys and values of a tile, from the first row that the kernel gets.
 struct Reads {
   const std::byte *query, *key, *value;
 };
@@ -169,7 +169,7 @@ void Lowering::add_backward(std::vector<DeviceCall>& out, TaskId id, const Opera
   std::byte* const dv = narrow_key ? key_out + made.at(1) : around.scratch + at.value;
   out.emplace_back(LibraryBackward{shape, reads.query, reads.key, reads.value, output, gradient,
                                    stats, dq, dk, dv});
-  // What the library was not given has no gradient.
+  // Keys and values that the library did not get have no gradient.
   const auto zero = [&](std::byte* to, std::int64_t bytes) {
     if (bytes > 0) out.emplace_back(Zero{to, bytes});
   };

@@ -1,4 +1,4 @@
-// A mask as a kernel asks it: what a query sees, as at most two runs of positions.
+// A mask as a kernel needs it: what a query sees, as at most two runs of positions.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ std::int64_t memory_needed(const Plan& plan, const MemoryPlan& memory, const Low
 void require_memory(const Problem& p, std::uint32_t gpu, std::int64_t needed,
                     std::int64_t available) {
   if (needed <= available) return;
-  // All that is needed grows with the tokens; a little less, so that it is sure to fit.
+  // Everything needed grows with the tokens; take a little less, so that it is sure to fit.
   const auto tokens =
       static_cast<std::int64_t>(0.98 * static_cast<double>(p.tokens.value) *
                                 static_cast<double>(available) / static_cast<double>(needed));

@@ -1,4 +1,4 @@
-// What a run takes of each GPU, known before anything is asked for.
+// What a run needs of each GPU's memory, known before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ringsched::cuda {
 std::int64_t memory_needed(const Plan&, const MemoryPlan&, const Lowering&,
                            const std::vector<WorkerId>& there, std::int64_t workspace);
 
-// Throws RunFailed, saying what would fit, if `needed` is more than `available`.
+// Throws RunFailed, with what would fit, if `needed` is more than `available`.
 void require_memory(const Problem&, std::uint32_t gpu, std::int64_t needed, std::int64_t available);
 
 }  // namespace ringsched::cuda

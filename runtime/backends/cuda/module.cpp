@@ -1,4 +1,4 @@
-// What libringsched_cuda.so is asked for by name.
+// The names that libringsched_cuda.so exports.
 #include "backends/cuda/calibrate.hpp"
 #include "backends/cuda/run.hpp"
 
@@ -21,7 +21,7 @@ extern "C" __attribute__((visibility("default"))) void ringsched_probe_cuda(
   seen = ringsched::cuda::probe(workers);
 }
 
-// For tests: what cuDNN says of shapes on a GPU that is only described to it.
+// For tests: cuDNN's answers about shapes on a GPU that is only described to it.
 extern "C" __attribute__((visibility("default"))) void ringsched_ask_cudnn(
     const std::vector<ringsched::cuda::Shape>& shapes, const std::string& description,
     int capability, bool builds, ringsched::cuda::LibraryAnswers& answers) {

@@ -14,7 +14,7 @@ std::vector<bool> narrow_outputs(const Plan& plan, const std::vector<bool>& by_l
       if (!input.valid() || !plan.producer(input).valid()) continue;
       const std::size_t at = input.value - plan.initial.size();
       read[at] = true;
-      // The first input of a merge may be the place of what it makes, which is not narrow.
+      // The result of a merge may take the place of its first input, and is not narrow.
       if (!is_combine(task.kind) || i != 1) narrow[at] = false;
     }
   for (std::size_t i = 0; i < narrow.size(); ++i) narrow[i] = narrow[i] && read[i];

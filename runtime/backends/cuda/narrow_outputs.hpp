@@ -1,4 +1,4 @@
-// Which partial results and gradients stay as the library has made them.
+// Which partial results and gradients keep the library's dtype.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace ringsched::cuda {
 
-// Whether something is kept as the library has made it, in 16 bits, because all that reads it is a
-// merge or sum on the same worker. By task and output: [2 * task + output].
+// Whether a result stays as the library made it, in 16 bits, because only merges or sums on the
+// same worker read it. By task and output: [2 * task + output].
 std::vector<bool> narrow_outputs(const Plan&, const std::vector<bool>& by_library);
 
 }  // namespace ringsched::cuda

@@ -1,4 +1,4 @@
-// Numbers of any dtype, one or eight at a time, on either side.
+// Numbers of any dtype, one or eight at a time, on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -49,14 +49,14 @@ RINGSCHED_BOTH inline void store(std::byte* array, Dtype dtype, std::int64_t i, 
     reinterpret_cast<std::uint16_t*>(array)[i] = narrowed(x, dtype);
 }
 
-// Sixteen or thirty-two bytes at once, as the memory of a GPU likes it. `i` is a multiple of
-// eight, the array begins at a multiple of 16 bytes.
+// Sixteen or thirty-two bytes at once, as GPU memory prefers. `i` is a multiple of eight, and the
+// array begins at a multiple of 16 bytes.
 struct Eight {
   float x[8];
 };
 
 #if !defined(__CUDA_ARCH__)
-// What a GPU would trap at, a CPU must not let pass: tests run these functions there.
+// A GPU would trap here, so a CPU must fail too: tests run these functions there.
 inline void require_aligned(const std::byte* p) {
   if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0)
     throw std::logic_error("eight numbers are not at a multiple of 16 bytes");

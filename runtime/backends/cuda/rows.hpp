@@ -1,6 +1,6 @@
 // The arithmetic of the kernels, row by row: a row is one token and head. A group of threads shares
-// a row: `rank` of `size`, which can add up, find the largest and wait for each other. On a CPU the
-// group is one.
+// a row: it has `rank` and `size`, and can add up, find the largest and wait for each other. On a
+// CPU the group is one thread.
 #pragma once
 
 #include <cmath>
@@ -74,7 +74,7 @@ RINGSCHED_BOTH void row(const FinishForward& s, std::int64_t r, const Group& gro
 RINGSCHED_BOTH inline std::int64_t rows_of(const PrepareBackward& s) { return s.rows * s.heads; }
 
 // With g the gradient, g delta / |g|^2: its product with g is delta, and it is no longer than the
-// output. Scaled by the largest of g, whose square may not be a number.
+// output. Scaled by the largest of g, whose square might overflow.
 template <class Group>
 RINGSCHED_BOTH void row(const PrepareBackward& s, std::int64_t r, const Group& group) {
   const std::int64_t token = r / s.heads, head = r % s.heads, at = r * s.dim;
@@ -107,7 +107,8 @@ RINGSCHED_BOTH void row(const PrepareBackward& s, std::int64_t r, const Group& g
   if (group.rank() == 0) s.stats[head * s.rows + token] = s.lse[r];
 }
 
-// How two partial results are one: the log of a sum that cannot overflow, and the share of b in it.
+// How two partial results become one: the log of a sum that cannot overflow, and the share of b in
+// it.
 struct Merged {
   float lse, share;
 };
@@ -196,7 +197,7 @@ RINGSCHED_BOTH inline std::int64_t rows_of(const Prepare& s) { return s.rows * s
 template <class Group>
 RINGSCHED_BOTH void row(const Prepare& s, std::int64_t r, const Group& group) {
   const auto* output = reinterpret_cast<const std::byte*>(s.output);
-  // Behind two matrices of one fp32 for each row, of which there may be an odd number.
+  // After two matrices with one fp32 for each row, of which there may be an odd number.
   const bool aligned = reinterpret_cast<std::uintptr_t>(s.copied_gradient) % 16 == 0;
   float sum = 0;
   for_share(

@@ -13,7 +13,7 @@ namespace ringsched::cuda {
 
 namespace {
 
-// What CUDA and cuDNN take when kernels are first used.
+// Memory that CUDA and cuDNN allocate when kernels are first used.
 constexpr std::int64_t kForOthers = 256 << 20;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A plan on the GPUs of this process: its streams, what is submitted to them, and the times that
-// came of it.
+// A plan on the GPUs of this process: its streams, what is submitted to them, and the resulting
+// times.
 #pragma once
 
 #include <map>
@@ -91,7 +91,7 @@ class GpuRun final : public CudaBackend {
   std::vector<Submitted> order_;
   std::vector<std::vector<DeviceCall>> calls_;       // by TaskId
   std::vector<std::optional<Event>> begins_, ends_;  // with times, by the first task of a group
-  std::vector<std::optional<Event>> events_;  // for waiting, where those with times do not do
+  std::vector<std::optional<Event>> events_;  // for waiting, if those with times do not serve
   std::vector<TaskId> front_;                 // the first task of the group of each
   std::vector<std::string> names_;
   std::chrono::nanoseconds late_{0};        // from when it was to begin to when it did

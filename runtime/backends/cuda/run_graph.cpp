@@ -3,7 +3,7 @@
 
 namespace ringsched::cuda {
 
-// Graphs know events of two kinds: those that order what is captured, and those that are recorded
+// Graphs know two kinds of events: those that order what is captured, and those that are recorded
 // when the graph runs, which have times.
 void GpuRun::capture() {
   gpus_[0].make_current();
@@ -15,7 +15,7 @@ void GpuRun::capture() {
   capturing_ = true;
   std::string failed;
   try {
-    // Two events have a time between them if both were recorded by the graph, or neither.
+    // Two events have a time between them only if the graph recorded both, or neither.
     graph_zero_.emplace();
     require(cudaEventRecordWithFlags(graph_zero_->get(), origin, cudaEventRecordExternal),
             "recording an event");

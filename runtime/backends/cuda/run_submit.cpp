@@ -11,8 +11,8 @@ namespace ringsched::cuda {
 
 namespace {
 
-// So many launches and events of one stream may stand behind the gate, of a thousand or so: when
-// its queue is full submitting blocks, and then nobody would open it.
+// This many launches and events of one stream may stand behind the gate, of a thousand or so that
+// fit. When its queue is full, submitting blocks, and then nobody would open the gate.
 constexpr std::size_t kMostBehindGate = 700;
 // At most: cuDNN's backward pass is several kernels; an exchange by NCCL is waits, a kernel,
 // events.
@@ -33,7 +33,7 @@ bool GpuRun::last_of_all() {
   return true;
 }
 
-// Once, when all is on its lanes.
+// Once, when everything is on its lanes.
 void GpuRun::prepare() {
   order_ = submission_order(streams_);
   const std::size_t tasks = plan_.tasks.size();
@@ -62,9 +62,9 @@ void GpuRun::prepare() {
   prepared_ = true;
 }
 
-// Kernels are loaded when they are first launched, which may wait for all streams: not what should
-// happen behind the gate, in a capture, or while messages wait for another process. So first all
-// that computes runs by itself, on whatever is there, and then the run is made without a gate.
+// The first launch of a kernel loads it, and may wait for all streams. That must not happen behind
+// the gate, in a capture, or while messages wait for another process. So first each computation
+// runs alone, on whatever memory holds, and then the run is made without a gate.
 void GpuRun::rehearse() {
   if (!last_of_all()) return;
   prepare();
@@ -113,7 +113,8 @@ void GpuRun::start(Clock::time_point zero) {
   }
 }
 
-// Streams stand behind a gate until all is submitted, so that the run does not wait for the host.
+// Streams stand behind a gate until everything is submitted, so that the run does not wait for the
+// host.
 void GpuRun::submit(Clock::time_point zero) {
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     gpus_[g].make_current();
@@ -138,7 +139,7 @@ void GpuRun::submit(Clock::time_point zero) {
     for (std::uint32_t l = 0; l < plan_.lane_count(); ++l)
       gates_[index_of(gpu)]->hold(stream(w, static_cast<Lane>(l)));
   }
-  // Streams beyond the hardware's queues share them.
+  // Streams beyond the number of hardware queues share them.
   const std::size_t sharing = plan_.lane_count() * mine_.size() / gpus_.size() / kQueues + 1;
   std::vector<std::size_t> behind(streams_.lanes().size(), 0);
   bool open = false;

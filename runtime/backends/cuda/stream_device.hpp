@@ -1,4 +1,4 @@
-// A worker whose lanes are streams: what it is told goes into the stream plan of its process.
+// A worker whose lanes are streams: its calls go into the stream plan of its process.
 #pragma once
 
 #include <utility>

@@ -71,8 +71,8 @@ std::uint32_t StreamPlan::delivery_number(TaskId send) const {
   return delivery_numbers_.at(send.value);
 }
 
-// The senders of a group say that it is posted, then the receivers copy, then the senders wait
-// until that is done: whatever two groups send each other, none waits for itself.
+// The senders of a group announce that it is posted, then the receivers copy, then the senders wait
+// until that is done. So whatever two groups send each other, none waits for itself.
 void StreamPlan::exchange(WorkerId worker, Lane lane, const std::vector<MessageEnd>& messages) {
   for (const MessageEnd& m : messages) {
     Delivery& d = delivery_of(m.task);
@@ -97,7 +97,7 @@ std::vector<Submitted> submission_order(const StreamPlan& plan) {
   std::vector<std::uint32_t> at(lanes.size(), 0);
   std::vector<bool> recorded(plan.events(), false);
   std::vector<std::vector<std::uint32_t>> waiting(plan.events());  // lanes, by event
-  // By whether it computes, then by the task it is at.
+  // Transfers before computing, then by the current task.
   using Ready = std::tuple<bool, std::uint32_t, std::uint32_t>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
   std::vector<std::uint32_t> task(lanes.size(), 0);

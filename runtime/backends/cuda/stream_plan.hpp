@@ -1,8 +1,8 @@
-// What all streams of a process are told, as data: written while a run is put on its lanes, looked
-// at by tests, and carried out by whoever has a GPU.
+// The operations on all streams of a process, as data: written while a run is put on its lanes,
+// inspected by tests, and executed by a process with a GPU.
 //
-// A stream does its ops in order. It waits for what was recorded, and knows nothing of what will
-// be: so ops are submitted in an order in which every event is recorded before it is waited for.
+// A stream does its ops in order. It waits only for events that are already recorded. So ops are
+// submitted in an order in which every event is recorded before any wait for it.
 #pragma once
 
 #include <cstdint>
@@ -90,9 +90,9 @@ struct Submitted {
   std::uint32_t lane, op;
 };
 
-// All ops, in an order in which they may be submitted. Lanes that move things come first: what is
-// put on a busy GPU early has begun when the next kernel fills it. Throws RunFailed where there is
-// none: something is waited for that nobody records.
+// All ops, in an order in which they may be submitted. Transfer lanes come first: what reaches a
+// busy GPU early has begun when the next kernel fills it. Throws RunFailed if there is no such
+// order, because nobody records an awaited event.
 std::vector<Submitted> submission_order(const StreamPlan&);
 
 // Messages between workers of this process, through its stream plan.

@@ -138,7 +138,7 @@ void Communicator::group(const std::function<void()>& calls) {
     }
     result = ncclGroupEnd();
   }
-  // The stream may be used only once NCCL has put there what it has to.
+  // The stream may be used only once NCCL has put its operations there.
   require_success(result, "exchanging messages by NCCL");
 }
 
@@ -179,9 +179,9 @@ void Communicator::look() const {
         fmt::format("NCCL: {}: {}", ncclGetErrorString(state), ncclGetLastError(comm_)));
 }
 
-// As a group: the stream of one may wait for what another is at, which has to end first. From
-// here on nobody else asks NCCL about them. If it hangs, the process ends without it, at
-// the deadline of a run that is given up.
+// As a group, because the stream of one may wait for what another is doing. From here on nobody
+// else asks NCCL about them. If it hangs, the process ends without it, at the deadline of a run
+// that is given up.
 void Communicator::abort_all(std::vector<std::shared_ptr<Communicator>> all) {
   std::erase_if(all, [](const auto& c) { return c->over_.exchange(true); });
   if (all.empty()) return;

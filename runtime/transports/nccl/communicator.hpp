@@ -17,21 +17,21 @@ namespace ringsched::nccl {
 
 void require(cudaError_t, const char* what);
 
-// The GPU of this process is the current one from then on; returns its name. Throws RunFailed where
+// The GPU of this process is the current one from then on; returns its name. Throws RunFailed if
 // there is none.
 std::string take_gpu(const NcclOptions&);
 
-// Throws RunFailed where the library is older than what this was built against.
+// Throws RunFailed if the library is older than the one at build time.
 std::string require_version();
 
 class Communicator {
  public:
-  // Whether a call of NCCL returns before it is done, and NCCL is asked whether it is: so that a
-  // process that waits for one that is gone can be told. That is a thread of NCCL's for each group.
+  // Whether a call of NCCL returns before it is done, and must be polled. So a process that waits
+  // for a lost one can be told. It costs a thread of NCCL's for each group.
   enum class Calls { Return, Wait };
-  // Together with all processes of the world, on the GPU that is current.
+  // Together with all processes of the world, on the current GPU.
   Communicator(World&, const Control&, const NcclOptions&, Calls = Calls::Return);
-  // Aborts it, if nobody has left it before.
+  // Aborts it, unless somebody has left it before.
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
@@ -39,19 +39,19 @@ class Communicator {
   void group(const std::function<void()>&);
   void send(const void* from, std::size_t bytes, int peer, cudaStream_t);
   void receive(void* to, std::size_t bytes, int peer, cudaStream_t);
-  // For calls that this class has not.
+  // For calls that this class lacks.
   ncclComm_t get() const { return comm_; }
   void require_success(ncclResult_t, const char* what);
 
   void use_memory(void* first, std::size_t bytes);
-  // Waits until the stream has come so far. Throws RunFailed.
+  // Waits until the stream has come this far. Throws RunFailed.
   void wait_for(cudaStream_t);
-  // Of what happened since. Throws RunFailed.
+  // Checks for errors since. Throws RunFailed.
   void look() const;
-  // All processes leave a communicator together, and several in one order: NCCL waits for the
-  // others. Returns when the GPU has done what it has to.
+  // All processes leave a communicator together, and several in one order, because NCCL waits for
+  // the others. Returns when the GPU has finished.
   void leave();
-  // Ends what the GPU does for them, on a thread of its own, since that may hang. Returns soon.
+  // Ends what the GPU does for them, on its own thread, because that may hang. Returns soon.
   static void abort_all(std::vector<std::shared_ptr<Communicator>>);
 
  private:

@@ -1,8 +1,7 @@
 // Workers that are GPUs, one for each process: messages by NCCL, on the streams of their lanes.
 //
-// Each lane that has messages has a communicator of its own. Within one, operations follow each
-// other in the order in which they were launched, whatever stream they are on, so that lanes with
-// one between them would wait for each other.
+// Each lane that has messages has a communicator. Within one, operations run in the order of their
+// launch, whatever stream they are on, so lanes that share one would wait for each other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -98,7 +97,7 @@ class NcclTransport final : public Transport {
   }
 
  private:
-  // NCCL connects two processes when they first have something for each other.
+  // NCCL connects two processes at their first message.
   void warm_up(Communicator& comm, const std::set<std::pair<int, int>>& ways) {
     std::byte* memory = nullptr;
     cudaStream_t stream = nullptr;

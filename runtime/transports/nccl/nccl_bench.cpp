@@ -1,5 +1,5 @@
 // Messages and collectives of NCCL by size, counted as nccl-tests does: the size of a collective is
-// that of the larger of its two sides, and the rate of the bus is what the busiest link carries.
+// that of the larger of its two sides, and the bus rate is what the busiest link carries.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Bench {
 struct Kind {
   const char* name;
   double (*bus_factor)(double ranks);
-  // `bytes` is the size that is printed, a multiple of the number of processes.
+  // `bytes` is the printed size, a multiple of the number of processes.
   ncclResult_t (*run)(const Bench&, std::size_t bytes);
   // The process from which byte i of the result comes, and its place there.
   std::pair<int, std::size_t> (*source)(const Bench&, std::size_t bytes, std::size_t i);
@@ -93,7 +93,7 @@ std::byte pattern(int rank, std::size_t i) {
   return static_cast<std::byte>(i * 2654435761u + 7 * static_cast<std::size_t>(rank) + 1);
 }
 
-// Bytes of the result that are not as they should be.
+// Wrong bytes of the result.
 std::int64_t wrong(const Kind& kind, const Bench& b, std::size_t bytes) {
   const std::size_t part = bytes / static_cast<std::size_t>(b.size);
   std::vector<std::byte> got(kind.source ? bytes : part);
@@ -149,7 +149,7 @@ void bench(World& world, Control& control, const NcclOptions& options,
   nccl::require(cudaStreamSynchronize(nullptr), "writing messages");
   cudaStream_t stream = nullptr;
   nccl::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-  // After the memory, so that what it is at is ended before that is given back.
+  // Declared after the memory, so that it finishes before the memory is released.
   Communicator comm(world, control, options, Communicator::Calls::Wait);
   const Bench b{comm, rank, static_cast<int>(n), from.get(), to.get(), stream};
   for (const Kind& kind : kKinds) {
