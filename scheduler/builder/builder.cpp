@@ -1,4 +1,4 @@
-// The recorder: looks at each call of a schedule, and puts it on the tape.
+// The recorder: checks each call of a schedule, and puts it on the tape.
 #include "ringsched/scheduler/builder.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ T part_of(const T& whole, std::uint32_t i) {
   return part;
 }
 
-// Does each get just what it gives?
+// Does each member get exactly what it gives?
 template <class T>
 bool nothing_moves(std::span<const T> given, std::span<const Wanted> wanted) {
   return std::ranges::equal(given, wanted, [](const T& g, const Wanted& w) {
@@ -41,7 +41,7 @@ bool nothing_moves(std::span<const T> given, std::span<const Wanted> wanted) {
   });
 }
 
-// The last lanes that a schedule made, where nothing moves on them.
+// The last lanes that a schedule made, if nothing moves on them.
 void drop_last_lanes(Plan& plan) {
   std::size_t used = kBasicLanes.size();
   if (plan.lanes.size() > used)
@@ -77,7 +77,7 @@ struct PlanBuilder::Recording {
   const Tile& tile(const Operand& queries, const Operand& keys) {
     return parts.tile(view_id(queries), view_id(keys));
   }
-  // What the last call, or that one, has at worker `w`, in the numbers of a view.
+  // The result of the last call, or of that one, at worker `w`, in the numbers of a view.
   void set_origin(Operand& x, OriginId id, WorkerId w) const {
     const Origin& origin = tape.origin(id);
     x.owner = x.worker = w;
@@ -389,7 +389,7 @@ T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing) {
                keys ? "keys" : "queries", owner, target.value, out.since,
                true_number(from.worker).value, from.since);
   check_lane(timing.lane);
-  // The mask may leave most of them out, but to know that takes memory for all.
+  // The mask may leave most of them out, but finding that out takes memory for all.
   if (++r.moves > r.most_tasks / 2)
     fail("this schedule needs more than {} moves; use fewer workers", r.most_tasks / 2);
   Call& c = r.tape.say(Call::What::Move, out.since);
@@ -424,7 +424,7 @@ Partial PlanBuilder::attend(const Queries& q, const Keys& k) {
     mistake_at(step_, "worker {} attends what arrives only for step {}", worker.value,
                std::max(q.since, k.since));
   const Problem& p = r.parts.plan.problem;
-  const bool all_heads = q.heads.count == p.heads && k.heads.count == p.kv_heads;  // mostly
+  const bool all_heads = q.heads.count == p.heads && k.heads.count == p.kv_heads;  // usually
   if (!all_heads && q.heads.grouped(p.heads / p.kv_heads) != k.heads)
     mistake_at(step_,
                "worker {} attends {} of queries to {} of keys, but these queries read others",
@@ -448,7 +448,7 @@ Partial PlanBuilder::move(const Partial& p, WorkerId to) {
   Tape& tape = recording_->tape;
   Call& c = tape.say(Call::What::MoveResult, step_);
   c.origin = tape[p.made_by].origin;
-  // In decoding the queries are there, too.
+  // In decoding the queries are there too.
   const bool copied = recording_->parts.plan.problem.decodes() &&
                       tape[tape.origin(c).call].what == Call::What::Given;
   if (copied) c.origin = tape.queries_of(true_number(to));

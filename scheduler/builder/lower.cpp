@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kLowerings[] = {"native", "direct", "ring", "tree"};
 
-// Cuts cells into so many parts of about one size: by columns, or by rows where there are too few
+// Cuts cells into this many parts of about equal size: by columns, or by rows if there are too few
 // columns. Some may be empty.
 std::vector<CellRange> split(const CellRange& all, std::uint32_t parts) {
   const bool by_columns = all.columns.count >= parts || all.rows.count < all.columns.count;
@@ -42,7 +42,7 @@ class ExchangeWriter {
     for (std::uint32_t m = 0; m < count_; ++m) given_[m] = out.use(task(m).inputs[0]);
   }
 
-  // True if the form is written that way.
+  // True if messages of that kind can express the form.
   bool ring(ExchangeForm form) {
     switch (form) {
       case ExchangeForm::AllGather:
@@ -80,7 +80,7 @@ class ExchangeWriter {
     cut_what_is_partial(shares, pieces);
     std::vector<std::uint32_t> order(shares.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    // The nearest first, so that at no time all send to the same member.
+    // The nearest first, so that not all send to the same member at once.
     const auto distance = [&](std::uint32_t i) {
       return (shares[i].to + count_ - shares[i].from) % count_;
     };
@@ -109,7 +109,8 @@ class ExchangeWriter {
     return (m + count_ - hops % count_) % count_;
   }
 
-  // The tensor that each share is a part of; parts of sums are cut, as they can be used only once.
+  // The tensor that each share is a part of. Parts of sums are cut, because each can be used only
+  // once.
   void cut_what_is_partial(const std::vector<Share>& shares, std::vector<TensorId>& pieces) {
     std::vector<std::vector<std::uint32_t>> of(count_);
     for (std::uint32_t i = 0; i < shares.size(); ++i) of[shares[i].from].push_back(i);
@@ -123,14 +124,14 @@ class ExchangeWriter {
     }
   }
 
-  // Parts of sums that are only copied have all terms there are.
+  // Parts of sums that are only copied have all their terms.
   void complete_what_is_given() {
     if (!adds_up(from_, exchange_)) return;
     for (const TensorId t : given_)
       if (t.valid()) out_.complete(t);
   }
 
-  // Member m has cells[m] in tensors[m]. At each hop all hand on what they got last.
+  // Member m has cells[m] in tensors[m]. At each hop every member hands on what it got last.
   void gather_round(const std::vector<CellRange>& cells, const std::vector<TensorId>& tensors) {
     std::vector<std::vector<TensorId>> has(count_, std::vector<TensorId>(count_));
     for (std::uint32_t m = 0; m < count_; ++m) has[m][m] = tensors[m];
@@ -148,7 +149,8 @@ class ExchangeWriter {
     }
   }
 
-  // Member m ends with the sum of cells[m]. What is sent at a hop was added up at the one before.
+  // Member m ends with the sum of cells[m]. What it sends at a hop was added up at the previous
+  // one.
   std::vector<TensorId> reduce_round(const std::vector<CellRange>& cells) {
     std::vector<std::vector<TensorId>> own(count_);
     for (std::uint32_t m = 0; m < count_; ++m) {
@@ -200,8 +202,8 @@ class ExchangeWriter {
     gather_round(cells, sums);
   }
 
-  // Round k of a binomial tree: those whose number is a multiple of 2^(k + 1) and those 2^k on.
-  // Members count from the root.
+  // Round k of a binomial tree: members whose number is a multiple of 2^(k + 1), and those 2^k
+  // further. Members count from the root.
   template <class Visit>
   void for_each_branch(std::uint32_t distance, std::uint32_t root, Visit visit) {
     out_.begin_group();

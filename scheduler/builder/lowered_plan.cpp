@@ -64,7 +64,7 @@ TensorId LoweredPlan::use(TensorId old) {
   return became_[old.value];
 }
 
-// What a step needs is joined before anything of it moves, so that groups of messages stay whole.
+// What a step needs is joined before any of it moves, so that groups of messages stay whole.
 void LoweredPlan::begin_step(Step step) {
   step_ = step;
   while (!due_.empty() && due_.begin()->first <= step) {

@@ -1,5 +1,5 @@
-// A plan that is written anew without its exchanges: its tasks, one after the other, and the tasks
-// that stand for exchanges.
+// Writes a plan anew without its exchanges: its tasks, one after the other, and the tasks that
+// replace exchanges.
 #pragma once
 
 #include <map>
@@ -23,16 +23,16 @@ class LoweredPlan {
  public:
   explicit LoweredPlan(const Plan& from);
 
-  // Copies a task that is no member of an exchange.
+  // Copies a task that is not a member of an exchange.
   void copy(TaskId);
-  // What a tensor of the old plan has become. A join that is to make it is written now.
+  // What a tensor of the old plan has become. Writes the join that makes it now, if there is one.
   TensorId use(TensorId old);
   Plan finish() &&;
 
   // --- the tasks of one exchange
 
   void begin_exchange(const Exchange&);
-  // What follows up to the next call is one group on each worker.
+  // The calls up to the next one of this are one group on each worker.
   void begin_group() { ++group_; }
   // These cells of the tensor, on another worker.
   TensorId transfer(TensorId, const CellRange&, WorkerId to);
@@ -40,7 +40,8 @@ class LoweredPlan {
   std::vector<TensorId> cut(TensorId, std::span<const CellRange>);
   TensorId add_up(TensorId, TensorId);                    // of the same cells
   void complete(TensorId t) { mark_complete(plan_, t); }  // it has all terms
-  // All that this member was to get is in these: its tensor is made of them, when it is needed.
+  // These hold everything that this member should get: its tensor is made of them, when it is
+  // needed.
   void deliver(TaskId member, std::vector<TensorId> parts);
   void end_exchange();
 
@@ -62,7 +63,7 @@ class LoweredPlan {
   void begin_step(Step);
   void write(Join&);
   Task& add(TaskKind, WorkerId, Lane, const CellRange&);
-  // The members of a repack: what each gives, or none, and gets. Returns what the first makes.
+  // The members of a repack: what each gives, or none, and gets. Returns the result of the first.
   TensorId repack(WorkerId, std::span<const TensorId> given, std::span<const CellRange> got,
                   bool complete);
   TensorId last() const {
@@ -86,7 +87,7 @@ class LoweredPlan {
   std::vector<std::uint32_t> posted_;  // by lane: the group that its last transfer is of
   std::uint32_t group_ = 0;
   Step step_ = 0;
-  // Of the exchange that is written:
+  // Of the exchange being written:
   const Exchange* exchange_ = nullptr;
   std::uint32_t begin_ = 0;  // its first task
   ValueId value_;

@@ -1,5 +1,5 @@
 // A call in a schedule that cannot be planned: its author's mistake. The builder says where and
-// what; build_plan() adds the name of the schedule.
+// what; build_plan() adds the schedule's name.
 #pragma once
 
 #include <fmt/format.h>

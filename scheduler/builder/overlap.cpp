@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::string_view kNames[] = {"none", "prefetch", "unbounded"};
 
-// Everything a worker does goes on one lane. What it posts in one step, with nothing computed in
-// between, becomes one group: a send must not wait for a receive that stands before it by chance.
-// What hands on a tensor of the group is the first of the next.
+// Puts everything of a worker on one lane. What it posts in one step, with no computing in between,
+// becomes one group: a send must not wait for a receive that happens to come before it. A task that
+// hands on a tensor of the group starts the next group.
 void serialise(Plan& plan) {
   std::vector<TaskId> first(plan.problem.workers);  // of the open group; none: nothing is posted
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
@@ -60,13 +60,17 @@ class StepEnds {
   std::array<End, 3> ends_;  // the last step first
 };
 
-// What step t needs may be moved once step t - 2 has ended, that is while step t - 1 computes.
-// Results on their way home in step t were made in step t - 1, so a receive of them is posted once
-// that has ended here too: earlier it would only hold what a transfer holds. Lanes that a schedule
-// made have a clock of their own: what step t needs of such a lane may move once the steps before
-// the last that needed something of it have ended. And step t waits until all that was moved for
-// step t - 1 has arrived, at both ends. The second half is what keeps a helper from running ahead
-// of those who take its results, and bounds the memory of both.
+// Orders communication and computation.
+//
+// What step t needs may move once step t - 2 has ended, that is while step t - 1 computes. Results
+// that go home in step t were made in step t - 1, so their receives are posted once that has ended
+// here too: earlier they would only hold a transfer's resources. Lanes that a schedule made have a
+// clock of their own: what step t needs of such a lane may move once the steps before the last that
+// needed something of it have ended.
+//
+// And step t waits until everything moved for step t - 1 has arrived, at both ends. Without this
+// second half, a helper could run ahead of the workers that take its results; it bounds the memory
+// of both.
 void prefetch_one_step(Plan& plan) {
   struct Tick {
     TaskId may_move, next_may_move;
@@ -104,8 +108,8 @@ void prefetch_one_step(Plan& plan) {
   }
 }
 
-// Puts what is received into `buffers` slots in turn. A slot is free for the next tensor once the
-// last reader of the one before has ended, in each lane that reads it.
+// Puts received tensors into `buffers` slots in turn. A slot is free for the next tensor once the
+// last reader of the previous one has ended, in each lane that reads it.
 void assign_buffers(Plan& plan, std::uint32_t buffers) {
   const LaneNumbers lanes(plan);
   using Readers = std::array<TaskId, kMostLanes>;

@@ -1,4 +1,4 @@
-// A plan that is being made, and the ids of its parts.
+// A plan under construction, and the ids of its parts.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ringsched {
 
 class PlanParts {
  public:
-  // With what is given, at home on its owners.
+  // With initial tensors, at home on their owners.
   PlanParts(const Problem& problem, Layout layout) {
     plan.problem = problem;
     plan.program = program_of(problem);
@@ -91,10 +91,10 @@ class PlanParts {
   RegionId new_rows_;  // in decoding
   std::vector<RegionId> chunks_;
   WorkId likely_[2];     // of tiles, the last ones of two sorts
-  RegionId tile_of_[2];  // the last tile that was asked for
+  RegionId tile_of_[2];  // the last requested tile
   Tile tile_;
-  std::vector<TokenSet> token_sets_;       // by region, as far as tiles were asked for
-  std::vector<std::vector<Known>> known_;  // by value and region; none: not asked for yet
+  std::vector<TokenSet> token_sets_;       // by region, as far as tiles were requested
+  std::vector<std::vector<Known>> known_;  // by value and region; none: not requested yet
   std::vector<std::uint32_t> given_;       // by value: the initial tensor of worker 0
 };
 

@@ -40,7 +40,7 @@ void Survey::find_open_members(const Tape& tape) {
   }
 }
 
-// What is read of a move was also read of what it moved, if only to be sent.
+// Whatever tasks read of a move, they also read of its source, if only to send it.
 void Survey::mark_used(const Tape& tape, CallId at, Region rows, std::uint64_t& moves,
                        bool backward) {
   // In time, which need not be the order of calls.

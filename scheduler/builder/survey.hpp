@@ -1,4 +1,4 @@
-// The first pass over a tape: what of each move is read by anyone, and when for the last time.
+// The first pass over a tape: which chunks of each move any task reads, and when for the last time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace ringsched {
 struct Survey {
   Survey(const Tape&, const Plan& regions_of, bool backward);
 
-  // Chunks that are read where a move brings them, or further on; none if equal.
+  // Chunks that tasks read where a move brings them, or further on; none if equal.
   struct Use {
     std::uint32_t first = 0, end = 0;
     bool any() const { return first != end; }
@@ -26,7 +26,7 @@ struct Survey {
   };
 
   CallColumn<Use> uses;
-  CallColumn<Path> paths;  // empty where only the forward pass is wanted
+  CallColumn<Path> paths;  // empty if only the forward pass is wanted
   std::uint32_t attends = 0;
   std::uint64_t query_moves = 0, key_moves = 0, returns = 0;
   std::uint64_t members = 0, result_members = 0;  // of exchanges of operands, and of results
@@ -34,8 +34,8 @@ struct Survey {
   // By their first members, in the order of the plan.
   std::vector<CallId> exchanges, result_exchanges;
   std::set<std::uint32_t> given_on;  // calls: an exchange takes the result
-  // By first member, of exchanges of keys: those that get keys which are attended where they came.
-  // None of an exchange whose keys move on.
+  // By first member, of exchanges of keys: the members whose keys are attended where they came.
+  // Empty for an exchange whose keys move on.
   std::map<std::uint32_t, std::uint32_t> open_members;
 
  private:

@@ -1,6 +1,6 @@
-// The calls of a schedule, recorded in order. The builder runs a schedule only once; it then makes
-// several passes over this tape: which parts of a move are read, the forward pass, the backward
-// pass.
+// The calls of a schedule, recorded in order. The builder runs a schedule only once. It then makes
+// several passes over this tape: which parts of each move any task reads, then the forward pass,
+// then the backward pass.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ struct Origin {
 class Tape {
  public:
   explicit Tape(std::uint32_t workers) : workers_(workers) {}
-  // The first calls: what is given, queries of all workers and then keys.
+  // The first calls: initial tensors, queries of all workers and then keys.
   OriginId queries_of(WorkerId w) const { return {w.value}; }
   OriginId keys_of(WorkerId w) const { return {workers_ + w.value}; }
 
@@ -121,7 +121,7 @@ class Tape {
   std::vector<TaskColumn<Call>> pages_;  // all full but the last; only the first one grows
   Step latest_ = 0, most_steps_ = 0;
   bool in_order_ = true;
-  std::vector<std::uint32_t> order_;  // calls; empty: as they are
+  std::vector<std::uint32_t> order_;  // calls; empty: in order as recorded
   std::vector<Origin> origins_;
 };
 

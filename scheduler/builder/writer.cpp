@@ -70,7 +70,7 @@ class PlanWriter {
   }
 
  private:
-  struct Posted {  // the last group of a lane; open while nothing else comes
+  struct Posted {  // the last group of a lane; open until something else comes
     Step step = ~Step{0};
     std::uint32_t computed = 0;
     friend bool operator==(const Posted&, const Posted&) = default;
@@ -79,7 +79,7 @@ class PlanWriter {
     TensorId tensor;
     RegionId rows;
   };
-  struct Member {  // of an exchange that is to be written
+  struct Member {  // of an exchange being written
     WorkerId worker;
     TensorId given;  // or none
     RegionId rows;   // none: it gets nothing
@@ -199,8 +199,8 @@ class PlanWriter {
     if (!c.origin.valid()) return {worker(c), given, {}, {}};
     return {worker(c), given, tape_.origin(c).rows, tape_.origin(c).columns};
   }
-  // The other way: what the member got is given, and it gets what it gave, of the columns that the
-  // exchange moved.
+  // The reverse exchange: a member gives what it got, and gets what it gave, of the columns that
+  // the exchange moved.
   Member back(CallId id, TensorId given, ColumnRange moved) const {
     const Call& c = tape_[id];
     if (!c.from.valid()) return {worker(c), given, {}, {}};
@@ -210,7 +210,7 @@ class PlanWriter {
     if (first >= end) return {worker(c), given, {}, {}};
     return {worker(c), given, from.rows, {first, end - first}};
   }
-  // All that the members get together.
+  // Everything that the members get together.
   ColumnRange moved_columns(CallId first) const {
     std::uint32_t from = ~0u, end = 0;
     for (std::uint32_t i = 0; i < tape_.members(first); ++i) {
@@ -222,8 +222,8 @@ class PlanWriter {
     return {from, end - std::min(from, end)};
   }
 
-  // Writes an exchange of what these give; returns what each gets. It is left out where nobody
-  // gives anything, or nobody gets anything.
+  // Writes an exchange of these tensors; returns what each gets. It is left out if nobody gives
+  // anything, or nobody gets anything.
   std::vector<TensorId> exchange(ValueId value, Lane lane, std::vector<Member> members) {
     std::vector<TensorId> got(members.size());
     std::vector<std::size_t> number;
@@ -258,7 +258,7 @@ class PlanWriter {
     const Call& c = tape_[first];
     const bool kept = backward_ && plan_.problem.pass == Pass::Both && !c.again;
     if (!kept) exchange_forward(first, operand(c), c.lane, made_);
-    // Where the forward pass is not in the plan, gradients are prepared at home.
+    // If the forward pass is not in the plan, gradients are prepared at home.
     if (backward_ && !c.of_keys && plan_.problem.pass == Pass::Backward)
       exchange_forward(first, attention::kPreparedGradient, c.lane, prepared_);
   }
@@ -318,12 +318,12 @@ class PlanWriter {
     return last_output();
   }
 
-  // --- the backward pass, derived from the calls a schedule makes for the forward one. Query
-  // gradients take the way of the partials. A gradient of keys is collected where they were
-  // brought: it travels on with them (the ring's way) or, where they go no further, straight home
-  // to their owner. An exchange is answered by one that gives back what arose from what it brought.
+  // --- the backward pass, derived from the calls of the forward pass. Query gradients take the way
+  // of the partials. A gradient of keys is collected where the keys were brought. It travels on
+  // with them (the ring's way) or, if they go no further, straight home to their owner. For each
+  // exchange, another one returns the gradients of what it brought.
 
-  // What results went through, gradients come back through.
+  // Gradients go back the way that results came.
   void exchange_result_gradients() {
     if (plan_.problem.pass != Pass::Both || survey_.result_exchanges.empty()) return;
     given_gradient_ = CallColumn<TensorId>(tape_.size());
@@ -422,7 +422,7 @@ class PlanWriter {
     arrived_.clear();
   }
 
-  // Those that had to wait until all else was done.
+  // Those that had to wait until everything else was done.
   void exchange_other_gradients() {
     bool any = false;
     for (const CallId first : reversed(survey_.exchanges)) {
@@ -432,8 +432,8 @@ class PlanWriter {
     }
   }
 
-  // Of what an exchange brought: complete gradients are rounded and go back; where several members
-  // got the same, each has a part of the terms, and these are added up on their way.
+  // Of what an exchange brought: complete gradients are rounded and go back. If several members got
+  // the same, each has a part of the terms, and the parts are added up on the way.
   void exchange_gradients(CallId first) {
     exchanged_[first.value] = true;
     const bool keys = tape_[first].of_keys;
@@ -481,7 +481,7 @@ class PlanWriter {
     for (std::uint32_t i = 0; i < tape_.members(first); ++i)
       if (const Call& c = tape_[{first.value + i}]; c.origin.valid())
         got.push_back({plan_.regions[tape_.origin(c).rows.value], tape_.origin(c).columns});
-    // Sorted by columns: mostly only neighbours share some.
+    // Sorted by columns: usually only neighbours share some.
     std::ranges::sort(got, {}, [](const Got& g) { return g.columns.first; });
     for (std::size_t a = 0; a < got.size(); ++a)
       for (std::size_t b = a + 1; b < got.size() && got[b].columns.first < got[a].columns.end();
@@ -494,8 +494,7 @@ class PlanWriter {
 
   // --- tasks
 
-  // The task is filled where it stands: building it elsewhere and copying it costs a third of all
-  // the time there is.
+  // Fills the task in place: building it elsewhere and copying it costs a third of the whole time.
   Task& add(TaskKind kind, ValueId value, WorkerId worker, RegionId rows, ColumnRange columns,
             WorkId work, Lane lane = Lane::Compute) {
     const PieceId piece = parts_.piece(value, rows, columns);
@@ -553,7 +552,8 @@ class PlanWriter {
     sum = {last_output(), into};
   }
 
-  // What is at home. Results of queries that an exchange brought have gone there by another.
+  // Tensors at home. Results of queries that an exchange brought have gone there by another
+  // exchange.
   void write_outputs() {
     for (std::uint32_t o = 0; o < tape_.origins().size(); ++o) {
       const Origin& origin = tape_.origin({o});

@@ -1,6 +1,6 @@
 // A pass over the tape that writes tasks: the forward pass, then the backward pass derived from the
 // same calls. It makes sizes, pairs sends with receives, groups what one worker posts together, and
-// leaves out moves of what nobody reads.
+// drops moves that no task reads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ringsched {
 
-// Throws Error where there are too many.
+// Throws Error if there are too many.
 void write_tasks(PlanParts&, const Tape&, std::uint64_t most_tasks);
 
 }  // namespace ringsched

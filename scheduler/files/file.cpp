@@ -22,7 +22,7 @@ namespace ringsched {
 
 namespace {
 
-// What is at the end of all symbolic links, whether it is there or not.
+// The end of all symbolic links, whether it exists or not.
 std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int most = 40;  // as many as Linux follows
   std::error_code ignored;
@@ -33,7 +33,7 @@ std::filesystem::path behind_links(std::filesystem::path path) {
   return path;
 }
 
-// What unfinished files there are, for a signal handler, which may do next to nothing.
+// The unfinished files, for a signal handler, which may do very little.
 constexpr std::size_t kMostUnfinished = 64;
 std::array<std::atomic<const char*>, kMostUnfinished> unfinished;
 
@@ -67,10 +67,10 @@ NewFile::NewFile(const std::string& path) : target_(path) {
       (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))) {
     file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   } else {
-    // Through a symbolic link the file it names is replaced, not the link.
+    // For a symbolic link, this replaces the file it names, not the link.
     target_ = behind_links(path).string();
     const auto folder = std::filesystem::path(target_).parent_path();
-    // A file without a name goes with the process, even if that is killed. It gets one through
+    // A file without a name disappears with the process, even on kill -9. It gets a name through
     // /proc.
     if (::access("/proc/self/fd", X_OK) == 0)
       file_ = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
@@ -86,13 +86,13 @@ NewFile::NewFile(const std::string& path) : target_(path) {
   if (file_ < 0) fail("cannot write {}: {}", target_, std::strerror(errno));
 }
 
-// Makes a file under a name that nobody has, beside the target. If it cannot, errno says why.
+// Makes a file under an unused name beside the target. On failure errno says why.
 template <class Make>
 bool NewFile::put_aside(Make make) {
   const auto folder = std::filesystem::path(target_).parent_path();
   for (unsigned attempt = 0; attempt < 1000; ++attempt) {
     aside_ = (folder / fmt::format(".ringsched-{}-{}", ::getpid(), attempt)).string();
-    note(aside_);  // before it is there: a signal may come in between
+    note(aside_);  // before it exists: a signal may come in between
     if (make(aside_.c_str()) >= 0) return true;
     const int why = errno;
     forget(aside_);
@@ -120,7 +120,7 @@ void NewFile::append(std::string_view text) {
 }
 
 void NewFile::finish() {
-  // No call gives a file the name of another one, so there is a name in between, for a moment.
+  // No call gives a file the name of another one, so there is a temporary name for a moment.
   const std::string self = fmt::format("/proc/self/fd/{}", file_);
   if (std::exchange(has_no_name_, false) && !put_aside([&](const char* name) {
         return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
@@ -139,7 +139,7 @@ void NewFile::fail_with_errno() const {
 
 namespace {
 
-// The length of a stream is not known before it ends, so less of it is taken on trust.
+// A stream's length is unknown before it ends, so we trust less of it.
 constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{1} << 30;
 
 struct OpenFile {
@@ -149,7 +149,8 @@ struct OpenFile {
   }
 };
 
-// Takes each piece of a text as it comes in, and throws Error where no such text goes on so.
+// Takes each piece of a text as it comes in, and throws Error as soon as no valid text continues
+// like this.
 using Check = std::function<void(std::string_view piece)>;
 
 std::string read_checked(const std::string& path, std::uint64_t most, std::size_t padding,
@@ -168,7 +169,7 @@ std::string read_checked(const std::string& path, std::uint64_t most, std::size_
   if (!is_stream) check_size(static_cast<std::uint64_t>(about.st_size));
   std::string buffer;
   for (std::size_t length = 0;;) {
-    // Room for a whole file is taken only once its beginning is good.
+    // Reserve room for a whole file only once its beginning is good.
     if (length > 0 && !is_stream)
       buffer.reserve(static_cast<std::size_t>(about.st_size) + 1 + padding);
     if (length == buffer.size())

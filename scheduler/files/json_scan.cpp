@@ -13,7 +13,7 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::size_t kLongestNumber = 1000;  // more digits than any number has a use for
+constexpr std::size_t kLongestNumber = 1000;  // more digits than any number needs
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
@@ -22,7 +22,7 @@ bool is_part_of_number(char c) {
   return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// How much of the text is the beginning of a number, and whether that is a whole one.
+// How much of the text is the beginning of a number, and whether it is a whole number.
 struct NumberLength {
   std::size_t length = 0;
   bool complete = false;
@@ -50,7 +50,7 @@ NumberLength number_at(std::string_view text) {
   return n;
 }
 
-// Numbers without fraction and exponent have 64 bits, with a sign or without; others are doubles.
+// Numbers without fraction and exponent have 64 bits, with or without a sign; others are doubles.
 bool fits(const std::string& number) {
   if (number.find_first_of(".eE") != number.npos)
     return std::isfinite(std::strtod(number.c_str(), nullptr));

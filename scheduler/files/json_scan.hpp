@@ -1,6 +1,6 @@
 // Reads the JSON text of an object piece by piece, as it comes in, and stops at the first byte that
-// no such text can have there. So an endless input is refused at once, and every fault has a place;
-// simdjson parses whole texts only and does not say where many of their faults are.
+// no such text can have there. So it refuses an endless input at once, and every fault has a place.
+// simdjson parses only whole texts, and does not say where many of their faults are.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace ringsched {
 
-// Its faults are Errors "plan.json:3:2: expected ...": line and column are counted from 1, and the
-// column counts bytes. Nothing can be read after one.
+// Faults are Errors "plan.json:3:2: expected ...": line and column count from 1, and the column
+// counts bytes. Nothing can be read after one.
 class JsonScanner {
  public:
   // `file` is what messages call the text; it must outlive this.
   JsonScanner(std::string_view file, std::size_t max_depth) : file_(file), max_depth_(max_depth) {}
 
-  void read(std::string_view piece);  // UTF-8 is not looked at
+  void read(std::string_view piece);  // does not check UTF-8
   // The text ends here.
   void end();
 
@@ -52,13 +52,13 @@ class JsonScanner {
   std::string_view file_;
   std::size_t max_depth_;
   State state_ = State::Document;
-  std::size_t at_ = 0;  // bytes before the one being looked at
+  std::size_t at_ = 0;  // bytes before the current one
   std::size_t line_ = 1;
   std::size_t line_start_ = 0;  // where it begins
-  std::string closings_;        // that must still come, the innermost last
+  std::string closings_;        // still open, the innermost last
   bool is_key_ = false;         // the string being read
   std::size_t begin_ = 0;       // of the number, escape or word being read
-  std::string token_;           // the number or escape, as far as it is read
+  std::string token_;           // the number or escape, as far as it has been read
   std::string_view word_;       // true, false or null
 };
 

@@ -1,4 +1,4 @@
-// What is given, what tasks read of it and of each other, and the outputs that a file may leave
+// Given tensors, what tasks read of them and of each other, and the outputs that a file may leave
 // out.
 #include <algorithm>
 #include <charconv>
@@ -71,7 +71,7 @@ TensorId PlanReader::reference(const Where& where, dom::element found) {
 TensorId PlanReader::named_tensor(const Where& where, std::string_view text) {
   const std::size_t dot = std::min(text.find('.'), text.size());
   const std::string_view name = text.substr(0, dot);
-  // Behind a point: which of several. The first goes without.
+  // After a point: which of several. The first has none.
   const auto index = dot == text.size() ? 0 : decimal(text.substr(dot + 1));
   if (index && (dot == text.size() || *index > 0)) {
     if (const auto task = decimal(name); task && *index == 1) return output_of(where, *task, 1);

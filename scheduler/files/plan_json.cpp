@@ -25,7 +25,7 @@ dom::object parse(dom::parser& parser, const std::string& padded, std::string_vi
   dom::element document;
   dom::object root;
   auto error = parser.allocate(std::max<std::size_t>(length, 64), kMaxJsonDepth);
-  if (padded.starts_with('\xef')) error = simdjson::TAPE_ERROR;  // some versions pass over a mark
+  if (padded.starts_with('\xef')) error = simdjson::TAPE_ERROR;  // some versions skip a mark
   if (error == simdjson::SUCCESS) error = parser.parse(padded.data(), length, false).get(document);
   if (error == simdjson::SUCCESS && document.get(root) == simdjson::SUCCESS) return root;
   if (error == simdjson::MEMALLOC) where.fail("not enough memory to read {} bytes of JSON", length);

@@ -1,5 +1,5 @@
-// Typed access to JSON with messages fit for people: every failure says which file, which part of
-// it, what was found and what is allowed.
+// Typed access to JSON with readable errors: each says which file, which part of it, what was found
+// and what is allowed.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,13 +29,13 @@ namespace dom = simdjson::dom;
 struct Where {
   std::string_view file;
   std::string_view part = {};
-  std::int64_t number = -1;  // of the part; -1: there is but one
+  std::int64_t number = -1;  // of the part; -1: there is only one
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
     throw Error(begin() + fmt::format(text, std::forward<Args>(args)...));
   }
-  // Runs what throws Errors that know nothing of files, and adds the beginning to theirs.
+  // Runs code whose Errors know nothing of files, and adds the beginning to them.
   template <class Function>
   auto of(Function&& function) const {
     try {
@@ -47,9 +47,9 @@ struct Where {
   std::string begin() const;
 };
 
-// The text with the room behind it that simdjson wants.
+// The text with the room after it that simdjson needs.
 std::string padded(std::string_view json);
-// The object that a padded text holds; it lives as long as the parser.
+// The object in a padded text; it lives as long as the parser.
 dom::object parse(dom::parser&, const std::string& padded, std::string_view file);
 
 std::string describe(dom::element found);
@@ -76,9 +76,9 @@ inline dom::array array(const Found& f) { return f.as<dom::array>("a list"); }
 inline dom::object object(const Found& f) { return f.as<dom::object>("an object"); }
 inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
 std::int64_t whole_number(const Found&, std::int64_t least, std::int64_t most = kAnyNumber);
-// What will stand in lines for people, or an Error.
+// Throws Error unless people's messages can show it on one line.
 std::string_view short_enough(const Where&, std::string_view field, std::string_view text);
-// [first, count] of some of `limit` things, which messages call by this plural.
+// [first, count] of `limit` things, which messages call by this plural.
 struct Range {
   std::uint32_t first, count;
 };
@@ -95,7 +95,7 @@ std::uint32_t place_of(const Found& found, std::string_view what, const List& li
   found.where.fail("{}", unknown_name(what, text, names));
 }
 
-// The fields of one object, of which `names` lists all; to ask for another does not compile.
+// The fields of one object, of which `names` lists all; asking for another does not compile.
 template <const auto& names>
 class Fields {
  public:
@@ -130,7 +130,7 @@ class Fields {
     for (const Name n : required)
       if (!has(n)) where.fail("\"{}\" is missing", n.text());
   }
-  // The first field that is given, but not among these; empty: none.
+  // The first given field that is not among these; empty: none.
   std::string_view other_than(std::uint32_t set) const {
     const std::uint32_t others = given_ & ~set;
     return others == 0 ? std::string_view{}

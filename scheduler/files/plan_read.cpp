@@ -13,7 +13,7 @@ namespace {
 
 using namespace plan_file;
 
-// A string to be shown to people later on, or echoed in a message.
+// A string that messages and pictures will show.
 std::string_view plain_string(const Found& found) {
   const std::string_view s = string(found);
   for (const char c : s)
@@ -125,7 +125,7 @@ void read_dummy_heads(const Found& found, Plan& plan) {
   Where{found.where.file, "dummy_heads"}.of([&] { require_valid(plan.without_padding()); });
 }
 
-// A later version may have fields and meanings that are unknown here, so this is looked at first.
+// A later version may have fields and meanings unknown here, so check this first.
 int version_of(const Where& where, dom::object root) {
   dom::element version;
   std::string_view format;

@@ -1,5 +1,5 @@
-// What a plan file says is given, and its tasks, one after the other, into a plan whose problem and
-// layout are there already.
+// Reads a plan file's given tensors and its tasks, one after the other, into a plan that has its
+// problem and layout already.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class PlanReader {
  public:
   PlanReader(std::string_view file, int version, Plan& plan);
 
-  // To be called in this order.
+  // Call these in this order.
   void add(const Given&);
   void read_given(dom::array);
   void read_tasks(dom::array);
@@ -74,8 +74,8 @@ class PlanReader {
   std::unordered_map<std::uint64_t, Tile> costly_tiles_;     // by both regions: many chunks
   std::int64_t count_ = 0;                                   // tasks in the file
   Step step_ = 0;                                            // of the task before
-  std::vector<WorkerId> to_;                                 // by task: what a send says
-  std::vector<std::pair<TaskId, std::uint32_t>> completes_;  // what tasks say of themselves
+  std::vector<WorkerId> to_;                                 // by task: fields of a send
+  std::vector<std::pair<TaskId, std::uint32_t>> completes_;  // `complete` as tasks state it
 };
 
 }  // namespace ringsched::plan_file

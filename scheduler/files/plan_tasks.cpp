@@ -8,7 +8,7 @@ namespace {
 
 constexpr Step kMaxStep = (Step{1} << 31) - 1;
 
-// What may be said of a task of this kind.
+// The fields that a task of this kind may have.
 std::uint32_t fields_of(TaskKind kind) {
   constexpr auto set = TaskFields::set;
   std::uint32_t fields = set({"do", "worker", "step", "rows", "heads", "lane", "after"});
@@ -214,7 +214,7 @@ void PlanReader::read_order(const TaskFields& fields, Task& task) {
     std::ranges::sort(plan_.controls.begin() + first, plan_.controls.end(), {},
                       &ControlEdge::before);
   }
-  // No plan needs more buffers than it has tasks; more would only cost whoever keeps a table.
+  // No plan needs more buffers than tasks; more would only cost memory in tables.
   if (fields.has("slot"))
     plan_.slots.push_back({next_task(), fields.number<std::uint32_t>("slot", 0, count_ - 1)});
 }

@@ -23,7 +23,7 @@ using namespace plan_file;
 
 class Writer {
  public:
-  // `flush` takes the text written so far whenever a good deal has gathered.
+  // `flush` takes the text written so far whenever enough has gathered.
   explicit Writer(const Plan& plan, std::function<void(std::string&)> flush = {})
       : plan_(plan), flush_(std::move(flush)) {}
 
@@ -117,7 +117,7 @@ class Writer {
       text_ += "\n ]}";
     }
     text_ += ",\n";
-    // A reader adds the outputs to a plan that has none, unless it is told that this one is so.
+    // A reader adds outputs to a plan without any, unless the file says not to.
     if (!has_outputs(plan_)) text_ += " \"add_outputs\":false,\n";
   }
 

@@ -55,8 +55,8 @@ Layout with_equal_shares(std::string_view name, std::uint32_t workers,
   return layout;
 }
 
-// Chunks of one common stride, sorted by what their positions leave when divided by it: within each
-// remainder they must meet end to end.
+// Chunks of one common stride, sorted by the remainder of their positions divided by it: within
+// each remainder they must meet end to end.
 void require_every_token(const Layout& layout, std::int64_t stride, Tokens tokens) {
   struct Piece {
     std::int64_t remainder, index, count;
@@ -147,7 +147,8 @@ Layout decode_layout(const Problem& p) {
   std::int64_t cached = 0;
   for (const TokenRange& document : documents_of(p)) {
     const std::int64_t before = document.count - p.new_tokens.value;
-    // The larger parts of a document go to the workers behind those that had them before.
+    // The larger parts of a document go to the workers after those that got the previous
+    // document's.
     for (std::int64_t w = cached;
          const TokenRange& part : cut_evenly(document.start, before, p.workers))
       if (part.count > 0) parts[static_cast<std::size_t>(w++ % p.workers)].push_back(part);

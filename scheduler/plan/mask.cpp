@@ -200,7 +200,7 @@ Tile Mask::tile(const TokenSet& q, const TokenSet& k) const {
     tile.form = TileForm::Full;
     return tile;
   }
-  // All masks but the full one show a part of what the causal one shows: as many is the same.
+  // Every mask except the full one shows a subset of the causal one; equal counts mean equal sets.
   tile.form = causal_form(q.ranges, k.ranges);
   if (kind_ != Kind::Causal && tile.form != TileForm::Other && causal().pairs(q, k) != tile.pairs)
     tile.form = TileForm::Other;

@@ -15,7 +15,7 @@ struct Stretch {  // consecutive positions
   i64 start = 0, count = 0;
 };
 
-// Of an ascending list of stretches: how many positions there are up to any one, by binary search.
+// For an ascending list of stretches: how many positions there are up to any one, by binary search.
 class KeyCount {
  public:
   // Those from `least` on.

@@ -1,5 +1,5 @@
-// The visible pairs of a tile of many ranges. Taken range against range they cost the product of
-// how many there are on both sides; as sorted stretches of positions little more than their sum.
+// The visible pairs of a tile of many ranges. Range against range would cost the product of the
+// numbers of ranges on both sides. Sorted stretches of positions cost little more than their sum.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ringsched {
 
-// Of a mask that is not full. None: range against range is cheaper.
+// For a mask that is not full. Empty: range against range is cheaper.
 std::optional<std::int64_t> pairs_by_stretches(const Mask&, const TokenSet& queries,
                                                const TokenSet& keys);
 

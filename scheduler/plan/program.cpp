@@ -12,7 +12,7 @@ namespace {
 constexpr Part kRows[] = {{"x", Element::Stored, false}};
 constexpr Part kKeysValues[] = {{"k", Element::Stored, false}, {"v", Element::Stored, false}};
 constexpr Part kSoftmax[] = {{"o", Element::Fp32, false}, {"lse", Element::Fp32, true}};
-// What is fp32 stands first, so that it is aligned whatever the dtype of the rest.
+// fp32 parts come first, so that they are aligned whatever the dtype of the rest.
 constexpr Part kPrepared[] = {
     {"lse", Element::Fp32, true}, {"delta", Element::Fp32, true}, {"do", Element::Stored, false}};
 constexpr Part kRowsSum[] = {{"x", Element::Fp32, false}};
@@ -118,7 +118,7 @@ class Gradients {
     const std::vector<ValueId> given = p_.given, asked = p_.asked;
     std::vector<ValueId> of_results;
     for (const ValueId v : asked) of_results.push_back(add_given_gradient(v));
-    // What is made last has its gradient first.
+    // The gradient of what is made last comes first.
     for (auto s = statements.rbegin(); s != statements.rend(); ++s)
       for (std::size_t i = 0; i < outputs_of(s->op) && s->asked; ++i) add_gradient(s->outputs[i]);
     for (const ValueId v : given) add_gradient(v);
@@ -132,8 +132,8 @@ class Gradients {
   }
 
  private:
-  // What the gradient of a result is, the program cannot know. That of a softmax value is of its
-  // mean alone, and so one matrix.
+  // The program cannot know the gradient of a result. That of a softmax value is of its mean alone,
+  // and so one matrix.
   ValueId add_given_gradient(ValueId of) {
     const Value v = p_[of];
     if (type_of(v.type).algebra != Algebra::Softmax)

@@ -22,7 +22,7 @@ void* allocate_pages(std::size_t bytes) {
   if (bytes < kHugePage) return ::operator new(bytes);
   void* block = ::operator new (rounded_up(bytes), std::align_val_t{kHugePage});
 #if defined(__linux__)
-  // Only a hint: where it is refused, the block is made of ordinary pages.
+  // Only a hint: if the system refuses it, the block has ordinary pages.
   madvise(block, rounded_up(bytes), MADV_HUGEPAGE);
 #endif
   return block;

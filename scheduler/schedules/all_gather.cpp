@@ -1,6 +1,6 @@
 // All-gather attention (Llama 3, Dubey et al. 2024; TransformerEngine): every worker gets the keys
 // and values of all tokens, some heads at a time, and attends them with its own queries. The next
-// heads come while it attends these. Nothing is merged; in the backward pass the keys come again,
+// heads arrive while it attends these. Nothing is merged. In the backward pass the keys come again,
 // and their gradients are added up on their way home.
 #include <algorithm>
 

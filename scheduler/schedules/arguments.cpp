@@ -1,4 +1,4 @@
-// What is typed behind the name of a schedule.
+// Reads what is typed after the name of a schedule.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

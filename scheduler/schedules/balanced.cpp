@@ -1,8 +1,8 @@
 // Helper-balanced attention (DistFlashAttn, Li et al. 2023, figure 2). At step t worker r's partner
-// is p = r - t, round the ring. Where r sees p's keys they come straight from p and r attends them.
-// Where it does not (r < t under a causal mask) r would be idle, and helps instead: p's queries
-// come to r, which attends its own keys for them, and p merges the result one step later. That
-// covers the pairs at distance W - t, so the steps t > W/2 find their work done.
+// is p = r - t, round the ring. If r sees p's keys, they come straight from p and r attends them.
+// If it does not (r < t under a causal mask), r would be idle, and helps instead: p's queries come
+// to r, which attends its own keys for them, and p merges the result one step later. That covers
+// the pairs at distance W - t, so the steps t > W/2 find their work done.
 //
 // At t = W/2, W even, a pair is met from both its sides. The owner of the queries takes it and the
 // owner of the keys rests; or, with LastHelp::Split, each takes half of the queries.

@@ -1,6 +1,6 @@
 // A ring in each node, and a ring of nodes around them (LoongTrain, Gu et al. 2024). Keys go round
 // their node. What a worker has at the start of such a lap also goes to the same place of the next
-// node, on a lane of its own, and has the whole lap to get there.
+// node, on its own lane, and has the whole lap to get there.
 #include "ring.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/schedule.hpp"

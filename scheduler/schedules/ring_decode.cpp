@@ -1,6 +1,6 @@
-// Decoding round a ring, the baseline that trees are compared with: the cached keys travel, as in
-// Ring Attention, and every worker attends all of them. With passes=results the keys stay, and a
-// partial result goes from worker to worker, each of which adds its own.
+// Decoding round a ring, the baseline for trees: the cached keys travel, as in Ring Attention, and
+// every worker attends all of them. With passes=results the keys stay, and a partial result goes
+// from worker to worker, each of which adds its own.
 #include "decode.hpp"
 #include "ring.hpp"
 #include "ringsched/scheduler/schedule.hpp"

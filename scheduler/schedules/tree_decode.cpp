@@ -11,7 +11,7 @@ namespace ringsched {
 
 namespace {
 
-// One step: of these workers, each second one gives its partial to the one before it, and leaves.
+// One step: of these workers, every second one gives its partial to the one before it, and leaves.
 void merge_pairs(PlanBuilder& plan, std::vector<WorkerId>& workers,
                  std::vector<Partial>& partials) {
   std::vector<WorkerId> left;

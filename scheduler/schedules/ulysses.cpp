@@ -1,6 +1,6 @@
 // DeepSpeed-Ulysses (Jacobs et al. 2023): an all-to-all takes the queries, keys and values from
 // some tokens of all heads to all tokens of some heads. Each worker then has an attention of its
-// own, without any message or merge; and an all-to-all brings the results back. With pad=1 the
+// own, without any message or merge. A second all-to-all brings the results back. With pad=1 the
 // problem has dummy heads before it comes here, so that all workers have equally many.
 #include "heads.hpp"
 #include "ringsched/scheduler/error.hpp"

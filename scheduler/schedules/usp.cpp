@@ -1,5 +1,5 @@
-// Unified sequence parallelism (USP, Fang and Zhao 2024): workers stand in a table. Those of a row
-// exchange tokens for heads, as in Ulysses; then each column of the table, whose workers have the
+// Unified sequence parallelism (USP, Fang and Zhao 2024): workers form a table. Those of a row
+// exchange tokens for heads, as in Ulysses. Then each column of the table, whose workers have the
 // same heads, runs a ring; and the rows exchange back.
 #include "heads.hpp"
 #include "helpers.hpp"

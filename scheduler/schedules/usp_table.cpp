@@ -19,7 +19,8 @@ std::uint32_t row_size(std::uint32_t workers, std::uint32_t heads, std::uint32_t
   return size;
 }
 
-// The rows share the tokens as the ring wants it, and inside a row each worker has a run of those.
+// The rows divide the tokens as the ring wants them, and inside a row each worker has a run of
+// those.
 std::vector<TokenRange> chunks_by_row(const Layout& of_rows, std::int64_t columns) {
   std::vector<TokenRange> chunks;
   for (std::uint32_t r = 0; r < of_rows.workers(); ++r)

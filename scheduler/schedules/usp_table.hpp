@@ -1,4 +1,4 @@
-// The table in which the workers of USP stand: a Ulysses group in each row, a ring in each column.
+// The table of USP's workers: a Ulysses group in each row, a ring in each column.
 #pragma once
 
 #include <vector>

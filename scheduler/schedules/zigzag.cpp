@@ -1,7 +1,7 @@
 // Zigzag ring attention (ring-flash-attention, Llama 3): worker r owns part r and part 2W-1-r of
-// 2W. Step 0 is causal over the own pair of parts. Later, keys of a lower worker are seen by all
-// own queries, but only their front half; keys of a higher worker are seen whole, but only by the
-// back half of the queries. Either way each step is half a block without any mask.
+// 2W. Step 0 is causal over the worker's own pair of parts. Later, all own queries see keys of a
+// lower worker, but only their front half; only the back half of the queries sees keys of a higher
+// worker, but all of them. Either way each step is half a block without any mask.
 #include "ring.hpp"
 
 namespace ringsched {

@@ -9,12 +9,12 @@ namespace {
 unsigned byte(char c) { return static_cast<unsigned char>(c); }
 bool continues(char c) { return (byte(c) & 0xc0) == 0x80; }
 
-// Of the character that begins with this byte.
+// The length of the character that begins with this byte.
 std::size_t length_by(char first) {
   return byte(first) >= 0xf0 ? 4 : byte(first) >= 0xe0 ? 3 : byte(first) >= 0xc0 ? 2 : 1;
 }
 
-// Surrogates, characters written longer than need be, and what is beyond U+10FFFF: no UTF-8.
+// Surrogates, overlong forms, and anything beyond U+10FFFF are not UTF-8.
 bool is_invalid(std::string_view c) {
   const unsigned first = byte(c[0]), second = byte(c[1]);
   return first < 0xc2 || (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||

@@ -1,10 +1,11 @@
-// Coverage. Each cell of a value is a sum, and each of its terms goes in exactly once. A partial
-// tensor may be used once only: added to another, or sent on. Following that one use from each
-// attend leads to the task, or the exchange, that completes the sum, and what came in there is
-// compared with the terms that its cells have. A repack of partial tensors may cut them: what goes
-// into it is a pool, of which each of its results takes the terms of some cells. So each complete
-// tensor is right by itself, may be read any number of times, and any number of them may hold the
-// same cells.
+// Coverage. Each cell of a value is a sum, and each of its terms must go in exactly once.
+//
+// A partial tensor may be used only once: added to another, or sent on. Following that one use from
+// each attend leads to the task, or the exchange, that completes the sum; there we compare the
+// terms that arrived with the terms that its cells have. A repack of partial tensors may cut them:
+// its inputs are a pool, from which each of its results takes the terms of some cells. So each
+// complete tensor is right by itself, may be read any number of times, and any number of them may
+// hold the same cells.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -54,8 +55,8 @@ struct Sum {
   ValueId value;
   std::uint32_t side = 0;  // of attends: 0 if their first outputs add to it, 1 if their second do
   std::uint32_t first_attend = ~0u;  // that adds to it
-  bool in_bands = false;             // some of these have not all columns
-  bool is_pool = false;              // what goes into a repack
+  bool in_bands = false;             // some of these lack some columns
+  bool is_pool = false;              // the inputs of a repack
   std::uint32_t first_draw = ~0u;    // on a pool
 };
 
@@ -138,7 +139,7 @@ class CoverageCheck {
   Region region(RegionId r) const { return plan_.regions[r.value]; }
 
   // By task and output: where it goes, to a combination or a receive; later the sum that it belongs
-  // to, or of an attend the next attend of that.
+  // to, or for an attend the next attend of that sum.
   std::uint32_t& goes_to(TensorId t) {
     const auto index = t.value - static_cast<std::uint32_t>(plan_.initial.size());
     return goes_to_[index % 2][index / 2];
@@ -196,7 +197,7 @@ class CoverageCheck {
     return !maker.valid() ||
            plan_.tasks[maker.value].completes_output(t == plan_.output(maker) ? 0 : 1);
   }
-  // Of a receive or a member of an exchange, nothing partial goes there.
+  // For a receive or a member of an exchange, no partial tensor goes there.
   bool is_copy(TaskId id) const {
     const Task& task = plan_.tasks[id.value];
     if (is_receive(task.kind)) return is_complete(plan_.tasks[task.peer.value].inputs[0]);
@@ -211,7 +212,7 @@ class CoverageCheck {
     return false;
   }
 
-  // Back from the last task: what uses a tensor comes later, and knows its sum.
+  // Back from the last task: whatever uses a tensor comes later, and knows its sum.
   void find_sums() {
     for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
       const Task& task = plan_.tasks[id];
@@ -239,7 +240,7 @@ class CoverageCheck {
     }
   }
 
-  // What goes into a repack, and the sums that its results go to, or are.
+  // The inputs of a repack, and the sums that its results go to, or are.
   void add_pool(const Exchange& e) {
     const ValueId value = plan_.value(plan_.tasks[e.first.value]);
     const auto pool = static_cast<std::uint32_t>(sums_.size());
@@ -282,7 +283,7 @@ class CoverageCheck {
       for_each_drawn(pool, cells, visit);
     }
   }
-  // Repacks that copy parts of sums again and again have exponentially many ways through them.
+  // Repacks that copy parts of sums again and again have exponentially many paths through them.
   bool gave_up() const { return drawn_ > 200'000'000 + 20 * plan_.tasks.size(); }
 
   static Region common(Region a, Region b) {
@@ -328,7 +329,8 @@ class CoverageCheck {
     return {columns.first * group, columns.count * group};
   }
 
-  // `all`, cut wherever one of these begins or ends: within a band, all columns fare alike.
+  // `all`, cut wherever one of these begins or ends: within a band, all columns have the same
+  // terms.
   static std::vector<ColumnRange> bands(ColumnRange all, std::vector<std::uint32_t> cuts) {
     cuts.insert(cuts.end(), {all.first, all.end()});
     std::sort(cuts.begin(), cuts.end());
@@ -339,7 +341,7 @@ class CoverageCheck {
         out.push_back(c);
     return out;
   }
-  // Where the columns of attends begin and end that have not all of these.
+  // Where the columns of attends begin and end that lack some of these.
   std::vector<std::uint32_t> cuts(const Sum& s, ColumnRange all) const {
     std::vector<std::uint32_t> out;
     if (!s.in_bands && s.first_draw == kNone) return out;
@@ -349,7 +351,7 @@ class CoverageCheck {
     });
     return out;
   }
-  // SumCells of which all fare alike.
+  // SumCells whose cells all have the same terms.
   std::vector<SumCells> cells_of(const Sum& s) const {
     if (is_exchange(plan_.tasks[s.task.value].kind)) return cells_of_exchange(s);
     const Tensor t = made(s);
@@ -412,7 +414,7 @@ class CoverageCheck {
   }
 
   // Attends are rectangles in the table of rows and inner chunks. If no two of them overlap, and
-  // they have as many pairs as the mask shows, then they have each of them once.
+  // they have as many pairs as the mask shows, they have each pair once.
   bool has_all_once(const Sum& s) {
     const std::vector<SumCells> all = cells_of(s);
     return std::ranges::all_of(all, [&](const SumCells& cells) {
@@ -442,7 +444,7 @@ class CoverageCheck {
     return together->second;
   }
 
-  // Goes through the rows and keeps the set of inner chunks that the rectangles of the row have.
+  // Goes through the rows and keeps the set of inner chunks that the row's rectangles have.
   bool are_disjoint(std::vector<Terms>& by_first) {
     std::vector<Terms> by_end;
     std::uint32_t first = ~0u, end = 0;  // of all inner chunks
@@ -476,8 +478,8 @@ class CoverageCheck {
     return columns == v.all_columns() ? "" : ", " + name_of(v.columns, columns);
   }
 
-  // Each result is put out once, wherever it has terms. In decoding, several workers may put it
-  // out, each of them once.
+  // Each result is output once, wherever it has terms. In decoding, several workers may output it,
+  // each of them once.
   void check_outputs(ValueId value) {
     std::vector<std::uint32_t> cuts;
     std::vector<TaskId> of_value;
@@ -527,7 +529,7 @@ class CoverageCheck {
       name_faults(s, cells.inner_columns, rows.first.value + row, of_row[row]);
   }
 
-  // Of one row. Only where pairs are missing is it asked which.
+  // Of one row. Called only if pairs are missing, to find out which.
   void name_faults(const Sum& s, ColumnRange band, std::uint32_t row,
                    const std::vector<TaskId>& attends) {
     const auto pairs = [&](std::uint32_t chunk) {

@@ -1,10 +1,9 @@
 // Deadlock freedom, by running the plan without time. A group of transfers is posted when the lane
-// is free and its data are there, and is complete when every partner is posted too: sends that wait
-// for their receives, which is the least that a transport promises, and members of an exchange that
-// wait for all others. Whatever order this run takes,
-// the same tasks end: each step only enables others. If some never do, each stuck lane waits for
-// one task of a stuck lane, so following the waits from any of them runs into a cycle, which is the
-// counterexample.
+// is free and its data are there, and is complete when every partner is posted too. So sends wait
+// for their receives, which is the least that a transport promises, and members of an exchange wait
+// for all others. Whatever order this run takes, the same tasks end, because each step only enables
+// others. If some never do, each stuck lane waits for one task of a stuck lane. So following the
+// waits from any of them runs into a cycle, which is the counterexample.
 //
 // Most plans list their tasks in an order in which they can run. Two passes over the list prove
 // that (ListedOrder), at a fifth of the cost of running lane after lane.
@@ -34,7 +33,7 @@ class Queues {
 
 // Tries one order of events: each group is posted when its last member is listed, and is complete
 // once the groups of all partners are posted. Deadlock is impossible if everything a task waits for
-// is complete before the task is listed. The opposite does not follow: then LaneRun decides.
+// is complete before the task is listed. The converse does not hold: then LaneRun decides.
 class ListedOrder {
  public:
   ListedOrder(const Plan& plan, const Queues& queues)
@@ -55,7 +54,7 @@ class ListedOrder {
           return false;
       for (; edge != plan_.controls.end() && edge->after.value == id; ++edge)
         if (!complete_before(edge->before, id)) return false;
-      // Nothing stands between the members of an exchange: for what follows, all are posted.
+      // Nothing comes between the members of an exchange: for what follows, all are posted.
       const std::uint32_t partner = is_transfer(task.kind) ? posted_[task.peer.value] : group;
       complete_[group] = std::max({complete_[group], group, partner});
     }
@@ -189,7 +188,7 @@ class LaneRun {
   std::vector<std::uint32_t> runnable_;
 };
 
-// Tasks that wait for each other in a circle, and what to say of them.
+// Tasks that wait for each other in a circle, and the message about them.
 struct Circle {
   std::vector<TaskId> tasks;
   std::string text;
@@ -224,7 +223,7 @@ Circle find_circle(const Plan& plan, const Queues& queues) {
   return found;
 }
 
-// Who goes through the tasks in their order has a whole group before anything that needs it.
+// A pass over the tasks in order meets a whole group before anything that needs it.
 void check_order_of_groups(const Plan& plan, Findings& findings) {
   const TaskColumn<std::uint32_t> last = groups_of(plan);
   const auto check = [&](TaskId needed, TaskId by) {

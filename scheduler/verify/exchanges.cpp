@@ -36,7 +36,7 @@ bool ExchangeCheck::is_on_one_worker() {
   return true;
 }
 
-// What is cut of complete tensors is complete.
+// A piece cut from complete tensors is complete.
 void ExchangeCheck::check_completion() {
   for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id)
     if (!plan_.tasks[id].completes_output())
@@ -44,14 +44,15 @@ void ExchangeCheck::check_completion() {
                     "{}: what it gets of complete tensors is complete", name_of(plan_, {id}));
 }
 
-// Finds the complete tensors that are given. False where nothing is, or parts and complete ones.
+// Finds the complete tensors that are given. False if nothing is given, or both parts and complete
+// ones.
 bool ExchangeCheck::gives_alike() {
   TaskId of_part;
   for (std::uint32_t id = exchange_.first.value; id < exchange_.end(); ++id) {
     const Task& task = plan_.tasks[id];
     const TensorId given = task.inputs[0];
     if (!given.valid()) continue;
-    // Whether there is such a tensor is for each member's own check to say.
+    // Each member's own check says whether there is such a tensor.
     if (given.value >= plan_.initial.size() + 2 * plan_.tasks.size()) return false;
     if (const TaskId maker = plan_.producer(given); maker.valid())
       if (maker.value >= id ||
@@ -107,7 +108,7 @@ bool ExchangeCheck::is_held_once() {
       else
         band.runs.push_back(r);
     }
-    // Bands that hold the same are one: few are left, and each member looks through them.
+    // Equal bands become one: few are left, and each member searches them.
     if (!bands_.empty() && bands_.back().columns.end() == band.columns.first &&
         bands_.back().runs == band.runs)
       bands_.back().columns.count += band.columns.count;

@@ -1,5 +1,4 @@
-// What the members of an exchange, or a repack, have to agree on, and whether what they get is
-// there.
+// Whether the members of an exchange, or a repack, agree, and whether what they get is there.
 #pragma once
 
 #include "internal.hpp"

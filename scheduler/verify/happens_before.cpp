@@ -27,8 +27,8 @@ HappensBefore::Graph HappensBefore::make_graph(const Plan& plan) {
     const TaskId earlier = std::exchange(before[lanes.of(task)], t);
     if (earlier.valid() && !task.with_previous) edges.emplace_back(start(t), end(earlier));
   }
-  // A member has what it gets only once those have been posted that give it. It need not wait for
-  // the others: a runtime may let it go on.
+  // A member has what it gets only once the members that give it are posted. It need not wait for
+  // the others: a runtime may let it continue.
   for (const Exchange& e : plan.exchanges)
     for (const Share& s : shares_of(plan, e))
       edges.emplace_back(end({e.first.value + s.to}), start({e.first.value + s.from}));

@@ -1,6 +1,6 @@
-// All that a plan orders, as a graph for Boost: the start and the end of each task are vertices,
-// and an edge leads from what then may to what must come first. It costs far more than the plan
-// itself, so the verifier asks it only where a worker's own lanes leave a doubt.
+// Everything that a plan orders, as a graph for Boost: the start and the end of each task are
+// vertices, and an edge leads from an event to what must come before it. It costs far more than the
+// plan itself, so the verifier uses it only if a worker's own lanes leave a doubt.
 #pragma once
 
 #include <boost/graph/compressed_sparse_row_graph.hpp>
@@ -16,7 +16,7 @@ class HappensBefore {
   explicit HappensBefore(const Plan&);  // of sound structure
 
   // Searches back from `second` until it meets `first`; asked about the same `second` again, it
-  // goes on from there.
+  // continues from there.
   bool ends_before_start(TaskId first, TaskId second);
   std::uint64_t visits() const { return visits_; }  // what all searches have cost
 
@@ -34,7 +34,7 @@ class HappensBefore {
   Graph graph_;
   std::vector<std::uint32_t> reached_;  // by vertex: the last search that came there
   std::vector<std::uint32_t> queue_;    // what the last search has met, and
-  std::size_t next_ = 0;                // how much of that it has looked behind
+  std::size_t next_ = 0;                // how much of that it has expanded
   std::uint32_t stamp_ = 0;             // of the last search
   std::uint64_t visits_ = 0;
 };

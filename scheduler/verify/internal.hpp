@@ -25,7 +25,7 @@ class Findings {
     list_.push_back({rule, std::move(tasks), first.worker(), first.step,
                      fmt::format(text, std::forward<Args>(args)...)});
   }
-  // About something that is not there.
+  // About something that is missing.
   template <class... Args>
   void add_missing(Rule rule, WorkerId worker, fmt::format_string<Args...> text, Args&&... args) {
     if (has_room())
@@ -59,7 +59,7 @@ class Findings {
   bool more_ = false;
 };
 
-// None: it is there from the start, or there is no such input.
+// Empty: it is an initial tensor, or there is no such input.
 inline TaskId maker_of(const Plan& plan, TensorId input) {
   return input.valid() ? plan.producer(input) : TaskId{};
 }
@@ -75,9 +75,10 @@ void verify_structure(const Plan&, std::uint32_t threads, Findings&);
 void verify_edges(const Plan&, Findings&);
 void verify_coverage(const Plan&, Findings&);
 void verify_deadlock(const Plan&, Findings&);
-// What waits for what in a circle if each worker issues all but lane compute as one queue.
+// What waits for what in a circle if each worker issues everything except lane compute as one
+// queue.
 std::string circle_in_one_queue(const Plan&);
-// And what it holds for nothing.
+// What it computes for nothing.
 void verify_memory(const Plan&, Findings&, Verification&);
 
 }  // namespace ringsched

@@ -1,5 +1,5 @@
-// Independent parts of one verification, on several threads. Each part has its own Findings, and
-// these are joined in the order of the parts, so that the report never depends on the threads.
+// Independent parts of one verification, on several threads. Each part has its own Findings. They
+// are joined in the order of the parts, so that the report never depends on the threads.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace ringsched {
 
 using CheckJob = std::function<void(Findings&)>;
 
-// Runs the jobs, on this thread and up to `threads` - 1 more. They are begun from the last one on:
-// put the longest there.
+// Runs the jobs, on this thread and up to `threads` - 1 more. They start from the last one: put the
+// longest there.
 void run_jobs(std::uint32_t threads, std::span<const CheckJob> jobs, Findings&);
 
 // A job for each of several ranges of the tasks, [first, end).

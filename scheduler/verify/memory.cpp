@@ -1,8 +1,10 @@
-// Memory. Only what a worker's own order forces apart in time is counted apart: a tensor is held
-// from the compute task before which it may arrive to the one before which its last reader must
-// have ended. Positions count a worker's compute tasks; transfers take theirs from the order of
-// their lane, their data and their control edges. What only passes through between two compute
-// tasks is counted between them. The peak is then enough under any timing, on any machine.
+// Memory. A bound that holds under any timing, on any machine.
+//
+// A tensor is held from the compute task before which it may arrive to the one before which its
+// last reader must have ended. Two tensors count separately only if a worker's own order forces
+// them apart in time. Positions count a worker's compute tasks; transfers take theirs from the
+// order of their lane, their data and their control edges. What only passes through between two
+// compute tasks counts between them.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -18,7 +20,7 @@ namespace ringsched {
 
 namespace {
 
-// What a plan from anywhere holds at once may pass 2^63 bytes.
+// A plan from anywhere may hold more than 2^63 bytes at once.
 __extension__ using WideBytes = __int128;
 
 class MemoryCheck {
@@ -35,7 +37,7 @@ class MemoryCheck {
     std::fill_n(out.begin(), plan_.initial.size(), Lifetime{0, Lifetime::kAlways});
     for_each_made([&](TaskId id, std::uint32_t output, std::uint32_t freed) {
       const std::uint32_t from = made_at(id);
-      // What nobody reads is never freed.
+      // What no task reads is never freed.
       out[plan_.output(id, output).value] = {
           from, freed == 0 ? Lifetime::kAlways : std::max(freed, from)};
     });
@@ -51,8 +53,8 @@ class MemoryCheck {
   bool computes(TaskId id) const { return plan_.tasks[id.value].lane == Lane::Compute; }
 
   // start_[t]: how many tasks of its worker's compute lane have surely ended when t starts.
-  // ended_before_[t]: the first task of that lane that can only start once t has ended.
-  // On the compute lane both are exact: the bounds of a task, or of the group it is posted in.
+  // ended_before_[t]: the first task of that lane that can only start once t has ended. On the
+  // compute lane both are exact; elsewhere they bound a task, or the group it is posted in.
   void place_tasks() {
     start_.resize(plan_.tasks.size());
     ended_before_.resize(plan_.tasks.size());
@@ -96,7 +98,7 @@ class MemoryCheck {
     }
   }
 
-  // Where nothing is known of a group yet.
+  // If nothing is known of a group yet.
   static constexpr std::uint32_t kOpen = ~0u;
 
   void find_latest() {
@@ -164,7 +166,7 @@ class MemoryCheck {
       return true;
     if (r.lane == w.lane && reader < receive && group_[reader.value] != group_[receive.value])
       return true;
-    // Not evident from this worker's lanes: look for any chain of waits at all.
+    // Not evident from this worker's lanes: look for any chain of waits.
     if (!order_) order_ = std::make_unique<HappensBefore>(plan_);
     // Each search may walk the whole graph: a plan is not worth more than some seconds of that.
     gave_up_ = gave_up_ || order_->visits() > 100'000'000 + 20 * plan_.tasks.size();
@@ -207,7 +209,7 @@ void MemoryCheck::check_slots() {
         std::exchange(occupant[{receive.worker_index, plan_.value(receive), s.slot}], s.receive);
     if (!before.valid()) continue;
     std::vector<TaskId>& all = readers[before.value];
-    // Even what nobody reads must have come in, or it comes in on top of the next.
+    // Even what no task reads must have come in, or it overlaps with the next.
     if (all.empty()) all = {before};
     for (const TaskId reader : all) {
       if (findings_.full()) return;
@@ -233,8 +235,8 @@ std::uint32_t MemoryCheck::made_at(TaskId maker) const {
   return 2 * start_[maker.value] + (in_place ? 2 : 1);
 }
 
-// Calls visit(task, output, when that is freed) for all that tasks make; 0: nobody reads it. Back
-// from the last task: whoever reads a tensor comes after its maker.
+// Calls visit(task, output, when it is freed) for everything that tasks make; 0: no task reads it.
+// Back from the last task: whatever reads a tensor comes after its maker.
 template <class Visit>
 void MemoryCheck::for_each_made(Visit visit) const {
   TaskColumn<std::uint32_t> freed(plan_.tasks.size()), freed_second;
@@ -253,8 +255,8 @@ void MemoryCheck::for_each_made(Visit visit) const {
   }
 }
 
-// The bytes held at each moment, as differences: those of all workers one after the other. What
-// nobody reads is never freed.
+// The bytes held at each moment, as differences: those of all workers one after the other. What no
+// task reads is never freed.
 template <class Sum>
 void MemoryCheck::add_up_in(Verification& result) const {
   const std::vector<Tokens> rows = rows_of_regions(plan_);

@@ -1,4 +1,4 @@
-// Structure and communication: what can be said of each task on its own.
+// Structure and communication: what can be checked for each task on its own.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -42,8 +42,8 @@ class StructureCheck {
                   fmt::format(text, std::forward<Args>(args)...));
   }
 
-  // The tensor a task reads as its `index`-th input, if it may: of this value, and complete, or for
-  // what adds to it a part.
+  // The tensor that a task reads as its `index`-th input, if it may: of this value, and complete;
+  // or, for an operation that adds up, a part.
   const std::optional<Tensor>& input(TaskId id, std::size_t index, ValueId wanted) {
     std::optional<Tensor>& found = inputs_[index];
     if (!is_made_before(id, index)) return found;
@@ -173,7 +173,7 @@ class StructureCheck {
            (is_attend(task.kind) && region(task.keys).count == 0);
   }
 
-  // Terms of a statement, from complete operands that hold all that is read of them.
+  // Terms of a statement, from complete operands that hold everything that is read of them.
   void check_compute(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Operation& op = operation(task.kind);
@@ -329,7 +329,7 @@ class StructureCheck {
     return known->second;
   }
 
-  // The work a task states is what its regions amount to.
+  // The work that a task states must follow from its regions.
   void check_work(TaskId id) {
     const Task& task = plan_.tasks[id.value];
     const Operation& op = operation(task.kind);
@@ -369,7 +369,7 @@ class StructureCheck {
   Findings& findings_;
   std::array<std::optional<Tensor>, 3> inputs_;  // of the task that is looked at, if they are there
   std::unordered_map<std::uint64_t, Tile> large_tiles_;
-  std::vector<WorkId> right_works_;  // by piece: what moving or adding it amounts to, once checked
+  std::vector<WorkId> right_works_;  // by piece: the work of moving or adding it, once checked
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace ringsched {
 
 namespace {
 
-// Do the tables have all that tasks name?
+// Do the tables have everything that tasks name?
 void check_names(const Plan& plan, std::uint32_t first, std::uint32_t end, Findings& findings) {
   for (std::uint32_t id = first; id < end; ++id) {
     const Task& t = plan.tasks[id];
@@ -54,8 +54,8 @@ void check_members(const Plan& plan, TaskKind kind, Findings& findings) {
   }
 }
 
-// Whatever is posted with the task before it in its lane follows a transfer there. (That members of
-// a repack follow each other is a matter of the repack.)
+// Whatever is posted with the task before it in its lane follows a transfer there. (The repack
+// checks that its members follow each other.)
 void check_groups(const Plan& plan, Findings& findings) {
   const LaneNumbers lanes(plan);
   std::vector<std::uint8_t> after_transfer(lanes.all);

@@ -25,7 +25,7 @@ Verification verify(const Plan& plan, VerifyOptions options) {
   Findings findings(plan, std::max<std::size_t>(options.most, 1));
   const std::uint32_t threads = threads_for(plan, options);
   verify_structure(plan, threads, findings);
-  // The later parts follow ids without looking, so they need a sound structure.
+  // The later parts follow ids without checks, so they need a sound structure.
   if (findings.empty()) {
     const CheckJob jobs[] = {[&](Findings& found) { verify_coverage(plan, found); },
                              [&](Findings& found) { verify_deadlock(plan, found); },

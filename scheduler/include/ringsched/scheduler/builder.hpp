@@ -1,4 +1,4 @@
-// What a schedule is written against. A schedule is a plain function that says, step by step, who
+// The interface for schedules. A schedule is a plain function that says, step by step, which worker
 // attends what and what moves where, in the order its figure is read:
 //
 //   plan.step(s);                                    what follows belongs to step s
@@ -7,14 +7,14 @@
 //   plan.merge(p);                                   on the owner of the queries
 //
 // The builder records the calls. finish() makes the plan from them: it puts the steps in order,
-// makes ids and sizes, pairs sends with receives, groups what one worker posts together, leaves out
-// what the mask empties and what nobody will read, and derives the backward pass from the same
-// calls: dQ goes where the partial went, and the gradient of a copy of keys travels on with the
-// copy, or home from where it is used last. For a backward pass, a schedule must hand keys on only
-// after their last use.
+// makes ids and sizes, pairs sends with receives, groups what one worker posts together, and drops
+// what the mask empties and what no task reads. It derives the backward pass from the same calls:
+// dQ goes where the partial went, and the gradient of a copy of keys travels on with the copy, or
+// home from its last use. For a backward pass, a schedule must hand keys on only after their last
+// use.
 //
-// An exchange is one call for all that take part: each gives queries, or none, and says which rows
-// and heads it wants of those that all give. What it gets is handled like a share of its own:
+// An exchange is one call for all members: each gives queries, or none, and says which rows and
+// heads it wants of everything given. It uses what it gets like its own share:
 //
 //   std::vector<Queries> q = plan.exchange(given, wanted);   e.g. all rows of some heads each
 //   PlanBuilder inside = plan.view(q, kv);                   a schedule runs on these
@@ -61,7 +61,7 @@ struct Keys : Operand {
   Keys part(std::uint32_t i) const;
 };
 
-// The result of some queries, once all has been merged.
+// The result of some queries, once everything has been merged.
 struct Merged {
   WorkerId worker;  // by its number in the whole plan
   Region view;
@@ -84,8 +84,8 @@ struct Exchanging {
   bool again = false;  // for the backward pass anew; else what came is kept until then
 };
 
-// What an attend made for the queries: a partial result, to be merged once. In decoding, where all
-// workers have the same queries, it is merged on the worker where it is.
+// The result of an attend for the queries: a partial result, to be merged once. In decoding, where
+// all workers have the same queries, it is merged on its own worker.
 struct Partial {
   WorkerId owner;
   WorkerId worker;
@@ -95,9 +95,8 @@ struct Partial {
   bool valid() const { return worker.valid(); }
 };
 
-// When a move is needed, if not in the step that is being written, and on which lane it goes. What
-// moves on one lane goes one after the other, so what has more time than the rest needs a lane of
-// its own.
+// When a move is needed, if not in the current step, and on which lane it goes. Moves on one lane
+// run one after the other, so a move that has more time than the rest needs its own lane.
 struct Timing {
   Lane lane = Lane::Fetch;
   std::optional<Step> needed = {};
@@ -110,58 +109,59 @@ class PlanBuilder {
   PlanBuilder(PlanBuilder&&) noexcept;
 
   // Some of the workers, to run a schedule on: worker i of the view is where keys[i] are, and these
-  // are its keys. Step 0 of the view is the step that is being written here.
+  // are its keys. Step 0 of the view is the current step here.
   PlanBuilder view(std::span<const Keys> keys) const;
-  // The same with queries of its own: a share as good as any for the schedule that runs there.
+  // The same with other queries, which the schedule that runs there treats as a share.
   PlanBuilder view(std::span<const Queries> queries, std::span<const Keys> keys) const;
   Problem problem() const;  // that of the whole plan, with the workers of this view
 
-  // A lane by its name. On a lane made so, what a step needs may move as soon as this worker has
-  // begun the last step before that needed something of the lane. A plan has at most eight lanes.
+  // A lane by its name. On such a lane, what a step needs may move as soon as this worker has begun
+  // the last earlier step that needed something of the lane. A plan has at most eight lanes.
   Lane lane(std::string_view name);
 
   Queries queries(WorkerId) const;  // the whole share of a worker, at home
   Keys keys(WorkerId) const;        // likewise; in a view, what it was given
-  // Some heads of queries that have not moved; their results are results of their own.
+  // Some heads of queries that have not moved; their results are separate.
   Queries only(const Queries&, ColumnRange heads);
   bool sees(const Queries&, const Keys&) const;  // is any pair visible?
 
   void step(Step);
-  Step steps() const;  // how many there are so far, from step 0 of this view on
+  Step steps() const;  // the number of steps so far, from step 0 of this view on
 
-  // The same on worker `to`; nothing moves if it is there already, or is none.
+  // The same on worker `to`; nothing moves if it is there already, or is empty.
   Queries move(const Queries&, WorkerId to, Timing = {});
   Keys move(const Keys&, WorkerId to, Timing = {});
   Partial move(const Partial&, WorkerId to);
 
-  // Member i gives given[i], or nothing, and gets what wanted[i] says of all that is given. It must
-  // not have moved, nor be a part.
+  // Member i gives given[i], or nothing, and gets what wanted[i] says of everything given. given[i]
+  // must not have moved, nor be a part.
   std::vector<Queries> exchange(std::span<const Queries> given, std::span<const Wanted>,
                                 Exchanging = {});
   std::vector<Keys> exchange(std::span<const Keys> given, std::span<const Wanted>, Exchanging = {});
   // Of results, rounded to the problem's dtype. What is wanted must be at home with its worker
-  // unless it is given to a further exchange.
+  // unless it goes to another exchange.
   std::vector<Merged> exchange(std::span<const Merged> given, std::span<const Wanted>);
-  // Of partials of the same queries, each on another worker: they are put together on their way.
-  // What is wanted is a result as it is, in fp32. For a forward pass only.
+  // Of partials of the same queries, each on another worker: they are combined on the way. The
+  // result is in fp32. For a forward pass only.
   std::vector<Merged> exchange(std::span<const Partial> given, std::span<const Wanted>);
   std::vector<Merged> merged() const;  // by worker: of the queries it has in this view
 
-  // None where the mask hides every pair. Both operands must be on one worker.
+  // Empty if the mask hides every pair. Both operands must be on one worker.
   Partial attend(const Queries&, const Keys&);
-  // Two partials of the same queries on one worker, as one. None adds nothing.
+  // Two partials of the same queries on one worker, as one. An empty one adds nothing.
   Partial combine(const Partial&, const Partial&);
-  // Folds a partial into the result of its queries. It must be on their owner; none does nothing.
+  // Folds a partial into the result of its queries. It must be on their owner; an empty one does
+  // nothing.
   void merge(const Partial&);
 
-  // Not for schedules: the plan of what was said. Throws Error where it has too many tasks.
+  // Not for schedules: the plan of the recorded calls. Throws Error if it has too many tasks.
   Plan finish(std::string_view schedule) &&;
 
  private:
   struct Recording;
   enum class Gives : std::uint8_t { Queries, Keys, Results, Partials };
   explicit PlanBuilder(std::shared_ptr<Recording>);
-  // Throws ScheduleMistake for a worker that is not there.
+  // Throws ScheduleMistake for a worker that does not exist.
   WorkerId true_number(WorkerId w) const {
     if (w.value >= workers_.size()) no_such_worker(w);
     return workers_[w.value];

@@ -1,5 +1,5 @@
 // The one exception for bad input: a message that says what was given, what is allowed and where.
-// The command line prints it on one line and exits with status 2.
+// The command line prints it on one line and exits with code 2.
 #pragma once
 
 #include <fmt/format.h>

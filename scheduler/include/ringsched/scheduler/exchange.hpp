@@ -1,6 +1,5 @@
-// What goes from whom to whom in an exchange or a repack. Everybody who has to know asks here: the
-// simulator, the runtimes, the pictures. Whether all that is wanted is there, verify() finds out by
-// itself.
+// Which cells go from which member to which in an exchange or a repack, for the simulator, the
+// runtimes and the pictures. verify() works this out by itself.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +24,19 @@ std::vector<Share> shares_of(const Plan&, const Exchange&);
 // Does it take parts of a sum? Otherwise it copies.
 bool adds_up(const Plan&, const Exchange&);
 
-// Does it add anything up? A part that one member alone has is only copied, as where the mask
-// leaves one worker something to attend.
+// Does it add anything up? A part that only one member has is only copied, for instance if the mask
+// leaves only one worker something to attend.
 bool combines(const Plan&, const Exchange&);
 
-// What people call it, and what a machine's figures go by.
+// Its name for people and for machine profiles.
 ExchangeForm form_of(const Plan&, const Exchange&);
 
-// A share is one run of memory for each matrix, at the giver or at the getter, if it has all
-// columns of the tensor there. If not, it is gathered into memory of its own before it is sent, or
-// spread from there after it has come; and what is added up has to come somewhere, too.
+// A share is contiguous in each matrix, at the giver or at the getter, if it has all columns of the
+// tensor there. If not, it is gathered into staging memory before the send, or spread from there
+// after it arrives. What is added up also needs staging memory.
 bool is_run_at_giver(const Plan&, const Exchange&, const Share&);
 bool is_run_at_getter(const Plan&, const Exchange&, const Share&);
-// By member: the bytes of that memory, for all it gives to others and gets from others.
+// By member: the bytes of that memory, for everything it gives to others and gets from others.
 struct Staging {
   Bytes given, got;
 };

@@ -1,4 +1,4 @@
-// What people call an exchange, by who gives and who gets what.
+// The name of an exchange, by which members give and get what.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Whole files: read at once, or written so that a reader never meets half of one.
+// Whole files: read at once, or written atomically.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace ringsched {
 
-// A file that is there under its name only once it is whole. Devices and pipes cannot be renamed
-// over and are written directly. Throws Error where there can be no such file, std::runtime_error
-// where it cannot be written to its end.
+// Writes a file atomically: it has its name only once it is whole. Devices and pipes cannot be
+// replaced and are written directly. Throws Error if there can be no such file, std::runtime_error
+// if it cannot be written to its end.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -31,16 +31,16 @@ class NewFile {
   bool has_no_name_ = false;  // until it is finished
 };
 
-// Unlinks what is not finished; for signal handlers.
+// Unlinks unfinished files; for signal handlers.
 void remove_unfinished_files();
 
 // The contents of a text file, or of standard input for "-". Throws Error, also for a file of more
 // than `most` bytes, a stream of more than 1 GiB, and at the first byte that no text has.
 std::string read_whole(const std::string& path, std::uint64_t most);
 
-// The same for a file that holds a JSON object, with `padding` zeros behind it. A stream is refused
-// at the first byte that no such file can have there, so it need not end; so is a file whose
-// beginning is wrong. The rest of a file is for the parser to judge.
+// The same for a file that holds a JSON object, followed by `padding` zeros. It refuses a stream at
+// the first byte that no such file can have there, so the stream need not end; the same for the
+// beginning of a file. The parser judges the rest of a file.
 std::string read_json(const std::string& path, std::uint64_t most, std::size_t padding = 0);
 inline constexpr std::size_t kMaxJsonDepth = 16;  // plan files use four levels, timelines three
 

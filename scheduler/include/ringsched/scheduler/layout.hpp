@@ -1,7 +1,7 @@
-// Which token lives on which worker. The sequence is cut into chunks. Those of a worker, its share,
+// Which worker owns which token. The sequence is cut into chunks. Those of a worker, its share,
 // have consecutive ids, so that a share, or a part of it, is a Region. So are the shares of several
-// workers that exchange tensors, if the chunks are numbered in the order of these workers, which
-// may be any: that is why the shares are a table.
+// workers that exchange tensors, if the chunks are numbered in the order of these workers. That
+// order is free, which is why the shares are a table.
 //
 // A chunk is one strided range of positions. Contiguous shares are one chunk each; striped shares
 // are one chunk with stride W; a zigzag share is two chunks, one from each end of the sequence.
@@ -56,7 +56,7 @@ Layout halves(std::uint32_t workers, Tokens);   // contiguous, each share cut in
 // tokens of all documents are the last chunks, on the last worker.
 Layout decode_layout(const Problem&);
 
-// The shares by WorkerId. Throws Error unless each chunk is in one of them.
+// The shares by WorkerId. Throws Error unless each chunk is in exactly one of them.
 Layout custom_layout(std::vector<TokenRange> chunks, std::vector<Region> shares);
 
 std::span<const std::string_view> layout_names();
@@ -66,8 +66,8 @@ Layout make_layout(std::string_view name, const Problem&);
 // exactly once.
 void require_valid(const Layout&, Tokens tokens);
 
-// The rows of queries that a worker is given: its share. In decoding it is all new tokens, on every
-// worker; these must stand in consecutive chunks.
+// The rows of queries that a worker is given: its share. In decoding they are all new tokens, on
+// every worker, which must be in consecutive chunks.
 Region query_rows(const Problem&, const Layout&, WorkerId);
 // Why a decoding problem cannot have this layout; empty if it can.
 std::string refusal_of(const Problem&, const Layout&);

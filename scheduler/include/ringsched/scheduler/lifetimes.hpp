@@ -1,5 +1,5 @@
-// When each tensor of a plan has to be in memory. Two tensors of a worker whose lifetimes do not
-// meet may have the same place there: the plan's own order keeps them apart, whatever the timing.
+// When each tensor of a plan must be in memory. Two tensors of a worker whose lifetimes do not
+// overlap may share a place: the plan's own order keeps them apart, whatever the timing.
 #pragma once
 
 #include <compare>
@@ -11,9 +11,9 @@
 
 namespace ringsched {
 
-// From one moment of the worker up to another. Moment 2i is between its compute tasks i - 1 and i,
-// 2i + 1 while i runs. A merge or sum into a tensor of the same extent is done in place: what it
-// makes begins to live when it has ended, in the place of its first input.
+// From one moment of the worker to another. Moment 2i is between its compute tasks i - 1 and i, and
+// 2i + 1 while i runs. A merge or sum into a tensor of the same extent is done in place: its result
+// begins to live when it has ended, in the place of its first input.
 struct Lifetime {
   static constexpr std::uint32_t kAlways = std::numeric_limits<std::uint32_t>::max();
   std::uint32_t from = 0, until = 0;
@@ -21,10 +21,10 @@ struct Lifetime {
   friend auto operator<=>(const Lifetime&, const Lifetime&) = default;
 };
 
-// By TensorId, of a plan that verifies; {0, 0} where there is no such tensor. What is there before
-// the run always is.
+// By TensorId, for a plan that verifies; {0, 0} if there is no such tensor. Initial tensors always
+// live.
 std::vector<Lifetime> lifetimes(const Plan&);
-// Of what each of these tasks needs only while it runs: the staging memory of a transfer.
+// What each of these tasks needs only while it runs: the staging memory of a transfer.
 std::vector<Lifetime> lifetimes_while(const Plan&, const std::vector<TaskId>&);
 
 }  // namespace ringsched

@@ -1,6 +1,6 @@
-// Replaces exchanges by the messages that they are made of: a pass from one plan to another, before
-// communication is limited (overlap.hpp). A repack on each worker then cuts what it sends where
-// that has to be, and joins what came.
+// Replaces exchanges by messages: a pass from one plan to another, before communication is limited
+// (overlap.hpp). A repack on each worker then cuts what it sends, if necessary, and joins what it
+// received.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class Lowering : std::uint8_t {
   Tree,    // broadcast, reduce and all-reduce along a binomial tree; others direct
 };
 
-// Exchanges of one form, and what became of them.
+// Exchanges of one form, and what replaced them.
 struct LoweredForm {
   ExchangeForm form = ExchangeForm::Other;
   Lowering as = Lowering::Direct;
@@ -32,7 +32,7 @@ struct Lowered {
   std::vector<LoweredForm> forms;  // sorted by form; empty: the plan had no exchange
 };
 
-// Of a plan that verifies. Throws Error where the new plan would have more than kMostTasks.
+// For a plan that verifies. Throws Error if the new plan would have more than kMostTasks.
 Lowered lower_exchanges(const Plan&, Lowering);
 
 std::string_view to_text(Lowering);

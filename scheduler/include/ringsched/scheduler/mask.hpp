@@ -1,8 +1,8 @@
 // Which keys a query may see, and the exact work of a tile of queries against keys.
 //
-// A mask is asked about token *positions* in the whole sequence, so it does not depend on which
-// worker holds which token. `tile` answers in closed form: its cost depends on the number of ranges
-// (and of documents), never on the number of tokens; it is near linear in the number of contiguous
+// A mask works on token *positions* in the whole sequence, so it does not depend on which worker
+// holds which token. `tile` answers in closed form: its cost depends on the number of ranges (and
+// of documents), never on the number of tokens; it is nearly linear in the number of contiguous
 // ranges.
 #pragma once
 
@@ -28,7 +28,7 @@ struct TokenRange {
 };
 
 // One side of a tile: ranges of distinct positions, in the order of rows (or keys), and what they
-// span. Whoever asks about the same side often keeps this.
+// span. Keep it to ask about the same side again.
 struct TokenSet {
   TokenSet(std::span<const TokenRange> ranges);
 
@@ -62,7 +62,7 @@ class Mask {
   static Mask causal();
   // Causal, and a query sees only itself and the `size - 1` tokens before it.
   static Mask window(Tokens size);
-  // A causal window; besides, the first `prefix` tokens are visible to all that come after them.
+  // A causal window; in addition, all later tokens see the first `prefix` tokens.
   static Mask prefix_window(Tokens prefix, Tokens size);
   // Causal inside each of several documents packed one after the other.
   static Mask documents(const std::vector<Tokens>& lengths);

@@ -1,5 +1,5 @@
-// What tasks do. All that the rest of the library needs to know of an operation stands in one row
-// of the table at the end.
+// What tasks do. One row of the table at the end has everything that the rest of the library needs
+// to know of an operation.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ enum class TaskKind : std::uint8_t {
 };
 inline constexpr std::uint32_t kTaskKinds = 11;
 
-// One statement that the gradients of a program need for each use of an operation: it reads some of
-// what the operation read, and the gradient of what that made, and adds to gradients of inputs.
+// One statement that a program's gradients need for each use of an operation. It reads some inputs
+// of the operation, and the gradient of its result, and adds to gradients of inputs.
 struct Adjoint {
   static constexpr std::uint8_t kGradient = 3;  // of what the operation makes
 
@@ -43,7 +43,7 @@ struct Operation {
     Exchange,  // one of several that are done together, on different workers
     Repack,    // likewise, on one worker
   };
-  // Which input gives the rows of the task, where a plan file leaves them out.
+  // Which input gives the default of a task's `rows` in a plan file.
   enum class Rows : std::uint8_t { First, Second, Both /* together */, Peer, Said /* always */ };
   static constexpr std::uint8_t kNone = 3;
 
@@ -87,7 +87,7 @@ constexpr const Operation& operation(TaskKind k) {
   return kOperations[static_cast<std::size_t>(k)];
 }
 
-// Sets of operations, as bits: every task of a plan is asked, many times.
+// Sets of operations, as bits, because passes ask this of every task many times.
 constexpr std::uint32_t operations_where(bool (*holds)(const Operation&)) {
   std::uint32_t set = 0;
   for (std::uint32_t k = 0; k < kTaskKinds; ++k)
@@ -125,7 +125,7 @@ constexpr bool is_exchange(TaskKind k) { return is_in(kExchanges, k); }
 constexpr bool is_repack(TaskKind k) { return is_in(kRepacks, k); }
 // A member of an exchange or of a repack.
 constexpr bool is_member(TaskKind k) { return is_in(kExchanges | kRepacks, k); }
-// What moves something between workers.
+// A task that moves something between workers.
 constexpr bool communicates(TaskKind k) { return is_in(kTransfers | kExchanges, k); }
 constexpr bool is_output(TaskKind k) { return is_in(kOutputs, k); }
 // The number of tensors a task makes.

@@ -10,7 +10,7 @@ namespace ringsched {
 
 enum class Overlap : std::uint8_t {
   None,       // one lane per worker: it either computes or communicates
-  Prefetch,   // what step t needs is moved while step t - 1 computes, not earlier and not later
+  Prefetch,   // what step t needs moves while step t - 1 computes, not earlier and not later
   Unbounded,  // as early as the data, the lane and the buffers allow
 };
 
@@ -19,8 +19,8 @@ struct CommunicationLimits {
   std::uint32_t buffers = 0;  // receive buffers per worker and tensor kind; 0: as many as it takes
 };
 
-// Expects a plan as build_plan() makes it. Throws Error where the schedule cannot work with so few
-// buffers, naming the task that would be overwritten.
+// Expects a plan from build_plan(). Throws Error if the schedule cannot work with so few buffers,
+// naming the task that would be overwritten.
 Plan limit_communication(Plan, CommunicationLimits);
 
 std::string_view to_text(Overlap);

@@ -1,6 +1,6 @@
 // A Plan is everything a schedule decided, as flat data: which tensors exist and where, which tasks
-// make them, and in which order each worker is told to do them. It knows no machine and no time,
-// and once built it is not changed: a pass takes one plan and returns another.
+// make them, and in which order each worker does them. It knows no machine and no time. It never
+// changes once it is built: a pass takes one plan and returns another.
 //
 // Invariants (verify() checks them; the simulator, the runtimes and the pictures rely on them):
 //   - tasks stand in program order: within one worker and lane a lower TaskId is issued first, and
@@ -28,7 +28,7 @@
 namespace ringsched {
 
 // Tasks of one lane of a worker run one after the other; lanes overlap. Every plan has these; it
-// may declare further ones (3, 4, ...) for transfers. What is not a transfer is on lane Compute.
+// may declare more (3, 4, ...) for transfers. Tasks that are not transfers are on lane Compute.
 enum class Lane : std::uint8_t {
   Compute,
   Fetch,   // operands on their way to where they are used: Q, KV, prepared gradients
@@ -52,10 +52,10 @@ struct Task {
   TaskKind kind : 4 = TaskKind::Attend;
   Lane lane : 3 = Lane::Compute;
   // Send and Receive: posted together with the task before it in its lane, as one group whose
-  // members progress together and are complete together (an NCCL group, a batch of isend/irecv).
-  // Set for all members of a repack but the first.
+  // members progress and complete together (an NCCL group, a batch of isend/irecv). Set for all
+  // members of a repack except the first.
   bool with_previous : 1 = false;
-  // A bit for each output: it holds all terms that its cells have, not a part of them.
+  // A bit for each output: it holds all terms of its cells, not a part of them.
   std::uint8_t completes : 2 = 0;
   std::uint16_t worker_index = 0;
   Step step = 0;
@@ -74,7 +74,7 @@ struct Task {
 };
 static_assert(sizeof(Task) == 32);
 
-// The exact size of a task. Few are distinct, so whoever prices tasks prices these, once each.
+// The exact size of a task. Few are distinct, so code that prices tasks prices each of these once.
 struct Work {
   std::int64_t rows = 0;  // query rows of an attend; rows moved or merged otherwise
   std::int64_t keys = 0;  // attends only, like the next two
@@ -87,16 +87,16 @@ struct Work {
   friend bool operator==(const Work&, const Work&) = default;
 };
 
-// A tensor that is there before anything runs, at home on its owner.
+// A tensor that exists before anything runs, at home on its owner.
 struct InitialTensor {
   PieceId piece;
   WorkerId worker;
 };
 
-// Some workers put together what they have of a value, and each takes what it wants of that. The
-// cells of complete tensors are copied, and no two members have the same ones; parts of a sum are
-// added up, and what comes out is complete. All members say the same value and lane, and none does
-// anything on that lane meanwhile. A member that gets nothing has a piece without rows.
+// Some workers pool what they have of a value, and each takes what it wants. The cells of complete
+// tensors are copied, and no two members give the same ones; parts of a sum are added up into
+// complete results. All members have the same value and lane, and none does anything else on that
+// lane meanwhile. A member that gets nothing has a piece without rows.
 struct Exchange {
   TaskId first;  // of the members' tasks, which have consecutive ids
   std::uint32_t members = 0;
@@ -104,8 +104,8 @@ struct Exchange {
   friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 
-// A repack is the same on one worker: it joins tensors that lie there, cuts them, or adds up parts
-// of a sum, on the compute lane. If it adds up, what a member gets may be a part of a sum, too.
+// A repack does the same on one worker: it joins tensors there, cuts them, or adds up parts of a
+// sum, on the compute lane. If it adds up, a member may get a part of a sum, too.
 
 // `after` may not start before `before`, of the same worker, has ended.
 struct ControlEdge {
@@ -114,7 +114,7 @@ struct ControlEdge {
   friend bool operator==(const ControlEdge&, const ControlEdge&) = default;
 };
 
-// What `receive` brings in is put into receive buffer `slot` of its worker and value.
+// The tensor that `receive` brings in goes into receive buffer `slot` of its worker and value.
 struct BufferSlot {
   TaskId receive;
   std::uint32_t slot = 0;
@@ -131,7 +131,7 @@ struct Tensor {
 };
 
 // The most tasks of any plan; they fill 8 GiB. The builder and the reader of plan files refuse more
-// before they take the memory, verify() and simulate() refuse such a plan from elsewhere.
+// before they allocate memory; verify() and simulate() refuse such a plan from elsewhere.
 inline constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 28;
 
 struct Plan {

@@ -1,5 +1,5 @@
-// Plans as JSON text, so that they can be kept, compared, and written by other programs. The format
-// is described in docs/plan-format.md.
+// Plans as JSON text, to keep them, compare them, and exchange them with other programs.
+// docs/plan-format.md describes the format.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace ringsched {
 
-inline constexpr int kPlanFileVersion = 2;  // written; those before it are read, too
+inline constexpr int kPlanFileVersion = 2;  // written; earlier ones are read, too
 
-// The canonical text: one task per line, nothing that the reader would fill in by itself except
-// each task's worker and step. Equal plans have equal texts.
+// The canonical text: one task per line, without defaults except each task's worker and step. Equal
+// plans have equal texts.
 std::string write_plan(const Plan&);
-// Written aside and renamed, so that a reader never meets half a file. Throws Error.
+// Written atomically. Throws Error.
 void write_plan_file(const Plan&, const std::string& path);
 
-// Throws Error, beginning with `name`, for whatever is no plan. What comes back is well formed: all
-// ids are in range, inputs are of the right kinds, and every task reads only what earlier ones
-// made. Whether it computes what it should is for verify() to say.
+// Throws Error, beginning with `name`, for anything that is not a plan. The result is well formed:
+// all ids are in range, inputs are of the right kinds, and every task reads only what earlier ones
+// made. verify() says whether it computes the right thing.
 Plan read_plan(std::string_view json, std::string_view name);
 Plan read_plan_file(const std::string& path);  // "-" reads standard input
 

@@ -1,5 +1,4 @@
-// For whatever makes plans: finds regions, pieces and works among those that a plan has, or adds
-// them.
+// For code that makes plans: finds regions, pieces and works among those of a plan, or adds them.
 #pragma once
 
 #include <bit>

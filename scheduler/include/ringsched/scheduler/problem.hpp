@@ -1,4 +1,4 @@
-// What is to be computed: the sizes of one exact attention and over how many workers it is spread.
+// What to compute: the sizes of one exact attention, and how many workers share it.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct Problem {
   Dtype dtype = Dtype::Bf16;
   Mask mask = Mask::causal();
   Pass pass = Pass::Forward;
-  // 0: every token has a query. Else this is decoding: only the last so many tokens of the sequence
-  // have one (of each document, if there are several: they are the batch). The keys of the tokens
-  // before them are cached.
+  // 0: every token has a query. Otherwise this is decoding: only this many tokens at the end of the
+  // sequence have one (of each document, if there are several: they are the batch). The keys of the
+  // tokens before them are cached.
   Tokens new_tokens{0};
 
   bool decodes() const { return new_tokens.value != 0; }
@@ -37,7 +37,7 @@ inline constexpr std::int64_t kMaxTokens = (std::int64_t{1} << 31) - 1;  // pair
 inline constexpr std::uint32_t kMaxHeads = 16384;
 inline constexpr std::uint32_t kMaxHeadDim = 4096;
 
-// Throws Error naming the field, what it was and what is allowed.
+// Throws Error naming the field, its value and what is allowed.
 void require_valid(const Problem&);
 
 // Has the token at this position a query?

@@ -1,7 +1,7 @@
 // What a plan computes, as if on one device: values, and the statements that add to them. Each cell
-// (row, column) of a value is a sum over the inner axis of its statements, and each term goes in
-// exactly once: an attention output is a sum over keys, a gradient one over queries. A Program says
-// nothing of workers or time; that is the Plan's.
+// (row, column) of a value is a sum over the inner axis of its statements, with each term exactly
+// once: an attention output is a sum over keys, a gradient a sum over queries. A Program knows no
+// workers and no time; those are in the Plan.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ struct Type {
   std::span<const Part> parts;
   Algebra algebra;
   TypeId gradient;  // what the gradient of such a value is made of
-  TypeId rounded;   // what it is made of in the problem's dtype
+  TypeId rounded;   // its parts in the problem's dtype
 };
 const Type& type_of(TypeId);
 
@@ -79,7 +79,7 @@ struct ColumnRange {
 struct Value {
   std::string name;
   std::string symbol;  // a few letters, for pictures and tables
-  std::string words;   // what the symbol means, for people; empty: it says so itself
+  std::string words;   // what the symbol means, for people; empty: it explains itself
   TypeId type = TypeId::Rows;
   Axis columns;
   std::int64_t column_bytes = 0;  // of one row and column, all parts
@@ -89,13 +89,13 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// One way in which terms of a value come about. A task of a plan belongs to the statement with its
-// op, the values it reads and the value it makes.
+// One way in which terms of a value arise. A task of a plan belongs to the statement with its op,
+// the values it reads and the value it makes.
 struct Statement {
   TaskKind op = TaskKind::Attend;
   std::array<ValueId, 3> inputs{};   // as many as the op reads
   std::array<ValueId, 2> outputs{};  // as many as it makes
-  bool asked = true;                 // what is asked of the program needs its terms
+  bool asked = true;                 // the requested results need its terms
 };
 
 struct Program {
@@ -123,15 +123,15 @@ struct Program {
 
 // Adds a value; its bytes follow from its type and columns.
 ValueId add_value(Program&, Value);
-// Adds a value that has the numbers of another, once they are complete, in the problem's dtype, and
-// the statement that makes it. A log-sum-exp stays behind. It counts as the other where that is
-// asked for, and is what exchanges of results send.
+// Adds a value with the numbers of another, rounded to the problem's dtype once they are complete,
+// and the statement that makes it. It has no log-sum-exp. It may replace the other as a result, and
+// exchanges of results send it.
 ValueId add_rounded(Program&, ValueId of);
 // Sets Value::is_sum and Statement::asked, which follow from the rest.
 void mark_sums_and_needs(Program&);
-// The same program with the gradients of all that is given: for each result a gradient that is
-// given in turn, for each value its gradient, and for each reading of a value a statement that adds
-// to that. What a pass is, nothing else needs to know.
+// The same program with the gradients of everything given: for each result an additional given
+// gradient, for each value its gradient, and for each reading of a value a statement that adds to
+// it. This alone defines what a pass is.
 Program with_gradients(Program);
 
 // The attention of a Problem: its values have these places, whatever its pass.
@@ -140,7 +140,7 @@ inline constexpr ValueId kQuery{0};             // Q
 inline constexpr ValueId kKeyValue{1};          // K and V
 inline constexpr ValueId kPartial{2};           // O, with its log-sum-exp
 inline constexpr ValueId kOutputGradient{3};    // dO
-inline constexpr ValueId kPreparedGradient{4};  // dO, with what each attend needs beside it
+inline constexpr ValueId kPreparedGradient{4};  // dO, with what each attend also needs
 inline constexpr ValueId kQueryGradient{5};     // dQ
 inline constexpr ValueId kKeyValueGradient{6};  // dK and dV
 inline constexpr ValueId kRoundedPartial{7};

@@ -1,4 +1,4 @@
-// The schedules there are, and how one becomes a plan.
+// The schedules, and how one becomes a plan.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@
 
 namespace ringsched {
 
-// A number that its user may choose: --schedule NAME:parameter=number; or one of some words.
+// A number that the user may choose: --schedule NAME:parameter=number; or one of some words.
 struct Parameter {
   std::string_view name;
   std::string_view words;     // one line for `ringsched schedules NAME`
@@ -29,7 +29,7 @@ std::string value_text(const Parameter&, std::uint32_t number);
 // The numbers chosen for the parameters of a schedule.
 class Arguments {
  public:
-  // From "parameter=number:parameter=word". Throws Error for what `schedule` does not take.
+  // From "parameter=number:parameter=word". Throws Error for what `schedule` does not accept.
   static Arguments parse(std::string_view schedule, std::span<const Parameter>,
                          std::string_view text);
   explicit Arguments(std::span<const Parameter> = {});
@@ -40,7 +40,8 @@ class Arguments {
   std::vector<std::pair<std::string_view, std::uint32_t>> numbers_;
 };
 
-// What makes the calls: takes a problem and a builder, and arguments if it has parameters.
+// The function that makes the calls: takes a problem and a builder, and arguments if it has
+// parameters.
 class ScheduleCalls {
  public:
   template <std::invocable<const Problem&, PlanBuilder&> F>
@@ -56,7 +57,7 @@ class ScheduleCalls {
 };
 
 // Where the tokens are: takes the number of workers and the tokens; or, if it depends on more than
-// these, the problem and the arguments. That of a schedule that decodes takes the problem alone.
+// these, the problem and the arguments. For a schedule that decodes, it takes the problem alone.
 class ScheduleLayout {
  public:
   ScheduleLayout(Layout (*plain)(std::uint32_t, Tokens))
@@ -94,16 +95,16 @@ struct Schedule {
 std::span<const Schedule> schedules();         // of whole sequences
 std::span<const Schedule> decode_schedules();  // of new tokens against cached keys
 
-// By "NAME" or "NAME:parameter=number". Throws Error that names what is nearest.
+// By "NAME" or "NAME:parameter=number". Throws Error with the nearest name.
 Schedule find_schedule(std::string_view text);
 
-// The problem that a schedule solves: one that decodes has one new token if none are said. Throws
-// Error where the two do not go together.
+// The problem that a schedule solves: one that decodes has one new token by default. Throws Error
+// if the two do not fit.
 Problem problem_for(const Schedule&, Problem);
 
-// The plan as the schedule means it: communication runs as far ahead as its data allow. What limits
-// it is a pass of its own (overlap.hpp). Throws Error where the problem makes no sense or the plan
-// would have more than `most_tasks`.
+// The plan as the schedule means it: communication runs as far ahead as its data allow. Another
+// pass limits it (overlap.hpp). Throws Error if the problem makes no sense or the plan would have
+// more than `most_tasks`.
 Plan build_plan(const Problem&, const Schedule&, std::uint64_t most_tasks = kMostTasks);
 
 }  // namespace ringsched

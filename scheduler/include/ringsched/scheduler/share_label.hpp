@@ -8,7 +8,7 @@
 namespace ringsched {
 
 // "3": the share of worker 3; "3a", "3b": its first and second chunk. For several shares, "2-5":
-// those of workers 2 to 5; "0-6/2": of every second one from 0 to 6; "0+4": of these two.
+// those of workers 2 to 5; "0-6/2": of every second one from 0 to 6; "0+4": of workers 0 and 4.
 std::string share_label(const Plan&, RegionId);
 
 // " h0-7": the heads of an attend; nothing if it has all heads.

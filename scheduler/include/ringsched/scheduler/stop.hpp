@@ -1,5 +1,5 @@
-// Lets whoever asked for long work stop it. The work calls stop_here() now and then; without anyone
-// to stop it, that does nothing.
+// Lets a caller stop long work. The work calls stop_here() now and then; by default, that does
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -7,13 +7,13 @@
 
 namespace ringsched {
 
-// Thrown by work that was stopped; what it had so far is lost.
+// Thrown by stopped work; its results so far are lost.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("stopped") {}
 };
 
-// While it lives, work on this thread stops once the flag is set. Work that goes on in other
+// While it lives, work on this thread stops once the flag is set. Work that continues in other
 // threads gives them StopWhen(stop_flag()).
 class StopWhen {
  public:

@@ -1,6 +1,5 @@
-// Where the tasks of a plan live: one flat block, asked for in huge pages where the system has
-// them, because filling millions of tasks is otherwise half page faults
-// (docs/decisions/plan-layout.md).
+// The memory of a plan's tasks: one flat block, in huge pages if the system has them, because
+// otherwise half the time to fill millions of tasks is page faults (docs/decisions/plan-layout.md).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +25,7 @@ struct PageAllocator {
 struct Task;
 using TaskArray = std::vector<Task, PageAllocator<Task>>;
 
-// What is known of each task of a plan.
+// A column of data about each task of a plan.
 template <class T>
 using TaskColumn = std::vector<T, PageAllocator<T>>;
 

@@ -30,8 +30,8 @@ struct Quantity {
   }
 };
 
-// Of two that are not negative; stays at the largest number there is, for sums over plans of any
-// size: one message may have 2^60 bytes.
+// The sum of two numbers that are not negative; it saturates, for plans of any size: one message
+// may have 2^60 bytes.
 template <class Tag>
 constexpr Quantity<Tag> capped_sum(Quantity<Tag> a, Quantity<Tag> b) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();

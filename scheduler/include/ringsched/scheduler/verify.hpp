@@ -5,10 +5,10 @@
 //   structure      ids, kinds, places, sizes and order of what each task reads
 //   communication  each send has its receive, with the same tensor and size; members of an exchange
 //                  agree, and what each gets is given by one of them, or added up from all
-//   coverage       each complete tensor has each term of its cells once; all results are put out
-//   deadlock       sends wait for their receives, members of an exchange for all others, and lanes
-//                  go in order, and yet all tasks end
-//   memory         no receive buffer is overwritten while something still reads it
+//   coverage       each complete tensor has each term of its cells once; all results are output
+//   deadlock       all tasks end, although sends wait for their receives, members of an exchange
+//                  for all others, and lanes go in order
+//   memory         no receive buffer is overwritten while a task still reads it
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,13 @@ struct Verification {
   bool more = false;                  // the rest was not looked for
   std::uint64_t unread = 0;           // receives of operands that no task reads: waste, no fault
   std::uint64_t hidden = 0;           // attends without a visible pair: waste, no fault
-  // Per worker, memory that is enough whatever the timing; at most 2^63 - 1. What the order of the
-  // worker's own lanes does not clearly force apart is counted together, so this may be more than
+  // Per worker, memory that is enough whatever the timing; at most 2^63 - 1. It adds up everything
+  // that the order of the worker's own lanes does not clearly force apart, so it may be more than
   // the least (docs/cli.md says how much). Empty when there are violations.
   std::vector<Bytes> peak;
   // If VerifyOptions::one_queue asks, and the plan holds: what would wait for what in a circle if
   // each worker issued its tasks of all lanes but compute as one queue, in the order of the plan.
-  // NCCL may come to that, whatever streams its calls are on. Empty: nothing would.
+  // NCCL may do that, whatever streams its calls are on. Empty: nothing would.
   std::string stuck_in_one_queue;
 
   bool holds() const { return violations.empty(); }

@@ -1,5 +1,5 @@
-// The order in which workers take turns on a device goes by what each has left to do: the one with
-// most left goes first, so that none is late because it had to wait at the end.
+// Workers that take turns on a device go by the work they have left: the one with the most left
+// goes first, so that none is late because it had to wait at the end.
 #pragma once
 
 #include <cstdint>
