@@ -1,5 +1,5 @@
-// Attention of one core beside what the same core multiplies matrices with: the rate of OpenBLAS'
-// sgemm is the yardstick for fp32. Run with --benchmark_enable_random_interleaving=true.
+// Attention on one core beside the rate at which the same core multiplies matrices: OpenBLAS' sgemm
+// is the yardstick for fp32. Run with --benchmark_enable_random_interleaving=true.
 #include <benchmark/benchmark.h>
 
 #include <cmath>

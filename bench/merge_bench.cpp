@@ -1,5 +1,5 @@
-// Merging against the plain pass over memory that it cannot be faster than: a += b, which reads and
-// writes the same bytes. Each takes as much memory in turns as no cache of a core holds.
+// Merging, compared with its lower bound, a plain pass over memory: a += b, which reads and writes
+// the same bytes. Each cycles through more memory than a core's caches hold.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -36,7 +36,7 @@ void short_ring(const Problem& problem, PlanBuilder& plan) {
       }
       visiting.swap(next);
     }
-    // No merges: the others' workload has none.
+    // No merges: the other simulators' workload has none.
     for (std::uint32_t r = 0; r < problem.workers; ++r)
       plan.attend(plan.queries(WorkerId{r}), visiting[r]);
   }

@@ -53,8 +53,8 @@ LinkBenchOptions options_of(const BenchLinksCommand& c) {
   return o;
 }
 
-// As nccl-tests prints it: what a message takes, and how fast that is. Of messages between two, the
-// rate of the algorithm and that of the link are one.
+// As nccl-tests prints it: how long a message takes, and how fast that is. For messages between
+// two, the algorithm's rate equals the link's.
 std::string text_of(const std::string& transport, const World& world, const Tables& tables) {
   std::string out;
   const std::string gpu = tables.gpu.empty() ? "" : ", " + tables.gpu;

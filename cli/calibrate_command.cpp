@@ -43,7 +43,7 @@ double seconds(const std::string& text, const char* flag) {
   return s;
 }
 
-// What is measured twice would be twice in the profile, which is then refused.
+// A thing measured twice would be twice in the profile, which is then refused.
 template <class T>
 void add_once(std::vector<T>& all, T one, const char* flag, const std::string& given) {
   if (std::find(all.begin(), all.end(), one) != all.end()) fail("{} lists {} twice", flag, given);
@@ -162,7 +162,7 @@ void run(const CalibrateCommand& c) {
     fail("--backend cuda is calibrated by one process, but {} were started", launch.size);
   if (cuda) return run_cuda(c, cuda_options(c));
   const CalibrationOptions options = cpu_options(c);
-  (void)cpu_instructions(Dtype::Bf16);  // refuses a RINGSCHED_CPU that is not there
+  (void)cpu_instructions(Dtype::Bf16);  // refuses an unknown RINGSCHED_CPU
   const std::string made_by = fmt::format("ringsched calibrate {} --pass {}", covers(options),
                                           options.backward ? "both" : "forward");
   calibrate_cpu({options, {c.name.empty() ? "this-cpu" : c.name, made_by}, c.output, deadline},

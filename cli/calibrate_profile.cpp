@@ -146,8 +146,8 @@ std::string unsettled(const CpuFigures& f, const MeasuredLinks& links) {
   return fmt::format("{} of {} points did not settle", disturbed, f.points + links.points);
 }
 
-// The rates are those of one core alone: the machine's slowdown makes of them what was measured
-// with all cores at work.
+// The rates are those of one core alone: with the machine's slowdown they give the times measured
+// with all cores busy.
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, ProfileNotes notes) {
   const std::string source = measured_on(f.fastest ? "all cores at work, the fastest times"
                                                    : "all cores at work, mean times");

@@ -1,4 +1,4 @@
-// What calibrate has measured, as a machine.
+// The results of calibrate, as a machine.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ringsched {
 
-// Between processes: each is a node of the profile, with the cores that it has for itself.
+// Between processes: each is a node of the profile, with its own cores.
 struct MeasuredLinks {
   std::uint32_t processes = 1;
   std::string transport = {};
@@ -25,11 +25,11 @@ struct ProfileNotes {
   std::vector<std::string> comments = {};
 };
 
-// The profile as TOML. Throws Error where the figures are none of a machine.
+// The profile as TOML. Throws Error if the figures do not make a machine.
 std::string profile(const CpuFigures&, const MeasuredLinks&, ProfileNotes);
 std::string profile(const CudaFigures&, ProfileNotes);
 
-// As short as it may be without losing more than measuring loses anyway.
+// As short as possible without losing more than the measurement's own error.
 std::string figure(double);
 // "3 of 59 points did not settle"; empty: all did
 std::string unsettled(const CpuFigures&, const MeasuredLinks&);

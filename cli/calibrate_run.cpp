@@ -23,8 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What has been measured so far, and the profile of it. A signal ends the process on a thread of
-// its own, while tasks are still being timed on others.
+// What has been measured so far, and its profile. A signal ends the process on a separate thread,
+// while other threads are still timing tasks.
 class SoFar {
  public:
   explicit SoFar(const CpuCalibration& c) : calibration_(c) {}
@@ -93,7 +93,7 @@ MeasuredLinks measured_links(Meeting& m) {
   return out;
 }
 
-// Looked at for a moment, before anything here is at work.
+// Checked for a moment, before anything here starts.
 void warn_if_busy() {
   const OtherPrograms others;
   const StolenTime stolen;
@@ -111,7 +111,7 @@ void warn_if_busy() {
                  100 * stolen.share());
 }
 
-// What else went on meanwhile, as a sentence each.
+// What else was running meanwhile, as a sentence each.
 std::vector<std::string> disturbances(const OtherPrograms& others, const StolenTime& stolen,
                                       bool alone) {
   std::vector<std::string> out;

@@ -1,5 +1,5 @@
 // Measures CPUs, in one process or several, and writes the profile: all of it at the end, or what
-// there is when a signal ends it.
+// there is so far after a signal.
 #pragma once
 
 #include <chrono>

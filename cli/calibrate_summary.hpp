@@ -1,4 +1,4 @@
-// What calibrate has measured, as text for people.
+// The results of calibrate, as text for people.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What an input file holds, told from its beginning, so that a command given the wrong kind of file
+// What an input file holds, judged by its beginning, so that a command given the wrong kind of file
 // can name it.
 #pragma once
 

@@ -23,7 +23,7 @@ class MachineFlags {
   void add_figures_to(CLI::App& command, bool ideal = true);
   void add_conditions_to(CLI::App& command);
 
-  // Throw Error where a value makes no sense.
+  // Throw Error if a value makes no sense.
   Machine machine() const { return machine(name_); }
   Machine machine(const std::string& name) const;
   Machine with_figures(Machine) const;  // those of the flags in place of its own

@@ -53,14 +53,14 @@ std::string check_table(const std::vector<CheckedResults>& checked) {
   return table(rows);
 }
 
-// Of many runs the median one may be gone by the time it is known to be the median.
+// With many runs, the median one may have been dropped before it is known to be the median.
 bool is_near(const Measured& m) { return !m.fastest && m.times.makespan != m.median; }
 
 std::string reported(const Measured& m) {
   return m.fastest ? "fastest" : is_near(m) ? "nearest to the median" : "median";
 }
 
-// What to know of the figures above: of how many runs, for which machine, by whose clocks.
+// What to know about the figures above: how many runs, which machine, whose clocks.
 std::string circumstances(const Measurement& m) {
   std::string out;
   if (m.run.makespans.size() > 1) {

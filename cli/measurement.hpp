@@ -1,4 +1,4 @@
-// A measured run as text and JSON, beside its prediction where there is one.
+// A measured run as text and JSON, beside its prediction if there is one.
 #pragma once
 
 #include <string>

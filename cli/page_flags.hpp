@@ -16,7 +16,7 @@ class PageFlags {
   void add_to(CLI::App& command, const char* group = "Pictures");
   // Throws Error for an unknown medium, and for flags that contradict.
   Page page() const;
-  // Throws Error if any of the flags was given: nothing is drawn that they could be about.
+  // Throws Error if any of the flags was given but there is no picture for them.
   void refuse(const std::string& why) const;
 
  private:

@@ -12,7 +12,7 @@ namespace ringsched {
 
 namespace {
 
-// What goes over wires: what a member gets of its own stays where it is.
+// What goes over wires: a member's own part stays where it is.
 Bytes moved_by(const Plan& plan, const Exchange& e, ValueId value) {
   Bytes sum;
   for (const Share& s : shares_of(plan, e))

@@ -1,4 +1,4 @@
-// What a plan amounts to, measured once, so that text and JSON cannot differ.
+// The sizes of a plan, measured once, so that text and JSON cannot differ.
 #pragma once
 
 #include <array>

@@ -34,7 +34,7 @@ constexpr double kTolerance = 0.1;  // of the band around predictions
 
 enum class Held : std::uint8_t { Sweep, Prediction, Validation, Timeline };
 
-// What a file holds, by what it begins with.
+// What a file holds, judged by its beginning.
 struct PlotInput {
   std::string name, text;
   Held held = Held::Sweep;
@@ -123,7 +123,7 @@ TimeBars bars_of(const std::vector<PlotInput>& inputs) {
   return bars;
 }
 
-// What a device of the machine has, if that is a built-in profile that says so.
+// The memory of a device, if the machine is a built-in profile that has it.
 double device_bytes(const std::string& machine) {
   for (const MachineProfile& p : machine_profiles())
     if (p.name == machine) return find_machine(machine).memory_gb * (std::int64_t{1} << 30);

@@ -43,7 +43,7 @@ ProvedPlan proved_plan(const std::string& file) {
 
 namespace {
 
-// Where the machine has no kernel times for the head dimension asked for, which it takes instead.
+// If the machine has no kernel times for the requested head dimension, which one it uses instead.
 std::string borrowed_kernels(const Machine& m, const Problem& p) {
   std::uint32_t nearest = 0;
   const auto distance = [&](std::uint32_t dim) {

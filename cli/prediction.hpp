@@ -14,8 +14,7 @@ namespace ringsched {
 ProvedPlan proved_plan(const ProblemFlags&, bool announced = true);
 ProvedPlan proved_plan(const std::string& file);  // throws Error if it does not verify
 
-// "noise 5 %; exchanges ring": these conditions, and what became of the exchanges, if that was
-// asked.
+// "noise 5 %; exchanges ring": these conditions, and what replaced the exchanges, if requested.
 std::string with_exchanges(std::string conditions, const ProvedPlan&);
 
 // A study, and its kernels, software and conditions as text, which may be empty.
@@ -29,7 +28,7 @@ struct Prediction {
 };
 Prediction predict(const ProvedPlan&, Setup, double diagonal, const std::string& figures);
 
-// "ms=12.3". Throws Error for what is no time.
+// "ms=12.3". Throws Error for anything that is not a time.
 Picoseconds measured_time(const std::string& text);
 
 // Why a task started when it did: "data", "lane", "buffers", "kernel" or "nothing".
@@ -37,7 +36,7 @@ const char* to_text(Cause::Kind);
 
 // Where each worker's time went.
 std::string worker_table(const RunTimes&, TimeUnit = TimeUnit::Seconds);
-// The note below the table where workers take turns on the cores.
+// The note below the table if workers take turns on the cores.
 std::string turns_note(std::uint32_t workers, std::uint32_t cores);
 // "label            text", wrapped after commas and semicolons at 80 columns.
 std::string report_line(std::string_view label, std::string_view text);

@@ -23,7 +23,7 @@ constexpr std::size_t kBarCells = 18;
 double share(Picoseconds part, Picoseconds whole) {
   return whole.value > 0 ? static_cast<double>(part.value) / static_cast<double>(whole.value) : 0;
 }
-// Cells of a bar for four parts that add up to the whole, none lost to rounding.
+// Cells of a bar for four parts that add up to the whole, without losing any to rounding.
 std::string bar(const WorkerTimes& w, Picoseconds makespan) {
   static constexpr const char* cells[] = {"█", "▓", "░", "·"};
   const Picoseconds parts[] = {w.attending, w.overhead, w.waiting, w.out_of_work};
@@ -38,7 +38,7 @@ std::string bar(const WorkerTimes& w, Picoseconds makespan) {
   return out;
 }
 
-// Of the times that the table shows.
+// The unit of the times in the table.
 WorkerTimes mean_of(std::span<const WorkerTimes> workers) {
   WorkerTimes mean;
   for (const auto part :
@@ -175,7 +175,7 @@ std::string price_of(const ExchangeReport& e, const Machine& m) {
   return measured == e.per_node ? "as measured" : fmt::format("as measured with {}", measured);
 }
 
-// What priced the exchanges, and where the profile has no figures for them.
+// What priced the exchanges, and which of them the profile has no figures for.
 std::string exchange_line(const Prediction& p) {
   if (!p.proved.lowered.empty()) return lowered_line(p.proved.lowered) + " (priced by links)";
   const Machine& m = p.study.setup.machine;

@@ -32,7 +32,7 @@ class ProblemFlags {
   ProblemFlags with(std::string schedule, std::string workers, std::string tokens,
                     std::string heads, std::string overlap) const;
 
-  // Throw Error where a value makes no sense.
+  // Throw Error if a value makes no sense.
   Problem problem() const;
   Schedule schedule() const { return find_schedule(schedule_); }
   CommunicationLimits limits() const;

@@ -144,7 +144,7 @@ std::uint32_t usual_workers(const RunCommand& c, const World& world) {
 ExitCode run(const RunCommand& c) {
   const RunOptions options = asked(c);
   const OutputKinds kinds = check_files(c);
-  // These outlive the session, which still looks at the plan when it fails.
+  // These outlive the session, which still reads the plan when it fails.
   std::optional<ProvedPlan> proved;
   std::unique_ptr<Prediction> prediction;
   std::optional<Measurement> m;

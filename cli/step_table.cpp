@@ -1,4 +1,4 @@
-// The plan as a person wants to see it: a row for each worker, a column for each step.
+// The plan for people: a row for each worker, a column for each step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

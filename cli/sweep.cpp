@@ -103,7 +103,7 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               r.dtype = to_text(p.dtype);
               r.mask = to_text(p.mask);
               r.pass = to_text(p.pass);
-              // What a schedule that decodes takes if it is not told.
+              // The default problem of a schedule that decodes.
               const bool decodes = !p.decodes() && find_schedule(s).decodes();
               r.new_tokens = fmt::format("{}", decodes ? 1 : p.new_tokens.value);
               r.overlap = to_text(limits.overlap);
@@ -130,7 +130,7 @@ SweepRow answer(const SweepCell& cell, const SweepQuestion& c) {
     const ProvedPlan proved = proved_plan(cell.flags, false);  // the bar shows how far it is
     StudyOptions options;
     options.diagonal = c.conditions.diagonal();
-    options.threads = 1;  // cells are what is done in parallel
+    options.threads = 1;  // cells are the units of parallel work
     options.how_sure = true;
     const Study s =
         study(proved.plan, c.conditions.setup(cell.machine, proved.plan.problem.workers), options);

@@ -1,4 +1,4 @@
-// What a sweep asks, cell by cell, and the answer to each.
+// The questions of a sweep, cell by cell, and the answer to each.
 #pragma once
 
 #include <string>
@@ -26,9 +26,9 @@ struct SweepCell {
   SweepRow row;  // what is asked
 };
 
-// Throws Error for what makes no sense in any cell.
+// Throws Error for values that make no sense in any cell.
 std::vector<SweepCell> cells_of(const SweepQuestion&);
-// The row with its answer, or why there is none.
+// The row with its answer, or with the reason for having none.
 SweepRow answer(const SweepCell&, const SweepQuestion&);
 
 }  // namespace ringsched

@@ -110,7 +110,7 @@ std::map<std::string, SweepRow> known_rows(const std::string& file, const Journa
   return known;
 }
 
-// Lines where tokens or workers vary, else where the time goes.
+// Lines if tokens or workers vary, else where the time goes.
 void draw(const std::vector<SweepRow>& rows, FileKind kind, const std::string& file,
           const Page& page, bool say) {
   std::string csv = sweep_csv_header();

@@ -166,8 +166,8 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
 
 namespace {
 
-// In what share of the draws of the machine's figures the best is faster than another; "tie" where
-// nobody can tell, "-" where one of them has no draws.
+// In what share of the draws of the machine's figures the best is faster than another; "tie" if
+// nobody can tell, "-" if one of them has no draws.
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
   if (best.possible.empty() || other.possible.empty()) return "-";
   const double wins = beats(best.possible, other.possible);
@@ -186,7 +186,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     std::vector<const SweepRow*> rows;
     for (const SweepRow& row : all)
       if (row.problem() == problem) rows.push_back(&row);
-    // First those that a device can hold.
+    // First those that fit in a device.
     const auto rank = [](const SweepRow& r) { return !r.holds() ? 2 : r.fits == "no" ? 1 : 0; };
     std::stable_sort(rows.begin(), rows.end(), [&](const SweepRow* a, const SweepRow* b) {
       return rank(*a) != rank(*b) ? rank(*a) < rank(*b) : a->makespan() < b->makespan();

@@ -16,9 +16,9 @@ struct SweepRow {
   // The answer, or the reason for having no answer.
   std::string makespan_us, idle_fraction, overlap_fraction, exposed_communication_us, speedup,
       peak_bytes, fits, refused;  // fits: "yes", "no", or empty if the machine does not say
-  // Where the time of a worker goes, on average, and what no run can be faster than.
+  // Where the time of a worker goes, on average, and the lower bound.
   std::string attending_us, overhead_us, waiting_us, waiting_for_host_us, out_of_work_us, bound_us;
-  // Ends of the interval that holds the makespan in 80 % of cases; "" where there is none.
+  // Ends of the interval that contains the makespan in 80 % of cases; "" if there is none.
   std::string interval_low_us, interval_high_us;
   std::vector<Picoseconds> possible;  // makespans by draw of the machine's figures; not a column
   TimeUnit unit = TimeUnit::Seconds;  // of the times, by the machine; not a column

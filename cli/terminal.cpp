@@ -30,8 +30,8 @@ std::string_view setting(const char* name) {
   return value ? value : "";
 }
 
-// The first of these that is set decides, as for every program. A system without any is taken for
-// one of today.
+// The first of these that is set decides, as for every program. A system without any is assumed to
+// be modern.
 bool is_ascii_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
     if (const std::string_view value = setting(name); !value.empty())
@@ -40,7 +40,7 @@ bool is_ascii_locale() {
   return false;
 }
 
-// Terminals with all colours say so; other names of terminals tell how many they have.
+// Terminals with all colours say so; other terminals' names tell how many they have.
 enum class Colours { None, Indexed, All };
 
 Colours colours() {

@@ -1,4 +1,4 @@
-// What the terminal can show that standard output is connected to, if it is.
+// What the terminal can show, if standard output is one.
 #pragma once
 
 #include <cstddef>

@@ -61,7 +61,7 @@ bool has_words_last(const Rows& rows) {
   });
 }
 
-// The last column broken between words, each further line as a row of its own.
+// Breaks the last column between words; each further line becomes a row.
 Rows wrapped(const Rows& rows, std::size_t columns) {
   const std::size_t last = widths_of(rows).size() - 1;
   Rows out;

@@ -29,10 +29,10 @@ std::string csv_cell(std::string_view);
 std::string value_words(std::string_view name);
 
 // Rows of cells as aligned columns, two spaces apart; the first column is right-aligned. Widths
-// count characters, not bytes. In a terminal that is too narrow, a last column of words is wrapped;
-// else the columns that do not fit follow below, behind the first `keys` columns again.
+// count characters, not bytes. If a terminal is too narrow, a last column of words is wrapped;
+// otherwise the columns that do not fit follow below, after the first `keys` columns again.
 std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t keys = 1);
-// The same in so many columns (0: any number).
+// The same in this many columns (0: any number).
 std::string table_within(const std::vector<std::vector<std::string>>& rows, std::size_t keys,
                          std::size_t columns);
 

@@ -1,5 +1,4 @@
-// What is wrong with a command line, on one line: what was given, what is allowed, where to read
-// on.
+// Explains a wrong command line, on one line: what was given, what is allowed, where to read on.
 #pragma once
 
 #include <string>
@@ -21,7 +20,8 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError&,
 // files, CLI11 would read the second value as the name of one.
 void refuse_stray_values(const CLI::App& program, const std::vector<std::string_view>& arguments);
 
-// Throws Error if `value` is a list where the flag takes one value, as ringsched sweep has lists.
+// Throws Error if `value` is a list but the flag takes one value, because ringsched sweep takes
+// lists.
 void refuse_list(std::string_view flag, std::string_view value);
 
 }  // namespace ringsched

@@ -37,7 +37,7 @@ std::string in_order(const Ranking& r) {
   return r.pairs == 0 ? "-" : fmt::format("{} of {}", r.in_order, r.pairs);
 }
 
-// Which sizes of the problem tell the results of a group apart.
+// Which sizes of the problem distinguish the results of a group.
 struct Varying {
   bool heads = false, tokens = false;
   explicit Varying(const ValidatedGroup& g) {

@@ -19,7 +19,7 @@ struct Gpu {
   std::uint32_t sms = 0, nvlinks = 0;
 };
 
-// How near attention kernels come to the peak, and how they are cut into blocks.
+// How close attention kernels come to the peak, and how they are cut into blocks.
 struct Kernels {
   KernelTable table;
   double forward = 0, backward = 0;
@@ -111,9 +111,9 @@ std::vector<DatasheetPart> parts(std::string_view file) {
   return out;
 }
 
-// NCCL splits 32 channels among the peers of a GPU and doubles those of one message from 16 MiB a
-// channel on (src/enqueue.cc and src/graph/paths.cc, 5067397): until it has all, a message is as
-// fast as its channels.
+// NCCL splits 32 channels among the peers of a GPU, and doubles those of one message from 16 MiB
+// per channel on (src/enqueue.cc and src/graph/paths.cc, 5067397). Until a message has all
+// channels, it is as fast as its channels.
 std::vector<MessageRate> by_channels(double channel, double link, std::uint32_t ranks) {
   constexpr std::uint32_t channels = 32;
   constexpr double most_bytes = 16 << 20;

@@ -1,5 +1,5 @@
-// The keys of a machine profile. The reader and the writer both walk these lists, so no key can be
-// read that is not written. `Keys` is a Section (toml_section.hpp) or a Writer (write.cpp); the
+// The keys of a machine profile. The reader and the writer both walk these lists, so each key that
+// can be read is also written. `Keys` is a Section (toml_section.hpp) or a Writer (write.cpp); the
 // machine is const for the latter.
 #pragma once
 
@@ -115,7 +115,7 @@ void devices_keys(Keys& d, M& m) {
   d.text("source", m.devices_source);
 }
 
-// All but [[kernel]] and [[collective]], which may stand there several times.
+// All except [[kernel]] and [[collective]], which may occur several times.
 template <class Keys, class M>
 void machine_keys(Keys& s, M& m) {
   s.text("name", m.name);

@@ -1,5 +1,5 @@
-// Machine profiles: TOML in, a Machine out, and a complaint with key and line for whatever is not
-// as docs/machines.md says.
+// Reads machine profiles: TOML in, a Machine out. Errors have line and key, for everything that
+// breaks the rules of docs/machines.md.
 #include <algorithm>
 #include <filesystem>
 
@@ -17,14 +17,13 @@ namespace ringsched {
 
 namespace {
 
-// Where the table (or key) is that a complaint of invalid() begins with; the first line if
-// nowhere.
+// The line of the table (or key) that an error of invalid() begins with; otherwise the first line.
 std::uint32_t line_of(const toml::table& file, std::string_view complaint) {
   const toml::node* const at = file.get(complaint.substr(0, complaint.find_first_of(".: ")));
   return at == nullptr ? 1 : at->source().begin.line;
 }
 
-// Whether one complaint, of a file and line, is about the key that another begins with.
+// Whether one error, of a file and line, is about the key that another begins with.
 bool is_about(std::string_view complaint, std::string_view other) {
   const std::string_view key = other.substr(0, other.find_first_of(": "));
   const std::size_t at = complaint.find(key);
@@ -34,10 +33,10 @@ bool is_about(std::string_view complaint, std::string_view other) {
 constexpr std::uint64_t kMostBytes = (1 << 20) - 1;  // of a profile
 constexpr std::size_t kMostBases = 16;
 
-// The profiles that are being read, each named as `base` by the one before it.
+// The profiles being read; each names the next as its `base`.
 using Chain = std::vector<std::string>;
 
-// Of a file in the folder of the one that names it.
+// A path relative to the folder of the file that names it.
 std::string beside(std::string_view file, const std::string& path) {
   return (std::filesystem::path(file).parent_path() / path).lexically_normal().string();
 }
@@ -49,12 +48,12 @@ std::string one_name(const std::string& file) {
   return failed ? file : path.string();
 }
 
-// A text that stands under a name, which is a path or that of a profile of ours.
+// The text under a name, which is a path or a built-in profile.
 struct Source {
   std::string name, toml;
 };
 
-// Throws Error where there is none.
+// Throws Error if there is none.
 Source base_of(std::string_view file, const std::string& base, std::string_view what,
                const std::vector<MachineProfile>& profiles) {
   if (is_machine_file(base)) {
@@ -77,7 +76,7 @@ toml::table parsed(std::string_view text, std::string_view name) {
   }
 }
 
-// Reads what `base` names, if it is there. Returns false where it names nothing that reads.
+// Reads what `base` names, if it exists. Returns false if it does not read.
 template <class Read>
 bool read_base(Section& s, std::string_view file, std::string_view what,
                const std::vector<MachineProfile>& profiles, Chain chain, Read read) {

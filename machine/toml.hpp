@@ -1,7 +1,7 @@
-// toml++, without what it takes for granted of the text it reads. A wrong file would end the
-// program in a debug build ("[=" does), or lead a compiler that believes such promises astray (a
-// letter such as U+00E9 outside a string does). Behind each assertion stands the error that such a
-// text is to give; among characters, what is on none of its lists is on none.
+// toml++, without its assertions about the text it reads. A wrong file would end the program in a
+// debug build ("[=" does), or mislead a compiler that believes such promises (a letter such as
+// U+00E9 outside a string does). After each assertion comes the error for such a text; a character
+// on none of its lists matches none.
 #pragma once
 
 #include <cstdint>

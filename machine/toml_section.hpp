@@ -1,4 +1,4 @@
-// Typed access to one table of a TOML file, with complaints that name file, line and key.
+// Typed access to one table of a TOML file, with errors that name file, line and key.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@
 
 namespace ringsched {
 
-// One line for each thing that is wrong, in the order of reading.
+// One line for each error, in the order of reading.
 using Complaints = std::vector<std::string>;
 
-// What a file gives, for a complaint.
+// A value of the file, for an error.
 inline std::string given_as(const toml::node& n) {
   if (n.is_table()) return "a table";
   if (n.is_array()) return n.as_array()->empty() ? "an empty list" : "a list";
@@ -33,10 +33,10 @@ inline std::string given_as(const toml::node& n) {
   return "a date";
 }
 
-// One table of the file. Whatever was not asked for by the time it is left is an unknown key.
+// One table of the file. A key that nobody has read at the end is an unknown key.
 class Section {
  public:
-  // `complaints`: collects them, where all are asked for; else the first is thrown.
+  // `complaints`: collects all errors, if wanted; otherwise the first one is thrown.
   Section(const toml::table& table, std::string file, std::string name,
           Complaints* complaints = nullptr)
       : table_(table), file_(std::move(file)), name_(std::move(name)), complaints_(complaints) {}
@@ -44,7 +44,8 @@ class Section {
   [[noreturn]] void wrong(const toml::node& at, const std::string& what) const {
     fail("{}:{}: {}", file_, at.source().begin.line, what);
   }
-  // Reads something; an Error there does not end the reading of the rest where all are asked for.
+  // Reads something. If all errors are collected, an Error here does not end the reading of the
+  // rest.
   template <class Read>
   void attempt(Read read) const {
     if (complaints_ == nullptr) return read();
@@ -102,14 +103,14 @@ class Section {
   void numbers(std::string_view k, std::vector<double>& values, double least, double most) {
     each(k, false, values, [&](const toml::node& n) { return number_in(n, key(k), least, most); });
   }
-  // One number may stand there without a list around it.
+  // A single number may omit the list around it.
   void one_or_more(std::string_view k, std::vector<double>& values, double least, double most) {
     double one = 0;
     if (!table_.contains(k) || !table_.get(k)->is_number()) return numbers(k, values, least, most);
     number(k, one, least, most);
     values = {one};
   }
-  // `may_be_empty`: an empty list takes away those of the base.
+  // `may_be_empty`: an empty list clears those of the base.
   void rates(std::string_view k, std::vector<MessageRate>& values, bool may_be_empty = false) {
     std::optional<MessageRate> before;
     each(k, may_be_empty, values, [&](const toml::node& n) {
@@ -163,7 +164,7 @@ class Section {
   void required(std::string_view k) const {
     if (!table_.contains(k)) complain(table_, fmt::format("{} is missing", key(k)));
   }
-  // `figures`: it holds numbers, so it must say where they come from.
+  // `figures`: it holds numbers, so it must name their source.
   void finish(bool figures) const {
     for (const auto& [k, node] : table_)
       if (std::find(known_.begin(), known_.end(), k.str()) == known_.end())
@@ -195,7 +196,7 @@ class Section {
     if (!given || given->empty())
       wrong(n, fmt::format("{} must be a string{}", name,
                            given ? " that is not empty" : ", not " + given_as(n)));
-    // It will stand in lines for people.
+    // Messages will show it on one line.
     constexpr std::size_t most = 1000;
     if (given->size() > most)
       wrong(n, fmt::format("{} has {} bytes; at most {} are allowed", name, given->size(), most));

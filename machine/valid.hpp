@@ -1,11 +1,11 @@
-// What makes a machine unfit to be simulated.
+// What makes a machine unfit for simulation.
 #pragma once
 
 #include "ringsched/machine/machine.hpp"
 
 namespace ringsched {
 
-// What is missing or contradicts itself; each line begins with the key that it is about.
+// What is missing or contradicts itself; each line begins with its key.
 std::vector<std::string> invalid(const Machine&);
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// A Machine as a TOML profile: the keys that differ from what a profile without them has.
+// Writes a Machine as a TOML profile: the keys that differ from their defaults.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -32,8 +32,8 @@ std::string list(const std::vector<T>& all, ToText to_text) {
   return "[" + out + "]";
 }
 
-// Walks the lists of keys.hpp. A key whose value the reader would refuse as too small is one that
-// was not set, and is left out.
+// Walks the lists of keys.hpp. A value that the reader would refuse as too small was never set, and
+// is left out.
 class Writer {
  public:
   struct Line {

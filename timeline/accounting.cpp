@@ -6,7 +6,7 @@
 
 namespace ringsched {
 
-// All that one worker did, as times.
+// Everything that one worker did, as times.
 struct Accounting::Activity {
   Intervals computing;
   Intervals transferring[kMostLanes];  // by lane: from when both ends are posted
@@ -30,7 +30,7 @@ double share_of(std::int64_t part, double whole) {
   return whole > 0 ? static_cast<double>(part) / whole : 0;
 }
 
-// In double: over many workers the sum of times that each fit may not.
+// In double, because a sum over many workers may not fit in an integer.
 void count_fractions(RunTimes& r) {
   double idle = 0, hta_idle = 0, transferring = 0, hidden = 0, posted = 0, overlapped = 0;
   for (const WorkerTimes& w : r.workers) {

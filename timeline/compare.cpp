@@ -63,7 +63,7 @@ Comparison compare(const Timeline& first, const Timeline& second, std::size_t wo
   Comparison out;
   out.makespan[0] = first.makespan();
   out.makespan[1] = second.makespan();
-  // A hash is a claim; the rows are looked at.
+  // A hash is only a claim, so compare the rows.
   out.same_plan = !first.plan_hash.empty() && first.plan_hash == second.plan_hash &&
                   std::equal(first.tasks.begin(), first.tasks.end(), second.tasks.begin(),
                              second.tasks.end(), are_one_task);

@@ -60,7 +60,7 @@ void write_detail(const TaskDetail& d, std::string& text) {
   text += ']';
 }
 
-// A field with a list, where there is one.
+// A field with a list, if there is one.
 template <class List, class Format>
 void write_list(std::string& text, const char* field, const List& list, Format&& format) {
   if (list.empty()) return;

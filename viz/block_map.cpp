@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostChunks = 256;
 constexpr std::size_t kInARow = 3;
 constexpr double kEdge = 16, kBetween = 36, kBetweenRows = 66, kHead = 104, kAxis = 34;
-// The same on a page whose caption says what the picture shows.
+// The same for a page whose caption says what the picture shows.
 constexpr double kTightEdge = 2, kTightBetween = 14, kTightBetweenRows = 30, kTightHead = 22;
 constexpr double kSide = 448, kLargestCell = 60;  // at most, of a map and of a block
 
@@ -80,7 +80,7 @@ class Map {
       for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) draw_block(t, q, k);
   }
 
-  // Did these queries come to this worker for its help? What an exchange spreads did not.
+  // Did these queries come to this worker for its help? What an exchange distributes did not.
   bool helps(const Task& t, std::uint32_t q) const {
     if (plan_.problem.decodes()) return false;
     const TaskId maker = plan_.producer(t.inputs[0]);
@@ -185,7 +185,7 @@ class Map {
     out_.emplace_back(std::move(label));
   }
 
-  // Who is at home in each row and column, as a colour and, where there is room, a number.
+  // The owner of each row and column, as a colour and, if there is room, a number.
   void draw_axes(double tall) {
     const double bar = 7;
     for (std::uint32_t c = 0; c < place_.size(); ++c) {
@@ -250,7 +250,7 @@ std::string layout_line(const Plan& plan) {
   return "shares: " + printable(name, 24);
 }
 
-// The pairs of the busiest worker, as often as all would have if they were spread evenly.
+// The pairs of the busiest worker, over what each would have if they were spread evenly.
 std::string balance_line(const Plan& plan) {
   std::vector<double> pairs(plan.problem.workers);
   for (const Task& t : plan.tasks)
@@ -270,7 +270,7 @@ std::string problem_line(const Problem& q) {
                      some, printable(to_text(q.mask)));
 }
 
-// What some map of the picture shows and a reader must be told.
+// What some map of the picture shows and the notes must explain.
 struct Shown {
   bool helped = false, named = false, halved = false, pale = false, banded = false;
   bool decodes = false, shared = false;
@@ -318,7 +318,7 @@ void add_words(Picture& p, const Page& page, const std::string& problem, const S
   p.height = page.legend ? y + 4 : bottom + 2;
 }
 
-// Where maps stand: how many in a row, and how far apart.
+// Where the maps go: how many in a row, and how far apart.
 struct Arrangement {
   std::size_t in_a_row = kInARow;
   double edge = kEdge, between = kBetween, between_rows = kBetweenRows, head = kHead, side = kSide;

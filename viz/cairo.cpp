@@ -87,7 +87,7 @@ class Pen {
     cairo_set_font_size(c_, l.size);
     cairo_text_extents_t found;
     cairo_text_extents(c_, l.text.c_str(), &found);
-    // Where the font is missing another one may be wider: it is set narrower.
+    // Without the font, the replacement may be wider: then the text is condensed.
     const double planned = text_width(l.text, l.size, l.bold);
     const double squeeze = found.x_advance > planned ? planned / found.x_advance : 1;
     const double width = found.x_advance * squeeze;
@@ -166,7 +166,7 @@ std::string pdf(const Picture& p) {
   std::string out;
   const Surface surface(cairo_pdf_surface_create_for_stream(append, &out, p.width, p.height));
   cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_TITLE, p.title.c_str());
-  // Equal pictures are equal files, whenever they are made.
+  // Equal pictures give equal files, whenever they are made.
   cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_CREATE_DATE,
                                  "2000-01-01T00:00:00Z");
   draw(p, surface.get(), 1);

@@ -37,8 +37,8 @@ struct Close {
 }
 
 // Graphviz numbers what it reads by the addresses of the names, and draws in the order of the
-// numbers. Equal graphs shall be equal files, so these count instead. Templates, because the
-// types that Graphviz uses here have changed over time.
+// numbers. Equal graphs must give equal files, so these count instead. They are templates, because
+// the types that Graphviz uses here have changed over time.
 template <class Result, class Text, class Number>
 Result number_unnamed(void* counter, int, Text* name, Number* id, int create) {
   if (name || !create) return 0;  // names then go into a table of Graphviz's own
@@ -70,7 +70,7 @@ Agraph_t* parsed(std::string_view dot) {
   return agread(&dot, &all);
 }
 
-// Equal graphs are equal files, whenever they are made.
+// Equal graphs give equal files, whenever they are made.
 void forget_date(std::string& pdf) {
   static constexpr std::string_view mark = "/CreationDate (D:", date = "20000101000000";
   const std::size_t at = pdf.find(mark);
@@ -108,7 +108,7 @@ std::string laid_out(const std::string& dot, GraphFormat format, const Page& pag
   complaints.clear();
   agseterrf(keep);
   agseterr(AGERR);  // no warnings
-  // Never freed: fonts that one context has looked up are used by the next, if there is one.
+  // Never freed: the next context reuses the fonts that one has looked up.
   static GVC_t* const context = gvContext();
   const std::unique_ptr<Agraph_t, Close> graph(parsed(dot));
   if (!context || !graph) failed();

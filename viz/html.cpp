@@ -68,7 +68,7 @@ void add_details(const Timeline& t, Json& json) {
   });
 }
 
-// What the viewer has to know of an operation.
+// What the viewer must know of an operation.
 std::string_view role(TaskKind kind) {
   if (is_attend(kind)) return is_backward(kind) ? "backward" : "attend";
   if (is_exchange(kind)) return "exchange";
@@ -126,7 +126,7 @@ void add_run(const Timeline& t, std::string& out) {
     const TimelineExchange& e = t.exchanges[i];
     return fmt::format("[{},{},{}]", e.first.value, e.members, quoted(to_text(e.form)));
   });
-  // A task, how its queries and keys are called, and its heads, if it has not all.
+  // A task, the names of its queries and keys, and its heads, if it does not have all.
   json.column("spans", t.spans.size(), [&](std::size_t i) {
     const TaskSpan& s = t.spans[i];
     const bool all = s.heads == t.value(t.tasks[s.task.value]).all_columns();
@@ -142,7 +142,7 @@ void add_run(const Timeline& t, std::string& out) {
   out += "}";
 }
 
-// The template with each @name@ replaced; what is put in may hold anything.
+// The template with each @name@ replaced; the replacement may be any text.
 std::string filled(std::string_view page,
                    std::initializer_list<std::pair<std::string_view, std::string_view>> with) {
   std::string out;

@@ -1,4 +1,4 @@
-// The files of viz/html/, as the build put them into the library.
+// The files of viz/html/, which the build puts into the library.
 #pragma once
 
 #include <string>

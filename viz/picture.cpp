@@ -14,7 +14,7 @@ constexpr std::array<std::uint16_t, 95> kHelvetica = {
     611, 778, 722, 278, 500, 667, 556, 833, 722, 778, 667, 778, 722, 667,  611, 722, 667, 944, 667,
     667, 611, 278, 278, 278, 469, 556, 333, 556, 556, 500, 556, 556, 278,  556, 556, 222, 222, 500,
     222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500,  500, 334, 260, 334, 584};
-constexpr double kBold = 1.08;     // on the safe side
+constexpr double kBold = 1.08;     // an upper bound
 constexpr double kUnknown = 0.75;  // of a character outside ASCII
 
 }  // namespace

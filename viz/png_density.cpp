@@ -1,4 +1,4 @@
-// How large a PNG is on paper: its chunk pHYs (W3C, Portable Network Graphics, 11.3.5.3).
+// The physical size of a PNG: its chunk pHYs (W3C, Portable Network Graphics, 11.3.5.3).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -39,7 +39,7 @@ std::string with_density(const std::string& png, double scale) {
   const std::string per_metre =
       big_endian(static_cast<std::uint32_t>(std::lround(scale * kPointsPerMetre)));
   std::string out = png.substr(0, kHeader) + chunk("pHYs", per_metre + per_metre + '\x01');
-  // Cairo and Graphviz may have said something themselves.
+  // Cairo and Graphviz may have written one themselves.
   for (std::size_t at = kHeader; at + 12 <= png.size();) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i)

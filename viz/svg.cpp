@@ -35,7 +35,7 @@ class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
 
-  // Boxes of one colour that say nothing become one element.
+  // Boxes of one colour without text become one element.
   void plain_boxes(const std::vector<const Box*>& boxes) {
     std::string d;
     for (const Box* b : boxes)

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMostDrawn = 400;  // more, and no one can read it
 
-enum class Reason : std::uint8_t { Message, Data, Control, Lane };  // what is said if several hold
+enum class Reason : std::uint8_t { Message, Data, Control, Lane };  // the note if several hold
 using Edge = std::pair<std::uint32_t, std::uint32_t>;               // task ids
 
 class Drawing {
@@ -187,7 +187,7 @@ class Drawing {
     return out;
   }
 
-  // The steps, down the left side; the first attend of each worker in a step stands beside it.
+  // The steps, down the left side; the first attend of each worker in a step is beside it.
   void draw_spine() {
     std::map<Step, std::map<std::uint32_t, std::uint32_t>> attends;  // by step and worker
     for (const std::uint32_t id : drawn_)
@@ -248,7 +248,7 @@ class Drawing {
     return true;
   }
 
-  // Members that are drawn stand side by side, joined from worker to worker.
+  // Drawn members are side by side, joined from worker to worker.
   void join_members(const Exchange& e) {
     std::vector<std::uint32_t> members;
     for (std::uint32_t id = e.first.value; id < e.end(); ++id)
@@ -265,7 +265,7 @@ class Drawing {
           members[i - 1], members[i], colour, colour);
   }
 
-  // The other ends of messages that leave the part.
+  // The other ends of messages that leave this part.
   void draw_stubs() {
     for (const std::uint32_t id : drawn_) {
       const Task& t = task(id);

@@ -31,7 +31,7 @@ class Rows {
       : run_(run), cells_(cells), end_(run.timeline->makespan().value) {}
 
   std::vector<Cell> compute(std::uint32_t worker) const {
-    // Each cell shows what takes most of its time; a tie goes to what comes first.
+    // Each cell shows what takes most of its time; in a tie, what comes first.
     std::vector<Cell> row(cells_);
     std::vector<std::int64_t> most(cells_, 0);
     const auto offer = [&](std::int64_t start, std::int64_t end, int shows, bool begins) {

@@ -1,5 +1,5 @@
-// The kernels as bench/peers/attention_torch.py calls them: heads that lie one after the other, as
-// in PyTorch's (1, heads, rows, dim), shared out among threads.
+// The kernels as bench/peers/attention_torch.py calls them: heads one after the other, as in
+// PyTorch's (1, heads, rows, dim), divided among threads.
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -66,7 +66,7 @@ extern "C" void ringsched_forward(int bf16, int heads, int n, int dim, int causa
   });
 }
 
-// PyTorch's backward pass finds delta too.
+// PyTorch's backward pass computes delta too.
 extern "C" void ringsched_backward(int bf16, int heads, int n, int dim, int causal, int threads,
                                    const void* query, const void* key, const void* value,
                                    const void* output_gradient, const float* output,

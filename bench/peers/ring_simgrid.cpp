@@ -88,5 +88,5 @@ int main(int argc, char** argv) {
   engine.run();
   std::printf("simulated=%.6f\n", s4u::Engine::get_clock());
   std::fflush(stdout);
-  std::_Exit(0);  // its destructors are not what is timed
+  std::_Exit(0);  // its destructors are not part of the time
 }

@@ -1,4 +1,4 @@
-// The commands that need the runtime. The package does not have it, so they say what has.
+// The commands that need the runtime. The package does not have it, so they say where to get it.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"

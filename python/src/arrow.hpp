@@ -10,7 +10,7 @@ struct ArrowArrayStream;
 
 namespace ringsched::python {
 
-// One batch with all rows, copied. Who reads it calls release().
+// One batch with all rows, copied. The reader calls release().
 ArrowArrayStream* new_arrow_stream(const Table&);
 void free_arrow_stream(ArrowArrayStream*);
 

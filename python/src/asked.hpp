@@ -1,5 +1,5 @@
-// Keyword arguments as the flags of the command, so that both mean the same and are refused with
-// the same words.
+// Turns keyword arguments into flags of the command, so that both mean the same and cause the same
+// errors.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Builder: a schedule written in Python, with the calls that the C++ ones make.
+// Builder: a schedule written in Python, with the same calls as in C++.
 #include <fmt/format.h>
 
 #include "asked.hpp"
@@ -29,7 +29,7 @@ struct Handle : T {
   std::shared_ptr<bool> builder;
 };
 
-// A builder of a view shares the calls with the one it is of, so both end together.
+// A view's builder shares the calls with its parent, so both end together.
 class HeldBuilder {
  public:
   HeldBuilder(const Problem& problem, const std::string& layout, std::string name)

@@ -1,4 +1,4 @@
-// Machines and schedules: what there is.
+// Machines and schedules: lists of both.
 #include <fmt/format.h>
 #include <nanobind/stl/pair.h>
 

@@ -66,7 +66,7 @@ std::string plan_html(const HeldPlan& p) {
   const std::string head = fmt::format("<p>{}</p>", escaped_html(headline(p.plan())));
   try {
     return head + svg(map_of(p.plan()));
-  } catch (const Error&) {  // more blocks than anyone can tell apart
+  } catch (const Error&) {  // more blocks than anyone can distinguish
     return head + fmt::format("<p>{}</p>", escaped_html(tasks_line(summarise(p.plan()))));
   }
 }

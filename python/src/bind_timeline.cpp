@@ -1,4 +1,4 @@
-// Timeline: when each task ran, predicted or measured; and two of them compared.
+// Timeline: when each task ran, predicted or measured; and the comparison of two.
 #include <fmt/format.h>
 
 #include "cli/comparison.hpp"

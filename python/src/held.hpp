@@ -1,5 +1,5 @@
-// What Python's objects hold. Arrays, runs and pictures share it, so nothing is copied and nothing
-// is freed too early.
+// The data that Python's objects hold. Arrays, runs and pictures share it, so nothing is copied and
+// nothing is freed too early.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,8 @@ struct Communication {
   Lowering exchanges = Lowering::Native;
   CommunicationLimits limits;
 };
-// As the builder made it, with communication as asked. A plan must verify to have its exchanges
-// lowered, so that of a user's own schedule is proved first.
+// As the builder made it, with communication limited as requested. Lowering exchanges needs a plan
+// that verifies, so a user's own schedule is proved first.
 PlanPointer with_communication(Plan, const Communication&, bool own_schedule);
 
 using TimelinePointer = std::shared_ptr<const Timeline>;

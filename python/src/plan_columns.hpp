@@ -1,5 +1,4 @@
-// The columns of a plan. Their names are what other programs rely on; how a plan keeps them may
-// change.
+// The columns of a plan. Other programs rely on their names; how a plan stores them may change.
 #pragma once
 
 #include "held.hpp"

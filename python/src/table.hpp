@@ -1,6 +1,6 @@
 // A table by columns: what plans, timelines and reports show of themselves. A column of numbers is
-// memory of the object that the table is of, which the table keeps alive, so an array of it is a
-// view and copies nothing. Other columns belong to the table.
+// memory of the table's object, which the table keeps alive, so an array of it is a view and copies
+// nothing. Other columns belong to the table.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Column {
 
 class Table {
  public:
-  // `keep`: what the columns are memory of.
+  // `keep`: the object whose memory the columns are.
   Table(std::string of, std::size_t rows, std::shared_ptr<const void> keep = {});
 
   template <class T>

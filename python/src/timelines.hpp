@@ -1,4 +1,4 @@
-// What timelines show by columns and in words; runs use it for theirs.
+// The columns and words of timelines, which runs also use for theirs.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A trace may hold several calls of attention: repeats, or the layers of a model. Which attends are
-// one call's.
+// A trace may hold several calls of attention: repeats, or the layers of a model. This finds which
+// attends belong to one call.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ struct Group {
   std::int64_t end() const { return std::ranges::max(attends, {}, &TraceEvent::end_ps).end_ps; }
 };
 
-// Of the passes that the plan has, groups as large as it says. Others only lie between.
+// For the passes that the plan has, groups as large as the plan says. Other passes only lie in
+// between.
 std::vector<Group> groups_of(const RankTrace& trace, const WorkerTasks& tasks) {
   std::vector<Group> out;
   for (const std::size_t pass : {0u, 1u}) {
@@ -53,7 +54,7 @@ std::vector<Group> groups_of(const RankTrace& trace, const WorkerTasks& tasks) {
 }
 
 // The groups of one call, by place, of those that the plan has. The backward pass of a model runs
-// through its layers in reverse, so it belongs to the last forward pass that has none yet.
+// through its layers in reverse, so it belongs to the last forward pass without one.
 std::vector<std::vector<std::size_t>> calls_of(const std::vector<Group>& groups,
                                                const WorkerTasks& tasks) {
   const bool forward = !tasks.passes[0].attends.empty();
@@ -109,8 +110,8 @@ std::size_t count(const RankTrace& trace, std::size_t pass) {
       std::ranges::count(trace.events, kAttendOf[pass], &TraceEvent::work));
 }
 
-// How many calls the traces most likely hold: the number by which the fewest attends are missing or
-// too many, and the largest such, as events get lost.
+// How many calls the traces most likely hold: the number that leaves the fewest attends missing or
+// superfluous, and the largest of these, because events get lost.
 std::size_t likely_calls(const std::vector<WorkerTasks>& plan, std::span<const RankTrace> traces,
                          std::size_t pass) {
   std::set<std::size_t> candidates{1};
@@ -131,7 +132,7 @@ std::size_t likely_calls(const std::vector<WorkerTasks>& plan, std::span<const R
   });
 }
 
-// Leaves of each trace what one range of it holds.
+// Keeps of each trace what one range of it holds.
 std::vector<RankTrace> ranges_of(std::span<const RankTrace> traces, const ImportOptions& options,
                                  TakenCall& out) {
   std::size_t fewest = kNever;
@@ -146,7 +147,7 @@ std::vector<RankTrace> ranges_of(std::span<const RankTrace> traces, const Import
          counted(static_cast<std::int64_t>(fewest), "call"));
   std::vector<RankTrace> cut;
   for (const RankTrace& t : traces) {
-    // The last of each rank are the same call, even if one began to be traced later.
+    // The last ones of each rank are the same call, even if a rank's trace began later.
     const std::size_t at = options.repeat == 0 ? t.ranges.size() - 1 : out.call - 1;
     RankTrace& one = cut.emplace_back();
     one.name = t.name;

@@ -1,6 +1,6 @@
-// Hosts have clocks of their own. A message that was sent from a to b says two things of them: it
-// ends at b after it began at a, and, as sender and receiver meet, at a after it began at b. If the
-// clocks of the traces satisfy all of that they are left alone.
+// Hosts have different clocks. A message from a to b gives two conditions: it ends at b after it
+// began at a, and, because sender and receiver meet, it ends at a after it began at b. If the
+// clocks of the traces satisfy all conditions, they stay as they are.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -18,7 +18,7 @@ constexpr std::int64_t kMostApartNs = 400'000'000'000'000;  // four days
 constexpr int kMostSweeps = 300;
 constexpr std::int64_t kSettledPs = 1000;
 
-// For pairs (a, b): the clock of b may be put ahead of that of a by this much at most.
+// For pairs (a, b): the most by which the clock of b may be put ahead of that of a.
 using Bounds = std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t>;
 
 class Alignment {
@@ -82,7 +82,7 @@ class Alignment {
     return at == bounds_.end() ? std::nullopt : std::optional(at->second);
   }
 
-  // From worker 0 on, each at the middle of what the messages with one neighbour allow.
+  // From worker 0 on, each to the middle of what the messages with one neighbour allow.
   void spread() {
     if (near_.empty()) return;
     std::vector<bool> reached(moves_.size());
@@ -138,7 +138,7 @@ class Alignment {
 }  // namespace
 
 Clocks align_clocks(const Plan& plan, const TaskTimes& times, std::span<const RankTrace> traces) {
-  // What the clocks of the traces say; of no use if they are years apart.
+  // What the clocks of the traces say; useless if they are years apart.
   std::vector<std::int64_t> raw(traces.size(), 0);
   const auto [first, last] = std::ranges::minmax(traces, {}, &RankTrace::origin_ns);
   const bool near = last.origin_ns - first.origin_ns < kMostApartNs;

@@ -1,4 +1,4 @@
-// Merges, sums and the rest: what a rank computes between two attends goes to the tasks that the
+// Merges, sums and the rest. What a rank computes between two attends goes to the tasks that the
 // plan has there, in equal numbers of events. A task's time is that of its events, without the gaps
 // between them. Tasks without events take no time.
 #include <algorithm>
@@ -73,7 +73,7 @@ void match_computes(const Plan& plan, const std::vector<WorkerTasks>& tasks, con
       if (!b.tasks.empty()) give_times(b, times);
     }
   }
-  // What no event is found for takes no time, as soon as its worker and its inputs are there.
+  // A task without events takes no time, as soon as its worker and its inputs are there.
   std::vector<std::int64_t> done(tasks.size(), 0);
   std::vector<std::int64_t> next(plan.tasks.size(), kNever);  // before the pass's first attend
   for (const WorkerTasks& worker : tasks)

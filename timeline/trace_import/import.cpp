@@ -11,7 +11,7 @@ namespace {
 
 using namespace trace_import;
 
-// By rank, if all files say theirs; else as they were given.
+// By rank, if all files give theirs; otherwise in the given order.
 void put_by_worker(const Plan& plan, std::vector<RankTrace>& traces) {
   if (traces.size() != plan.problem.workers)
     fail("{} for a plan of {}; give one for each worker",
@@ -40,7 +40,7 @@ TaskTimes times_of_attends(const Plan& plan, const std::vector<WorkerTasks>& tas
   return times;
 }
 
-// On one clock, from zero on. If the passes are apart, what passed between them is left out.
+// On one clock, from zero on. If the passes are apart, the time between them is left out.
 void put_times(const std::vector<WorkerTasks>& tasks, const TaskTimes& times,
                const std::vector<std::int64_t>& moves, bool apart, Timeline& out) {
   std::array<std::int64_t, kPasses> first{kNever, kNever}, last{0, 0};
@@ -102,7 +102,7 @@ ImportedRun import_traces(const Plan& plan, std::vector<RankTrace> traces,
   out.clocks_left_ps = clocks.left_ps;
   out.timeline = timeline_of(plan, TimelineSource::Measured,
                              traces[0].device.empty() ? "traced" : traces[0].device);
-  out.timeline.details.clear();  // what fixed when a task started, traces do not tell
+  out.timeline.details.clear();  // traces do not say what fixed when a task started
   out.timeline.initial.clear();
   put_times(tasks, times, clocks.moves_ps, call.apart, out.timeline);
   return out;

@@ -1,5 +1,4 @@
-// What stands in events of PyTorch's profiler, which is taken for absent if it is not as it should
-// be.
+// Fields of events of PyTorch's profiler. A malformed field counts as absent.
 #pragma once
 
 #include <cstdint>

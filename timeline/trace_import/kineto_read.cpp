@@ -1,5 +1,5 @@
-// Traces of PyTorch's profiler: JSON in the form of Chrome traces, with what Kineto adds. Only
-// kernels count where there are any, because what the host does then is to launch them.
+// Reads traces of PyTorch's profiler: JSON in the form of Chrome traces, with Kineto's additions.
+// If there are kernels, only they count, because what the host does then is to launch them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -67,7 +67,7 @@ class KinetoReader {
           trace_.device = printable(text_of(part, "name"), kMostName);
   }
 
-  // Complete events of one moment each; nothing for markers, counters and names of threads.
+  // Complete events; nothing for markers, counters and names of threads.
   static bool is_slice(dom::element e, dom::object& slice) {
     return e.get(slice) == simdjson::SUCCESS && text_of(slice, "ph") == "X";
   }
@@ -193,8 +193,8 @@ class KinetoReader {
       e.bytes = count * size;
   }
 
-  // The call that posted a message over gloo names the peer. It is around the start of the
-  // message's event, which is a moment after the message may have left.
+  // The call that posted a message over gloo names the peer. It encloses the start of the message's
+  // event, which is a moment after the message may have left.
   void add_calls() {
     std::ranges::sort(posts_, {}, [](const Post& p) { return std::pair(p.stream, p.start); });
     for (TraceEvent& e : trace_.events) {

@@ -1,5 +1,5 @@
 // How events of traces become tasks of a plan: the plan as each rank would run it, the call of
-// attention that is taken of each trace, and which event is which task.
+// attention to take from each trace, and which event is which task.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct WorkerTasks {
 };
 std::vector<WorkerTasks> tasks_by_worker(const Plan&);
 
-// What a rank did in one pass of the call that is taken.
+// What a rank did in one pass of the chosen call.
 struct PassEvents {
   std::vector<TraceEvent> attends, computes;
   // When its messages begin: after the last attend of other calls before it, and before the first
@@ -59,7 +59,7 @@ struct SizeMatch {
 };
 SizeMatch match_sizes(const Plan&, const std::vector<WorkerTasks>&, const TakenCall&);
 
-// When tasks ran: by task, from and to. A task that no event is matched to has no times yet.
+// When tasks ran: by task, from and to. A task without a matched event has no times yet.
 struct TaskTime {
   std::int64_t start_ps = kNever, end_ps = kNever;
   bool known() const { return start_ps != kNever; }
@@ -83,7 +83,7 @@ struct Clocks {
   std::int64_t moved_ps = 0;  // the most that one differs from what the traces say
   std::int64_t left_ps = 0;   // by how much the worst message still ends too early
 };
-// Traces of one host have one clock, which is left alone.
+// Traces of one host share a clock, which does not change.
 Clocks align_clocks(const Plan&, const TaskTimes&, std::span<const RankTrace>);
 
 }  // namespace ringsched::trace_import

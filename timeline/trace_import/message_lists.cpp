@@ -11,7 +11,7 @@ namespace ringsched::trace_import {
 
 namespace {
 
-// When what a task reads was last attended here, and when what it makes is first attended.
+// When the inputs of a task were last attended here, and when its result is first attended.
 struct TimesAround {
   std::vector<std::int64_t> made, read;
 
@@ -146,7 +146,7 @@ class ListMaker {
                                            : WorkerPair(other, t.worker_index));
   }
 
-  // What is not in a list of a pair.
+  // Messages that are in no list of a pair.
   void add_one_sided(std::size_t w) {
     const std::vector<TraceEvent>& messages = call_.workers[w].messages;
     const auto some = [&](TraceWork kind) {

@@ -1,7 +1,7 @@
-// Which message of a trace is which of the plan. Order tells, and what else a trace says:
-// direction, peer and bytes; a send begins when what it sends is there, a receive ends before it is
-// read. Traces may have several messages for one of the plan (keys and values apart), and more than
-// the plan, which leaves out those that no worker needs.
+// Which message of a trace is which of the plan, by their order and by what else a trace says:
+// direction, peer and bytes. A send begins when its contents are there, and a receive ends before a
+// task reads it. Traces may have several messages for one of the plan (keys and values apart), and
+// more than the plan, which leaves out those that no worker needs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,8 +55,8 @@ bool fits(const FoundMessage& found, const WantedMessage& m, const MatchRule& ru
 
 using PartsOf = std::vector<std::vector<std::size_t>>;  // of each wanted message, those found
 
-// Messages of one lane keep their order. What an attend reads is the last that came before it;
-// then the rest, the first that began after what it sends was made.
+// Messages of one lane keep their order. An attend reads the last message that came before it; of
+// the rest, take the first that began after its contents were made.
 PartsOf matched(const MessageList& list, const MatchRule& rule) {
   const std::size_t n = list.wanted.size(), m = list.found.size();
   PartsOf out(n);
@@ -130,8 +130,8 @@ std::uint32_t parts_everywhere(const std::vector<MessageList>& lists, std::size_
   return 0;
 }
 
-// The rule under which the fewest messages are missing or too many, the strictest of such. Some
-// lists tell it for all.
+// The rule under which the fewest messages are missing or superfluous, and the strictest of these.
+// Some lists are enough to choose it for all.
 MatchRule best_rule(const std::vector<MessageList>& all, std::size_t calls) {
   const std::uint32_t known = parts_everywhere(all, calls);
   std::vector<MessageList> lists;
@@ -214,7 +214,7 @@ struct Largest {
   }
 };
 
-// What sizes tell of a run that did something else.
+// What sizes reveal about a run that did something else.
 std::optional<std::string> note_on_sizes(const Largest& largest, const MatchRule& rule) {
   const auto [found, wanted] = largest;
   if (found <= 0 || wanted <= 0 || found == wanted) return {};

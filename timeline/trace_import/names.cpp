@@ -17,7 +17,7 @@ struct Pattern {
   ExchangeForm form = ExchangeForm::Other;
 };
 
-// The first that is a part of the name counts. Attention on GPUs is one main kernel, forward or
+// The first one that is a part of the name counts. Attention on GPUs is one main kernel, forward or
 // backward, with small ones around it.
 constexpr Pattern kKernels[] = {
     {"ncclDevKernel_SendRecv", SendReceive},
@@ -58,7 +58,7 @@ constexpr Pattern kCollectives[] = {
     {"recv", Receive},
 };
 
-// These only say where data lies, or take memory for it.
+// These only say where data lie, or allocate memory for them.
 constexpr std::string_view kWithoutWork[] = {"alias",
                                              "as_strided",
                                              "chunk",

@@ -13,8 +13,8 @@ struct Named {
   ExchangeForm form = ExchangeForm::Other;
 };
 
-// Nothing if it is of no interest. `collective` is what the profiler says beside the name of a
-// kernel, if it says so.
+// Empty if it is of no interest. `collective` is what the profiler says about the kernel, if
+// anything.
 std::optional<Named> kernel_named(std::string_view name, std::string_view collective = {});
 std::optional<Named> cpu_event_named(std::string_view name);
 

@@ -1,5 +1,5 @@
-// What `nsys export --type=sqlite` writes: kernels and their names. It does not say which rank it
-// is of, nor bytes and peers of messages.
+// Reads what `nsys export --type=sqlite` writes: kernels and their names. It gives no rank, and no
+// bytes or peers of messages.
 #include <memory>
 #include <optional>
 
@@ -92,7 +92,7 @@ RankTrace read_nsys_file(const std::string& path, const TraceNames& names) {
     e.form = found->form;
     e.start_ps = (start - out.origin_ns) * 1000;
     e.end_ps = (end - out.origin_ns) * 1000;
-    // Of several devices, streams may have the same number.
+    // On several devices, streams may have the same number.
     e.stream = sqlite3_column_int(rows.get(), 2) * (std::int64_t{1} << 32) +
                sqlite3_column_int(rows.get(), 3);
   }

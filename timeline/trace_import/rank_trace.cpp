@@ -11,7 +11,7 @@ bool is_attend(const TraceEvent& e) {
   return e.work == TraceWork::Attend || e.work == TraceWork::AttendBackward;
 }
 
-// Of two that start together, the one around the other is first.
+// Of two that start together, the enclosing one is first.
 bool earlier(const TraceEvent& a, const TraceEvent& b) {
   return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.end_ps > b.end_ps;
 }

@@ -1,4 +1,4 @@
-// What readers of traces share: events are collected with the times of the file, and put in order.
+// What readers of traces share: they collect events with the times of the file, and sort them.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace ringsched::trace_import {
 
-// Sorts events, leaves out attends inside attends of their stream, and elementwise work that is
-// not on the stream of any attend or lies inside one (a kernel's own parts).
+// Sorts events. Leaves out attends inside attends of their stream, and elementwise work that is not
+// on the stream of any attend or lies inside one (a kernel's own parts).
 void put_in_order(RankTrace&);
 
 }  // namespace ringsched::trace_import

@@ -47,7 +47,7 @@ enum Class : std::size_t { Own, Helping, Overhead, Waiting };
 constexpr std::size_t kClasses = 4;
 constexpr Colour kLook[kClasses] = {ink::own, ink::helping, ink::overhead, ink::waiting};
 
-// Between two curves of shares, as stairs; points that change nothing are left out.
+// Between two curves of shares, as steps; points that change nothing are left out.
 void add_area(const Columns& columns, const std::vector<double>& low,
               const std::vector<double>& high, const Strip& s, Colour fill,
               std::vector<Shape>& out) {

@@ -1,6 +1,6 @@
-// A Gantt chart while it is made: of one run, or of two above each other in each row. gantt.cpp
-// draws the page, gantt_layout.cpp says where things stand on it, gantt_differences.cpp tells two
-// runs apart, and gantt_legend.cpp says what signs there are.
+// A Gantt chart under construction: of one run, or of two above each other in each row. gantt.cpp
+// draws the page, layout.cpp places things on it, differences.cpp compares two runs, and legend.cpp
+// explains the signs.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ class GanttChart {
   };
   static Sizes sizes(std::size_t rows);
 
-  // What is shown, and where; in gantt_layout.cpp.
+  // What is shown, and where; in layout.cpp.
   std::string row_name(std::uint32_t row) const;
   std::string side(std::size_t run) const;
   void lay_out_rows(double top);
@@ -55,10 +55,10 @@ class GanttChart {
   std::vector<Strip> strips_by_worker(std::size_t run) const;
   void draw_path();
 
-  // In gantt_legend.cpp.
+  // In legend.cpp.
   LegendUse legend() const;
 
-  // In gantt_differences.cpp.
+  // In differences.cpp.
   double draw_differences(double y);
   void call_out(std::uint32_t task, std::size_t number);
 
@@ -75,7 +75,7 @@ class GanttChart {
   std::vector<std::vector<Strip>> strips_;  // by row, then by run
   std::vector<LabelSizes> label_sizes_;     // by run
   std::vector<std::pair<Step, std::int64_t>> step_starts_;
-  std::vector<Box> called_;  // what is called out by a number
+  std::vector<Box> called_;  // what a number in the chart marks
   Picture picture_;
 };
 

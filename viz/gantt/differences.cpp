@@ -1,4 +1,4 @@
-// Where two runs differ: a list below their chart, with numbers in it.
+// Where two runs differ: a list below their chart, and its numbers in the chart.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -49,7 +49,7 @@ void GanttChart::words(double x, double y, double size, Colour colour, Anchor an
                        std::string text) {
   picture_.shapes.emplace_back(Label{x, y, size, colour, anchor, bold, std::move(text)});
 }
-// Smaller, and at last cut, where it would leave the page.
+// Smaller, and finally cut, if it would leave the page.
 void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, std::string text) {
   const double room = width_ - 2 * edge();
   size = std::clamp(size * room / std::max(1.0, text_width(text, size, bold)),
@@ -64,15 +64,14 @@ void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, 
   words(edge(), y, size, colour, Anchor::Start, bold, std::move(text));
 }
 
-// Without the picture's own heading: the title that was asked for, or nothing. Returns where the
-// rows begin.
+// Without the picture's own heading: the requested title, or nothing. Returns where the rows begin.
 double GanttChart::draw_title() {
   const std::string& title = options_.page.title;
   if (!title.empty()) line_of_words(12, 12, ink::black, true, title);
   return title.empty() ? 20 : 38;
 }
 
-// What the picture is called, and below it its figures.
+// The name of the picture, and its figures below.
 double GanttChart::draw_heading() {
   const Timeline& t = timeline(0);
   const std::string& title = options_.page.title;
@@ -113,7 +112,7 @@ std::string GanttChart::outcome() const {
                      std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));
 }
 
-// For those who cannot see it.
+// For readers who cannot see it.
 std::string GanttChart::described_picture() const {
   if (!options_.page.title.empty()) return options_.page.title;
   const Timeline& t = timeline(0);
@@ -142,7 +141,7 @@ void GanttChart::draw_row(std::uint32_t row) {
   const Strip& last = strips_[row].back();
   const double bottom = last.y + last.compute;
   const double middle = (first.y + bottom) / 2;
-  // Rows thinner than their words have a name here and there.
+  // If rows are thinner than their words, only some have a name.
   const double pitch = last.y + last.height() + size_.gap - first.y;
   const auto every = static_cast<std::uint32_t>(std::max(1.0, (size_.words + 2) / pitch + 0.99));
   if (row % every == 0) {
@@ -176,7 +175,7 @@ void GanttChart::draw_row(std::uint32_t row) {
           runs_.size() == 2 ? "compute" : "attend");
 }
 
-// What stands at the right: the share of its time a worker attends, or how much more of it the
+// The number at the right: the share of its time that a worker attends, or how much more of it the
 // second run computes.
 std::string GanttChart::row_number(std::uint32_t row) const {
   double part[2] = {0, 0};

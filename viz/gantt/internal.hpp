@@ -69,22 +69,22 @@ std::string named(const Timeline&);
 void refuse_empty(const Timeline&);
 // "3", or "0-7".
 std::string range_text(std::uint32_t first, std::uint32_t last);
-// What a task is, in a few words: "q3 k1" (in decoding "k1"), "q0-7 k0-7 h8-11", "merge q3",
+// The name of a task, in a few words: "q3 k1" (in decoding "k1"), "q0-7 k0-7 h8-11", "merge q3",
 // "all-to-all kv".
 std::string short_name(const Timeline&, std::uint32_t task);
-// All about one task, in one line.
+// Everything about one task, in one line.
 std::string about(const SortedRun&, std::uint32_t task);
 
-// What the makespan may be, as a whisker at this height; how much of the page it takes. `whose`: of
-// two runs, the name of this one.
+// The interval of the makespan, as a whisker at this height; returns how much of the page it takes.
+// `whose`: with two runs, the name of this one.
 double draw_whisker(const Timeline&, std::string_view whose, const TimeAxis&, double y,
                     std::vector<Shape>& out);
 
 inline constexpr double kPosted = 0.7;    // points of waiting for the other end that are drawn
 inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
 
-// How large the labels of attends are, so that all of one kind have one: of the forward or backward
-// pass, of a worker's own keys or of others'. 0: some would not fit, so none has a label.
+// The size of the labels of attends, the same for all of one kind: of the forward or backward pass,
+// of a worker's own keys or of others'. 0: some would not fit, so none has a label.
 struct LabelSizes {
   LabelSizes(const SortedRun&, std::optional<std::uint32_t> only_worker, double height,
              const TimeAxis&);

@@ -1,4 +1,4 @@
-// Where things stand in a Gantt chart, and how large they are.
+// Where things are in a Gantt chart, and how large they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,14 +63,14 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
 
 namespace {
 
-// What tells two names apart: cut, but not where they are the same so far.
+// What distinguishes two names: cut, but not where they are still the same.
 std::string apart(const std::string& text, const std::string& other, std::size_t most) {
   const auto same = static_cast<std::size_t>(std::ranges::mismatch(text, other).in1 - text.begin());
   if (text.size() <= most || same + 8 <= most) return printable(text, most);
   return "..." + printable(text.substr(same - std::min<std::size_t>(same, 4)), most - 3);
 }
 
-// Of a schedule the parameters that the other does not have; "default" if there are none.
+// The parameters of a schedule that the other does not have; "default" if there are none.
 std::string own_parameters(const std::string& name, const std::string& other) {
   std::string out;
   for (std::size_t at = name.find(':'); at < name.size();) {
@@ -84,7 +84,7 @@ std::string own_parameters(const std::string& name, const std::string& other) {
 
 }  // namespace
 
-// "predicted" and "measured" where that tells them apart, else the schedules or machines.
+// "predicted" and "measured" if that distinguishes them, else the schedules or machines.
 std::string GanttChart::side(std::size_t run) const {
   const Timeline &a = timeline(0), &b = timeline(1);
   if (a.source != b.source) return std::string(to_text(timeline(run).source));
@@ -132,7 +132,7 @@ void GanttChart::lay_out_rows(double top) {
   }
 }
 
-// Where all workers begin each step at about the same time, steps can be marked for all at once.
+// If all workers begin each step at about the same time, steps can be marked for all at once.
 void GanttChart::find_steps() {
   if (bands_ || runs_.size() != 1) return;
   constexpr double kApart = 0.02;                            // of the makespan

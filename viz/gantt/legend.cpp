@@ -73,7 +73,7 @@ double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& a
   const std::string text =
       fmt::format("{}{}makespan in 80 % of cases: {} to {}", whose, whose.empty() ? "" : ": ",
                   duration(low, axis.unit), duration(high, axis.unit));
-  // At the left of it, if there is room; else at the right end of the row below.
+  // To the left of it, if there is room; otherwise at the right end of the row below.
   const bool room = from - 6 - text_width(text, kSize) > axis.left;
   out.emplace_back(room ? Label{from - 6, y + 3, kSize, ink::black, Anchor::End, false, text}
                         : Label{axis.right, y + 14, kSize, ink::black, Anchor::End, false, text});

@@ -7,7 +7,7 @@ namespace ringsched {
 
 namespace {
 
-// Of more messages than this a pointer is told of attends alone, or the file would be large.
+// With more messages than this, only attends have pointer texts, or the file would be large.
 constexpr std::size_t kTold = 130;
 constexpr double kVisible = 0.35;   // points; what is narrower is widened to this
 constexpr double kOfLane = 0.92;    // what a message's bar takes of its lane
@@ -15,7 +15,7 @@ constexpr double kLeastTall = 7;    // the least height of a message's bar that 
 constexpr double kWithWords = 9;    // the least height of a bar that has a label
 constexpr double kWithNumber = 18;  // ... and a step number besides
 
-// Bars too narrow to be told apart are drawn once.
+// Bars too narrow to distinguish are drawn once.
 class Thinner {
  public:
   bool skip(double x0, double x1, int kind) {
@@ -133,7 +133,7 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
   std::move(words.begin(), words.end(), std::back_inserter(out));
 }
 
-// Which of how many sub-rows each message has, so that those at one time stand above each other.
+// Which of how many sub-rows each message gets, so that simultaneous ones are stacked.
 struct Stacked {
   std::uint32_t task = 0, row = 0, rows = 1;
 };
@@ -180,7 +180,7 @@ void label_message(const Box& bar, const Timeline& run, std::uint32_t task, doub
   out.emplace_back(std::move(words));
 }
 
-// Where messages stand below the bars of a worker.
+// Where messages go below the bars of a worker.
 struct Placed {
   std::uint32_t task = 0, row = 0, rows = 1;
   double top = 0, tall = 0;
@@ -230,7 +230,8 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
                  moved = std::max(axis.x(run.moving_until[s.task]), moving), x1 = axis.x(x.end_ps);
     if (thin.skip(x0, x1, static_cast<int>(x.makes.value) * 64 + static_cast<int>(s.row))) continue;
-    // Before the other end is posted, and until the rest of the group is complete: a line, no bar.
+    // Before the other end is posted, and until the rest of the group is complete: a line, not a
+    // bar.
     const double middle = top + tall / 2;
     for (const auto& [from, to] : {std::pair{x0, moving}, std::pair{moved, x1}})
       if (to - from >= kPosted)
@@ -391,7 +392,7 @@ void draw_exchanges(const SortedRun& run, const std::vector<Strip>& strips, cons
     const auto bottom = [&](std::uint32_t w) { return strips[w].y + strips[w].height(); };
     const Colour colour = cargo_colour(t.value(t.tasks[e.first.value]));
     const Colour pale = mixed(ink::white, colour, 0.35);
-    // Between workers that are neighbours a band, between others a line, beside those of others.
+    // A band between neighbouring workers, and a line past the rows of others.
     const double line = std::min(x0 + 2 + 3 * (workers[0] % 8), (x0 + x1) / 2);
     for (std::size_t i = 1; i < workers.size(); ++i) {
       const std::uint32_t a = workers[i - 1], b = workers[i];
@@ -412,7 +413,7 @@ void draw_path_arrows(const SortedRun& run, const std::vector<Strip>& strips, co
     const std::uint32_t id = step.task.value;
     const TimelineTask& x = t.tasks[id];
     if (!is_transfer(x.kind) || step.end <= step.start) continue;
-    // Where the group at its sender's was waited for, the path stays there.
+    // If the group at its sender was what it waited for, the path stays there.
     const bool arrives = is_receive(x.kind);
     const std::uint32_t send = arrives ? t.details[id].needs[0].value : id;
     if (send >= t.tasks.size()) continue;

@@ -133,7 +133,7 @@ std::string short_name(const Timeline& run, std::uint32_t task) {
   if (is_attend(t.kind)) {
     const std::string keys =
         span ? homes_text(span->other, span->every[1]) : fmt::format("{}", t.other);
-    // In decoding all queries are of the new tokens, which are no worker's own.
+    // In decoding all queries are of the new tokens, which belong to no worker.
     if (run.problem.decodes()) return fmt::format("k{}{}", keys, heads);
     return fmt::format("{}q{} k{}{}", is_backward(t.kind) ? "d" : "", queries, keys, heads);
   }

@@ -118,7 +118,7 @@ PlotAxis PlotAxis::linear(double least, double greatest, PlotUnit q, double room
   return a;
 }
 
-// Zero and round numbers; the axis ends at the last one that is needed.
+// Zero and round numbers; the axis ends at the last one needed.
 void PlotAxis::add_ticks(double room, double apart) {
   const double wanted = std::max(2.0, room / apart);
   const double step = nice_step((high_ - low_) / scale_ / wanted);

@@ -1,4 +1,4 @@
-// Where values stand along an axis, and what is written beside it. Gantt charts share `nice_step`.
+// Where values are along an axis, and its labels. Gantt charts share `nice_step`.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct Tick {
 
 class PlotAxis {
  public:
-  // Over all values, with about one tick per `apart` of `room`. Logarithmic where the greatest is
-  // many times the least; from zero where not.
+  // Over all values, with about one tick per `apart` of `room`. Logarithmic if the greatest is many
+  // times the least; otherwise from zero.
   static PlotAxis over(double least, double greatest, PlotUnit, double room, double apart);
   // The same, never logarithmic. `exact`: it ends at the greatest value, not at a tick.
   static PlotAxis linear(double least, double greatest, PlotUnit, double room, double apart,

@@ -66,7 +66,7 @@ class Sheet {
     return std::max(s_.left, widest + 5);
   }
 
-  // The panels from `first` on that stand side by side. Returns where they end.
+  // The panels from `first` on that are side by side. Returns where they end.
   double draw_row(std::size_t first, double y) {
     const std::size_t last = std::min(first + columns_, s_.panels.size());
     const double gap = 12;
@@ -88,7 +88,7 @@ class Sheet {
       y += 2;
     }
     PlotFrame f;
-    // How tall it is decides about ticks, and those about how wide it is.
+    // Its height decides about ticks, and they decide about its width.
     const double guess = cell - 30 - s_.right;
     f.height = s_.height > 0 ? s_.height
                              : std::max(s_.least_height,

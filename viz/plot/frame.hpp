@@ -39,7 +39,7 @@ struct KeyEntry {
   std::function<void(const Box& icon, std::vector<Shape>&)> draw;
 };
 
-// What a chart is made of, apart from what is in its panels.
+// The layout of a chart, apart from the contents of its panels.
 struct PlotSheet {
   const Page& page;
   std::string heading, subject, x_name, y_name;
@@ -57,13 +57,13 @@ struct PlotSheet {
 };
 Picture drawn(const PlotSheet&);
 
-// Panels share an axis, unless some would be pressed flat on it: what an axis of panel i is over.
+// Panels share an axis, unless some would be flat on it: the values that an axis of panel i covers.
 std::vector<ValueRange> shared_ranges(std::vector<ValueRange> of_panels);
 
-// Places as near as can be to those wanted (in order), `gap` apart, from `low` to `high` if there
-// is room.
+// Places as close as possible to those wanted (in order), `gap` apart, from `low` to `high` if
+// there is room.
 std::vector<double> spread_apart(std::vector<double> wanted, double gap, double low, double high);
-// Cut in the middle where there is no room.
+// Cut in the middle if there is no room.
 std::string shortened(std::string, double size, double room);
 // "time (ms)"
 std::string with_unit(const std::string& name, const std::string& unit);

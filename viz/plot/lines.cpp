@@ -114,7 +114,7 @@ class LinePlot {
     out.emplace_back(Area{std::move(around), styles_[index(line)].colour, 0.15});
   }
 
-  // At the right, as near to the ends of the lines as they can stand apart.
+  // At the right, as close to the ends of the lines as they can be without overlap.
   void name_lines(const PlotPanel& panel, const PlotFrame& f, Point ideal_end,
                   std::vector<Shape>& out) const {
     struct End {

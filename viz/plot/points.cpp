@@ -31,7 +31,7 @@ std::vector<std::string> panels_of(const Plot& plot) {
   return names;
 }
 
-// Words beside points, where nothing is yet.
+// Words beside points, at free places.
 class Beside {
  public:
   Beside(const PlotFrame& f, std::vector<Shape>& out) : f_(f), out_(out) {}
@@ -92,7 +92,7 @@ struct Marked {
   bool best = false;  // on the front
 };
 
-// By x; on the front are those that none at their left, or at the same place, is below.
+// By x; the front has those that no point to their left, or at the same place, is below.
 std::vector<Marked> marked(const PlotPanel& panel) {
   std::vector<Marked> all;
   for (const PlotLine& line : panel.lines)

@@ -1,4 +1,4 @@
-// What the JSON of `simulate` and of `validate` holds, as charts.
+// Charts of the JSON of `simulate` and of `validate`.
 #include <fmt/format.h>
 #include <simdjson.h>
 

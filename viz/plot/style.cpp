@@ -10,8 +10,8 @@ namespace ringsched {
 
 namespace {
 
-// After M. Okabe and K. Ito, "Color Universal Design" (2008); grey in place of yellow, which white
-// paper swallows.
+// After M. Okabe and K. Ito, "Color Universal Design" (2008); grey replaces yellow, which is hard
+// to see on white paper.
 constexpr std::array<Colour, 8> kColours = {{{0x00, 0x72, 0xb2},
                                              {0xd5, 0x5e, 0x00},
                                              {0x00, 0x9e, 0x73},

@@ -1,5 +1,5 @@
-// How a schedule's line looks, the same in every chart: a colour that people of all kinds of sight
-// tell from the others, and a marker that tells them apart in grey as well.
+// How a schedule's line looks, the same in every chart: a colour that colour-blind people can
+// distinguish from the others, and a marker that also works in grey.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The rows of a sweep as charts: what is a line, what is an axis, and what has a panel of its own.
+// The rows of a sweep as charts: what is a line, what is an axis, and what gets its own panels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostPanels = 24, kMostSweepRows = 20'000;
 constexpr double kTied = 1.02;  // times the best
 
-// What a setting is made of, where the file has the column.
+// The columns of a setting, if the file has them.
 constexpr std::array<const char*, 13> kSettings = {
     "machine", "workers", "tokens",     "heads",   "kv_heads",  "head_dim",  "dtype",
     "mask",    "pass",    "new_tokens", "overlap", "exchanges", "conditions"};
@@ -103,7 +103,8 @@ class SweepTable {
     return true;
   }
 
-  // The columns that tell panels apart: they vary, and neither the axes nor the schedule say how.
+  // The columns that distinguish panels: they vary, and neither the axes nor the schedule determine
+  // them.
   std::vector<std::size_t> facets(const std::vector<std::size_t>& axes) const {
     std::vector<std::size_t> out;
     for (const std::size_t c : settings_) {
@@ -149,7 +150,7 @@ class SweepTable {
     }
     return out;
   }
-  // Blocks where all rows are of the machine `ideal`; the two do not compare.
+  // Blocks if all rows are of the machine `ideal`; blocks and seconds cannot be compared.
   PlotUnit time_unit() const {
     const auto unit = r_.find("unit"), machine = r_.find("machine");
     std::size_t blocks = 0;

@@ -73,7 +73,7 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
         most = static_cast<double>(s.value);
         fullest = w;
       }
-  // A limit far above would press the lines flat: it is then said in words.
+  // A limit far above would flatten the lines, so a note gives it instead.
   const bool drawn_limit = device_bytes > 0 && device_bytes <= 4 * most;
   const std::string limit =
       fmt::format("{} has {}", t.machine,

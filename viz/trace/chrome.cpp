@@ -122,7 +122,7 @@ class ChromeTrace {
   }
 
   // From where a send starts to where its receive has both ends posted: inside both slices, and
-  // after them in the file, since viewers look for a slice that they have already read.
+  // after them in the file, because viewers look for a slice that they have already read.
   void arrows() {
     if (t_.details.empty()) return;
     const std::vector<std::int64_t> from = moving_from(t_);

@@ -107,8 +107,8 @@ class Memory {
       if (id.valid()) use(made_[id.value], half_of(t_.tasks[id.value], t_.tasks[i].makes));
   }
 
-  // How much of what a backward attend makes are gradients of keys, the file does not say; who
-  // sends or sums them does. Where that does not tell, both are held as long as one of them.
+  // The file does not say how much of a backward attend's result is gradients of keys; the tasks
+  // that send or sum them do. If those do not either, both are held as long as one of them.
   void split() {
     std::vector<Made> evidence(t_.problem.pass == Pass::Forward ? 0 : t_.tasks.size());
     for (std::size_t i = 0; i < evidence.size(); ++i)
@@ -130,7 +130,7 @@ class Memory {
     }
   }
 
-  // What is written over an input of its size counts from its end.
+  // What overwrites an input of its size counts from the input's end.
   bool in_place(std::size_t i) const {
     const TimelineTask& x = t_.tasks[i];
     const TaskDetail& d = t_.details[i];

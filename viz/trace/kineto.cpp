@@ -1,6 +1,6 @@
-// What PyTorch's profiler would have written of one worker, so far as a timeline knows it: kernels
-// on streams, and no host. HolisticTraceAnalysis takes kernels for communication by their names
-// (^nccl.*Kernel) and ranks from the first "rank": N with a space.
+// A trace of one worker like those of PyTorch's profiler, as far as a timeline knows it: kernels on
+// streams, and no host. HolisticTraceAnalysis recognizes communication kernels by their names
+// (^nccl.*Kernel) and ranks by the first "rank": N with a space.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -13,9 +13,9 @@ namespace ringsched {
 
 namespace {
 
-// Times are multiples of 1/1024 us, about the nanosecond of the profiler. Such numbers and their
-// sums and differences are exact in binary, which HTA needs: it computes a rank's non-computing
-// time as a difference, and stops where rounding makes it negative.
+// Times are multiples of 1/1024 us, about the profiler's nanosecond. Such numbers and their sums
+// and differences are exact in binary. HTA needs that: it computes a rank's non-computing time as a
+// difference, and stops if rounding makes it negative.
 constexpr std::int64_t kTicks = 1024;
 
 std::int64_t ticks(std::int64_t ps) {
@@ -27,7 +27,7 @@ void append_ticks(std::string& text, std::int64_t n) {
   while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
 }
 
-// What NCCL and PyTorch call a collective.
+// The name of a collective in NCCL and PyTorch.
 struct NcclNames {
   std::string_view kernel, collective;
 };

@@ -20,7 +20,7 @@ std::size_t utf8_length(std::string_view text) {
   if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Too long for what they say, halves of surrogate pairs, and what is above U+10FFFF.
+  // Overlong forms, halves of surrogate pairs, and anything above U+10FFFF.
   if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
       (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f))
     return 0;
@@ -119,7 +119,7 @@ std::size_t row_of(const TimelineTask& t) {
   return static_cast<std::size_t>(t.lane) * kDirections + direction;
 }
 
-// The tracks of one lane and direction: each task goes to the first that is free.
+// The tracks of one lane and direction: each task goes to the first free one.
 class Row {
  public:
   std::uint32_t place(std::int64_t start, std::int64_t end) {

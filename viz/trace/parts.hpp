@@ -14,10 +14,10 @@ namespace ringsched {
 // In quotes. What is not UTF-8 becomes U+FFFD, so that the whole is always JSON.
 std::string json_text(std::string_view);
 
-// Picoseconds as microseconds, all of them: 1234567 is "1.234567".
+// Picoseconds as microseconds, without rounding: 1234567 is "1.234567".
 void append_microseconds(std::string&, std::int64_t ps);
 
-// What a trace says of the run as a whole, as the first fields of an object.
+// What a trace says about the whole run, as the first fields of an object.
 std::string trace_heading(const Timeline&);
 
 // "q3 kv1", or "q0-7 kv0-7 heads 8-11" where an attend works on more or on some heads only; in
@@ -28,10 +28,10 @@ std::string attend_name(const Timeline&, std::uint32_t task);
 std::vector<std::uint32_t> tasks_of_worker(const Timeline&, std::uint32_t worker);
 std::vector<std::vector<std::uint32_t>> tasks_by_worker(const Timeline&);
 
-// Slices on one track of a viewer must nest, so a lane has a track for computing, one for what
-// comes in and one for what goes out, and more of them where tasks overlap in time: "fetch in",
-// "fetch in 2". The first of a kind has the same number at every worker. There is no 0, which is
-// special to some viewers.
+// Slices on one track of a viewer must nest. So a lane has a track for computing, one for what
+// comes in and one for what goes out, and more of them if tasks overlap in time: "fetch in", "fetch
+// in 2". The first of a kind has the same number at every worker. There is no 0, which is special
+// to some viewers.
 struct Track {
   std::uint32_t number;
   std::string name;
@@ -50,7 +50,7 @@ struct CounterStep {
 };
 
 // Bytes alive on a worker: docs/traces.md says when a tensor is. Empty if the timeline does not
-// tell.
+// say.
 std::vector<std::vector<CounterStep>> memory_counters(const Timeline&);
 
 // Bytes per second into and out of each worker: each message at its average rate from when both

@@ -1,6 +1,6 @@
-// A machine from datasheets, where nothing has been measured: figures of a GPU, a link and a NIC
-// (machines/parts/), and how near attention kernels come to a peak. Wide spreads say how unsure all
-// of it is.
+// A machine from datasheets, if nothing has been measured: figures of a GPU, a link and a NIC
+// (machines/parts/), and how close attention kernels come to their peak. Wide spreads say how
+// uncertain all of it is.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct DatasheetMachine {
   std::uint32_t nics = 0;  // of a node; 0: one for each GPU
 };
 
-// Throws Error for names that are not there and for what cannot be joined.
+// Throws Error for unknown names and for combinations that do not exist.
 Machine machine_of(const DatasheetMachine&);
 
 struct DatasheetPart {

@@ -1,6 +1,6 @@
-// A machine as the simulator sees it: devices in nodes, what joins them, how fast kernels run, and
-// what communication takes from them. Plain data, read from a TOML profile (docs/machines.md); each
-// group of numbers carries where it comes from.
+// A machine as the simulator sees it: devices in nodes, the links between them, how fast kernels
+// run, and what communication takes from them. Plain data, read from a TOML profile
+// (docs/machines.md); each group of numbers has its source.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace ringsched {
 
 constexpr double kMostNoise = 0.25;  // what `noise` may be
 
-// What one message of so many bytes, alone on its way, achieves.
+// What one message of this many bytes achieves when it is alone.
 struct MessageRate {
   double bytes = 0;
   double gb_per_s = 0;
@@ -24,12 +24,12 @@ struct MessageRate {
   bool operator==(const MessageRate&) const = default;
 };
 
-// Joins two places: how long before the first byte moves, how fast the rest follows, and how much
-// less than that a short message achieves.
+// A link between two places: how long before the first byte moves, how fast the rest follows, and
+// how much slower a short message is.
 struct LinkFigures {
   double gb_per_s = 0;                // each direction
   double latency_us = 0;              // before the first byte arrives, however short the message
-  std::vector<MessageRate> messages;  // by ascending size; empty: latency and rate say it all
+  std::vector<MessageRate> messages;  // by ascending size; empty: only latency and rate count
 
   bool operator==(const LinkFigures&) const = default;
 };
@@ -71,12 +71,12 @@ enum class TileShape : std::uint8_t { Full, Causal };
 // one block alone on an SM takes for one key.
 struct BlockFigures {
   std::uint32_t rows = 0;      // of queries (of keys, backward); 0: as the machine says
-  std::uint32_t keys = 0;      // a block goes along whole blocks of so many; 0: any number
+  std::uint32_t keys = 0;      // a block takes its keys in blocks of this many; 0: any number
   double overhead_keys = 0;    // before its first key and after its last
   std::uint32_t per_sm = 1;    // blocks that an SM runs side by side, 1 or 2
-  double shared_rate = 1;      // of each of two, where one alone has 1
+  double shared_rate = 1;      // of each of two, relative to one alone
   bool longest_first = false;  // else head by head, in order
-  bool splits_keys = false;    // among several blocks, where there are few
+  bool splits_keys = false;    // among several blocks, if there are few
 
   bool operator==(const BlockFigures&) const = default;
 };
@@ -99,21 +99,21 @@ struct KernelTable {
   bool operator==(const KernelTable&) const = default;
 };
 
-// What exchanges of one kind achieve alone, as nccl-tests counts: bus bandwidth by size, where the
-// size is of all that each member gets (all-gather), has (reduce-scatter, all-reduce) or has for
-// all, itself included (all-to-all).
+// What exchanges of one kind achieve alone, as nccl-tests counts: bus bandwidth by size. The size
+// is what each member gets in the end (all-gather), has at first (reduce-scatter, all-reduce) or
+// has for all members, itself included (all-to-all).
 struct CollectiveTable {
   ExchangeForm kind = ExchangeForm::Other;
   std::uint32_t per_node = 0;  // members in each node
   std::uint32_t nodes = 1;
-  std::uint32_t groups = 1;  // so many at once, each of other workers of the same nodes
+  std::uint32_t groups = 1;  // this many at once, each among other workers of the same nodes
   std::vector<MessageRate> busbw;
   std::string source;
 
   bool operator==(const CollectiveTable&) const = default;
 };
 
-// Of that size, what each of so many members moves.
+// Out of that size, the bytes that each of this many members moves.
 constexpr double moved_share(ExchangeForm kind, double members) {
   return (kind == ExchangeForm::AllReduce ? 2 : 1) * (members - 1) / members;
 }
@@ -122,13 +122,13 @@ constexpr double moved_share(ExchangeForm kind, double members) {
 // runs ahead of the device and never waits for it, but nothing starts before it has been issued.
 struct HostFigures {
   double attend_us = 0, attend_backward_us = 0;
-  double merge_us = 0;     // of two partial results
-  double slice_us = 0;     // more, for a merge into, or a backward attend of, a part of a share
-  double pass_us = 0;      // of any other pass over memory: a sum, a cast, a copy
-  double post_us = 0;      // of a group of sends and receives
+  double merge_us = 0;  // of two partial results
+  double slice_us = 0;  // additional, for a merge into, or a backward attend of, a part of a share
+  double pass_us = 0;   // of any other pass over memory: a sum, a cast, a copy
+  double post_us = 0;   // of a group of sends and receives
   double exchange_us = 0;  // of an exchange
-  double step_us = 0;      // at the start of each step, for whatever else the library does there
-  double spread = 0;       // standard deviation of all these, as a share; 0: as usual
+  double step_us = 0;  // at the start of each step, for everything else that the library does there
+  double spread = 0;   // standard deviation of all these, as a share; 0: as usual
   std::string source;
 
   bool issues_in_no_time() const {
@@ -144,13 +144,13 @@ struct SoftwareFigures {
   double reduce_bytes = 12;  // likewise of gradients
   double prepare_bytes = 4;  // O and dO read
   double output_bytes = 0;   // a last cast of the result
-  double slice_bytes = 0;    // more where a merge is into a slice of a share
+  double slice_bytes = 0;    // additional bytes of a merge into a slice of a share
   std::uint32_t merge_launches = 1;
   // Copies around each attend, in bytes per element of its queries, and of its keys and values.
   double attend_bytes = 0, attend_key_bytes = 0;
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
   std::uint32_t attend_launches = 0;
-  double step_us = 0;  // of the host, before each attend, that nothing hides
+  double step_us = 0;  // exposed host time before each attend
   HostFigures host;
   double spread = 0;  // standard deviation of what these bytes take, as a share; 0: as usual
   std::string source;
@@ -162,7 +162,7 @@ struct Machine {
   std::string name;
   std::string summary;
   std::string made_by;  // the command that measured it; empty: it was written by hand
-  std::string library;  // whose kernels are used, where tables of several are given
+  std::string library;  // whose kernels to use, if there are tables of several libraries
   bool ideal = false;   // the block model: a full block of the layout takes 1 us, the rest nothing
 
   std::uint32_t nodes = 1;
@@ -183,10 +183,10 @@ struct Machine {
   double launch_us = 0;  // before each kernel
   std::string launch_source;
 
-  // Communication that runs on SMs holds `comm_sms` of them from when it is posted until it is
-  // complete, slows the kernel beside it by `comm_slowdown`, and may have to wait for a kernel that
-  // is already running.
-  // Copies by the processor take `comm_cores` of what a device runs at full speed, while they move.
+  // Communication that runs on SMs holds `comm_sms` of them from its posting until it is complete,
+  // slows the kernel beside it by `comm_slowdown`, and may have to wait for a kernel that is
+  // already running. Copies by the processor take `comm_cores` of a device's `concurrency` while
+  // they move.
   std::uint32_t comm_sms = 0;
   std::uint32_t comm_cores = 0;
   double comm_slowdown = 1;
@@ -208,25 +208,26 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-// Throws Error where figures are missing, negative or contradict each other.
+// Throws Error if figures are missing, negative or contradict each other.
 void require_valid(const Machine&);
 
 // The names that Machine::library may take.
 std::vector<std::string_view> kernel_libraries(const Machine&);
 
-// Throws Error, beginning with `name` and the line, for what is no machine profile. `name` is the
-// path of the file, if there is one: a `base` that is a path, too, is found from its folder.
+// Throws Error, beginning with `name` and the line, for anything that is not a machine profile.
+// `name` is the path of the file, if there is one; a `base` that is a path is relative to its
+// folder.
 Machine read_machine(std::string_view toml, std::string_view name);
 
-// The same, but with everything that is wrong, a line each; no machine if there is anything.
+// The same, but with all errors, one per line; no machine if there are any.
 struct CheckedProfile {
   std::vector<std::string> errors;
   std::optional<Machine> machine;
 };
 CheckedProfile check_machine(std::string_view toml, std::string_view name);
 
-// The profile as TOML, below `comments` (a line each), which reads as the same machine. Throws
-// Error for a machine that no profile describes, such as one with figures that have no source.
+// The profile as TOML, after `comments` (one per line), which reads as the same machine. Throws
+// Error for a machine that no profile can describe, such as one with figures without a source.
 std::string to_toml(const Machine&, const std::vector<std::string>& comments = {});
 
 struct MachineProfile {
@@ -240,7 +241,7 @@ std::vector<MachineProfile> machine_profiles();
 bool is_machine_file(std::string_view name_or_path);  // it has a '/' or ends in ".toml"
 Machine find_machine(const std::string& name_or_path);
 
-// What libraries do around their kernels, by name or path, in place of what a machine's profile
+// What libraries do around their kernels, by name or path, to replace what a machine's profile
 // says.
 std::vector<MachineProfile> software_profiles();
 SoftwareFigures find_software(const std::string& name);

@@ -1,5 +1,5 @@
-// Where the time of a run went, worker by worker, predicted or measured. Each word is defined once,
-// in docs/metrics.md; reports, tables and pictures print what stands here.
+// Where the time of a run went, worker by worker, predicted or measured. docs/metrics.md defines
+// each word; reports, tables and pictures print what is here.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace ringsched {
 
 struct WorkerTimes {
-  // Where its makespan went: these add up to it.
+  // How its makespan was spent: these add up to it.
   Picoseconds attending;
   Picoseconds overhead;          // merges, sums, preparation, launches of those
   Picoseconds waiting;           // before a task that is still to come
@@ -30,13 +30,13 @@ struct RunTimes {
   Picoseconds makespan;
   double idle_fraction = 0;
   double hta_idle_fraction = 0;
-  double overlap_fraction = 1;  // likewise of no communication: none is exposed
+  double overlap_fraction = 1;  // likewise without communication: none is exposed
   double hta_overlap_fraction = 1;
   Picoseconds exposed_communication;  // per worker, on average
   std::vector<WorkerTimes> workers;
 };
 
-// Gathers the tasks of a run, in any order, and closes the books.
+// Gathers the tasks of a run, in any order, and adds up the accounts.
 class Accounting {
  public:
   explicit Accounting(std::uint32_t workers);
@@ -53,15 +53,15 @@ class Accounting {
   std::vector<WorkerTimes> workers_;
 };
 
-// Without details a timeline does not tell which send belongs to a receive; its messages then count
-// as on their way from when their own end was posted.
+// Without details a timeline does not say which send belongs to a receive; its messages then count
+// as moving from when their own end was posted.
 RunTimes run_times(const Timeline&);
 
-// When both ends of each transfer, or all members of each exchange, were posted, by task; of other
+// When both ends of each transfer, or all members of each exchange, were posted, by task; for other
 // tasks their start, ps.
 std::vector<std::int64_t> moving_from(const Timeline&);
 // When the bytes of each transfer have surely arrived: its own group or that of its other end was
-// complete. Of other tasks, exchanges included, their end, ps.
+// complete. For other tasks, exchanges included, their end, ps.
 std::vector<std::int64_t> moving_until(const Timeline&);
 
 }  // namespace ringsched

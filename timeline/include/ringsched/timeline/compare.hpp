@@ -1,4 +1,4 @@
-// Two timelines side by side: predicted against measured, or schedule against schedule.
+// Compares two timelines: predicted with measured, or schedule with schedule.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ComparedPart {
   std::int64_t tasks[2] = {0, 0};
   Picoseconds time[2];
 
-  double ratio() const;  // second over first; infinite where only the second has any
+  double ratio() const;  // second over first; infinite if only the second has any
 };
 
 struct ComparedTask {
@@ -27,14 +27,14 @@ struct Comparison {
   bool same_plan = false;             // then tasks are compared one by one
   std::vector<ComparedPart> classes;  // by kind of task; transfers by what they carry
   std::vector<ComparedPart> workers;  // time spent computing
-  // Of the same plan, the largest disagreements first. A receive speaks for its send, too.
+  // For the same plan, the largest differences first. A receive stands for its send, too.
   std::vector<ComparedTask> worst;
   double error() const;  // of the makespan: second over first, less 1
 };
 
-// Throws Error where they have nothing to compare: another number of workers or tokens.
+// Throws Error if they cannot be compared: different numbers of workers or tokens.
 void refuse_different_problems(const Timeline& first, const Timeline& second);
-// Throws Error where they have nothing to compare: another number of workers or tokens.
+// Throws Error if they cannot be compared: different numbers of workers or tokens.
 Comparison compare(const Timeline& first, const Timeline& second, std::size_t worst = 5);
 
 }  // namespace ringsched

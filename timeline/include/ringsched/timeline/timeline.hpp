@@ -1,7 +1,6 @@
-// When each task of a plan ran: predicted by the simulator or measured by a runtime, in one form,
-// so that one picture, one report and one comparison serve both. A timeline stands by itself: what
-// a reader needs to know of each task is in it. The file format is described in
-// docs/timeline-format.md.
+// When each task of a plan ran, predicted by the simulator or measured by a runtime. Both have one
+// form, so that one picture, one report and one comparison serve both. A timeline needs no plan: it
+// has what a reader must know of each task. docs/timeline-format.md describes the file format.
 #pragma once
 
 #include <array>
@@ -20,19 +19,19 @@ namespace ringsched {
 
 inline constexpr int kTimelineVersion = 1;
 
-// Emulated: a run on a device that is not there, whose times are counted and measure nothing.
+// Emulated: a run on an emulated device, whose times measure nothing.
 enum class TimelineSource : std::uint8_t { Predicted, Measured, Emulated };
 
 // A task and its time. A transfer starts when its worker has posted it and ends when its group is
-// complete, and so do members of an exchange.
+// complete; so do members of an exchange.
 struct TimelineTask {
   TaskKind kind = TaskKind::Attend;
   Lane lane = Lane::Compute;
   std::uint16_t worker = 0;
-  // At home on this worker; otherwise the home of what is worked on. Of several workers' queries
-  // this worker, if it is one of them, else the first: the span of the task has all.
+  // The owner of what is worked on. If several workers own the queries: this worker if it is one of
+  // them, else the first owner; the span of the task has all.
   std::uint16_t queries = 0;
-  // Attends: the home of the keys; transfers: the other end; exchanges: the first member.
+  // Attends: the owner of the keys; transfers: the other end; exchanges: the first member.
   std::uint16_t other = 0;
   ValueId makes;
   Step step = 0;
@@ -54,18 +53,18 @@ enum class StartedBy : std::uint8_t {
 };
 inline constexpr std::uint32_t kStartedBy = 6;
 
-// What a task has to do with others.
+// How a task relates to others.
 struct TaskDetail {
   Pairs pairs;                    // attends only
   Bytes bytes;                    // of what it makes; sends: of what they carry
-  std::array<TaskId, 3> needs{};  // the makers of what it reads; a receive: its send
+  std::array<TaskId, 3> needs{};  // the tasks that made its inputs; a receive: its send
   TaskId because;                 // the task that fixed its start
   StartedBy cause = StartedBy::Nothing;
 
   friend bool operator==(const TaskDetail&, const TaskDetail&) = default;
 };
 
-// A piece of the critical path: the time from start to end is owed to this task.
+// A piece of the critical path: this task accounts for the time from start to end.
 struct CriticalStep {
   TaskId task;
   Picoseconds start, end;
@@ -83,12 +82,12 @@ struct TimelineExchange {
   friend bool operator==(const TimelineExchange&, const TimelineExchange&) = default;
 };
 
-// What a task works on, where that is at home on several workers, or has not all heads.
+// What a task works on, if several workers own it, or if it has only some heads.
 struct TaskSpan {
   TaskId task;
-  std::array<std::uint16_t, 2> queries{}, other{};  // the first and the last of the homes
+  std::array<std::uint16_t, 2> queries{}, other{};  // the first and the last owner
   ColumnRange heads;
-  // How far the homes of the queries are apart, and those of the others; 0: not evenly.
+  // The distance between owners of the queries, and between those of the others; 0: not even.
   std::array<std::uint16_t, 2> every{1, 1};
 
   friend bool operator==(const TaskSpan&, const TaskSpan&) = default;
@@ -108,13 +107,13 @@ struct Timeline {
   std::vector<TimelineTask, PageAllocator<TimelineTask>> tasks;            // by TaskId
   std::vector<TaskDetail, PageAllocator<TaskDetail>> details;  // by TaskId, too; empty: not known
   std::vector<CriticalStep> critical_path;                     // in time's order; may be empty
-  // Of a prediction: should hold the makespan in 80 % of cases.
+  // For a prediction: should contain the makespan in 80 % of cases.
   std::optional<std::array<Picoseconds, 2>> interval;
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
   std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
   std::vector<TaskSpan> spans;              // sorted by task; most tasks need none
-  // Of a run that did not come to its end: why, and the tasks that did not end, in order. Those
-  // that had begun end when it was given up; the others have no time.
+  // For a run that did not finish: why, and the tasks that did not end, in order. Those that had
+  // begun end when it was given up; the others have no time.
   std::string incomplete;
   std::vector<TaskId> unfinished;
 
@@ -125,20 +124,21 @@ struct Timeline {
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };
 
-// Sixteen digits that differ for plans that differ in what they do.
+// Sixteen digits that differ for plans that do different things.
 std::string plan_hash(const Plan&);
 
 // The timeline of a plan with all times zero, and all details but causes.
 Timeline timeline_of(const Plan&, TimelineSource, std::string_view machine);
 
-// "3", "0-7"; "0-6/2": every second worker from 0 to 6; "0+4": these two; "0..6": some of these.
+// "3", "0-7"; "0-6/2": every second worker from 0 to 6; "0+4": workers 0 and 4; "0..6": some of
+// these.
 std::string homes_text(std::array<std::uint16_t, 2> ends, std::uint16_t every);
 
 std::string_view to_text(TimelineSource);
 std::string_view to_text(StartedBy);
 
 std::string write_timeline(const Timeline&);
-// Written aside and renamed. Throw Error.
+// Written atomically. Throw Error.
 void write_timeline_file(const Timeline&, const std::string& path);
 Timeline read_timeline(std::string_view json, std::string_view name);
 Timeline read_timeline_file(const std::string& path);  // "-" reads standard input

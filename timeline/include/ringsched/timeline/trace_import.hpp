@@ -1,6 +1,6 @@
-// Profiler traces of a real run, one file for each rank, matched to the tasks of a plan: the k-th
-// attend of a rank is the plan's k-th attend on that worker, and so for messages. Where counts do
-// not match, the run did something else than the plan. docs/import.md says what is read and how.
+// Matches profiler traces of a real run, one file for each rank, to the tasks of a plan: the k-th
+// attend of a rank is the plan's k-th attend on that worker, and the same for messages. If counts
+// do not match, the run did something else than the plan. docs/import.md says what is read and how.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ringsched {
 
-// What an event of a trace is to a plan. Whatever is none of these is left out when a file is read.
+// What an event of a trace means for a plan. Reading a file leaves out all other events.
 enum class TraceWork : std::uint8_t {
   Attend,
   AttendBackward,
@@ -46,7 +46,7 @@ struct RankTrace {
   std::vector<TraceEvent> ranges;  // those named TraceNames::annotation, by start
 };
 
-// Names to look for, besides those that PyTorch and its kernels are known to use.
+// Names to look for, in addition to the known ones of PyTorch and its kernels.
 struct TraceNames {
   std::string attend, attend_backward;  // a part of the name; empty: the known ones
   std::string annotation;               // a whole name
@@ -66,9 +66,9 @@ struct ImportOptions {
 };
 
 struct ImportedRun {
-  Timeline timeline;                    // of use only if nothing mismatches
+  Timeline timeline;                    // meaningful only if nothing mismatches
   std::vector<std::string> mismatches;  // "7 attends in the trace, 8 in the plan, on worker 3"
-  std::vector<std::string> notes;       // what was left out or doubtful
+  std::vector<std::string> notes;       // what was left out or is doubtful
   std::uint32_t call = 0, calls = 0;    // which of how many was taken, from 1
   std::uint32_t parts = 1;              // messages in the trace for each of the plan
   std::int64_t clocks_moved_ps = 0;     // the most that a rank's clock was moved

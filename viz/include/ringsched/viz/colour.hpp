@@ -11,9 +11,9 @@ struct Colour {
   friend bool operator==(Colour, Colour) = default;
 };
 
-// Of the queries at home on this worker. Up to eight workers have colours that people of all kinds
-// of sight tell apart; more run through a scale from dark to light, so that neighbours look alike
-// and order can be seen.
+// Of the queries that this worker owns. Up to eight workers have colours that colour-blind people
+// can distinguish; more run through a scale from dark to light, so that neighbours look alike and
+// order is visible.
 Colour worker_colour(std::uint32_t worker, std::uint32_t workers);
 
 Colour mixed(Colour a, Colour b, double share_of_b);
@@ -29,7 +29,8 @@ inline constexpr Colour own = {0x2f, 0x7e, 0xbd};      // where workers are not 
 inline constexpr Colour helping = {0xe8, 0x9f, 0x1c};  // whose queries they attend
 inline constexpr Colour overhead = {0x4d, 0x4d, 0x4d};
 inline constexpr Colour waiting = {0xec, 0xec, 0xec};
-// What moves is grey, as hues are of workers, and at least 3:1 against light and dark paper.
+// Transfers are grey, because hues mean workers, with a contrast of at least 3:1 on light and dark
+// paper.
 inline constexpr Colour keys = {0x94, 0x94, 0x94};     // keys and values,
 inline constexpr Colour queries = {0x93, 0x93, 0x93};  // queries: striped, as helping is,
 inline constexpr Colour results = {0x6a, 0x6a, 0x6a};  // and results: half as tall

@@ -8,8 +8,8 @@
 
 namespace ringsched {
 
-// Zooms and pans, tells what each task is and why it waited, shows what it depends on, and switches
-// between the timelines given. Throws Error for a timeline without tasks.
+// Zooms and pans, says what each task is and why it waited, shows its dependencies, and switches
+// between the given timelines. Throws Error for a timeline without tasks.
 std::string html_page(std::span<const Timeline>);
 
 }  // namespace ringsched

@@ -1,5 +1,5 @@
-// What a picture is for, a paper or a slide: how wide it is, how large its words, and what stands
-// around it.
+// What a picture is for, a paper or a slide: how wide it is, how large its words, and what
+// surrounds it.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct Page {
   double text = 10;       // points, of most words; all else is in proportion
   double least_text = 0;  // points; smaller words are set larger or left out
   bool heading = true, legend = true;
-  bool key = true;         // what a chart of parts and groups cannot do without
-  std::string title = {};  // in place of the picture's own heading
+  bool key = true;         // what a chart of parts and groups needs in any case
+  std::string title = {};  // replaces the picture's own heading
   double pixels = 2;       // per point of a PNG
 
   bool fixed() const { return width > 0; }

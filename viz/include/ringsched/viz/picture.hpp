@@ -1,6 +1,6 @@
 // A drawing as plain data: boxes, lines, areas and words, back to front, in points from the top
 // left. Every picture is first made as one of these, so that one drawing code serves SVG, PDF and
-// PNG, and so that tests can look at what is drawn (does any word leave the page?).
+// PNG, and so that tests can inspect it (does any word leave the page?).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Box {
   Hatch hatch = Hatch::None;      // over the fill: white lines, or grey dots
   std::optional<Colour> outline;  // drawn inside the box
   double outline_width = 1;
-  std::string about;  // what a pointer resting on it is told, in SVG
+  std::string about;  // text for a pointer resting on it, in SVG
 };
 
 struct Stroke {
@@ -46,7 +46,7 @@ struct Area {
 
 enum class Anchor : std::uint8_t { Start, Middle, End };
 
-// Words on one line, set in Helvetica or what takes its place.
+// Words on one line, in Helvetica or its replacement.
 struct Label {
   double x = 0, y = 0;  // of the anchor, on the baseline
   double size = 11;
@@ -60,7 +60,7 @@ using Shape = std::variant<Box, Stroke, Area, Label>;
 
 struct Picture {
   double width = 0, height = 0;
-  std::string title;       // for those who cannot see it
+  std::string title;       // for readers who cannot see it
   bool in_points = false;  // an SVG says so, for print; otherwise a point is a pixel of a screen
   std::vector<Shape> shapes;
 };
@@ -71,11 +71,11 @@ Box bounds(const Label&);
 bool overlap(const Box&, const Box&);
 
 std::string svg(const Picture&);
-// Throw Error where Cairo was not found at build time. `scale`: pixels per point; a PNG says so, so
-// that it has the size of the picture where it is printed.
+// Throw Error if Cairo was not found at build time. `scale`: pixels per point; the PNG records it,
+// so that it prints at the size of the picture.
 std::string pdf(const Picture&);
 std::string png(const Picture&, double scale = 2);
-// A PNG that says how many pixels it has per point.
+// A PNG that records how many pixels it has per point.
 std::string with_density(const std::string& png, double scale);
 
 }  // namespace ringsched

@@ -1,6 +1,6 @@
 // Charts of many runs, for papers: lines over tokens or workers, which schedule is best where, time
-// against memory, and what time goes to. The data are plain; ringsched/viz/sweep_plot.hpp makes
-// them from the rows of a sweep.
+// against memory, and where time goes. The data are plain; ringsched/viz/sweep_plot.hpp makes them
+// from the rows of a sweep.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ enum class PlotUnit : std::uint8_t {
 
 struct PlotPoint {
   double x = 0, y = 0;
-  double low = 0, high = 0;  // an interval around y; none where they are equal
-  bool hollow = false;       // such as a run that a device has no memory for
-  std::string about;         // what a pointer resting on it is told, in SVG
+  double low = 0, high = 0;  // an interval around y; none if they are equal
+  bool hollow = false;       // such as a run that does not fit in a device's memory
+  std::string about;         // text for a pointer resting on it, in SVG
 };
 
 struct PlotLine {
@@ -35,7 +35,7 @@ struct PlotLine {
 };
 
 struct PlotPanel {
-  std::string name;  // what sets it apart from the others
+  std::string name;  // what distinguishes it from the others
   std::vector<PlotLine> lines;
 };
 

@@ -1,5 +1,5 @@
-// Rows with named columns, from CSV or from a JSON list of objects: what `sweep` and `validate`
-// write, or anyone else.
+// Rows with named columns, from CSV or from a JSON list of objects: what `sweep`, `validate` or
+// other programs write.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Records {
   std::vector<std::vector<std::string>> rows;  // as many cells as columns; JSON's null is empty
 
   std::optional<std::size_t> find(std::string_view column) const;
-  // Throws Error naming the columns there are.
+  // Throws Error naming the existing columns.
   std::size_t column(std::string_view) const;
   // Throws Error naming the row unless the cell is a finite number, or empty where that is allowed.
   std::optional<double> number(std::size_t row, std::size_t column) const;

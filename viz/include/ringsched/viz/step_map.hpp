@@ -7,7 +7,7 @@
 namespace ringsched {
 
 // One small matrix for each step. Blocks of this step have the colour of the worker that computes
-// them, blocks of earlier steps are pale. Below stands, for each worker, how much it computes, with
+// them; blocks of earlier steps are pale. Below, for each worker, is how much it computes, with
 // which queries and keys, and what it receives for the step. Throws Error if the plan decodes or is
 // too large to read.
 Picture step_map(const Plan&);

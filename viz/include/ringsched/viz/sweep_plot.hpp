@@ -14,12 +14,13 @@ enum class PlotY : std::uint8_t { Time, Speedup, TokensPerSecond, Memory };
 // "time", "speedup", "tokens-per-second" or "memory". Throws Error for other names.
 PlotY parse_plot_y(std::string_view);
 
-// All of these throw Error, starting with the file's name, where a column is missing, no row has a
+// All of these throw Error, starting with the file's name, if a column is missing, no row has a
 // result, or nothing varies that could be drawn.
 
 // Does the number of tokens or of workers vary?
 bool has_lines(const Records&);
-// `x`: "tokens", "workers", or empty for what varies. What else varies has panels of its own.
+// `x`: "tokens", "workers", or empty for what varies. Anything else that varies gets its own
+// panels.
 Plot sweep_lines(const Records&, PlotY, const std::string& x = {});
 BestMap sweep_map(const Records&);
 // Time against memory.
@@ -33,8 +34,8 @@ Tornado prediction_tornado(const std::string& json, const std::string& name);
 Plot validation_plot(const std::string& json, const std::string& name);
 
 TimeBar timeline_bar(const Timeline&);
-// Bytes alive over time: the fullest worker, the range of all, and what a device has (0: unknown).
-// Throws Error where the timeline does not tell.
+// Bytes alive over time: the fullest worker, the range of all, and a device's memory (0: unknown).
+// Throws Error if the timeline does not say.
 Picture memory_plot(const Timeline&, double device_bytes, const Page& = {});
 
 }  // namespace ringsched

@@ -18,13 +18,13 @@ struct GraphPart {
   Step last_step = std::numeric_limits<Step>::max();
 };
 
-// As a dot file. Throws Error, with what to do instead, for more tasks than anyone can read.
-// A page decides what stands below: a title, a legend.
+// As a dot file. Throws Error, with advice, for more tasks than anyone can read. A page decides
+// what is below: a title, a legend.
 std::string task_graph_dot(const Plan&, const GraphPart& = {}, const Page& = {});
 
 enum class GraphFormat : std::uint8_t { Svg, Pdf, Png };
-// What Graphviz makes of a dot file, as wide as the page says. Throws Error where that makes words
-// too small to read, and where Graphviz was not found at build time.
+// The picture of a dot file, as wide as the page says. Throws Error if that makes words too small
+// to read, or if Graphviz was not found at build time.
 std::string laid_out(const std::string& dot, GraphFormat, const Page& = {});
 
 }  // namespace ringsched

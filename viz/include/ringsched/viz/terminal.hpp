@@ -20,7 +20,7 @@ struct TerminalOptions {
 std::string in_ascii(std::string_view);
 
 // One row for each worker, a cell for each stretch of time: the digit or letter of the worker whose
-// queries it attends for most of it. Throws Error where there is nothing to draw, or no room.
+// queries it attends for most of it. Throws Error if there is nothing to draw, or no room.
 std::string terminal_gantt(const Timeline&, const TerminalOptions& = {});
 
 }  // namespace ringsched

@@ -1,4 +1,4 @@
-// Timelines as traces for other people's viewers and analysers.
+// Timelines as traces for other viewers and analysers.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ringsched {
 // out.
 std::string chrome_trace(const Timeline&);
 
-// What PyTorch's profiler would have written of one worker, for HolisticTraceAnalysis. HTA reads a
+// A trace of one worker like those of PyTorch's profiler, for HolisticTraceAnalysis. HTA reads a
 // folder with one such file for each worker.
 std::string kineto_trace(const Timeline&, std::uint32_t worker);
 
