@@ -17,8 +17,8 @@ namespace ringsched {
 unsigned usable_cores();
 
 class CoreGate;
-// For the workers of this process, which take all cores, or outnumber them. `alone`: this process is
-// the only one of its run. Keeps a reference to `control`.
+// For the workers of this process, which take all cores, or outnumber them. `alone`: this process
+// is the only one of its run. Keeps a reference to `control`.
 std::shared_ptr<CoreGate> make_core_gate(unsigned cores, bool alone, const Control&);
 
 struct CpuOptions {
