@@ -421,7 +421,7 @@ TEST(Verify, FindsAResultThatIsNeverPutOut) {
   erase_task(plan, find_task(plan, TaskKind::Output, 1));
   erase_task(plan, find_task(plan, TaskKind::Attend, 1));
   EXPECT_EQ(first_violation(plan, Rule::Coverage),
-            "worker 1 does not put out the partial of chunk 1");
+            "worker 1 does not output the partial of chunk 1");
 }
 
 TEST(Verify, NamesWorkLeftOutByWorkerAndNotByTask) {
