@@ -5,7 +5,7 @@ say_and_end() { echo "${0##*/}: $1" >&2; exit 1; }
 ((EUID == 0)) || say_and_end "needs root"
 command -v debootstrap >/dev/null || say_and_end "apt-get install debootstrap"
 
-# The ways out that this machine's apt uses are debootstrap's and the new root's as well.
+# debootstrap and the new root use the same proxies as this machine's apt.
 for way in http https; do
   name=${way}_proxy
   proxy=$(apt-config shell p "Acquire::$way::Proxy" | sed "s/^p='\(.*\)'$/\1/")

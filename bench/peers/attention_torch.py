@@ -22,7 +22,7 @@ def pointer(t):
 
 
 def timed(call, threads):
-    """CPU time of one thread, whatever else the machine does; of several threads the time on the wall."""
+    """CPU time for one thread, whatever else the machine does; wall-clock time for several."""
     clock = time.process_time if threads == 1 else time.perf_counter
     time.sleep(0.02)  # threads of the other side may still be spinning
     start = clock()

@@ -1,4 +1,4 @@
-"""Plans, sweeps and comparisons, asked for with keyword arguments."""
+"""Plans, sweeps and comparisons, by keyword arguments."""
 
 from __future__ import annotations
 

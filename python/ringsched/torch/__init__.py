@@ -4,11 +4,11 @@
     import ringsched.torch as rt
 
     dist.init_process_group()
-    context = rt.Context("plan.json")                    # every process, the same plan
+    context = rt.Context("plan.json")                    # the same plan on every process
     ids, labels = context.dispatch(ids, labels)          # this process's share of the tokens
     out = rt.attention(q, k, v, context)                 # (batch, tokens, heads, head_dim), with gradients
 
-Needs torch and nothing else.
+Needs only torch.
 """
 
 from ._attention import attention

@@ -1,4 +1,4 @@
-"""attention(): the forward and backward pass of a plan as operators, which autograd and torch.compile know."""
+"""attention(): the forward and backward pass of a plan as operators for autograd and torch.compile."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _forward.register_autograd(_gradients, setup_context=_save)
 
 
 def attention(q, k, v, context, scale=None, layout="bshd", return_lse=False):
-    """Attention over the whole sequence, of which each worker has its share, as the plan of the context computes it.
+    """Attention over the whole sequence, computed by the context's plan. Each worker has a share of it.
 
     q, k, v: this worker's share, (batch, tokens, heads, head dimension); with layout "bhsd" heads come before tokens.
     Every worker calls this at the same time. A plan that decodes takes all new tokens as q on every worker; a worker that

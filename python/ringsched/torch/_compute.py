@@ -36,7 +36,7 @@ def _keys(plan, heads, parts, order):
 
 
 def attend(plan, heads, tile, q, kv, scale, acc):
-    """The result and its log-sum-exp of queries over the keys that they see."""
+    """The result and log-sum-exp of queries over the keys that they see."""
     k, v = _keys(plan, heads, kv, tile.order)
     o = q.new_zeros(q.shape, dtype=acc)
     lse = q.new_full((*q.shape[:3], 1), _NEVER, dtype=acc)
@@ -63,7 +63,7 @@ def prepare(o, lse, g):
 def attend_backward(plan, heads, tile, q, prepared, kv, scale, acc):
     """The gradients of queries and of keys and values, for the pairs of one attend."""
     lse, delta, g = prepared
-    # Kernels take the result where they need delta alone, the sum of result times dO over a row. This one has it.
+    # Kernels take the result, but need only delta, the sum of result times dO over a row. This stand-in has that delta.
     square = g.to(acc).square().sum(-1, keepdim=True)
     out = (g * torch.where(square > 0, delta / square, 0)).to(q.dtype)
     k, v = _keys(plan, heads, kv, tile.order)

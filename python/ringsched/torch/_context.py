@@ -48,11 +48,11 @@ def _group_of(group):
 
 
 class Context:
-    """Runs a plan on the processes of a group; all of them make it, with the same plan.
+    """Runs a plan on the processes of a group. All of them make it together, with the same plan.
 
     plan: a plan file's name, its text, or a ringsched.Plan with pass "both" (or "forward" without gradients).
     group: a process group or a DeviceMesh of one dimension; None is all processes.
-    deadline: after so many seconds without an answer a run is given up, and every process raises an Error.
+    deadline: after this many seconds without an answer, every process gives up and raises an Error.
     """
 
     def __init__(self, plan, group=None, *, deadline=120.0):
@@ -145,7 +145,7 @@ class Context:
             return run()
         except Exception as e:
             failed = e
-        # Works and groups that frames still hold would keep connections open, and others waiting.
+        # Works and groups that frames still hold would keep connections open, so others would wait.
         lost = isinstance(failed, Lost)
         task = failed.task if lost else run.doing[0]
         text = self._where(task) + ("" if lost else f": {type(failed).__name__}: {str(failed).splitlines()[0]}")
@@ -232,7 +232,7 @@ class Context:
 
     @property
     def query_tokens(self):
-        """The tokens that q has on this worker: those of its share, or in decoding all new tokens."""
+        """The tokens of q on this worker: those of its share, or in decoding all new tokens."""
         return self.plan.layout.count(self.plan.home("query", self.worker))
 
     def new_tokens(self, *tensors, dim=1):
@@ -255,9 +255,9 @@ class Context:
         return out if len(out) != 1 else out[0]
 
     def undispatch(self, *tensors, dim=1):
-        """Whole tensors from all workers' shares, on every worker, tokens in their order.
+        """Whole tensors from all workers' shares, on every worker, with tokens in order.
 
-        In the backward pass each worker takes its own rows of its own gradient: right if every worker computes the
+        In the backward pass each worker takes its own rows of its own gradient. That is right if every worker computes the
         same from the whole tensor, as a loss over it.
         """
         out = tuple(_shards.give(self, x, dim) for x in tensors)
@@ -275,7 +275,7 @@ class Context:
         recording.finish()
 
     def close(self):
-        """Ends the context's communicators. Gradients of earlier calls can then no longer be computed."""
+        """Ends the context's communicators. After that, gradients of earlier calls cannot be computed."""
         _contexts.pop(self.number, None)
         self._lanes.clear()
         self._members.clear()
@@ -303,5 +303,5 @@ def current():
 
 
 def use(context):
-    """Sets the context for calls that name none, outside of any `with context:`; None for none."""
+    """Sets the context for calls outside of any `with context:`; None clears it."""
     _current[0] = context

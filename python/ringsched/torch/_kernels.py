@@ -85,7 +85,7 @@ class Efficient:
 
 
 class Plain:
-    """Matrix products and a softmax: for devices and dtypes that no other kernel takes."""
+    """Matrix products and a softmax, for devices and dtypes that no other kernel accepts."""
 
     @staticmethod
     def _scores(q, k, causal, hidden, scale):

@@ -1,4 +1,4 @@
-"""Where tokens live: chunks of positions, and the share of each worker (docs/plan-format.md)."""
+"""Which worker owns which tokens: chunks of positions, and the share of each worker (docs/plan-format.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _listed(chunks, workers):
 
 
 def _for_decoding(workers, documents, new_tokens):
-    """The cached tokens of each document in parts, and behind those of the last worker all new tokens."""
+    """The cached tokens of each document in parts; after those of the last worker, all new tokens."""
     has, new, cached = [[] for _ in range(workers)], [], 0
     for start, end in zip(documents, documents[1:]):
         count = end - start - new_tokens
@@ -86,5 +86,5 @@ class Layout:
         return sum(c[1] for c in self.chunks[first:first + n])
 
     def offset(self, part, whole):
-        """How many tokens of region `whole` stand before region `part` of it."""
+        """How many tokens of region `whole` come before its region `part`."""
         return self.count((whole[0], part[0] - whole[0]))

@@ -1,4 +1,4 @@
-"""Plans and contexts for calls that say only shapes: made once for each shape, by every process alike."""
+"""Plans and contexts for calls that give only shapes: every process makes the same one, once for each shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()} | {torch.float64: "fp32
 
 
 def make_plan(schedule, *, workers, tokens, heads, kv_heads, head_dim, dtype, mask, passes="both"):
-    """The text of a verified plan file, by the ringsched package, or else by the ringsched command."""
+    """The text of a verified plan file, from the ringsched package or the ringsched command."""
     flags = {"workers": workers, "tokens": tokens, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
              "dtype": dtype, "mask": mask}
     try:

@@ -17,7 +17,7 @@ def _number(text):
 
 
 class Mask:
-    """causal: no key after the query; window: keys this near; prefix: besides, the first positions;
+    """causal: no key after the query; window: keys this near; prefix: also the first positions;
     starts: where each document starts, and the end of the last."""
 
     def __init__(self, text):

@@ -1,7 +1,7 @@
-"""What calibrate measures: the executor's own tasks and messages, timed by processes that all do the same at once.
+"""What calibrate measures: the executor's own tasks and messages, timed by processes that all run the same thing at once.
 
-Every point is a body with a key. All points are sampled in turn, so that a machine that is slow for some seconds is slow
-for all of them; of a point's samples the median counts, and of one sample the mean over the processes.
+Every point is a body with a key. All points are sampled in turn, so that some slow seconds of the machine affect all
+points. A point's time is the median of its samples, and a sample is the mean over the processes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _attend(dtype, tokens, heads, dim, mask, backward):
 
 
 def _passes(rows, dtype):
-    """Merge, sum and prepare of so many rows; the gradient of the output is of the plan's dtype, the rest of sums'."""
+    """Merge, sum and prepare of this many rows; the gradient of the output is of the plan's dtype, the rest of sums'."""
     shape = (1, _PASS_HEADS, rows, _PASS_DIM)
     o, o2 = (torch.randn(shape) for _ in range(2))
     g = torch.randn(shape).to(dtype)
@@ -104,7 +104,7 @@ def _points(rank, processes, o):
                     for tokens in (n for n in TOKENS if n <= o.most_tokens):
                         points.put(("attend", which, mask, dtype, dim, tokens), cores,
                                    _attend(DTYPES[dtype], tokens, o.heads, dim, mask, which == "backward"))
-    # A long tile tells what cores do to each other: short ones slip past other programs that want a core.
+    # A long tile shows how cores slow each other down: short ones slip past other programs that want a core.
     slowed = _attend(DTYPES[o.dtypes[0]], min(4096, o.most_tokens), o.heads, o.head_dims[0], "full", "backward" in o.passes)
     points.put(("together",), cores, slowed)
     points.put(("alone",), range(1), slowed)
@@ -129,7 +129,7 @@ def _times(body, repeat):
 
 
 def _repeats(seconds):
-    """How often a body of so many seconds, on the slowest process, runs in one sample."""
+    """How often a body that takes this many seconds, on the slowest process, runs in one sample."""
     most = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     return max(1, min(1000, int(_LEAST / max(float(most), 1e-7))))
@@ -161,7 +161,7 @@ def measure(rank, processes, o):
 
 
 def _summary(by_process):
-    """Of each sample the mean over processes, and of these the median; processor time is added up."""
+    """The mean of each sample over processes, and the median of these; processor time is added up."""
     samples = [[x for x in one if x] for one in zip(*by_process)]
     walls = sorted(statistics.fmean(wall for wall, _ in one) for one in samples)
     return SimpleNamespace(seconds=statistics.median(walls), processor=statistics.median(sum(c for _, c in s) for s in samples),

@@ -1,4 +1,4 @@
-"""How workers agree before they run, and what each of them says when a run fails."""
+"""How workers agree before they run, and how they report a failed run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Meeting:
         self.groups, self.control, self.broken = [], None, None  # groups: of this context alone
 
     def _collect(self, topic, seconds):
-        """What workers have said on a topic, of those that say it in this time: {worker: text}."""
+        """The texts of workers on a topic, of those that answer in this time: {worker: text}."""
         end, found = time.monotonic() + seconds, {}
         while True:
             for w in range(self.workers):
@@ -47,7 +47,7 @@ class Meeting:
             time.sleep(0.01)
 
     def agree_on_plan(self, plan, digest, wrong=None):
-        """wrong: why this worker has no plan; all others hear it, too."""
+        """wrong: why this worker has no plan; all others get it too."""
         try:
             mine = [None, str(wrong), 0] if wrong else [digest, plan.schedule, plan.workers]
             self.store.set(f"plan/{self.worker}", json.dumps(mine))
@@ -73,7 +73,7 @@ class Meeting:
             raise Error(f"the plan is for {plan.workers} workers; the group has {self.workers} processes")
 
     def agree_on_call(self, what, wrong):
-        """Every worker says what it calls, or what is wrong with it; all raise the same error if they differ."""
+        """Every worker publishes its call, or what is wrong with it; all raise the same error if they differ."""
         if self.broken:
             raise Error(self.broken)
         if self.workers == 1:
@@ -124,7 +124,7 @@ class Meeting:
         raise Error(self.broken)
 
     def _verdict(self):
-        """What the first worker that knows says; all others repeat it."""
+        """The text of the first worker that knows; all others repeat it."""
         end = time.monotonic() + _GRACE
         while not self.store.check(["verdict"]):
             said = self._collect("failed", 0)

@@ -26,7 +26,7 @@ class Pending:
 
 
 def post_group(run, tasks):
-    """Starts sends and receives as one batch. Those of the same two workers stand in the order of the sends."""
+    """Starts sends and receives as one batch. Those between the same two workers are in the order of the sends."""
     plan, forms, ops, keep = run.plan, run.forms, [], []
     for t in sorted(tasks, key=lambda t: t.id if t.do == "send" else t.peer):
         if t.do == "send":
@@ -72,7 +72,7 @@ def _shares(plan, exchange):
 
 
 def is_all_gather(plan, exchange, shares, sizes):
-    """Everybody gets the whole of what each gives, and all give equally much."""
+    """Every member gets everything that each gives, and all give equally much."""
     members = [plan.tasks[m] for m in exchange.members]
     if len(shares) != len(members) ** 2 or len(set(sizes.values())) != 1:
         return False

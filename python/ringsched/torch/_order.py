@@ -1,8 +1,8 @@
-"""In which order one thread of each worker starts its tasks, so that nobody waits for anybody in a circle.
+"""The order in which one thread of each worker starts its tasks, so that workers never wait in a circle.
 
-The order is that of a run of the whole plan in which every task takes a fixed time, by the rules of
-docs/plan-format.md (rule 21). Whatever a task waits for has started earlier in that run, on whichever worker; so
-workers that follow it never deadlock, even where waiting for a message blocks the thread.
+The order comes from a simulated run of the whole plan in which every task takes a fixed time, by the rules of
+docs/plan-format.md (rule 21). In that run, a task starts after everything it waits for, on whichever worker. So
+workers that follow it never deadlock, even if waiting for a message blocks the thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a plan file (docs/plan-format.md): what each task does, on which rows and heads, all defaults filled in.
 
-It trusts that the plan holds: `ringsched verify` proves that. What this reader cannot understand it refuses.
+It trusts that the plan holds: `ringsched verify` proves that. It refuses what it does not know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KINDS = ["query", "key_value", "partial", "output_gradient", "prepared_gradient"
          "key_value_gradient", "rounded_partial", "rounded_query_gradient", "rounded_key_value_gradient"]
 TASKS = ["attend", "attend_backward", "prepare", "merge", "reduce", "send", "receive", "output", "round",
          "exchange", "repack"]
-MEMBERS = ("exchange", "repack")  # tasks that several of make one operation
+MEMBERS = ("exchange", "repack")  # several tasks of these kinds make one operation
 GIVEN = {"Q": "query", "KV": "key_value", "dO": "output_gradient", "O": "partial"}
 SUMS = ("partial", "query_gradient", "key_value_gradient")
 FIELDS = {
@@ -104,7 +104,7 @@ class Plan:
         self._mark_complete()
 
     def _only_known(self, where, found):
-        """What this reader does not know could mean something else than what it would run."""
+        """A field that this reader does not know could change what the plan means."""
         for name in sorted(set(found) - FIELDS[where]):
             raise Error(f"{self.name}: the {where} says {name!r}, which ringsched.torch cannot run")
 
@@ -249,7 +249,7 @@ class Plan:
         return maker is None or self.tasks[maker].complete[tensor - self.output(maker)]
 
     def adds_up(self, exchange):
-        """Whether an exchange, or a repack, adds parts of sums, rather than copying cells."""
+        """Whether an exchange, or a repack, adds parts of sums rather than copying cells."""
         given = [self.tasks[m].inputs[0] for m in exchange.members if self.tasks[m].inputs]
         return bool(given) and not self.is_complete(given[0])
 

@@ -23,7 +23,7 @@ _PINGS = 9
 
 
 def _exchange_form(plan, task):
-    """What people call an exchange, as scheduler/plan/exchange.cpp decides."""
+    """The name of an exchange, as scheduler/plan/exchange.cpp chooses it."""
     members = [plan.tasks[m] for m in task.members]
     given = [(plan.tensors[t.inputs[0]].rows, plan.tensors[t.inputs[0]].heads) for t in members if t.inputs]
     wanted = [(t.rows, t.heads) for t in members if t.rows[1]]
@@ -58,7 +58,7 @@ def _exchange_form(plan, task):
 
 
 class _Homes:
-    """At whose home the rows of a task are."""
+    """Which worker owns the rows of a task."""
 
     def __init__(self, plan):
         self.shares = plan.layout.shares
@@ -72,7 +72,7 @@ class _Homes:
         return owners[0], owners[-1]
 
     def every(self, rows):
-        """How far apart these homes are; 0 if not evenly."""
+        """How far apart these owners are; 0 if not evenly."""
         owners = self._of(rows)
         apart = {b - a for a, b in zip(owners, owners[1:])} or {1}
         return apart.pop() if len(apart) == 1 else 0
@@ -92,7 +92,7 @@ class Recording:
         self._offset = self._clock() if self.plan.workers > 1 else 0
 
     def _clock(self):
-        """Nanoseconds to add to this process's clock to have that of worker 0."""
+        """Nanoseconds to add to this process's clock to get worker 0's."""
         group, me = self.context.meeting.control, self.context.worker
         word, offset = torch.zeros(1, dtype=torch.int64), 0
         for w in range(1, self.plan.workers):
@@ -158,7 +158,7 @@ class Recording:
 
     @staticmethod
     def _append(run, later):
-        """What passed between the passes, in the model's other layers, is no part of the run."""
+        """The time between the passes, in the model's other layers, is not part of the run."""
         gap = min(s for s, _ in later.values()) - max(e for _, e in run.values())
         run.update({k: [s - gap, e - gap] for k, (s, e) in later.items()})
 

@@ -10,7 +10,7 @@ from ._values import Held
 
 
 class Lost(Exception):
-    """What a task waits for does not come."""
+    """A task's message will not come."""
 
     def __init__(self, task):
         self.task = task

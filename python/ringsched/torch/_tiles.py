@@ -1,5 +1,5 @@
 """What an attend's queries see of its keys, as few pieces that an attention kernel takes: full rectangles and
-causal squares. What does not fall into such pieces gets blocks of rows with a mask of their own.
+causal squares. The rest becomes blocks of rows, each with a mask.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def positions(layout, region):
 
 
 def _lowest_seen(mask, q):
-    """The first position that each query may see, but for the prefix."""
+    """The first position that each query may see, apart from the prefix."""
     if mask.window is not None:
         return (q - mask.window + 1).clamp(min=0)
     if mask.starts is not None:

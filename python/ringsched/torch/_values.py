@@ -1,4 +1,4 @@
-"""Tensors of a plan as torch tensors: of what parts each kind consists, and how it is packed for a message."""
+"""Tensors of a plan as torch tensors: the parts of each kind, and how to pack it for a message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _parts_of(kind, dim, io, acc):
 class Held:
     """A tensor: parts of shape (batch, heads, rows, elements). `buffer` has them all side by side, or is None.
 
-    `pending` is what must be waited for before it is read.
+    `pending`: wait for it before reading the parts.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Forms:
         return self.in_buffer(kind, rows, heads, torch.empty(size, dtype=torch.uint8, device=self.device))
 
     def packed(self, held, rows, heads):
-        """A tensor's rows and heads side by side in one buffer, the one it is in if that has just these."""
+        """A tensor's rows and heads side by side in one buffer; its own buffer if that has exactly these."""
         if held.buffer is not None and (held.rows, held.heads) == (rows, heads):
             return held.buffer
         room = self.pack(held, rows, heads, torch.empty(self.bytes(held.kind, rows, heads), dtype=torch.uint8, device=self.device))

@@ -1,11 +1,11 @@
-"""Measures what ringsched.torch takes on this machine's CPU, and writes a machine profile (docs/machines.md).
+"""Measures how long ringsched.torch takes on this machine's CPU, and writes a machine profile (docs/machines.md).
 
     python -m ringsched.torch.calibrate --output torch-cpu.toml
     ringsched simulate plan.json --machine torch-cpu.toml
     ringsched compare predicted.json measured.json
 
-One process for each core, each with one thread, as `torchrun` starts them. What is measured are the executor's own tasks
-and gloo's messages, while all cores are at work, as they are in a run.
+It starts one process for each core, each with one thread, as `torchrun` does. It measures the executor's own tasks and
+gloo's messages while all cores are busy, as in a run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _table(name, /, **values):
 
 
 def _rates(seconds, moved=1.0):
-    """[bytes, GB/s] by size. A profile may not say that a longer message arrives sooner: then the shorter was disturbed."""
+    """[bytes, GB/s] by size. In a profile, a longer message may not arrive sooner: then the shorter one was disturbed."""
     out, later = [], float("inf")
     for n in sorted(seconds, reverse=True):
         later = min(seconds[n], 0.999 * later)
@@ -66,7 +66,7 @@ def _cpu():
 
 
 def _profile(found, o, name):
-    """The profile's text. Rates are those of one core alone: the machine's slowdown makes of them what was measured."""
+    """The profile's text. Rates are those of one core alone; with the machine's slowdown they give the measured times."""
     slowdown = max(1.0, statistics.median(a / b for a, b in zip(found["together",].walls, found["alone",].walls)))
     slowdown = float(f"{slowdown:.3f}") if o.cores > 1 else 1.0
     source = f"measured by {MADE_BY} on {datetime.date.today()}, {o.cores} processes at work, torch {torch.__version__}"

@@ -2,8 +2,8 @@
 
     from ringsched.torch.compat import zigzag_ring_flash_attn_func
 
-They need no flash-attn. The first call with a shape makes a plan and proves it. What a plan cannot do (dropout,
-ALiBi) is refused, never left out silently.
+They need no flash-attn. The first call with a shape makes a plan and proves it. Anything that a plan cannot do
+(dropout, ALiBi) raises an error.
 """
 
 from __future__ import annotations
@@ -102,6 +102,6 @@ def register_with_transformers():
 
 
 def _no_mask(*_, attention_mask=None, **__):
-    """The plan has the mask; one of padding is none that it has."""
+    """The plan has the mask, and a padding mask is not part of it."""
     if attention_mask is not None and not bool(attention_mask.bool().all()):
         raise Error("attention_mask hides tokens; use documents or a shorter sequence instead of padding")
