@@ -1,4 +1,4 @@
-// `ringsched doctor`, against what the system's own tools say, and on machines that lack things.
+// `ringsched doctor`, compared with the system's own tools, and on machines that lack things.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/utsname.h>

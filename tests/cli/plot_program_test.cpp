@@ -1,4 +1,4 @@
-// `ringsched plot` and `sweep --plot` as a person meets them.
+// `ringsched plot` and `sweep --plot`, as a user sees them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

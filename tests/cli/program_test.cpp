@@ -1,4 +1,4 @@
-// The program as a person meets it: what it prints, where, and what it exits with.
+// The program as a user sees it: what it prints, where, and its exit codes.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

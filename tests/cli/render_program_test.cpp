@@ -1,4 +1,4 @@
-// `ringsched render` and the pictures of `simulate` as a person meets them.
+// `ringsched render` and the pictures of `simulate`, as a user sees them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Plans executed by the program: what it prints, and what it exits with. Processes and their deaths
-// are in tests/mpi_test.py and tests/run_failure_test.py.
+// Plans executed by the program: its output and exit codes. Processes and their deaths are in
+// tests/mpi_test.py and tests/run_failure_test.py.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

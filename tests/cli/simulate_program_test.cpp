@@ -1,4 +1,4 @@
-// `ringsched simulate`, `machines`, `sweep`, `compare`, `export` and `validate` as a person meets
+// `ringsched simulate`, `machines`, `sweep`, `compare`, `export` and `validate`, as a user sees
 // them.
 #include <fcntl.h>
 #include <fmt/format.h>

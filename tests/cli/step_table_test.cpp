@@ -1,4 +1,4 @@
-// What `plan` shows of steps and moves, for schedules that the program does not have.
+// How `plan` shows steps and moves, for schedules that the program does not have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Whatever reads as a trace has its events in order and can be held against a plan, twice over for
-// two ranks: it matches, or does not, or is refused in one line.
+// Whatever reads as a trace must have its events in order. Used for two ranks and matched to a
+// plan, it must match, mismatch, or be refused in one line.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

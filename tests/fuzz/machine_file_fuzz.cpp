@@ -1,7 +1,7 @@
 // Whatever reads as a machine profile must be written as a text that reads as the same machine, and
-// have no errors when all are asked for; what does not must have the same one first. It must give
-// routes, prices and a run, or an Error that says why not; and the parts of the run's
-// report must add up.
+// have no errors when all are collected; otherwise both ways must find the same first error. A
+// machine must give routes, prices and a run, or an Error with the reason; and the parts of the
+// run's report must add up.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

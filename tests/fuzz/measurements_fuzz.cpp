@@ -1,5 +1,5 @@
-// Whatever reads as measurements must describe valid problems on valid machines, with schedules
-// that exist; and what does not must be refused in one line that says where.
+// Whatever reads as measurements must describe valid problems on valid machines, with existing
+// schedules. Everything else must be refused in one line with the place.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Whatever reads as a plan must be written as a text that reads as the same plan, and verify must
-// come to a verdict on it.
+// reach a verdict on it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

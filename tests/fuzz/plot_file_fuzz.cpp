@@ -1,4 +1,4 @@
-// Whatever is read as a sweep, a prediction or a validation must give charts, or an Error of one
+// Whatever reads as a sweep, a prediction or a validation must give charts, or an Error of one
 // line.
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Whatever is sent to a store is read as frames or refused in one line, for whole bytes as for
-// those that come one by one; what reads is written as the same bytes.
+// Whatever arrives at a store is read as frames or refused in one line, in one piece or byte by
+// byte; what reads is written as the same bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

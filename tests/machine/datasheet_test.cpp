@@ -1,4 +1,4 @@
-// Machines from datasheets: the tables of parts, and what is made of them.
+// Machines from datasheets: the tables of parts, and the machines made from them.
 #include "ringsched/machine/datasheet.hpp"
 
 #include <gmock/gmock.h>

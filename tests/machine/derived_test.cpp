@@ -1,4 +1,4 @@
-// Profiles that start from others: by name or path, and what becomes of the tables of the base.
+// Profiles that start from others, by name or path, and what replaces the tables of the base.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Machine profiles: those that come along, what a derived one takes over, and what is said about
-// files that are not as they should be.
+// Machine profiles: the built-in ones, what a derived one inherits, and the errors for invalid
+// files.
 #include "ringsched/machine/machine.hpp"
 
 #include <fmt/format.h>

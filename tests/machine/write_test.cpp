@@ -1,4 +1,4 @@
-// Profiles that are written: whatever machine it is, what is written reads as the same one.
+// Written profiles: any machine reads back as the same machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// Cases for the kernels of attention, and what they are held against: the oracle, element by
-// element.
+// Cases for the attention kernels, and their comparison with the oracle, element by element.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Scores and inputs that are large, equal, infinite or no numbers at all.
+// Scores and inputs that are large, equal, infinite or NaN.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Merging and summing by every instruction set that this CPU runs, against the definition in
-// double.
+// Merging and summing with every instruction set that this CPU runs, compared with the definition
+// in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>

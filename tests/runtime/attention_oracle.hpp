@@ -1,5 +1,5 @@
-// Exact attention as its definition says, in double, one pair at a time: what the kernels are
-// compared with. Shares nothing with them but the structs of the interface.
+// Exact attention by its definition, in double, one pair at a time, to compare the kernels with.
+// Shares nothing with them but the structs of the interface.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What calibrate measures of a CPU, and in which order. Nothing here is about how long it takes.
+// What calibrate measures on a CPU, and in which order. No test here depends on how long it takes.
 #include "ringsched/runtime/calibrate.hpp"
 
 #include <gmock/gmock.h>

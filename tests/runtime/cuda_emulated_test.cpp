@@ -1,5 +1,5 @@
-// What only an emulated GPU shows (tests/support/emulated_cuda): errors of any call of CUDA, and
-// what a run leaves behind. Skipped where there is none.
+// What only an emulated GPU can show (tests/support/emulated_cuda): errors of any CUDA call, and
+// what a run leaves behind. Skipped on other GPUs.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

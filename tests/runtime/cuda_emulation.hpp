@@ -1,6 +1,6 @@
-// A GPU made of loops: it does what streams, events and kernels would do, in an order drawn at
-// random among those that streams allow. The arithmetic is that of the kernels, row by row; the
-// library's attention is computed as its definition says.
+// A GPU made of loops: it does what streams, events and kernels would do, in a random order among
+// those that streams allow. It uses the kernels' own arithmetic, row by row, and computes the
+// library's attention from its definition.
 #pragma once
 
 #include <memory>

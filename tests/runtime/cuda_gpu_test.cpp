@@ -1,5 +1,5 @@
-// The cuda backend on a GPU, or on one that is emulated (tests/support/emulated_cuda). Skipped,
-// with the reason, where there is none.
+// The cuda backend on a GPU, or on an emulated one (tests/support/emulated_cuda). Skipped, with the
+// reason, if there is none.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// What cuDNN says and makes of the graphs of this backend, for GPUs that are only described to it.
-// Its plans are built whole, with the code of their kernels, by a driver that runs nothing
-// (tests/support/image_driver). Skipped where its libraries or CUDA's are not there.
+// What cuDNN makes of this backend's graphs, for GPUs that are only described to it. It builds
+// whole plans, with the code of their kernels, using a driver that runs nothing
+// (tests/support/image_driver). Skipped if its libraries or CUDA's are missing.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What the cuda backend decides before it calls CUDA: steps, partitions, memory. Plans are executed
-// by loops in place of a GPU, in any order that streams allow, and checked against attention in
+// What the cuda backend decides before it calls CUDA: steps, partitions, memory. Loops replace the
+// GPU and execute plans in any order that streams allow; the results are compared with attention in
 // double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

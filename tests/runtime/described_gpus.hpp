@@ -1,4 +1,4 @@
-// GPUs as cuDNN wants them described: by NVIDIA's data sheets and the table of compute capabilities
+// GPUs in cuDNN's own description, from NVIDIA's data sheets and the table of compute capabilities
 // in the CUDA C++ Programming Guide.
 #pragma once
 

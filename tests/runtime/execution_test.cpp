@@ -1,4 +1,4 @@
-// Plans executed for real, on threads, against attention in double precision.
+// Plans executed on threads, compared with attention in double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What tests of execution share, on whatever device: plans, what they are called in a message, and
-// what is expected of their numbers.
+// What tests of execution share, on any device: plans, their names in messages, and what is
+// expected of their numbers.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the builder does for schedules with exchanges, and what it does not let them do.
+// What the builder does for schedules with exchanges, and what it refuses.
 #include <gtest/gtest.h>
 
 #include "ringsched/scheduler/error.hpp"

@@ -1,4 +1,4 @@
-// What the builder does for schedules, and what it does not let them do.
+// What the builder does for schedules, and what it refuses.
 #include "ringsched/scheduler/builder.hpp"
 
 #include <fmt/format.h>

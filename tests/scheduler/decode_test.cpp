@@ -1,4 +1,4 @@
-// Decoding: new tokens against cached keys that are shared out over workers.
+// Decoding: new tokens attend cached keys that are spread over workers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Inputs that never end, or are very large, and cannot be what is asked for: they are refused at
-// the first byte that shows it. What the writer got rid of by then says how early that was.
+// Inputs that never end, or are very large, and cannot be valid: they are refused at the first byte
+// that shows it. How much the writer could write by then says how early that was.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

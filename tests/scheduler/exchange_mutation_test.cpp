@@ -1,5 +1,5 @@
-// Takes valid plans with exchanges and spoils each in one random way, of its exchanges or of
-// anything. The interpreter decides whether the meaning changed, as for other plans
+// Takes valid plans with exchanges and damages each in one random way, in its exchanges or
+// anywhere. The interpreter decides whether the meaning changed, as for other plans
 // (mutation_test.cpp), and verify() must have refused each of those.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Exchanges in plans: what verify() accepts, and what it says of those that cannot be.
+// Exchanges in plans: what verify() accepts, and its messages about invalid ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The gradients that with_gradients() adds are derivatives: each is computed as its statements say,
-// and compared with what a complex step in one number of one value does to a loss.
+// The gradients that with_gradients() adds are derivatives. Each is computed from its statements,
+// and compared with the effect of a complex step in one number of one value on a loss.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Plans whose exchanges have become messages: they verify, mean what they meant before, and send
-// what the books say.
+// Plans whose exchanges have become messages: they verify, mean the same as before, and send what
+// the textbooks say.
 #include "ringsched/scheduler/lower.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 

@@ -1,7 +1,7 @@
-// Takes valid plans and spoils each in one random way, thousands of times. Whether the meaning
-// changed is decided without verify(): the interpreter runs the spoilt plan on real sets of pairs,
-// in several random orders. If any order gets stuck, reads what is not there, or puts out anything
-// but each visible pair once, verify() must have refused the plan. Both are counted.
+// Takes valid plans and damages each in one random way, thousands of times. The interpreter, not
+// verify(), decides whether the meaning changed: it runs the damaged plan on real sets of pairs, in
+// several random orders. If any order gets stuck, reads what is not there, or outputs anything but
+// each visible pair once, verify() must have refused the plan. Both are counted.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,4 +1,4 @@
-// What verify() says where a task reads what is not there, or states work that it does not have.
+// verify()'s messages about tasks that read what is not there, or state work that they do not have.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

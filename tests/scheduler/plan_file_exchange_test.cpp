@@ -1,4 +1,4 @@
-// Exchanges and roundings in plan files: what is read, what is filled in, what is refused.
+// Exchanges and roundings in plan files: what is read, the defaults, and what is refused.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

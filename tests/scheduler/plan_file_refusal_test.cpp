@@ -1,4 +1,4 @@
-// What is said about plan files that are not as docs/plan-format.md says: one line, with the place.
+// The errors for plan files that break the rules of docs/plan-format.md: one line, with the place.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Plans read back as they were written, and what a file may leave out.
+// Plans read back as they were written, and a file's defaults.
 #include "ringsched/scheduler/plan_file.hpp"
 
 #include <fmt/format.h>

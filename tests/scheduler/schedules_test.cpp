@@ -1,4 +1,4 @@
-// What holds of every schedule. A new schedule needs one row here: its time in the block model.
+// Properties of every schedule. A new schedule needs one row here: its time in the block model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Each cell is a sum with every term once: what verify() says where that is not so, and of plans
-// with several complete copies of one cell.
+// Each cell is a sum with every term once: verify()'s messages if that is not so, and plans with
+// several complete copies of one cell.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Each kind of fault, made by hand, and what verify() says of it.
+// Each kind of fault, made by hand, and verify()'s message about it.
 #include "ringsched/scheduler/verify.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What each worker sends under each schedule with exchanges, against the closed forms of the
-// papers: to the byte.
+// What each worker sends under each schedule with exchanges, compared to the byte with the formulas
+// of the papers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

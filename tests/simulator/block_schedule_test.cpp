@@ -1,5 +1,5 @@
-// Kernels as blocks over SMs: against a naive simulation, against what anyone can count, and
-// against published times of kernels with few heads and of rectangles (validation/kernels.csv).
+// Kernels as blocks over SMs, compared with a naive simulation, with counts by hand, and with
+// published times of kernels with few heads and of rectangles (validation/kernels.csv).
 #include "block_schedule.hpp"
 
 #include <fmt/format.h>

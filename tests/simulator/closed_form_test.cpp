@@ -1,4 +1,4 @@
-// Networks and plans so simple that their time can be written down.
+// Networks and plans so simple that their time has a formula.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Replays what the fuzzing programs of tests/fuzz began with and what they found.
+// Replays the inputs that the fuzzing programs of tests/fuzz started with, and those that they
+// found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// How long exchanges take: where it can be written down, by a machine's tables, and as a naive
-// simulation has it among whatever else goes on.
+// How long exchanges take: by formula where there is one, by a machine's tables, and compared with
+// a naive simulation beside other work.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is exported, read again by small readers of this file's own.
+// Exported plans, read again by small readers in this file.
 #include "ringsched/simulator/export.hpp"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
-// What plans of five schedules come to, kept: times, memory, accounts and pictures. A change of how
-// plans are built or written must not move any of it by a picosecond or a byte. A change that is
-// meant to is made with RINGSCHED_KEEP=1 in the environment, which writes the file anew.
+// The results for plans of five schedules, kept in a file: times, memory, accounts and pictures. A
+// change of how plans are built or written must not move any of it by a picosecond or a byte. After
+// an intended change, RINGSCHED_KEEP=1 in the environment rewrites the file.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

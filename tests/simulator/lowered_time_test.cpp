@@ -1,4 +1,4 @@
-// Exchanges that have become messages, in time: by the links, as a naive simulation has them.
+// The time of exchanges that have become messages: by the links, compared with a naive simulation.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What single tasks cost, against the tables and formulas written out again.
+// What single tasks cost, compared with the tables and with formulas written out again.
 #include <gtest/gtest.h>
 
 #include <cmath>

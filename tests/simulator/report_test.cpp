@@ -1,4 +1,4 @@
-// What a report says of a run, counted again from the run alone.
+// A report's numbers, counted again from the run alone.
 #include "ringsched/simulator/report.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Slack is what it says: each task is made to take so much longer, and the run is simulated again.
+// Slack is what it says: each task takes that much longer, and the run is simulated again.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Long work ends soon after it was asked to, in whatever thread it is done.
+// Long work ends soon after it is asked to, in any thread.
 #include "ringsched/scheduler/stop.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Draws of a machine's figures: shared by plans, steady, and as wide as the figures are unsure.
+// Draws of a machine's figures: shared by plans, reproducible, and as wide as the figures are
+// uncertain.
 #include "ringsched/simulator/uncertainty.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Each change does to the machine what it says, and to the prices what follows from that.
+// Each change does to the machine what it says, and the prices follow.
 #include "ringsched/simulator/what_if.hpp"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
-// Computes a Program as its statements say, densely and naively, in complex numbers: a step of h i
-// in one input makes the imaginary part of what follows its derivative times h, without any
-// rounding.
+// Computes a Program from its statements, densely and naively, in complex numbers. After a step of
+// h i in one input, the imaginary part of a result is its derivative times h, without any rounding.
 #pragma once
 
 #include <complex>

@@ -1,6 +1,5 @@
-// Random plans with exchanges, as they are or lowered to messages, to run: uneven tokens, heads
-// that do not divide, fewer key/value heads, masks, dtypes and passes, with lanes for messages or
-// without.
+// Random plans with exchanges, native or lowered to messages, to run: uneven tokens, heads that do
+// not divide, fewer key/value heads, masks, dtypes and passes, with lanes for messages or without.
 #pragma once
 
 #include <random>

@@ -1,5 +1,5 @@
-// Plans with exchanges, written task by task without the builder, so that tests of whatever reads
-// plans need no schedule. Tokens lie in contiguous shares, any number of workers and heads.
+// Plans with exchanges, written task by task without the builder, so that tests of code that reads
+// plans need no schedule. Shares are contiguous, with any number of workers and heads.
 #pragma once
 
 #include <cstdint>

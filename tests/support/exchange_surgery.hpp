@@ -1,4 +1,4 @@
-// Changes to the exchanges of finished plans, for tests of what must not pass.
+// Changes to the exchanges of finished plans, for tests of what must be refused.
 #pragma once
 
 #include <random>

@@ -1,5 +1,5 @@
 // A plan with attends that have no visible pair: tasks 8 and 17 (the mask hides all) and 9 (of a
-// chunk without tokens). They are waste; the numbers come out right.
+// chunk without tokens). They are waste; the results are right.
 #pragma once
 
 #include <string_view>

@@ -1,8 +1,8 @@
-// Executes a plan on real sets of (query token, key token, head) terms, naively, and compares what
-// comes out, and whatever a task calls complete, with the mask. It shares nothing with verify(): no
-// regions are compared, no uses followed, no order reasoned about. Workers and lanes run in a
-// random order. Transfers wait for their other halves and members of an exchange for all others.
-// What is received into a buffer destroys what was there, at the first moment at which it may.
+// Executes a plan on real sets of (query token, key token, head) terms, naively, and compares the
+// outputs, and whatever a task calls complete, with the mask. It shares nothing with verify(): it
+// compares no regions, follows no uses and reasons about no order. Workers and lanes run in a
+// random order. Transfers wait for their other halves and members of an exchange for all others. A
+// receive into a buffer destroys the buffer's contents at the first moment at which it may.
 #pragma once
 
 #include <cstdint>

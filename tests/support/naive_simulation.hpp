@@ -1,5 +1,6 @@
-// A second, slow opinion on the simulator: looks at every task and every message at every instant,
-// in floating-point time, sharing nothing with the engines but the description of the workload.
+// A slow second opinion on the simulator: it looks at every task and every message at every
+// instant, in floating-point time. It shares nothing with the engines but the description of the
+// workload.
 #pragma once
 
 #include <vector>

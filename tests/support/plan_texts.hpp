@@ -1,4 +1,4 @@
-// What tests of plan files begin with: a problem, and files in a line.
+// The common beginning of tests of plan files: a problem, and files on one line.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The program, run through the shell in a folder of the test's own. What it says at length is kept
-// in tests/golden/; RINGSCHED_REFRESH=1 writes it anew.
+// Runs the program through the shell in a folder of the test's own. Its long outputs are kept in
+// tests/golden/; RINGSCHED_REFRESH=1 rewrites them.
 #pragma once
 
 #include <gtest/gtest.h>

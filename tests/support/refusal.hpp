@@ -1,4 +1,4 @@
-// What the library says of bad input.
+// The library's error about bad input.
 #pragma once
 
 #include <functional>

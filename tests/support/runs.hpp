@@ -1,4 +1,4 @@
-// Predicted runs to draw and to look at.
+// Predicted runs to draw and to inspect.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Whether two plans say the same, for tests of what keeps plans.
+// Whether two plans are the same, for tests of code that stores plans.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Changes to finished plans, for tests of what must not pass.
+// Changes to finished plans, for tests of what must be refused.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Changes to the sums of finished plans that leave nothing dangling: a term less or more, and
-// complete copies of what is there already.
+// complete copies of what is already there.
 #pragma once
 
 #include "ringsched/scheduler/plan.hpp"

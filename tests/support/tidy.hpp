@@ -1,4 +1,4 @@
-// What every picture must keep: nothing leaves the page, and no words lie on others.
+// The rules for every picture: nothing leaves the page, and no words overlap.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is read of a trace of PyTorch's profiler, and what is refused.
+// What is read from a trace of PyTorch's profiler, and what is refused.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

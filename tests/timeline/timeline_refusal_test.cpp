@@ -1,4 +1,4 @@
-// What is said about timelines that are not as docs/timeline-format.md says: one line, with the
+// The errors for timelines that break the rules of docs/timeline-format.md: one line, with the
 // place.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Simulated runs written as traces and imported again. How real traces are read,
-// tests/import_test.py and tests/python/torch_import_test.py try.
+// Simulated runs written as traces and imported again. tests/import_test.py and
+// tests/python/torch_import_test.py import real traces.
 #include "ringsched/timeline/trace_import.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// How pictures and traces name attends in decoding, where the queries are those of the new tokens.
+// How pictures and traces name attends in decoding, where all queries are of the new tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

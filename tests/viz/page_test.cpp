@@ -1,4 +1,4 @@
-// Pictures for papers and slides: as wide as asked for, with words that can be read.
+// Pictures for papers and slides: as wide as requested, with readable words.
 #include "ringsched/viz/page.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Charts of sweeps, predictions and validations: what they show is what the files hold.
+// Charts of sweeps, predictions and validations show what the files hold.
 #include "ringsched/viz/plot.hpp"
 
 #include <fmt/format.h>

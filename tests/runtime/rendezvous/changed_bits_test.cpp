@@ -1,5 +1,5 @@
-// Runs of two processes (threads here) whose messages go through somebody who changes one bit: no
-// such run comes to its end with wrong numbers.
+// Runs of two processes (threads here) whose messages pass through a proxy that changes one bit: no
+// such run may finish with wrong numbers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Clocks that are apart, drift, and are asked over a network that takes its time.
+// Clocks that differ, drift, and are read over a slow network.
 #include "clock_fit.hpp"
 
 #include <gtest/gtest.h>

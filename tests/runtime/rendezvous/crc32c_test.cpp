@@ -1,5 +1,5 @@
-// The checksum of messages: by table and by instruction, against each other and what others
-// publish.
+// The checksum of messages: by table and by instruction, compared with each other and with
+// published values.
 #include "rendezvous/crc32c.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What anybody may send to a store, and what is made of it.
+// The bytes that anybody may send to a store, and what it makes of them.
 #include "rendezvous/frame.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What started a process, from what launchers leave in the environment.
+// What started a process, from launchers' environment variables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

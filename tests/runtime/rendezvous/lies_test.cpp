@@ -1,5 +1,5 @@
-// What another process tells is believed only where its form is right: everything else ends the run
-// and names the process.
+// Data from another process counts only if it is well formed: anything else ends the run and names
+// the process.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

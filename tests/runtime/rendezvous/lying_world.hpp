@@ -1,4 +1,4 @@
-// A run of two processes, of which this is process 0 and the other one sends whatever it likes.
+// A run of two processes, of which this is process 0; the other one sends whatever it likes.
 #pragma once
 
 #include <gtest/gtest.h>

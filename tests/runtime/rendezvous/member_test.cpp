@@ -1,4 +1,4 @@
-// A process that calls a store: addresses, and answers that are wrong.
+// A process that calls a store: addresses, and wrong answers.
 #include "runtime/rendezvous/store_meeting.hpp"
 
 namespace ringsched {

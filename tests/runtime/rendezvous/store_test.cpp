@@ -1,4 +1,4 @@
-// Which processes a store lets in, and what it says of the others.
+// Which processes a store admits, and what it says about the others.
 #include <deque>
 
 #include "runtime/rendezvous/store_meeting.hpp"

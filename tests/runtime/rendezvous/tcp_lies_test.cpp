@@ -1,4 +1,4 @@
-// Messages between two processes, of which one does not keep to the protocol.
+// Messages between two processes, one of which breaks the protocol.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -1,4 +1,4 @@
-// Processes of a run that are threads of a test, and tell each other things without a store.
+// Processes of a run that are threads of a test, and communicate without a store.
 #pragma once
 
 #include <condition_variable>

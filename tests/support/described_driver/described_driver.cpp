@@ -1,5 +1,5 @@
-// A libcuda.so.1 that says it has the GPUs of the environment's DESCRIBED_GPUS: "VERSION COUNT
-// CAPABILITY", such as "13000 2 90", or "VERSION -ERROR" of a driver that does not start.
+// A libcuda.so.1 that claims to have the GPUs of the environment variable DESCRIBED_GPUS: "VERSION
+// COUNT CAPABILITY", such as "13000 2 90", or "VERSION -ERROR" for a driver that does not start.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

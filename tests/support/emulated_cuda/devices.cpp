@@ -1,4 +1,4 @@
-// The GPUs, their attributes, what reaches what, and their parts (green contexts).
+// The GPUs, their attributes, which reach each other, and their partitions (green contexts).
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -1,11 +1,11 @@
-// A CUDA runtime without a GPU, for tests: what code linked to it may ask besides CUDA's own
-// functions. Streams are queues; a seed decides which of them goes on whenever the host calls.
+// A CUDA runtime without a GPU, for tests: what code linked to it may call in addition to CUDA's
+// own functions. Streams are queues; whenever the host calls, a seed decides which of them goes on.
 //
-// Every piece of work says what memory it reads and writes. The runtime knows which work comes
-// before which (streams, events, graphs, and what the host has waited for), and ends the process
+// Every piece of work declares what memory it reads and writes. The runtime knows which work comes
+// before which (streams, events, graphs, and what the host has waited for). It ends the process
 // with one line, a finding, when two pieces of work touch the same bytes and nothing orders them,
 // when memory is used that is not allocated, or when a rule is broken that hardware would not
-// report. Errors that CUDA does report are returned like there.
+// report. Errors that CUDA does report are returned as there.
 //
 // Environment: RINGSCHED_EMULATED_GPUS (1; not more than CUDA_VISIBLE_DEVICES names),
 // RINGSCHED_EMULATED_SEED (1), RINGSCHED_EMULATED_PEERS=0 (no GPU reaches another),

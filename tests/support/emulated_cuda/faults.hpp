@@ -1,9 +1,9 @@
 // How each function of the emulated runtime begins and ends: errors that a test asks for, errors
-// that are still to be told, and calls that a capture forbids.
+// still to be reported, and calls that a capture forbids.
 //
 // RINGSCHED_EMULATED_FAULTS is a list of NAME#N=CODE: the Nth call of function NAME (*: of any)
-// returns that error and does nothing. "later:NAME#N=CODE": the call succeeds, and what it put on a
-// stream fails when it runs. Codes are cudaError_t; 700 and the like break the GPU for good.
+// returns that error and does nothing. "later:NAME#N=CODE": the call succeeds, and its work on a
+// stream fails when it runs. Codes are cudaError_t; 700 and similar codes break the GPU for good.
 #pragma once
 
 #include "support/emulated_cuda/state.hpp"

@@ -1,5 +1,5 @@
-// Attention by the definition, in the place of library.cpp: what cuDNN would do on a stream, by the
-// CPU backend's attention. It writes all over its workspace, which a worker must not share.
+// Replaces library.cpp: attention by the definition, using the CPU backend's attention, where cuDNN
+// would run on a stream. It overwrites all of its workspace, which workers must not share.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Kernels that keep the rules, and some that break them: for rules_test.cpp.
+// Kernels that follow the rules, and some that break them, for rules_test.cpp.
 #include <cuda_runtime.h>
 
 __global__ void add_one(float* x, int count) {

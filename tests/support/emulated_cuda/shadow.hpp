@@ -1,5 +1,5 @@
-// What is known of the memory of the emulated GPUs: who may use which bytes, and which work touched
-// them last.
+// What is known about the memory of the emulated GPUs: who may use which bytes, and which work
+// touched them last.
 #pragma once
 
 #include <cstddef>

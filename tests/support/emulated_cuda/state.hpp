@@ -1,4 +1,4 @@
-// What the emulated runtime consists of. One lock guards all of it.
+// The state of the emulated runtime. One lock guards all of it.
 #pragma once
 
 #include <cuda.h>

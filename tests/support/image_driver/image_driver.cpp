@@ -1,5 +1,5 @@
-// A libcuda.so.1 without a GPU, for tests that build cuDNN's plans: it takes the code of kernels,
-// finds their names in it, and runs nothing. Every other function of a driver is absent.
+// A libcuda.so.1 without a GPU, for tests that build cuDNN's plans: it accepts the code of kernels,
+// finds their names in it, and runs nothing. Every other driver function is absent.
 #include "image_driver.hpp"
 
 #include <elf.h>

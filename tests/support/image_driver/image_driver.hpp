@@ -1,4 +1,4 @@
-// What the driver without a GPU (image_driver.cpp) has seen of the code that was loaded into it.
+// What the driver without a GPU (image_driver.cpp) has seen of the code loaded into it.
 #pragma once
 
 namespace ringsched {

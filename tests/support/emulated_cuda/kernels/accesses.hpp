@@ -1,5 +1,6 @@
-// Every load and store of a kernel is looked at. Files of kernels are compiled with
-// -fsanitize=thread,alignment, but what the compiler then calls is ours (accesses.cpp).
+// Checks every load and store of a kernel. Files of kernels are compiled with
+// -fsanitize=thread,alignment, but the functions that the compiler then calls are ours
+// (accesses.cpp).
 #pragma once
 
 #include <cstddef>
