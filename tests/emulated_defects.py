@@ -1,7 +1,7 @@
-"""Plants defects in the cuda backend and in the nccl module, one after the other, and says how many the tests on emulated GPUs see.
+"""Plants defects in the cuda backend and in the nccl module, one at a time, and counts those that the tests on emulated GPUs find.
 
-Each file of tests/support/emulated_cuda/defects/ is a patch with a line before it that says what is wrong. A
-copy of the sources is patched, built and tested; it is kept for the next time. Not a part of CI: it takes
+Each file of tests/support/emulated_cuda/defects/ is a patch after a line that describes the defect. The script
+patches, builds and tests a copy of the sources, and keeps it for the next time. Not a part of CI: it takes
 about a minute for each defect.
 
 usage: tests/emulated_defects.py [--work FOLDER] [--least N] [--skip-clean] [NAME...]

@@ -1,9 +1,9 @@
-"""Runs over NCCL in several processes, with GPUs and a NCCL that are emulated (tests/support/emulated_nccl): right
-numbers, errors of any call told by each process, and an end on each, in time, where one of them fails.
+"""Runs over NCCL in several processes, with emulated GPUs and an emulated NCCL (tests/support/emulated_nccl): correct
+numbers, each process reports errors of any call, and all end in time if one of them fails.
 
 usage: tests/emulated_nccl_test.py RINGSCHED FOLDER_OF_THE_MODULES
 
-RINGSCHED_SEEDS=N: every schedule with so many seeds (1).
+RINGSCHED_SEEDS=N: every schedule with N seeds (default 1).
 """
 
 import json

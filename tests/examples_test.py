@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The example programs write plan files that fit docs/plan.schema.json and, given the program
-`ringsched` as an argument, that `ringsched verify` judges as they claim."""
+`ringsched` as an argument, that get the verdict they claim from `ringsched verify`."""
 import json
 import pathlib
 import subprocess

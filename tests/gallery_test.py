@@ -1,7 +1,7 @@
-"""Draws the gallery anew and compares it with docs/; reads every SVG as XML, with nothing of ours.
+"""Draws the gallery again and compares it with docs/; reads every SVG with a standard XML parser.
 
 usage: gallery_test.py path/to/ringsched
-RINGSCHED_MORE_SCHEDULES=1: of a program with more schedules, in which the colours of those after them differ.
+RINGSCHED_MORE_SCHEDULES=1: for a program with more schedules, where later schedules have other colours.
 """
 
 import os

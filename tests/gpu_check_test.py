@@ -1,8 +1,8 @@
-"""Checks scripts/gpu-check as far as a machine without a GPU can: what it says there, what it packs, and what it
-makes of programs that fail, hang or talk nonsense.
+"""Checks scripts/gpu-check as far as a machine without a GPU can: its messages, what it packs, and how it handles
+programs that fail, hang or print nonsense.
 
-usage: tests/gpu_check_test.py BUILD_FOLDER [--emulated=FOLDER]   also on the emulated GPU of that module
-RINGSCHED_WHOLE=1: there with all stages, which takes minutes.
+usage: tests/gpu_check_test.py BUILD_FOLDER [--emulated=FOLDER]   also on that module's emulated GPU
+RINGSCHED_WHOLE=1: all stages there, which takes minutes.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""Has HolisticTraceAnalysis read the Kineto traces, and compares what it finds with what the
-timeline file says, counted here in whole picoseconds.
+"""Reads the Kineto traces with HolisticTraceAnalysis, and compares its results with those of the
+timeline file, counted here in whole picoseconds.
 
 usage: hta_test.py RINGSCHED
 """

@@ -1,5 +1,5 @@
-"""Holds what kernels.cu compiles to: registers (as blocks that a multiprocessor can hold), no spills, no local
-memory and no double precision. From the PTX that the build has kept, as the driver does for an sm_100.
+"""Limits what kernels.cu compiles to: registers (as blocks that fit on a multiprocessor), no spills, no local
+memory and no double precision. It compiles the PTX of the build, as the driver does for an sm_100.
 
 usage: tests/kernels_test.py PTXAS FOLDER_OF_PTX
 """

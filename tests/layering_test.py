@@ -1,12 +1,12 @@
-"""Checks that includes run only the way the layers allow, and that this check can fail.
+"""Checks that includes follow the layers, and that this check can fail.
 
-  scheduler <- timeline, machine <- simulator, runtime, viz (which do not know each other) <- cli
+  scheduler <- timeline, machine <- simulator, runtime, viz (which know nothing of each other) <- cli
   cli <- python, which does without runtime
   (machine is for simulator alone; timeline and machine do not know each other)
-  scheduler/verify/: nothing of the builder or the schedules it judges, however indirectly
+  scheduler/verify/: nothing of the builder or the schedules, not even indirectly
 
-and that no two files define a type of one name in one namespace: linked into one program, the compiler
-would silently take one of them for both.
+and that no two files define types of the same name in the same namespace: in one program, one of them
+would silently replace the other.
 """
 
 import re

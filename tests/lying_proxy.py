@@ -1,5 +1,5 @@
 """Stands between process 1 of a run and the store of process 0, and replaces what process 1 tells the others, or
-what it hears of process 0. Frames and their checksums are right (runtime/rendezvous/frame.hpp); what is in them is not."""
+what process 0 tells it. Frames and checksums are correct (runtime/rendezvous/frame.hpp); their contents are not."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""What the tests of runs over MPI share: how a job is started, and what its processes came to."""
+"""What the tests of runs over MPI share: starting a job, and the results of its processes."""
 
 import contextlib
 import json

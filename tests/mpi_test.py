@@ -1,5 +1,5 @@
 """Runs over several MPI processes: every schedule computes the right numbers however its workers are
-spread, one process speaks for all, and times are by one clock.
+spread, only one process prints, and all times are on one clock.
 
 usage: mpi_test.py path/to/ringsched
 """

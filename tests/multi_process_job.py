@@ -1,5 +1,5 @@
-"""What the tests of runs without MPI share: processes that a shell could have started, each with what it
-says and ends with."""
+"""What the tests of runs without MPI share: processes that a shell could have started, each with its
+output and exit code."""
 
 import os
 import pathlib

@@ -1,6 +1,6 @@
-"""Runs of several processes of which one is killed, stopped or cut off at a random point: each process must
-end within the deadline and 5 seconds, with exit code 3 and nothing on its standard output. Or one run of
-many processes, which must end well, while strangers connect to all its ports and say nothing.
+"""Runs several processes, and kills, stops or cuts off one at a random point. Each process must
+end within the deadline and 5 seconds, with exit code 3 and nothing on its standard output. Or runs
+many processes once, which must succeed while silent strangers connect to all their ports.
 
 usage: multi_process_soak.py path/to/ringsched [--runs 200] [--seed 1]
        multi_process_soak.py path/to/ringsched --many 300 [--strangers 300]

@@ -1,5 +1,5 @@
-"""Runs over several processes that meet by themselves, as torchrun or a shell starts them: right numbers,
-one clear line on each where they do not fit together, and an end on each, in time, where one of them fails.
+"""Runs over several processes that meet by themselves, as torchrun or a shell starts them: correct numbers,
+one clear line from each if they do not fit together, and all end in time if one of them fails.
 
 usage: multi_process_test.py path/to/ringsched
 """

@@ -1,6 +1,6 @@
-"""The nccl module: what it says without a GPU, and on one GPU, by one process and by several that NCCL is made
-to take for so many hosts. Its makers do not support that: that NCCL refuses, or hangs until the deadline, skips a
-test, and nothing else does.
+"""The nccl module: its messages without a GPU, and runs on one GPU, by one process and by several that pretend to
+NCCL to be different hosts. NCCL does not support that: a test is skipped if NCCL refuses, or hangs until the
+deadline, and for no other reason.
 
 usage: nccl_test.py path/to/ringsched
 """

@@ -1,5 +1,5 @@
-"""Two network namespaces as two hosts, with names and clocks of their own, joined by a link whose speed is
-set: runs across it are right, end when it is cut, and take as long as is predicted for it. Needs root.
+"""Two network namespaces as two hosts, with different names and clocks, joined by a link of known
+speed: runs across it are correct, end when it is cut, and take as long as predicted. Needs root.
 
 usage: netns_test.py path/to/ringsched
 """

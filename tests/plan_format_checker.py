@@ -1,5 +1,5 @@
 """A checker of plan files written from docs/plan-format.md alone, naively: it knows nothing of ringsched.
-judged(text) says what becomes of a file, and why. The rules have the numbers of the page."""
+judged(text) gives the verdict on a file, and why. The rules have the page's numbers."""
 import collections
 import json
 

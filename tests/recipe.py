@@ -1,5 +1,5 @@
-"""Does what CONTRIBUTING.md says under "Add a schedule": takes its code blocks and puts them where
-the text says. tests/recipe_test.py and scripts/check-recipe then see whether that is enough.
+"""Follows CONTRIBUTING.md's "Add a schedule": takes its code blocks and puts them where
+the text says. tests/recipe_test.py and scripts/check-recipe then test whether that is enough.
 
 usage: recipe.py TREE [FOLDER]   reads TREE, writes the changed files to FOLDER (default: TREE itself)
 """

@@ -1,8 +1,8 @@
-"""Runs the tests that depend on which schedules there are, in programs that have one more: the
+"""Runs the tests that depend on the set of schedules, in programs that have one more: the
 schedule of CONTRIBUTING.md's recipe (tests/recipe.py, tests/recipe/CMakeLists.txt). The other
-schedules' own cases are left out, as they were tested in the programs without it.
+schedules' own cases are left out, because they were tested in the programs without it.
 
-The last check is that a mistake in the schedule is told to its author.
+The last check is that the author of a wrong schedule gets an error.
 
 usage: recipe_test.py SCHEDULE PROGRAM PROGRAM_WITH_A_WRONG_SCHEDULE TEST_PROGRAM...
 """

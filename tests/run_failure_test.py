@@ -1,6 +1,6 @@
-"""Runs that cannot come to their end: a process that dies, stops, runs out of memory or time, meets a
-number that is none, or is told to end. Every process must end soon, say what was pending, and leave
-nothing behind but the times so far, which say that they are incomplete.
+"""Runs that cannot finish: a process dies, stops, runs out of memory or time, meets a NaN,
+or gets a signal. Every process must end soon, say what was pending, and leave
+nothing behind except the times so far, marked as incomplete.
 
 usage: run_failure_test.py path/to/ringsched
 """

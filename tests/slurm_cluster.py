@@ -1,4 +1,4 @@
-"""A Slurm of one machine that looks like two: its daemons, in a folder of its own, which all end with it."""
+"""A Slurm on one machine that looks like two: its daemons, in a folder of their own, which all end with it."""
 
 import os
 import pathlib

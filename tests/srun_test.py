@@ -1,5 +1,5 @@
-"""Runs that srun starts, for real: by a Slurm of this machine that looks like two nodes, and ends with the test.
-Skipped, in one line and with exit code 77, where Slurm or munge is not installed.
+"""Runs started by a real srun: a Slurm on this machine that looks like two nodes, and ends with the test.
+Skipped, in one line and with exit code 77, if Slurm or munge is not installed.
 
 usage: srun_test.py path/to/ringsched
 """

@@ -1,4 +1,4 @@
-"""Reads Chrome traces as a viewer would, with nothing of ours, and holds them against the timeline
+"""Reads Chrome traces as a viewer would, without our code, and compares them with the timeline
 files they are made from.
 
 usage: trace_test.py RINGSCHED [SCHEDULE...]   (default: all schedules)

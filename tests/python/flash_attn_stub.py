@@ -1,4 +1,4 @@
-"""What ring_flash_attn wants of flash_attn, on CPUs: torch's own flash attention under flash_attn's names."""
+"""The functions of flash_attn that ring_flash_attn needs, on CPUs: torch's own flash attention under their names."""
 
 import sys
 import types

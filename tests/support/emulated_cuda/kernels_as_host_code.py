@@ -1,5 +1,5 @@
-"""Writes a CUDA source as C++ for the emulated GPU: launches become calls, reading a special register a
-function. Nothing else is changed.
+"""Writes a CUDA source as C++ for the emulated GPU: launches become calls, and reading a special register
+becomes a function. Nothing else changes.
 
 usage: kernels_as_host_code.py KERNELS.cu OUTPUT.cpp
 """
