@@ -112,18 +112,15 @@ Rows by_group(const Validation& v) {
 }
 
 constexpr std::string_view kErrorColumns =
-    "Errors are predicted over published, less 1: median and mean of their absolute values, and "
-    "the "
-    "one that is furthest off as a factor. Too fast: predicted to take less time than was "
-    "measured. Inside: the published value lies in the interval that should hold 80 % of them. "
-    "Width: "
-    "how far that interval reaches each way, half of them less and half more. "
-    "In order: pairs of results of one problem that differ by more than 3 %, and are predicted in "
-    "the published order";
+    "Errors are predicted over published, less 1: the median and mean of their absolute values, "
+    "and the worst one as a factor. Too fast: the prediction is shorter than the measurement. "
+    "Inside: the published value lies in the interval that should contain 80 % of them. Width: how "
+    "far that interval reaches each way (the median). In order: pairs of results of one problem "
+    "that differ by more than 3 % and are predicted in the published order";
 
 constexpr std::string_view kOrderOnly =
-    "only the order is compared: the machine has no figures for such kernels, and those of others "
-    "stand in for them";
+    "only the order is compared: the machine has no figures for such kernels, and borrows those of "
+    "others";
 
 std::string ranking_of(const ValidatedGroup& g) {
   const Ranking r = g.ranking();
@@ -179,12 +176,11 @@ std::string text_of(const Validation& v, bool rows) {
 std::string markdown_of(const Validation& v) {
   std::string out =
       "# Predictions against published measurements\n\n"
-      "Made by `ringsched validate --format markdown`; do not edit. The measurements stand in\n"
-      "[validation/](../validation/), the machines in [machines/](../machines/). Machines are\n"
-      "calibrated on kernel and link figures alone; none of the measurements below was used to set "
-      "a\n"
-      "constant, and none that was found and can be described is left out because of its error.\n\n"
-      "How predictions compare with runs of this program itself: [validation](validation.md).\n\n" +
+      "`ringsched validate --format markdown` writes this page; do not edit it. The measurements\n"
+      "are in [validation/](../validation/), the machines in [machines/](../machines/). Machines "
+      "are\ncalibrated only on figures of kernels and links: no measurement below set a constant, "
+      "and we\nleft none out because of its error.\n\n"
+      "[validation](validation.md) compares predictions with runs of this program itself.\n\n" +
       fmt::format("**{}.**\n\n{}.\n\n", summary_line(v.errors()), kErrorColumns) +
       markdown_table(by_source(v)) + "\n## By group\n\n" + markdown_table(by_group(v)) +
       "\nIn the tables below, the columns after *error* say where the predicted time goes, on the "

@@ -1,5 +1,5 @@
-# Finds what the project uses, and says at the end of the configuration what was found and what the
-# absence of the rest costs. To add a dependency: find it quietly, then one ringsched_dependency().
+# Finds the project's dependencies, and reports at the end of the configuration what was found and
+# what is lost without the rest. To add a dependency: find it quietly, then one ringsched_dependency().
 
 set(ringsched_dependency_lines)
 set(ringsched_absent)
@@ -66,8 +66,8 @@ set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI QUIET COMPONENTS CXX)
 ringsched_dependency(MPI "${MPI_CXX_FOUND}" "${MPI_CXX_VERSION}" libopenmpi-dev
   "runs in one process only")
-# The cuda backend wants nvcc, cuDNN's headers and those of cudnn-frontend: what `scripts/setup cuda`
-# has made, or any other. Never required.
+# The cuda backend needs nvcc, cuDNN's headers and those of cudnn-frontend, from `scripts/setup cuda`
+# or elsewhere. Never required.
 if(RINGSCHED_CUDA)
   include(CheckLanguage)
   find_package(CUDAToolkit 13 QUIET)
@@ -103,8 +103,8 @@ if(RINGSCHED_CUDA)
     ringsched_dependency(CUDA ON "${CUDAToolkit_VERSION}" "" "")
   endif()
 endif()
-# Never required: the nccl transport wants the headers and libraries of CUDA and NCCL, and no GPU to
-# be built.
+# Never required: to build, the nccl transport needs the headers and libraries of CUDA and NCCL, but no
+# GPU.
 find_package(CUDAToolkit QUIET)
 find_path(RINGSCHED_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
   ${PROJECT_SOURCE_DIR}/build/cuda/nvidia/nccl/include)
@@ -118,7 +118,7 @@ else()
   list(APPEND ringsched_dependency_lines
     "  NCCL              absent: no messages between GPUs of several processes")
 endif()
-# A Python with nanobind: what pip gives, what `scripts/setup python` made, or the one in use.
+# A Python with nanobind: pip's, that of `scripts/setup python`, or the one in use.
 if(RINGSCHED_PYTHON)
   set(made ${PROJECT_SOURCE_DIR}/build/nanobind/bin/python)
   if(NOT Python_EXECUTABLE AND EXISTS ${made})
@@ -148,7 +148,7 @@ if(RINGSCHED_TESTS)
   ringsched_dependency(Python "${Python3_FOUND}" "${Python3_VERSION}" python3
     "no check of the layering")
 endif()
-# A Python with HolisticTraceAnalysis: what `scripts/setup hta` made, or the one in use.
+# A Python with HolisticTraceAnalysis: that of `scripts/setup hta`, or the one in use.
 if(RINGSCHED_TESTS AND Python3_FOUND)
   set(RINGSCHED_HTA_PYTHON "")
   foreach(python ${PROJECT_SOURCE_DIR}/build/hta/bin/python ${Python3_EXECUTABLE})

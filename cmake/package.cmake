@@ -1,4 +1,4 @@
-# `cpack -G TGZ` and the like. scripts/deb makes a Debian package with all that Debian wants besides.
+# `cpack -G TGZ` and the like. scripts/deb makes a Debian package that meets Debian's rules.
 set(CPACK_PACKAGE_VENDOR ringsched)
 set(CPACK_PACKAGE_CONTACT "ringsched maintainers <maintainers@ringsched.example>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "plan, predict, verify and run distributed exact attention")

@@ -1,4 +1,4 @@
-# ringsched_warnings(target): what every target of this project is compiled with.
+# ringsched_warnings(target): the compile options of every target of this project.
 # GCC 12 sees overlapping copies in std::string where there are none (GCC bug 105651).
 function(ringsched_warnings target)
   set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
