@@ -38,7 +38,8 @@ struct RenderCommand {
   double width = 1100, scale = kPixels;
   PageFlags page_flags;
   std::string worker, steps, kineto;
-  bool no_path = false, graph = false, by_step = false;
+  std::string path;
+  bool graph = false, by_step = false;
   const CLI::App* app = nullptr;  // which flags were given
 };
 
@@ -114,7 +115,7 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
       c.output.empty() ? FileKind::Json : file_kind(c.output, "--output", kTimelineKinds);
   const bool chart = !c.output.empty() && kind != FileKind::Json && kind != FileKind::Html;
   if (!chart) {
-    refuse(c, {"--worker", "--width", "--no-critical-path"}, "charts in a .svg, .pdf or .png");
+    refuse(c, {"--worker", "--width", "--critical-path"}, "charts in a .svg, .pdf or .png");
     c.page_flags.refuse("is only for pictures in a .svg, .pdf or .png");
   }
   if (!chart || kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
@@ -154,7 +155,8 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
          timelines.size());
   const Page page = page_of(c);
   if (page.fixed() && c.app->count("--width") > 0) fail("--for and --width both set the width");
-  GanttOptions options{c.width, !c.no_path, {}, page};
+  GanttOptions options{c.width, {}, {}, page};
+  if (!c.path.empty()) options.path = parse_path_look("--critical-path", c.path);
   if (!c.worker.empty()) options.worker = worker_of(c);
   write_picture(timelines.size() == 1 ? gantt(timelines[0], options)
                                       : gantt(timelines[0], timelines[1], options),
@@ -198,7 +200,7 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
   if (c.output.empty())
     fail("{} is a plan, which is drawn to a file: add --output FILE (.svg, .pdf, .png or .dot)",
          inputs[0].name);
-  refuse(c, {"--width", "--no-critical-path"}, "charts of timelines");
+  refuse(c, {"--width", "--critical-path"}, "charts of timelines");
   const FileKind kind = file_kind(c.output, "--output", kPlanKinds);
   if (c.by_step && (c.graph || kind == FileKind::Dot))
     fail(
@@ -263,7 +265,10 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("N");
   app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")
       ->type_name("A-B");
-  app->add_flag("--no-critical-path", command->no_path, "do not outline the critical path");
+  app->add_option("--critical-path", command->path,
+                  "how charts show the critical path: fade (all else is pale), outline or none "
+                  "(default: fade, if it is the only one and can be followed)")
+      ->type_name("HOW");
   command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });
 }

@@ -48,9 +48,13 @@ double luminance(Colour c) {
 
 Colour worker_colour(std::uint32_t worker, std::uint32_t workers) {
   if (workers <= kFew.size()) return kFew[worker % kFew.size()];
-  const double at = static_cast<double>(worker) / (workers - 1) * (kScale.size() - 1);
+  const double share = static_cast<double>(worker) / (workers - 1);
+  const double at = share * (kScale.size() - 1);
   const auto below = std::min(static_cast<std::size_t>(at), kScale.size() - 2);
-  return mixed(kScale[below], kScale[below + 1], at - static_cast<double>(below));
+  const Colour c = mixed(kScale[below], kScale[below + 1], at - static_cast<double>(below));
+  // Neighbours differ in how light they are, also in grey.
+  return worker % 2 == 0 ? mixed(c, ink::black, 0.1 + 0.3 * share)
+                         : mixed(c, ink::white, 0.5 - 0.4 * share);
 }
 
 Colour mixed(Colour a, Colour b, double share) {

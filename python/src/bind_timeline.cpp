@@ -116,9 +116,10 @@ Table worst_table(const Comparison& c) {
 }
 
 Picture chart(const Timeline& t, const Timeline* beside, double width,
-              std::optional<std::uint32_t> worker, bool path) {
+              std::optional<std::uint32_t> worker, const std::optional<std::string>& path) {
   if (!(width >= 400 && width <= 10000)) fail("width is {:g}; use 400 to 10000", width);
-  const GanttOptions options{width, path, worker};
+  GanttOptions options{width, {}, worker};
+  if (path) options.path = parse_path_look("critical_path", *path);
   return aside([&] { return beside ? gantt(t, *beside, options) : gantt(t, options); });
 }
 
@@ -193,9 +194,11 @@ void bind_pictures(TimelineClass& c) {
        "gantt",
        [](const Timeline& t, const Timeline* beside, double width,
           std::optional<std::uint32_t> worker,
-          bool path) { return chart(t, beside, width, worker, path); },
+          const std::optional<std::string>& path) { return chart(t, beside, width, worker, path); },
        "beside"_a.none() = nb::none(), nb::kw_only(), "width"_a = 1100.0, "worker"_a = nb::none(),
-       "critical_path"_a = true, "A chart of who did what when; of two runs, one above the other.")
+       "critical_path"_a = nb::none(),
+       "A chart of who did what when; of two runs, one above the other. critical_path: \"fade\", "
+       "\"outline\" or \"none\"; by default \"fade\" where it can be followed.")
       .def(
           "chart",
           [](const Timeline& t, std::size_t columns) {

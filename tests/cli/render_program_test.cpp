@@ -76,7 +76,7 @@ TEST_F(RenderProgram, WritesWhatTheNameAsksFor) {
   const std::size_t small = file("a.png").size();
   ASSERT_EQ(run("render t.json u.json -o a.png --scale 4").code, 0);
   EXPECT_GT(file("a.png").size(), small);
-  ASSERT_EQ(run("render t.json -o narrow.svg --width 500 --no-critical-path").code, 0);
+  ASSERT_EQ(run("render t.json -o narrow.svg --width 500 --critical-path none").code, 0);
   EXPECT_THAT(file("narrow.svg"), HasSubstr("width=\"500\""));
 }
 

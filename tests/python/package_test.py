@@ -329,6 +329,9 @@ class Timelines(unittest.TestCase):
             t.gantt(worker=8)
         with self.assertRaisesRegex(rs.Error, "width"):
             t.gantt(width=10)
+        with self.assertRaisesRegex(rs.Error, "critical_path is 'loud'"):
+            t.gantt(critical_path="loud")
+        self.assertNotEqual(t.gantt(critical_path="outline").svg(), t.gantt(critical_path="none").svg())
 
     def test_comparison_is_that_of_the_command(self):
         p = rs.Problem()

@@ -13,6 +13,7 @@
 #include "support/cases.hpp"
 #include "support/machines.hpp"
 #include "support/more_lanes.hpp"
+#include "support/refusal.hpp"
 #include "support/runs.hpp"
 #include "support/tidy.hpp"
 
@@ -165,7 +166,7 @@ TEST(Gantt, OfEightWorkersIsASmallFile) {
       const std::string text = svg(gantt(predicted_run(plan, find_machine("dgx-a100"))));
       const auto attends = static_cast<std::size_t>(
           std::ranges::count_if(plan.tasks, [](const Task& t) { return is_attend(t.kind); }));
-      EXPECT_LT(text.size(), 20'000 + 660 * attends) << s.name << " " << to_text(pass);
+      EXPECT_LT(text.size(), 22'000 + 660 * attends) << s.name << " " << to_text(pass);
     }
   }
 }
@@ -206,40 +207,183 @@ TEST(Gantt, HatchesHelpingOnly) {
   EXPECT_THAT(svg(gantt(run_of("ring", 4, find_machine("ideal")))), Not(HasSubstr("help: ")));
 }
 
-TEST(Gantt, OutlinesTheCriticalPathUnlessAskedNotTo) {
-  const Timeline t = run_of("balanced", 5, test_machine(Fabric::Switch, 5));
-  const auto outlined = [](const Picture& p) {
-    std::size_t n = 0;
-    for (const Box& b : all<Box>(p)) n += b.outline == ink::black ? 1 : 0;
-    return n;
-  };
-  EXPECT_GT(outlined(gantt(t)), 1u);
-  GanttOptions plain;
-  plain.critical_path = false;
-  EXPECT_EQ(outlined(gantt(t, plain)), 0u);
+std::size_t outlined(const Picture& p) {
+  std::size_t n = 0;
+  for (const Box& b : all<Box>(p)) n += b.outline == ink::black && b.about.empty() ? 1 : 0;
+  return n;
 }
 
-TEST(Gantt, DrawsAnArrowForEachMessageOfTheCriticalPath) {
-  const Timeline t = run_of("ring", 4, test_machine(Fabric::Memory, 4));
-  std::size_t messages = 0, arrows = 0;
+GanttOptions with_path(PathLook look) {
+  GanttOptions options;
+  options.path = look;
+  options.page.legend = false;
+  return options;
+}
+
+// By what a pointer is told of them: the bars of attends that have the full colour of their worker.
+std::size_t full_bars(const Picture& p, std::uint32_t workers) {
+  std::size_t n = 0;
+  for (const Box& b : all<Box>(p)) {
+    unsigned queries = 0;
+    if (std::sscanf(b.about.c_str(), "q%u k", &queries) != 1) continue;
+    n += b.fill == worker_colour(queries, workers) ? 1 : 0;
+  }
+  return n;
+}
+
+TEST(GanttPath, FadesAllThatIsNotOnItOrIsOutlined) {
+  const Timeline t = run_of("ring", 5, test_machine(Fabric::Switch, 5));
+  std::size_t attends = 0, on_path = 0;
+  for (const TimelineTask& x : t.tasks) attends += is_attend(x.kind) ? 1 : 0;
   for (const CriticalStep& s : t.critical_path)
-    messages += is_transfer(t.tasks[s.task.value].kind) && s.end > s.start ? 1 : 0;
-  for (const Stroke& s : all<Stroke>(gantt(t))) arrows += s.arrow ? 1 : 0;
-  EXPECT_EQ(arrows, messages);
+    on_path += is_attend(t.tasks[s.task.value].kind) && s.end > s.start ? 1 : 0;
+  ASSERT_GT(on_path, 1u);
+  ASSERT_LT(on_path, attends);
+  EXPECT_EQ(full_bars(gantt(t, with_path(PathLook::Fade)), 5), on_path);
+  EXPECT_EQ(full_bars(gantt(t, with_path(PathLook::Outline)), 5), attends);
+  EXPECT_GE(outlined(gantt(t, with_path(PathLook::Outline))), on_path);
+  EXPECT_EQ(full_bars(gantt(t, with_path(PathLook::None)), 5), attends);
+  EXPECT_EQ(outlined(gantt(t, with_path(PathLook::None))), 0u);
+  EXPECT_THAT(svg(gantt(t)), HasSubstr("critical path; all else is pale"));
 }
 
-// A group is complete as a whole, so a worker may wait for what it sends.
-TEST(Gantt, KeepsThePathWithTheWorkerThatGoesOn) {
-  std::size_t sends = 0, flat = 0;
+// A worker that is busy all the time sets the makespan as much as one on the path.
+TEST(GanttPath, IsNotDrawnUnlessAskedForWhereItIsOneOfSeveral) {
+  const Timeline t = run_of("balanced", 8, find_machine("ideal"));
+  EXPECT_EQ(outlined(gantt(t)), 0u);
+  EXPECT_THAT(svg(gantt(t)), Not(HasSubstr("critical path")));
+  EXPECT_GT(outlined(gantt(t, with_path(PathLook::Fade))), 0u);
+  EXPECT_GT(outlined(gantt(run_of("ring", 8, find_machine("ideal")))), 0u);
+}
+
+TEST(GanttPath, IsNotDrawnWhereNoOneCouldFollowIt) {
+  const Timeline whole = run_of("ring", 4, find_machine("dgx-a100"));
+  ASSERT_GT(outlined(gantt(whole)), 0u);
+  Timeline t = whole;
+  t.critical_path.clear();
+  for (const std::uint32_t worker : {0u, 3u})  // the first attend of each
+    for (std::uint32_t id = 0; id < t.tasks.size(); ++id)
+      if (t.tasks[id].worker == worker && is_attend(t.tasks[id].kind)) {
+        t.critical_path.push_back({TaskId{id}, {t.tasks[id].start_ps}, {t.tasks[id].end_ps}});
+        break;
+      }
+  EXPECT_EQ(outlined(gantt(t)), 0u);
+  EXPECT_EQ(refusal([&] { gantt(t, with_path(PathLook::Outline)); }),
+            "the critical path cannot be drawn: it goes from worker 0 to worker 3 without a "
+            "message that takes time");
+  t.critical_path.clear();
+  EXPECT_THAT(refusal([&] { gantt(t, with_path(PathLook::Outline)); }), HasSubstr("has none"));
+  EXPECT_EQ(outlined(gantt(whole, whole)), 0u);
+  EXPECT_EQ(full_bars(gantt(whole, whole), 4), 20u);
+  EXPECT_THROW(gantt(whole, whole, with_path(PathLook::Fade)), Error);
+}
+
+bool strikes(const Point& a, const Point& b, const Box& box) {
+  const double x0 = std::min(a.x, b.x), x1 = std::max(a.x, b.x);
+  const double y0 = std::min(a.y, b.y), y1 = std::max(a.y, b.y);
+  return x1 > box.x && x0 < box.x + box.width && y1 > box.y && y0 < box.y + box.height;
+}
+
+// An arrow for each message of the path, from the row where the path is to the row where it goes
+// on, and through no words.
+TEST_P(GanttOf, ThePathGoesAroundWords) {
+  std::size_t arrows = 0, far = 0;
+  for (const NamedRun& r : predicted_runs(GetParam())) {
+    SCOPED_TRACE(r.name);
+    const Picture p = gantt(r.timeline);
+    if (outlined(p) == 0) continue;
+    std::size_t messages = 0, drawn = 0;
+    for (const CriticalStep& s : r.timeline.critical_path)
+      messages += is_transfer(r.timeline.tasks[s.task.value].kind) && s.end > s.start ? 1 : 0;
+    for (const Stroke& s : all<Stroke>(p)) {
+      if (!s.arrow) continue;
+      ++drawn;
+      far += s.points.size() > 4 ? 1 : 0;
+      for (std::size_t i = 1; i < s.points.size(); ++i) {
+        EXPECT_TRUE(s.points[i].x == s.points[i - 1].x || s.points[i].y == s.points[i - 1].y);
+        for (const Label& l : all<Label>(p))
+          EXPECT_FALSE(strikes(s.points[i - 1], s.points[i], bounds(l))) << l.text;
+      }
+    }
+    EXPECT_EQ(drawn, messages);
+    arrows += drawn;
+    if (HasFailure()) return;
+  }
+  if (GetParam() > 1) {
+    EXPECT_GT(arrows, 0u);
+  }
+  if (GetParam() > 4) {
+    EXPECT_GT(far, 0u);
+  }
+}
+
+// It stays with a worker that waits for its own sends, or for a message that it asked for last.
+TEST(GanttPath, LeavesTheWorkerWhereItIs) {
+  std::size_t flat = 0, steps = 0;
   for (const char* schedule : {"ring", "zigzag", "balanced"}) {
     const Timeline t = run_of(schedule, 8, find_machine("dgx-a100"));
-    for (const CriticalStep& s : t.critical_path)
-      sends += t.tasks[s.task.value].kind == TaskKind::Send && s.end > s.start ? 1 : 0;
-    for (const Stroke& s : all<Stroke>(gantt(t)))
-      flat += s.arrow && s.points[0].y == s.points[1].y ? 1 : 0;
+    std::uint32_t at = ~0u;
+    for (const CriticalStep& s : t.critical_path) {
+      const TimelineTask& x = t.tasks[s.task.value];
+      if (s.end <= s.start) continue;
+      if (is_transfer(x.kind)) steps += at == x.worker || (at == ~0u && is_send(x.kind)) ? 1 : 0;
+      at = x.worker;
+    }
+    for (const Stroke& s : all<Stroke>(gantt(t, with_path(PathLook::Outline))))
+      flat += s.arrow && s.points.size() == 2 && s.points[0].y == s.points[1].y ? 1 : 0;
   }
-  EXPECT_GT(sends, 0u);
-  EXPECT_EQ(flat, sends);
+  EXPECT_GT(steps, 0u);
+  EXPECT_EQ(flat, steps);
+}
+
+// A line stands where each row's first bar of the backward pass does.
+TEST(Gantt, MarksWhereTheBackwardPassBegins) {
+  const auto both = [](const char* schedule) {
+    return predicted_run(
+        limit_communication(build_plan(small_problem(4, 256, Pass::Both), find_schedule(schedule)),
+                            {}),
+        find_machine("ideal"));
+  };
+  const Picture p = gantt(both("ring"));
+  expect_tidy(p);
+  std::map<double, double> begins;  // by the top of a row
+  for (const Box& b : all<Box>(p))
+    if (b.about.starts_with("dq"))
+      begins[b.y] = begins.contains(b.y) ? std::min(begins[b.y], b.x) : b.x;
+  ASSERT_EQ(begins.size(), 4u);
+  std::size_t lines = 0;
+  for (const Stroke& s : all<Stroke>(p)) {
+    if (s.points.size() < 8) continue;
+    ++lines;
+    for (const auto& [top, x] : begins) {
+      bool passes = false;
+      for (std::size_t i = 1; i < s.points.size(); ++i)
+        passes = passes || (std::abs(s.points[i].x - x) < 0.01 && s.points[i].y > top &&
+                            s.points[i - 1].y <= top);
+      EXPECT_TRUE(passes) << top;
+    }
+  }
+  EXPECT_EQ(lines, 1u);
+  EXPECT_THAT(svg(p), HasSubstr(">backward<"));
+  EXPECT_THAT(svg(gantt(run_of("ring", 4, find_machine("ideal")))), Not(HasSubstr(">backward<")));
+  expect_tidy(gantt(both("ring"), both("zigzag")));
+  // Messages that cost nothing have no bars, so the legend does not explain them.
+  EXPECT_THAT(svg(gantt(both("ring"), both("zigzag"))), Not(HasSubstr("waiting for")));
+}
+
+TEST(Gantt, CountsWholeBlocks) {
+  std::vector<std::string> ticks;
+  for (const Label& l : all<Label>(gantt(run_of("balanced", 8, find_machine("ideal")))))
+    if (l.colour == ink::grey && l.size == 10 && l.anchor == Anchor::Middle)
+      ticks.push_back(l.text);
+  EXPECT_THAT(ticks, ::testing::ElementsAre("0", "1", "2", "3", "4"));
+}
+
+TEST(Gantt, DrawsEqualBandsOnce) {
+  const std::string text = svg(gantt(run_of("balanced", 256, find_machine("ideal"))));
+  EXPECT_THAT(text, HasSubstr(">workers 112 to 127<"));
+  EXPECT_THAT(text, HasSubstr(">workers 128 to 255<"));
+  EXPECT_THAT(text, Not(HasSubstr(">workers 128 to 143<")));
 }
 
 TEST(Gantt, CallsOutWhatDiffersMost) {

@@ -122,9 +122,6 @@ TEST(Colours, OfWorkersDifferAndCarryText) {
   for (const std::uint32_t workers : {2u, 8u, 9u, 64u, 1024u})
     for (std::uint32_t w = 0; w < workers; ++w) {
       const Colour c = worker_colour(w, workers);
-      if (w > 0 && workers <= 64) {
-        EXPECT_NE(c, worker_colour(w - 1, workers)) << w;
-      }
       const auto light = [](Colour k) {  // WCAG's relative luminance
         const auto linear = [](double v) {
           return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
@@ -132,6 +129,11 @@ TEST(Colours, OfWorkersDifferAndCarryText) {
         return 0.2126 * linear(k.red / 255.0) + 0.7152 * linear(k.green / 255.0) +
                0.0722 * linear(k.blue / 255.0);
       };
+      if (w > 0) {  // neighbours, also in grey
+        const double own = light(c) + 0.05, other = light(worker_colour(w - 1, workers)) + 0.05;
+        EXPECT_NE(c, worker_colour(w - 1, workers)) << w;
+        EXPECT_GT(std::max(own, other) / std::min(own, other), workers > 8 ? 1.5 : 1) << w;
+      }
       const double a = light(c) + 0.05, b = light(text_on(c)) + 0.05;
       EXPECT_GT(std::max(a, b) / std::min(a, b), 4) << hex(c) << " of " << workers;
     }

@@ -30,14 +30,13 @@ class GanttChart {
   std::string row_name(std::uint32_t row) const;
   std::string side(std::size_t run) const;
   void lay_out_rows(double top);
+  void choose_rows();
+  std::string drawn_alone(std::uint32_t first, std::uint32_t last) const;
+  std::uint32_t rows() const { return static_cast<std::uint32_t>(row_starts_.size() - 1); }
   void find_steps();
   const Timeline& timeline(std::size_t run) const { return *runs_[run].timeline; }
-  std::uint32_t first_of(std::uint32_t row) const {
-    return options_.worker.value_or(0) + row * per_row_;
-  }
-  std::uint32_t last_of(std::uint32_t row) const {
-    return std::min(workers_, first_of(row) + per_row_);
-  }
+  std::uint32_t first_of(std::uint32_t row) const { return row_starts_[row]; }
+  std::uint32_t last_of(std::uint32_t row) const { return row_starts_[row + 1]; }
   bool shows(std::uint32_t worker) const { return !options_.worker || *options_.worker == worker; }
   double name_at() const { return bands_ ? edge() : edge() + size_.words + (tight_ ? 3 : 6); }
   double side_size() const { return std::max(std::min(9.0, size_.bar), axis_.least_text); }
@@ -50,10 +49,11 @@ class GanttChart {
   double draw_title();
   std::string outcome() const;
   void draw_steps(double top, double bottom);
+  void draw_begin_of_backward(double top);
   void draw_row(std::uint32_t row);
   std::string row_number(std::uint32_t row) const;
   std::vector<Strip> strips_by_worker(std::size_t run) const;
-  void draw_path();
+  DrawnPath choose_path() const;
 
   // In legend.cpp.
   LegendUse legend() const;
@@ -69,11 +69,12 @@ class GanttChart {
   std::vector<SortedRun> runs_;
   TimeAxis axis_;
   bool moves_ = false, bands_ = false;
-  std::uint32_t per_row_ = 1, rows_ = 1;
+  std::vector<std::uint32_t> row_starts_;  // workers; and the end of the last row
   Sizes size_{};
   double side_at_ = 0;
   std::vector<std::vector<Strip>> strips_;  // by row, then by run
   std::vector<LabelSizes> label_sizes_;     // by run
+  DrawnPath path_;
   std::vector<std::pair<Step, std::int64_t>> step_starts_;
   std::vector<Box> called_;  // what a number in the chart marks
   Picture picture_;

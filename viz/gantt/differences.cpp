@@ -23,6 +23,7 @@ std::string in_words(const std::string& name) {
       {"query_gradient", "query gradients"},
       {"key_value_gradient", "key and value gradients"},
       {"output_gradient", "output gradients"}};
+  if (name == "attend_backward") return "backward attend";
   const std::size_t space = name.find(' ');
   for (const auto& [value, text] : words)
     if (space != name.npos && name.substr(space + 1) == value)
@@ -39,7 +40,7 @@ double GanttChart::draw_differences(double y) {
       compare(timeline(0), timeline(1), kCalledOut * (options_.worker ? 4 * workers_ : 1));
   std::vector<std::string> lines;
   const auto line = [&](const std::string& what, Picoseconds a, Picoseconds b) {
-    const std::string change = a.value > 0
+    const std::string change = a.value > 0 && b.value > 0 && a != b
                                    ? fmt::format(" ({})", change_of(static_cast<double>(b.value) /
                                                                     static_cast<double>(a.value)))
                                    : "";

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "chart.hpp"
+#include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -13,9 +16,12 @@ namespace ringsched {
 Picture GanttChart::draw() {
   picture_.width = width_;
   picture_.title = described_picture();
-  const double top = options_.page.heading ? draw_heading() : draw_title();
+  double top = options_.page.heading ? draw_heading() : draw_title();
+  const bool both = timeline(0).problem.pass == Pass::Both;
+  if (both) top += 10;
   lay_out_rows(top);
   find_steps();
+  path_ = choose_path();
   const double rows_end = strips_.back().back().y + strips_.back().back().height() + 4;
   double bottom = rows_end;
   std::vector<Shape> whiskers;
@@ -28,13 +34,15 @@ Picture GanttChart::draw() {
   draw_time_axis(axis_, top, bottom, picture_.shapes);
   if (!bands_ && !options_.worker)
     for (std::size_t r = 0; r < runs_.size(); ++r)
-      draw_exchanges(runs_[r], strips_by_worker(r), axis_, picture_.shapes);
+      draw_exchanges(runs_[r], path_, strips_by_worker(r), axis_, picture_.shapes);
   for (std::size_t r = 0; r < runs_.size() && !bands_; ++r)
     label_sizes_.emplace_back(runs_[r], options_.worker, strips_[0][r].compute, axis_);
-  for (std::uint32_t row = 0; row < rows_; ++row) draw_row(row);
+  for (std::uint32_t row = 0; row < rows(); ++row) draw_row(row);
+  if (both) draw_begin_of_backward(top);
   picture_.shapes.insert(picture_.shapes.end(), whiskers.begin(), whiskers.end());
   const LegendUse use = legend();
-  if (use.critical && runs_.size() == 1 && !bands_ && !options_.worker) draw_path();
+  if (path_.look != PathLook::None && !options_.worker)
+    draw_hops(runs_[0], path_, strips_by_worker(0), size_.gap, axis_, picture_.shapes);
   picture_.height = bottom + 19;
   if (options_.page.legend) {
     double y = bottom + 28;
@@ -136,6 +144,42 @@ void GanttChart::draw_steps(double top, double bottom) {
   }
 }
 
+// A line down the rows where each begins its backward pass, with the word above the first.
+void GanttChart::draw_begin_of_backward(double top) {
+  bool named = false;
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    std::vector<Point> line;
+    const auto draw = [&] {
+      if (line.size() > 1)
+        picture_.shapes.emplace_back(Stroke{std::move(line), ink::grey, 1.2, false, false});
+      line.clear();
+    };
+    for (std::uint32_t row = 0; row < rows(); ++row) {
+      std::int64_t begin = -1;
+      for (std::uint32_t w = first_of(row); w < last_of(row); ++w)
+        for (const std::uint32_t id : runs_[r].compute[w]) {
+          const TimelineTask& t = timeline(r).tasks[id];
+          if (!is_backward(t.kind) && t.kind != TaskKind::Prepare) continue;
+          if (begin < 0 || t.start_ps < begin) begin = t.start_ps;
+          break;  // they are sorted by start
+        }
+      if (begin < 0) continue;
+      const Strip& s = strips_[row][r];
+      const double x = axis_.x(begin);
+      const double above = step_starts_.empty() ? 17 : 6;  // not through the number of a step
+      line.push_back(
+          {x, row == 0 && r == 0 ? top - above : s.y - (line.empty() ? 0 : size_.gap / 2)});
+      line.push_back({x, s.y + s.height() + (runs_.size() == 1 ? size_.gap / 2 : 0)});
+      if (runs_.size() == 2) draw();
+      const double width = text_width("backward", 9);
+      if (!std::exchange(named, true))
+        words(std::min(x + 3, axis_.right - width), top - 19, 9, ink::grey, Anchor::Start, false,
+              "backward");
+    }
+    draw();
+  }
+}
+
 void GanttChart::draw_row(std::uint32_t row) {
   const Strip& first = strips_[row].front();
   const Strip& last = strips_[row].back();
@@ -165,8 +209,7 @@ void GanttChart::draw_row(std::uint32_t row) {
       draw_band(runs_[r], first_of(row), last_of(row), s, axis_, picture_.shapes);
     } else {
       draw_worker(runs_[r], first_of(row), s, axis_, label_sizes_[r],
-                  runs_.size() == 1 && step_starts_.empty(), options_.critical_path,
-                  picture_.shapes);
+                  runs_.size() == 1 && step_starts_.empty(), path_, picture_.shapes);
     }
   }
   if (row == 0 && tight_) words(edge(), first.y - 8, 9, ink::grey, Anchor::Start, false, "worker");
@@ -197,8 +240,28 @@ std::vector<Strip> GanttChart::strips_by_worker(std::size_t run) const {
   return out;
 }
 
-void GanttChart::draw_path() {
-  draw_path_arrows(runs_[0], strips_by_worker(0), axis_, picture_.shapes);
+// What was asked for, or what reads best.
+DrawnPath GanttChart::choose_path() const {
+  if (options_.path == PathLook::None) return {};
+  const bool asked = options_.path.has_value();
+  const auto refuse = [&](const std::string& why) {
+    if (asked) fail("the critical path cannot be drawn: {}", why);
+    return DrawnPath{};
+  };
+  if (runs_.size() == 2) return refuse("two timelines are drawn; draw one");
+  if (timeline(0).critical_path.empty())
+    return refuse(fmt::format("the timeline of {} has none", named(timeline(0))));
+  if (bands_) return refuse("this chart shows bands of workers, not tasks; use --worker N");
+  DrawnPath path = drawn_path(runs_[0]);
+  if (!path.jump.empty()) return refuse("it goes " + path.jump);
+  if (!asked && !is_only_path(runs_[0])) return {};
+  path.look = options_.path.value_or(PathLook::Fade);
+  return path;
+}
+
+PathLook parse_path_look(std::string_view flag, std::string_view how) {
+  check_choice(flag, how, {"fade", "outline", "none"});
+  return how == "fade" ? PathLook::Fade : how == "outline" ? PathLook::Outline : PathLook::None;
 }
 
 Picture gantt(const Timeline& t, const GanttOptions& options) {

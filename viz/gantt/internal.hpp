@@ -37,9 +37,8 @@ struct SortedRun {
   std::vector<std::vector<std::uint32_t>> compute;      // by worker, by start; nothing of length 0
   // The same of receives and of sends; members of exchanges are both.
   std::vector<std::vector<std::uint32_t>> in, out;
-  std::vector<bool> critical;  // by task
-  bool moves = false;          // some message takes time
-  std::size_t messages = 0;    // sends, receives and members of exchanges that take time
+  bool moves = false;        // some message takes time
+  std::size_t messages = 0;  // sends, receives and members of exchanges that take time
 };
 
 // Where a row, or a strip of it, stands.
@@ -94,19 +93,41 @@ struct LabelSizes {
   double sizes_[4];
 };
 
+// The path goes by a message from one task's bar to another's, at the same worker where a group was
+// waited for.
+struct Hop {
+  std::uint32_t leaves = 0, arrives = 0;  // tasks
+  std::int64_t start_ps = 0, end_ps = 0;
+};
+struct DrawnPath {
+  PathLook look = PathLook::None;
+  std::vector<bool> on;  // by task; both ends of a message, all members of an exchange
+  std::vector<Hop> hops;
+  std::string jump;  // where no one could follow it: "from worker 3 to worker 4 without ..."
+
+  bool has(std::uint32_t task) const { return look != PathLook::None && on[task]; }
+  bool fades(std::uint32_t task) const { return look == PathLook::Fade && !on[task]; }
+};
+DrawnPath drawn_path(const SortedRun&);
+// Whether no worker beside those on the path is busy from the first moment to the last.
+bool is_only_path(const SortedRun&);
+Colour faded(Colour);
+
 // One worker's bars.
 void draw_worker(const SortedRun&, std::uint32_t worker, const Strip&, const TimeAxis&,
-                 const LabelSizes&, bool numbered, bool critical_path, std::vector<Shape>& out);
+                 const LabelSizes&, bool numbered, const DrawnPath&, std::vector<Shape>& out);
+// The middle of a message's bar, from the top.
+double middle_of(const SortedRun&, std::uint32_t task, bool incoming, const Strip&);
 // The shares of time of the workers [first, last), as areas.
 void draw_band(const SortedRun&, std::uint32_t first, std::uint32_t last, const Strip&,
                const TimeAxis&, std::vector<Shape>& out);
 // A pale band behind the rows of the members of each exchange, while it moves; `strips` are by
 // worker.
-void draw_exchanges(const SortedRun&, const std::vector<Strip>& strips, const TimeAxis&,
-                    std::vector<Shape>& out);
-// Arrows along the messages of the critical path; `strips` are by worker.
-void draw_path_arrows(const SortedRun&, const std::vector<Strip>& strips, const TimeAxis&,
-                      std::vector<Shape>& out);
+void draw_exchanges(const SortedRun&, const DrawnPath&, const std::vector<Strip>& strips,
+                    const TimeAxis&, std::vector<Shape>& out);
+// Lines along the messages of the path; `strips` are by worker, `gap` apart.
+void draw_hops(const SortedRun&, const DrawnPath&, const std::vector<Strip>& strips, double gap,
+               const TimeAxis&, std::vector<Shape>& out);
 
 void draw_time_axis(const TimeAxis&, double top, double bottom, std::vector<Shape>& out);
 
@@ -114,6 +135,7 @@ void draw_time_axis(const TimeAxis&, double top, double bottom, std::vector<Shap
 struct LegendUse {
   bool helping = false, overhead = false, waiting = false, out_of_work = false;
   bool moves = false, waits = false, critical = false, bands = false;
+  bool fades = false;  // what is not on the critical path
   bool labels = false, numbered = false;
   bool keys = false, queries = false, results = false;  // what moves
   bool messages = false, exchanges = false;             // how

@@ -52,13 +52,34 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
     if (*options.worker >= workers_)
       fail("no worker {}; the timeline has workers 0 to {}", *options.worker, workers_ - 1);
     size_ = {44, 17, 12, 12};
+    row_starts_ = {*options.worker, *options.worker + 1};
     return;
   }
   bands_ = workers_ > kMostRows || bars > kMostBars;
-  per_row_ = bands_ ? (workers_ + kMostBands - 1) / kMostBands : 1;
-  rows_ = (workers_ + per_row_ - 1) / per_row_;
-  size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(rows_ * runs_.size() * (tight_ ? 2 : 1));
+  size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(workers_ * runs_.size() * (tight_ ? 2 : 1));
+  choose_rows();
   size_.words = std::max(size_.words, axis_.least_text);
+}
+
+// Bands that would look the same are one.
+void GanttChart::choose_rows() {
+  const std::uint32_t each = bands_ ? (workers_ + kMostBands - 1) / kMostBands : 1;
+  std::string before;
+  for (std::uint32_t w = 0; w < workers_; w += each) {
+    std::string drawn = bands_ ? drawn_alone(w, std::min(workers_, w + each)) : "";
+    if (!bands_ || w == 0 || drawn != before) row_starts_.push_back(w);
+    before = std::move(drawn);
+  }
+  row_starts_.push_back(workers_);
+}
+
+std::string GanttChart::drawn_alone(std::uint32_t first, std::uint32_t last) const {
+  TimeAxis axis = axis_;
+  axis.right = width_;
+  Picture alone;
+  for (const SortedRun& run : runs_)
+    draw_band(run, first, last, {0, size_.bar, moves_ ? size_.lane : 0}, axis, alone.shapes);
+  return svg(alone);
 }
 
 namespace {
@@ -111,7 +132,7 @@ std::string GanttChart::row_name(std::uint32_t row) const {
 
 void GanttChart::lay_out_rows(double top) {
   double widest = 0;
-  for (std::uint32_t r = 0; r < rows_; ++r)
+  for (std::uint32_t r = 0; r < rows(); ++r)
     widest = std::max(widest, text_width(row_name(r), size_.words));
   if (runs_.size() == 2) {
     side_at_ = name_at() + widest + 8;
@@ -121,8 +142,8 @@ void GanttChart::lay_out_rows(double top) {
   if (tight_) axis_.left = std::max(axis_.left, edge() + text_width("worker", 9) + 4);
   axis_.right = width_ - edge() - (tight_ && runs_.size() == 1 ? 32 : 44);
   double y = top;
-  strips_.resize(rows_);
-  for (std::uint32_t row = 0; row < rows_; ++row) {
+  strips_.resize(rows());
+  for (std::uint32_t row = 0; row < rows(); ++row) {
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       const Strip s{y, size_.bar, moves_ ? size_.lane : 0};
       strips_[row].push_back(s);

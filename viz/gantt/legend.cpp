@@ -36,8 +36,10 @@ bool names_attend(std::string_view label, bool decodes) {
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
   const double ticks =
       std::max(1.0, (axis.right - axis.left) / (axis.right - axis.left < 400 ? 60 : kTickApart));
-  const auto step =
+  auto step =
       static_cast<std::int64_t>(std::max(1.0, nice_step(static_cast<double>(axis.end_ps) / ticks)));
+  if (axis.unit == TimeUnit::Blocks && axis.end_ps >= 2 * kBlock.value)
+    step = std::max(step, kBlock.value);  // whole blocks
   const Unit unit = unit_of(axis.end_ps, axis.unit);
   const double in_unit = static_cast<double>(step) / unit.ps;
   const int digits = in_unit >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(in_unit) - 1e-9));
@@ -169,9 +171,10 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
                                     false});
           });
   if (use.critical)
-    entry("critical path", [&out](Box b) {
+    entry(use.fades ? "critical path; all else is pale" : "critical path", [&out, &use](Box b) {
+      if (use.fades) b.fill = worker_colour(0, use.workers);
       b.outline = ink::black;
-      b.outline_width = 2;
+      b.outline_width = use.fades ? 1 : 2;
       out.emplace_back(b);
     });
   if (use.labels)
@@ -208,6 +211,7 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
 LegendUse GanttChart::legend() const {
   LegendUse use;
   use.bands = bands_;
+  use.fades = path_.look == PathLook::Fade;
   use.moves = moves_;
   use.workers = workers_;
   use.decodes = timeline(0).problem.decodes();
@@ -255,7 +259,7 @@ LegendUse GanttChart::legend() const {
         use.queries = use.queries || cargo == ink::queries;
         use.results = use.results || cargo == ink::results;
       }
-      const bool waits = !bands_ && communicates(t.kind) &&
+      const bool waits = !bands_ && moves_ && communicates(t.kind) &&
                          (axis_.x(run.moving_from[i]) - axis_.x(t.start_ps) >= kPosted ||
                           axis_.x(t.end_ps) - axis_.x(run.moving_until[i]) >= kPosted);
       if (waits && !use.waits) use.of_wait = cargo_colour(run.timeline->value(t));

@@ -48,16 +48,17 @@ std::size_t kind_of(const TimelineTask& attend) {
 }
 
 void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, double size, bool numbered,
-               double least_text, std::vector<Shape>& out) {
+               double least_text, bool fades, std::vector<Shape>& out) {
   if (size <= 0) return;
   const TimelineTask& t = run.tasks[id];
   const std::string text = short_name(run, id);
   const double width = text_width(text, size);
   const Colour paper = bar.fill.value_or(ink::white);
+  const Colour ink = fades ? ink::grey : text_on(paper);
   Label name{bar.x + bar.width / 2,
              bar.y + bar.height / 2 + size * 0.36,
              size,
-             text_on(paper),
+             ink,
              Anchor::Middle,
              false,
              text};
@@ -68,12 +69,12 @@ void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, double siz
   if (bar.hatch != Hatch::None) out.emplace_back(plate_of(name, paper));
   out.emplace_back(std::move(name));
   if (with_step)
-    out.emplace_back(Label{bar.x + 3, bar.y + kStepSize + 0.5, kStepSize, text_on(paper),
-                           Anchor::Start, false, step});
+    out.emplace_back(
+        Label{bar.x + 3, bar.y + kStepSize + 0.5, kStepSize, ink, Anchor::Start, false, step});
 }
 
 void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
-                  const LabelSizes& sizes, bool numbered, bool critical_path,
+                  const LabelSizes& sizes, bool numbered, const DrawnPath& path,
                   std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   if (is_unknown(t, worker)) {
@@ -102,18 +103,20 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
     Box bar{x0, s.y, std::max(x1 - x0, kVisible), s.compute, {}, Hatch::None, {}, 1, {}};
     if (bar.width > 4) bar.width -= 0.7;  // so that neighbours of one colour are two
     bar.fill = attends ? worker_colour(task.queries, t.problem.workers) : ink::overhead;
+    if (path.fades(id)) bar.fill = faded(*bar.fill);
     if (attends && task.queries != worker) bar.hatch = Hatch::Diagonal;
     if (attends || run.messages <= kTold) bar.about = about(run, id);
-    if (critical_path && run.critical[id]) {
+    if (path.has(id)) {
       Box frame = bar;
       frame.fill.reset();
       frame.hatch = Hatch::None;
       frame.about.clear();
       frame.outline = ink::black;
-      frame.outline_width = s.compute >= kWithWords ? 2 : 1;
+      frame.outline_width = s.compute >= kWithWords && path.look == PathLook::Outline ? 2 : 1;
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
-    if (attends) label_bar(bar, t, id, sizes.of(task), numbered, axis.least_text, words);
+    if (attends)
+      label_bar(bar, t, id, sizes.of(task), numbered, axis.least_text, path.fades(id), words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
   const double right = axis.x(axis.runs_ps);
@@ -213,7 +216,7 @@ Messages placed(const SortedRun& run, std::uint32_t worker, const Strip& s) {
 }
 
 void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const TimeAxis& axis,
-               bool critical_path, std::vector<Shape>& out) {
+               const DrawnPath& path, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   std::vector<std::pair<Colour, std::vector<Box>>> by_colour;  // what is alike stands together
   const auto boxes = [&](Colour c) -> std::vector<Box>& {
@@ -225,7 +228,8 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
   Thinner thin;
   for (const Placed& s : messages) {
     const TimelineTask& x = t.tasks[s.task];
-    const Colour colour = cargo_colour(t.value(x));
+    const Colour cargo = cargo_colour(t.value(x));
+    const Colour colour = path.fades(s.task) ? faded(cargo) : cargo;
     const double tall = s.tall, top = s.top;
     const double x0 = axis.x(x.start_ps), moving = axis.x(run.moving_from[s.task]),
                  moved = std::max(axis.x(run.moving_until[s.task]), moving), x1 = axis.x(x.end_ps);
@@ -244,13 +248,13 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
     Box bar{
         moving, top, std::max(moved - moving, kVisible), tall * kOfLane, colour, Hatch::None, {},
         1,      {}};
-    if (colour == ink::queries) bar.hatch = Hatch::Diagonal;
-    if (colour == ink::results) {
+    if (cargo == ink::queries) bar.hatch = Hatch::Diagonal;
+    if (cargo == ink::results) {
       bar.y += bar.height / 4;
       bar.height /= 2;
     }
     if (run.messages <= kTold) bar.about = about(run, s.task);
-    if (critical_path && is_exchange(x.kind) && run.critical[s.task] && bar.width >= 5) {
+    if (is_exchange(x.kind) && path.has(s.task) && bar.width >= 5) {
       bar.outline = ink::black;
       bar.outline_width = 1.5;
     }
@@ -331,7 +335,8 @@ class NarrowExchanges {
   std::vector<Placed> all_;  // by start
 };
 
-// Where a message of a worker stands.
+}  // namespace
+
 double middle_of(const SortedRun& run, std::uint32_t task, bool incoming, const Strip& s) {
   const Messages m = placed(run, run.timeline->tasks[task].worker, s);
   for (const Placed& k : incoming ? m.in : m.out)
@@ -339,7 +344,7 @@ double middle_of(const SortedRun& run, std::uint32_t task, bool incoming, const 
   return s.y + s.compute + 1 + (incoming ? 0 : s.lane + 1) + s.lane / 2;
 }
 
-}  // namespace
+Colour faded(Colour c) { return mixed(c, ink::white, 0.65); }
 
 LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_worker,
                        double height, const TimeAxis& axis) {
@@ -364,18 +369,18 @@ LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_w
 double LabelSizes::of(const TimelineTask& attend) const { return sizes_[kind_of(attend)]; }
 
 void draw_worker(const SortedRun& run, std::uint32_t worker, const Strip& s, const TimeAxis& axis,
-                 const LabelSizes& sizes, bool numbered, bool critical_path,
+                 const LabelSizes& sizes, bool numbered, const DrawnPath& path,
                  std::vector<Shape>& out) {
-  draw_compute(run, worker, s, axis, sizes, numbered, critical_path, out);
+  draw_compute(run, worker, s, axis, sizes, numbered, path, out);
   if (s.lane <= 0) return;
   const Messages m = placed(run, worker, s);
-  draw_lane(run, m.in, axis, critical_path, out);
-  draw_lane(run, m.out, axis, critical_path, out);
+  draw_lane(run, m.in, axis, path, out);
+  draw_lane(run, m.out, axis, path, out);
   if (!run.timeline->exchanges.empty()) NarrowExchanges(run, worker, m, s, axis).name(out);
 }
 
-void draw_exchanges(const SortedRun& run, const std::vector<Strip>& strips, const TimeAxis& axis,
-                    std::vector<Shape>& out) {
+void draw_exchanges(const SortedRun& run, const DrawnPath& path, const std::vector<Strip>& strips,
+                    const TimeAxis& axis, std::vector<Shape>& out) {
   const Timeline& t = *run.timeline;
   for (const TimelineExchange& e : t.exchanges) {
     std::int64_t from = 0, until = 0;
@@ -390,7 +395,8 @@ void draw_exchanges(const SortedRun& run, const std::vector<Strip>& strips, cons
     if (x1 - x0 < kVisible || strips[workers[0]].lane <= 0) continue;
     const auto top = [&](std::uint32_t w) { return strips[w].y + strips[w].compute + 1; };
     const auto bottom = [&](std::uint32_t w) { return strips[w].y + strips[w].height(); };
-    const Colour colour = cargo_colour(t.value(t.tasks[e.first.value]));
+    const Colour cargo = cargo_colour(t.value(t.tasks[e.first.value]));
+    const Colour colour = path.fades(e.first.value) ? faded(cargo) : cargo;
     const Colour pale = mixed(ink::white, colour, 0.35);
     // A band between neighbouring workers, and a line past the rows of others.
     const double line = std::min(x0 + 2 + 3 * (workers[0] % 8), (x0 + x1) / 2);
@@ -402,29 +408,6 @@ void draw_exchanges(const SortedRun& run, const std::vector<Strip>& strips, cons
       else
         out.emplace_back(Stroke{{{line, bottom(a)}, {line, top(b)}}, colour, 1.2, false, false});
     }
-  }
-}
-
-void draw_path_arrows(const SortedRun& run, const std::vector<Strip>& strips, const TimeAxis& axis,
-                      std::vector<Shape>& out) {
-  const Timeline& t = *run.timeline;
-  if (t.details.empty()) return;
-  for (const CriticalStep& step : t.critical_path) {
-    const std::uint32_t id = step.task.value;
-    const TimelineTask& x = t.tasks[id];
-    if (!is_transfer(x.kind) || step.end <= step.start) continue;
-    // If the group at its sender was what it waited for, the path stays there.
-    const bool arrives = is_receive(x.kind);
-    const std::uint32_t send = arrives ? t.details[id].needs[0].value : id;
-    if (send >= t.tasks.size()) continue;
-    const Strip &from = strips[t.tasks[send].worker], &to = strips[x.worker];
-    if (from.lane <= 0) continue;
-    out.emplace_back(Stroke{{{axis.x(step.start.value), middle_of(run, send, false, from)},
-                             {axis.x(step.end.value), middle_of(run, id, arrives, to)}},
-                            ink::black,
-                            1,
-                            false,
-                            true});
   }
 }
 

@@ -27,8 +27,7 @@ SortedRun::SortedRun(const Timeline& t)
       moving_until(ringsched::moving_until(t)),
       compute(t.problem.workers),
       in(t.problem.workers),
-      out(t.problem.workers),
-      critical(t.tasks.size()) {
+      out(t.problem.workers) {
   for (std::uint32_t i = 0; i < t.tasks.size(); ++i) {
     const TimelineTask& x = t.tasks[i];
     if (x.end_ps <= x.start_ps) continue;
@@ -43,8 +42,6 @@ SortedRun::SortedRun(const Timeline& t)
   };
   for (auto* of : {&compute, &in, &out})
     for (auto& tasks : *of) std::stable_sort(tasks.begin(), tasks.end(), earlier);
-  for (const CriticalStep& step : t.critical_path)
-    if (step.end > step.start) critical[step.task.value] = true;
 }
 
 namespace {

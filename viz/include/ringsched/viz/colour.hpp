@@ -12,8 +12,8 @@ struct Colour {
 };
 
 // Of the queries that this worker owns. Up to eight workers have colours that colour-blind people
-// can distinguish; more run through a scale from dark to light, so that neighbours look alike and
-// order is visible.
+// can distinguish. More run through a scale from purple to yellow, so that order is visible, and
+// every second one is lighter, so that neighbours differ.
 Colour worker_colour(std::uint32_t worker, std::uint32_t workers);
 
 Colour mixed(Colour a, Colour b, double share_of_b);
