@@ -19,7 +19,7 @@ struct Known {
 Known known(Content content) {
   switch (content) {
     case Content::Plan:
-      return {"a plan", "use it with ringsched verify, simulate, run or render"};
+      return {"a plan", "use it with ringsched verify, simulate, run, render or plot"};
     case Content::Timeline:
       return {"a timeline", "use it with ringsched render, plot or compare"};
     case Content::Sweep:

@@ -13,6 +13,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
 #include "text.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 struct PlotCommand {
   std::vector<std::string> files;
-  std::string output, kind, y, x;
+  std::string output, kind, y, x, machine;
   double scale = kPixels;
   PageFlags page_flags;
   const CLI::App* app = nullptr;
@@ -32,7 +33,7 @@ struct PlotCommand {
 constexpr std::uint64_t kMostText = std::uint64_t{1} << 28;
 constexpr double kTolerance = 0.1;  // of the band around predictions
 
-enum class Held : std::uint8_t { Sweep, Prediction, Validation, Timeline };
+enum class Held : std::uint8_t { Sweep, Prediction, Validation, Timeline, Plan };
 
 // What a file holds, judged by its beginning.
 struct PlotInput {
@@ -44,6 +45,8 @@ struct PlotInput {
     const Content content = content_of(text);
     if (content == Content::Timeline) {
       held = Held::Timeline;
+    } else if (content == Content::Plan) {
+      held = Held::Plan;
     } else if (content != Content::Sweep && content != Content::Unknown) {
       refuse_content(name, content, "the output of a sweep, of simulate or of validate");
     } else if (const std::size_t at = text.find_first_not_of(" \t\r\n");
@@ -57,7 +60,8 @@ struct PlotInput {
                                               : read_csv_records(text, name);
   }
   const char* what() const {
-    constexpr const char* kNames[] = {"a sweep", "a prediction", "a validation", "a timeline"};
+    constexpr const char* kNames[] = {"a sweep", "a prediction", "a validation", "a timeline",
+                                      "a plan"};
     return kNames[static_cast<std::size_t>(held)];
   }
 };
@@ -70,6 +74,8 @@ std::string usual_kind(const std::vector<PlotInput>& inputs) {
       return "breakdown";
     case Held::Validation:
       return "scatter";
+    case Held::Plan:
+      return "traffic";
     case Held::Timeline:
       break;
   }
@@ -123,6 +129,52 @@ TimeBars bars_of(const std::vector<PlotInput>& inputs) {
   return bars;
 }
 
+// Of a timeline on a built-in machine, or on the one that is named, with the lines between nodes.
+Picture traffic_picture(const std::vector<PlotInput>& inputs, const std::string& machine,
+                        const Page& page) {
+  if (inputs.size() > 1) fail("--kind traffic draws one file, not {}", inputs.size());
+  const PlotInput& in = inputs[0];
+  if (in.held != Held::Timeline && in.held != Held::Plan)
+    fail("--kind traffic needs a plan or a timeline; {} is {}", in.name, in.what());
+  const auto per_node = [&](const std::string& of, std::uint32_t workers) -> std::uint32_t {
+    const bool known = std::ranges::any_of(machine_profiles(),
+                                           [&](const MachineProfile& p) { return p.name == of; });
+    if (machine.empty() && !known) return 0;
+    const Machine m = find_machine(machine.empty() ? of : machine);
+    return m.ideal ? 0 : (workers + m.devices() - 1) / m.devices() * m.devices_per_node;
+  };
+  if (in.held == Held::Timeline) {
+    const Timeline t = read_timeline(in.text, in.name);
+    return traffic_map(traffic_of(t, per_node(t.machine, t.problem.workers)), page);
+  }
+  const Plan plan = read_plan(in.text, in.name);
+  return traffic_map(traffic_of(plan, machine.empty() ? "" : find_machine(machine).name,
+                                per_node("", plan.problem.workers)),
+                     page);
+}
+
+Picture runs_picture(const std::vector<PlotInput>& inputs, const Page& page) {
+  RunsPlot plot{.heading = "Makespans of repeated runs", .subject = {}, .rows = {}};
+  for (const PlotInput& in : inputs) {
+    if (in.held != Held::Prediction)
+      fail("--kind runs needs the JSON of simulate or run; {} is {}", in.name, in.what());
+    PlotUnit unit = PlotUnit::Microseconds;
+    std::string subject;
+    RunsRow row = prediction_runs(in.text, in.name, unit, subject);
+    if (plot.rows.empty()) {
+      plot.unit = unit;
+      plot.subject = subject;
+    }
+    if (unit != plot.unit)
+      fail("{} counts blocks or seconds, {} the other; plot them apart", inputs[0].name, in.name);
+    if (subject != plot.subject)
+      fail("{} is of {}, {} of {}; plot them apart", inputs[0].name, plot.subject, in.name,
+           subject);
+    plot.rows.push_back(std::move(row));
+  }
+  return runs_plot(plot, page);
+}
+
 // The memory of a device, if the machine is a built-in profile that has it.
 double device_bytes(const std::string& machine) {
   for (const MachineProfile& p : machine_profiles())
@@ -139,6 +191,8 @@ Picture picture_of(const PlotCommand& c, const std::vector<PlotInput>& inputs,
     refuse("--y");
     refuse("--x");
   }
+  if (kind != "traffic" && c.app->count("--machine") > 0)
+    fail("--machine is only for --kind traffic; this is {}", kind);
   if (kind == "lines") {
     require(inputs, kind, Held::Sweep, "the CSV or JSON of ringsched sweep");
     return line_plot(
@@ -152,6 +206,8 @@ Picture picture_of(const PlotCommand& c, const std::vector<PlotInput>& inputs,
     require(inputs, kind, Held::Sweep, "the CSV or JSON of ringsched sweep");
     return front_plot(sweep_front(inputs[0].records()), page);
   }
+  if (kind == "traffic") return traffic_picture(inputs, c.machine, page);
+  if (kind == "runs") return runs_picture(inputs, page);
   if (kind == "breakdown") return time_bars(bars_of(inputs), page);
   if (kind == "scatter") {
     require(inputs, kind, Held::Validation, "the output of ringsched validate --format json");
@@ -168,8 +224,9 @@ Picture picture_of(const PlotCommand& c, const std::vector<PlotInput>& inputs,
 
 void run(const PlotCommand& c) {
   if (!c.kind.empty())
-    check_choice("--kind", c.kind,
-                 {"lines", "map", "pareto", "breakdown", "scatter", "memory", "tornado"});
+    check_choice(
+        "--kind", c.kind,
+        {"lines", "map", "pareto", "breakdown", "scatter", "memory", "tornado", "traffic", "runs"});
   if (!c.y.empty()) parse_plot_y(c.y);
   if (!(c.scale >= 0.1 && c.scale <= 20)) fail("--scale is {}; use 0.1 to 20", c.scale);
   check_output(c.output, "--output", c.files);
@@ -193,9 +250,10 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       program.add_subcommand("plot", "Draw charts of sweeps, predictions and validations");
   auto command = std::make_shared<PlotCommand>();
   command->app = app;
-  app->add_option("FILE", command->files,
-                  "CSV or JSON of sweep, JSON of simulate or validate, or timelines; - is standard "
-                  "input")
+  app->add_option(
+         "FILE", command->files,
+         "CSV or JSON of sweep, JSON of simulate, run or validate, timelines, or a plan; - "
+         "is standard input")
       ->type_name("")
       ->required();
   app->add_option("-o,--output", command->output, "picture to write: .svg, .pdf or .png")
@@ -205,8 +263,10 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--kind", command->kind,
          "chart to draw. Sweep: lines, map (which schedule is fastest where), pareto (time "
          "against memory) or breakdown (where time goes). JSON of simulate: breakdown or "
-         "tornado (what changes would help). JSON of validate: scatter. Timelines: memory "
-         "or breakdown (default: lines, breakdown, scatter or memory, by the file)")
+         "tornado (what changes would help), or runs (how makespans vary; also of run). JSON of "
+         "validate: scatter. Timelines: memory, breakdown or traffic (bytes from worker to "
+         "worker; also of a plan). Default: lines, breakdown, scatter, memory or traffic, by the "
+         "file")
       ->type_name("KIND");
   app->add_option("--y", command->y,
                   "what lines show: time, speedup, tokens-per-second or memory (default time)")
@@ -214,6 +274,9 @@ void add_plot_command(CLI::App& program, ExitCode&) {
   app->add_option("--x", command->x,
                   "what lines run over: tokens or workers (default: what varies)")
       ->type_name("WHAT");
+  app->add_option("-m,--machine", command->machine,
+                  "machine whose nodes traffic shows (default: that of the timeline)")
+      ->type_name("NAME");
   app->add_option("--scale", command->scale,
                   "pixels per point, .png only (default 2; for papers 300 per inch)")
       ->type_name("NUMBER");

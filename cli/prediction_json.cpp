@@ -154,9 +154,11 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   if (!p.proved.lowered.empty()) key("lowered_exchanges", lowered_json(p.proved.lowered));
   if (!p.study.makespans.empty()) {
     const auto at = [&](double x) { return us(percentile(p.study.makespans, x)); };
+    std::string each;
+    for (const Picoseconds t : p.study.makespans) each += (each.empty() ? "" : ", ") + us(t);
     key("runs", fmt::format("{{\"count\": {}, \"p5_us\": {}, \"p50_us\": {}, \"p95_us\": {}, "
-                            "\"worst_us\": {}}}",
-                            p.study.makespans.size(), at(5), at(50), at(95), at(100)));
+                            "\"worst_us\": {},\n    \"makespans_us\": [{}]}}",
+                            p.study.makespans.size(), at(5), at(50), at(95), at(100), each));
   }
   key("improvements", answer_list(better));
   key("what_if", answer_list(answers));

@@ -88,6 +88,43 @@ TEST_F(PlotProgram, DrawsPredictionsAndTimelines) {
   expect_refused("plot p.json --y memory -o x.svg", "--y is only for --kind lines");
 }
 
+TEST_F(PlotProgram, DrawsTrafficOfPlansAndTimelines) {
+  ASSERT_EQ(run("simulate -m hgx-h100x4-ib400 -s ring -w 16 --timeline t.json").code, 0);
+  ASSERT_EQ(run("plan -s ring -w 16 -o p.json").code, 0);
+  ASSERT_EQ(run("plot t.json --kind traffic -o t.svg").code, 0);
+  ASSERT_EQ(run("plot p.json -m hgx-h100x4-ib400 -o p.svg").code, 0);
+  EXPECT_EQ(file("t.svg"), file("p.svg"));
+  EXPECT_THAT(file("t.svg"), HasSubstr("between nodes of 8 workers"));
+  EXPECT_THAT(file("t.svg"), HasSubstr("<title>3 to 4: 128 MiB</title>"));  // 4 shares of 32
+  ASSERT_EQ(run("plot p.json -o q.svg").code, 0);
+  EXPECT_THAT(file("q.svg"), testing::Not(HasSubstr("between nodes")));
+}
+
+TEST_F(PlotProgram, DrawsHowMakespansVary) {
+  const std::string ring =
+      run("simulate -m hgx-h100 -s ring -w 4 --noise 5% --runs 40 --format json").out;
+  write("a.json", ring);
+  write("b.json",
+        run("simulate -m hgx-h100 -s zigzag -w 4 --noise 5% --runs 40 --format json").out);
+  ASSERT_EQ(run("plot a.json b.json --kind runs -o r.svg").code, 0);
+  EXPECT_THAT(file("r.svg"), HasSubstr(">ring<"));
+  EXPECT_THAT(file("r.svg"), HasSubstr(" of 40 runs"));
+  // The file has all of them, and they agree with the summary.
+  const std::size_t at = ring.find("\"makespans_us\": [");
+  ASSERT_NE(at, ring.npos);
+  std::vector<double> times;
+  for (std::size_t i = ring.find('[', at); ring[i] != ']'; i = ring.find_first_of(",]", i + 1))
+    times.push_back(std::stod(ring.substr(i + 1)));
+  ASSERT_EQ(times.size(), 40u);
+  const std::size_t worst = ring.find("\"worst_us\": ");
+  EXPECT_EQ(*std::ranges::max_element(times), std::stod(ring.substr(worst + 12)));
+  EXPECT_LT(*std::ranges::min_element(times), *std::ranges::max_element(times));
+  write("one.json", run("simulate -m hgx-h100 -w 4 --runs 1 --format json").out);
+  expect_refused("plot one.json --kind runs -o x.svg", "one.json has one run");
+  write("c.json", run("simulate -m hgx-h100 -w 8 --noise 5% --runs 4 --format json").out);
+  expect_refused("plot a.json c.json --kind runs -o x.svg", "plot them apart");
+}
+
 TEST_F(PlotProgram, DrawsWhatWasPublished) {
   write("v.json", R"({"groups": [{"name": "g", "by": "Someone", "unit": "ms", "results": [
     {"schedule": "ring", "published": 1, "predicted": 1.1},
@@ -116,7 +153,10 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 30 columns");
   expect_refused("plot other.csv -o x.svg", "has no column schedule; its columns are a, b");
   expect_refused("plot broken.json -o x.svg", "broken.json is not JSON");
-  expect_refused("plot plan.json -o x.svg", "plan.json is a plan");
+  expect_refused("plot plan.json --kind memory -o x.svg", "plan.json is a plan");
+  expect_refused("plot s.csv --kind traffic -o x.svg", "s.csv is a sweep");
+  expect_refused("plot s.csv --kind runs -o x.svg", "s.csv is a sweep");
+  expect_refused("plot s.csv -m dgx-a100 -o x.svg", "--machine is only for --kind traffic");
   expect_refused("plot one.csv --kind lines -o x.svg", "neither tokens nor workers vary");
   expect_refused("plot one.csv --kind map -o x.svg", "the map would be one cell");
   expect_refused("plot s.csv --kind pie -o x.svg", "--kind");

@@ -11,9 +11,11 @@
 #include "plot/axis.hpp"
 #include "plot/frame.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/lower.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
+#include "support/refusal.hpp"
 #include "support/runs.hpp"
 #include "support/tidy.hpp"
 
@@ -328,6 +330,121 @@ TEST(MemoryPlot, ReachesWhatTheFullestWorkerHolds) {
   Timeline bare = predicted_runs(2)[0].timeline;
   bare.details.clear();
   EXPECT_THROW(memory_plot(bare, 0), Error);
+}
+
+// Against the plan, send by send.
+TEST(TrafficPlot, AddsUpWhatEachWorkerSendsToEach) {
+  for (const NamedRun& r : predicted_runs(5)) {
+    if (!r.plan.exchanges.empty()) continue;
+    SCOPED_TRACE(r.name);
+    std::map<std::pair<std::uint32_t, std::uint32_t>, double> sent;
+    for (const Task& t : r.plan.tasks)
+      if (is_send(t.kind))
+        sent[{t.worker_index, r.plan.tasks[t.peer.value].worker_index}] +=
+            static_cast<double>(r.plan.bytes(r.plan.piece(t)).value);
+    const Traffic traffic = traffic_of(r.timeline, 0);
+    for (std::uint32_t from = 0; from < 5; ++from)
+      for (std::uint32_t to = 0; to < 5; ++to)
+        EXPECT_EQ(traffic.bytes[from * 5 + to], (sent[{from, to}])) << from << " to " << to;
+    if (HasFailure()) return;
+  }
+}
+
+// The messages that an exchange becomes carry what a timeline says that it carries.
+TEST(TrafficPlot, OfExchangesIsThatOfTheirMessages) {
+  std::size_t exchanges = 0, untold = 0;
+  for (const char* name : {"ulysses", "usp:ulysses=2", "all-gather"})
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      SCOPED_TRACE(name);
+      const Plan plan = build_plan(small_problem(4, 256, pass), find_schedule(name));
+      const std::vector<double> parts = traffic_of(plan, "", 0).bytes;
+      const Timeline t = timeline_of(plan, TimelineSource::Predicted, "");
+      const std::string no = refusal([&] { traffic_of(t, 0); });
+      if (!no.empty()) {
+        EXPECT_THAT(no, HasSubstr("does not tell who gives what"));
+        ++untold;
+        continue;
+      }
+      exchanges += plan.exchanges.size();
+      const std::vector<double> whole = traffic_of(t, 0).bytes;
+      for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], parts[i], 1) << i;
+    }
+  EXPECT_GT(exchanges, 6u);
+  EXPECT_EQ(untold, 1u);  // several workers have parts of the gradients of one head's keys
+}
+
+TEST(TrafficPlot, IsDarkerWhereMoreGoesAndSaysHowMuch) {
+  Traffic t{.heading = "h", .subject = "s", .workers = 4, .per_node = 2, .bytes = {}};
+  t.bytes.assign(16, 0);
+  t.bytes[0 * 4 + 1] = 1 << 20;
+  t.bytes[1 * 4 + 2] = 2 << 20;
+  t.bytes[3 * 4 + 0] = 4 << 20;
+  for (const Page& page : kPages) {
+    const Picture p = traffic_map(t, page);
+    expect_good(p, page);
+    std::map<std::string, Box> cells;
+    for (const Box& b : all<Box>(p))
+      if (!b.about.empty()) cells[b.about] = b;
+    ASSERT_EQ(cells.size(), 3u);
+    const Box &few = cells.at("0 to 1: 1 MiB"), &some = cells.at("1 to 2: 2 MiB"),
+              &most = cells.at("3 to 0: 4 MiB");
+    EXPECT_GT(few.fill->green, some.fill->green);
+    EXPECT_GT(some.fill->green, most.fill->green);
+    EXPECT_NEAR(some.x - few.x, some.y - few.y, 1e-6);  // one to the right, one down
+    EXPECT_NEAR(most.y - few.y, 3 * (some.y - few.y), 1e-6);
+    EXPECT_LT(most.x, few.x);
+    std::size_t lines = 0;  // between the two nodes
+    for (const Stroke& s : all<Stroke>(p)) lines += s.colour == ink::black ? 1 : 0;
+    EXPECT_EQ(lines, 2u);
+    EXPECT_THAT(words(p), testing::Contains("4"));
+  }
+}
+
+TEST(TrafficPlot, IsTidyForFewAndManyWorkers) {
+  for (const std::uint32_t workers : {2u, 7u, 16u, 33u, 64u, 100u, 256u})
+    for (const std::uint32_t per_node : {0u, 8u}) {
+      SCOPED_TRACE(workers);
+      Traffic t{
+          .heading = "h", .subject = "s", .workers = workers, .per_node = per_node, .bytes = {}};
+      double all = 0;
+      for (std::uint32_t i = 0; i < workers * workers; ++i) {
+        t.bytes.push_back(i % workers == i / workers ? 0 : 1e6 * (1 + i % 7));
+        all += t.bytes.back();
+      }
+      for (const Page& page : kPages) expect_good(traffic_map(t, page), page);
+    }
+  Timeline alone = predicted_runs(1)[0].timeline;
+  EXPECT_THROW(traffic_of(alone, 0), Error);
+  alone.details.clear();
+  EXPECT_THROW(traffic_of(alone, 0), Error);
+}
+
+TEST(RunsPlot, HasABarAsHighAsThereAreRuns) {
+  RunsPlot plot{.heading = "h", .subject = "s", .rows = {{"ring", {}}, {"zigzag", {}}}};
+  for (int i = 0; i < 100; ++i) {
+    plot.rows[0].times.push_back(1000 + 10 * (i % 10));
+    plot.rows[1].times.push_back(i < 75 ? 2000 : 3000);
+  }
+  for (const Page& page : kPages) {
+    const Picture p = runs_plot(plot, page);
+    expect_good(p, page);
+    std::map<std::string, Box> bars;
+    std::size_t runs = 0;
+    for (const Box& b : all<Box>(p)) {
+      int count = 0;
+      if (std::sscanf(b.about.c_str(), "ring: %d of 100 runs", &count) == 1)
+        runs += static_cast<std::size_t>(count);
+      if (!b.about.empty()) bars[b.about] = b;
+    }
+    EXPECT_EQ(runs, 100u);
+    const Box &many = bars.at("zigzag: 75 of 100 runs"), &few = bars.at("zigzag: 25 of 100 runs");
+    EXPECT_NEAR(many.height, 3 * few.height, 1e-6);
+    EXPECT_LT(many.x, few.x);
+    EXPECT_THAT(words(p), testing::Contains("2 ms"));  // the median
+  }
+  plot.rows.pop_back();
+  for (double& t : plot.rows[0].times) t = 1000;  // no noise at all
+  for (const Page& page : kPages) expect_good(runs_plot(plot, page), page);
 }
 
 TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {

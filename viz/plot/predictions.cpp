@@ -7,6 +7,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
 
 namespace ringsched {
@@ -120,6 +121,33 @@ Tornado prediction_tornado(const std::string& json, const std::string& name) {
   if (t.changes.empty())
     fail("{} has no changes to draw; use ringsched simulate --machine NAME --format json", name);
   return t;
+}
+
+RunsRow prediction_runs(const std::string& json, const std::string& name, PlotUnit& unit,
+                        std::string& subject) {
+  const Document d(json, name);
+  dom::array times;
+  dom::object runs;
+  RunsRow row{d.text(d.top(), "schedule"), {}};
+  unit = PlotUnit::Microseconds;
+  if (d.top()["runs_us"].get(times) == SUCCESS) {
+    row.name += " measured";
+  } else if (d.top()["runs"].get(runs) == SUCCESS) {
+    times = d.list(runs, "makespans_us");
+    unit = d.unit();
+  } else {
+    fail("{} has one run; use ringsched simulate --noise 5% --format json, or ringsched run", name);
+  }
+  for (const dom::element e : times) {
+    double x = 0;
+    if (e.get(x) != SUCCESS || !(x >= 0 && x <= kMost))
+      fail("{}: the makespans of runs must be numbers", name);
+    row.times.push_back(x);
+  }
+  if (row.times.size() < 2) fail("{} has one run: nothing to compare", name);
+  subject = fmt::format("{:.0f} workers, {} tokens", d.number(d.top(), "workers"),
+                        grouped(static_cast<std::int64_t>(d.number(d.top(), "tokens"))));
+  return row;
 }
 
 Plot validation_plot(const std::string& json, const std::string& name) {

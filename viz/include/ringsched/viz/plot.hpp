@@ -91,6 +91,27 @@ struct TimeBars {
 };
 Picture time_bars(const TimeBars&, const Page& = {});
 
+// Who sends how much to whom.
+struct Traffic {
+  std::string heading, subject;
+  std::uint32_t workers = 0;
+  std::uint32_t per_node = 0;  // workers of a node, in order; 0: all are in one
+  std::vector<double> bytes;   // from worker i to worker j at i * workers + j
+};
+Picture traffic_map(const Traffic&, const Page& = {});
+
+// Makespans of repeated runs.
+struct RunsRow {
+  std::string name;
+  std::vector<double> times;  // not empty
+};
+struct RunsPlot {
+  std::string heading, subject;
+  PlotUnit unit = PlotUnit::Microseconds;
+  std::vector<RunsRow> rows;
+};
+Picture runs_plot(const RunsPlot&, const Page& = {});
+
 // What changes would do to a time.
 struct Tornado {
   std::string heading, subject;

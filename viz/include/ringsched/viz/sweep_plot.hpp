@@ -30,10 +30,17 @@ TimeBars sweep_bars(const Records&);
 // Of the JSON of `ringsched simulate`.
 TimePanel prediction_bar(const std::string& json, const std::string& name, PlotUnit&);
 Tornado prediction_tornado(const std::string& json, const std::string& name);
+// The makespans of all runs, of the JSON of `simulate` or `run`; `subject`: the problem.
+RunsRow prediction_runs(const std::string& json, const std::string& name, PlotUnit&,
+                        std::string& subject);
 // Of the JSON of `ringsched validate`: one panel for each quantity with at least five results.
 Plot validation_plot(const std::string& json, const std::string& name);
 
 TimeBar timeline_bar(const Timeline&);
+// What messages carry from worker to worker; exchanges as if each share went straight to where it
+// is wanted. Throws Error if the timeline does not say.
+Traffic traffic_of(const Timeline&, std::uint32_t per_node);
+Traffic traffic_of(const Plan&, std::string_view machine, std::uint32_t per_node);
 // Bytes alive over time: the fullest worker, the range of all, and a device's memory (0: unknown).
 // Throws Error if the timeline does not say.
 Picture memory_plot(const Timeline&, double device_bytes, const Page& = {});
