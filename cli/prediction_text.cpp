@@ -54,10 +54,12 @@ std::string times(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? fmt::format("{:.2f}x", share(a, b)) : "-";
 }
 
-// "-43.1 %", "no change"
+// "-43.1 %", "no change"; "3.2x" from twice as long on
 std::string saving(Picoseconds after, Picoseconds before) {
   const double change = share(after, before) - 1;
-  return std::abs(change) < 0.0005 ? "no change" : fmt::format("{:+.1f} %", 100 * change);
+  return std::abs(change) < 0.0005 ? "no change"
+         : change < 1              ? fmt::format("{:+.1f} %", 100 * change)
+                                   : fmt::format("{:.1f}x", 1 + change);
 }
 
 // "kernels=2x" in words.

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree as ET
 import zlib
 
 PROGRAM, CHROMIUM = (os.path.abspath(sys.argv.pop(1)), sys.argv.pop(1)) if len(sys.argv) > 2 else ("", "")
@@ -205,6 +206,8 @@ class Page(unittest.TestCase):
     def test_it_needs_nothing_from_outside(self):
         self.page(["--workers", "2"])
         text = (self.folder / "page.html").read_text()
+        for name in ("http://www.w3.org/2000/svg", "url(#"):  # in what it saves
+            text = text.replace(name, "")
         for word in ("http:", "https:", "src=", "@import", "url("):
             self.assertNotIn(word, text)
         self.assertEqual(self.browser.ask("performance.getEntriesByType('resource').length"), 0)
@@ -327,6 +330,116 @@ class Page(unittest.TestCase):
         before = self.browser.state()
         self.browser.key("1", "1")
         self.assertEqual([self.browser.state()[k] for k in ("from", "to")], [before[k] for k in ("from", "to")])
+
+    def find(self, words):
+        self.browser.ask(f"{{ const f = document.getElementById('find'); f.value = {json.dumps(words)};"
+                         " f.dispatchEvent(new Event('input')); }")
+        return self.browser.state()["found"]
+
+    def test_tasks_are_found_by_their_words(self):
+        [t] = self.page(["--schedule", "balanced", "--workers", "12"])
+        rows = list(enumerate(t["tasks"]))
+        kind = lambda r: t["kinds"][r[0]]
+        self.assertEqual(self.find("q7 k1"),
+                         [i for i, r in rows if kind(r) == "attend" and (r[5], r[6]) == (7, 1)])
+        self.assertEqual(self.find("worker 1"), [i for i, r in rows if r[2] == 1 and r[8]])
+        self.assertEqual(self.find("Worker 1, step 2"), [i for i, r in rows if r[2] == 1 and r[4] == 2 and r[8]])
+        self.assertEqual(self.find("no such task ["), [])
+        self.assertIsNone(self.find("  "))
+        found = self.find("k0")
+        order = sorted(found, key=lambda i: (t["tasks"][i][7], i))
+        self.assertGreater(len(order), 3)
+        self.browser.ask("document.getElementById('find').focus()")
+        for wanted in order[:3]:
+            self.browser.key("Enter")
+            self.assertEqual(self.browser.state()["selected"], wanted)
+        self.browser.shot("found")
+        self.browser.key("1", "1")  # a letter of the search, not a command
+        self.assertEqual(self.browser.state()["run"], 0)
+        self.browser.key("Escape")
+        state = self.browser.state()
+        self.assertEqual((state["found"], state["selected"]), (None, -1))
+
+    def drag(self, first, last, **more):
+        self.browser.mouse("mousePressed", first, button="left", clickCount=1, **more)
+        self.browser.mouse("mouseMoved", {"x": (first["x"] + last["x"]) / 2, "y": last["y"]}, button="left", buttons=1, **more)
+        self.browser.mouse("mouseMoved", last, button="left", buttons=1, **more)
+        self.browser.mouse("mouseReleased", last, button="left", clickCount=1, **more)
+
+    def test_a_span_is_measured_from_task_to_task(self):
+        [t] = self.page(["--machine", "dgx-a100", "--schedule", "zigzag"])
+        attends = [i for i, r in enumerate(t["tasks"]) if t["kinds"][r[0]] == "attend" and r[2] == 2]
+        first, last = attends[1], attends[4]
+        edge = lambda task, side: self.browser.ask(
+            f"(p => ({{x: p.{side} + (({side!r} === 'left') ? 2 : -2), y: p.y}}))(ringsched.edges({task}))")
+        before = self.browser.state()
+        self.drag(edge(first, "left"), edge(last, "right"), modifiers=8)  # shift
+        state = self.browser.state()
+        begin, end = t["tasks"][first][7], t["tasks"][last][7] + t["tasks"][last][8]
+        self.assertEqual(state["span"], [begin, end])
+        self.assertTrue(state["measured"].startswith(f"{(end - begin) / 1e9:.4g} ms"), state["measured"])
+        self.assertEqual((state["from"], state["to"]), (before["from"], before["to"]), "measuring does not move")
+        self.browser.shot("measured")
+        self.browser.key("Escape")
+        self.assertIsNone(self.browser.state()["span"])
+        top = self.browser.ask("document.getElementById('chart').getBoundingClientRect().top")
+        self.drag({"x": 400, "y": top + 8}, {"x": 600, "y": top + 8})  # along the axis
+        self.assertIsNotNone(self.browser.state()["span"])
+
+    def test_help_stands_behind_a_question_mark(self):
+        self.page(["--workers", "2"])
+        hidden = "document.getElementById('keys').hidden"
+        self.assertTrue(self.browser.ask(hidden))
+        self.browser.key("?", "?")
+        self.assertFalse(self.browser.ask(hidden))
+        self.assertIn("measure a span", self.browser.ask("document.getElementById('keys').innerText"))
+        self.browser.shot("help")
+        self.browser.ask("document.getElementById('help').click()")
+        self.assertTrue(self.browser.ask(hidden))
+
+    def test_two_runs_stand_one_below_the_other(self):
+        ring, zigzag = self.page(["--schedule", "ring", "--machine", "dgx-a100"],
+                                 ["--schedule", "zigzag", "--machine", "dgx-a100"])
+        self.browser.key("b", "b")
+        state = self.browser.state()
+        self.assertTrue(state["stacked"])
+        self.assertEqual(state["to"], max(r[7] + r[8] for r in ring["tasks"]), "one time scale")
+        box = self.browser.ask("(b => ({top: b.top, height: b.height}))(document.getElementById('chart').getBoundingClientRect())")
+        self.browser.mouse("mouseMoved", {"x": 300, "y": box["top"] + 0.75 * box["height"]})
+        self.assertEqual(self.browser.state()["run"], 1)
+        task = next(i for i, r in enumerate(zigzag["tasks"]) if zigzag["kinds"][r[0]] == "attend" and r[2] == 5)
+        at = self.browser.ask(f"ringsched.where({task})")
+        self.assertGreater(at["y"], box["top"] + box["height"] / 2)
+        self.browser.mouse("mouseMoved", at)
+        self.assertEqual(self.browser.state()["hovered"], task)
+        self.browser.mouse("mouseMoved", {"x": 300, "y": box["top"] + 0.25 * box["height"]})
+        self.assertEqual(self.browser.state()["run"], 0)
+        self.assertEqual(self.browser.ask("document.getElementById('title').textContent"), "ring on dgx-a100, 8 workers")
+        self.browser.shot("below")
+
+    def test_what_is_shown_is_saved_as_svg(self):
+        [t] = self.page(["--machine", "dgx-a100", "--schedule", "balanced"])
+        self.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.folder))
+        self.browser.ask("document.getElementById('save').click()")
+        saved = self.folder / "balanced-on-dgx-a100-predicted.svg"
+        deadline = time.monotonic() + PATIENCE
+        while not saved.exists() or not saved.read_text().endswith("</svg>\n"):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        root = ET.fromstring(saved.read_text())
+        svg = "{http://www.w3.org/2000/svg}"
+        self.assertIn("balanced on dgx-a100", root.findtext(svg + "title"))
+        words = {e.text for e in root.iter(svg + "text")}
+        self.assertTrue({f"worker {w}" for w in range(8)} <= words)
+        named = {w for w in words if w.startswith("q")}
+        attends = {f"q{r[5]} k{r[6]}" for r in t["tasks"] if t["kinds"][r[0]] == "attend"}
+        self.assertTrue(named <= attends and len(named) > len(attends) / 2)
+        rects = list(root.iter(svg + "rect"))
+        self.assertGreater(len(rects), len(t["tasks"]))
+        for e in rects:
+            self.assertGreaterEqual(float(e.get("width")), 0)
+        if SHOTS:
+            pathlib.Path(SHOTS, "saved.svg").write_text(saved.read_text())
 
     def test_it_is_no_blank_page(self):
         for workers in (1, 2, 64):

@@ -138,6 +138,11 @@ void add_run(const Timeline& t, std::string& out) {
     const CriticalStep& s = t.critical_path[i];
     return fmt::format("[{},{},{}]", s.task.value, s.start.value, s.end.value);
   });
+  const DrawnPath path = drawn_path(SortedRun(t));
+  json.column("hops", path.jump.empty() ? path.hops.size() : 0, [&](std::size_t i) {
+    const Hop& h = path.hops[i];
+    return fmt::format("[{},{},{},{}]", h.leaves, h.arrives, h.start_ps, h.end_ps);
+  });
   out.erase(out.size() - 2);  // the last comma
   out += "}";
 }

@@ -268,7 +268,7 @@ TEST_F(SimulateProgram, CountsBlocksOnTheBlockModel) {
   EXPECT_THAT(run("simulate").out, HasSubstr("\nmakespan         4.5 blocks; 7.11x as fast"));
   const Outcome drawn = run("simulate --timeline t.json --gantt t.svg --what-if worker:7=2x");
   ASSERT_EQ(drawn.code, 0) << drawn.err;
-  EXPECT_THAT(drawn.out, HasSubstr("\nwhat if          worker:7=2x: 9 blocks (+100.0 %)\n"));
+  EXPECT_THAT(drawn.out, HasSubstr("\nwhat if          worker:7=2x: 9 blocks (2.0x)\n"));
   EXPECT_THAT(read_all(folder_ / "t.svg"), HasSubstr("makespan 4.5 blocks"));
   EXPECT_THAT(read_all(folder_ / "t.json"), HasSubstr("\n\"unit\": \"blocks\",\n"));
   EXPECT_THAT(run("render t.json").out, HasSubstr(" 4.5 blocks\n"));

@@ -27,7 +27,10 @@ TEST(HtmlPage, IsOneFileOfTheSameBytes) {
   const Timeline runs[] = {run_of(3), run_of(5)};
   const std::string page = html_page(runs);
   EXPECT_EQ(page, html_page(runs));
-  EXPECT_THAT(page, Not(HasSubstr("http")));
+  const std::string names = "http://www.w3.org/2000/svg";  // of what it saves; nothing is loaded
+  std::string rest = page;
+  for (std::size_t at; (at = rest.find(names)) != rest.npos;) rest.erase(at, names.size());
+  EXPECT_THAT(rest, Not(HasSubstr("http")));
   EXPECT_THAT(page, Not(HasSubstr("@data@")));
   EXPECT_TRUE(page.ends_with("</html>\n"));
 }

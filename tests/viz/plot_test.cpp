@@ -316,6 +316,9 @@ TEST(TornadoPlot, PutsTheGreatestChangeFirst) {
       other.changes[2].second = more;
       expect_good(tornado(other, page), page);
     }
+    Tornado far = t;
+    far.changes[2].second = 900;
+    EXPECT_THAT(words(tornado(far, page)), testing::Contains("9.0x"));
   }
 }
 

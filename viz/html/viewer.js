@@ -1,10 +1,10 @@
 // The viewer of `ringsched render FILE -o page.html`. The data is what html.cpp writes: one object for each
 // run, tasks as columns. Times are picoseconds as doubles: exact below 2.5 hours, to 1e-16 of themselves above.
-'use strict';
 (() => {
 const runs = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
-const canvas = $('chart'), ctx = canvas.getContext('2d'), tip = $('tip');
+const canvas = $('chart'), screen_ = canvas.getContext('2d'), tip = $('tip');
+let ctx = screen_;  // or what writes SVG
 const LEFT = 92, RIGHT = 16, TOP = 24, BOTTOM = 4;  // margins of the chart, pixels
 // What tasks do: 'attend', 'backward', 'send', 'receive', 'exchange' or 'other'.
 const role = (run, i) => run.roles[run.kind[i]];
@@ -81,6 +81,9 @@ let at = 0;                       // which run
 let run = null;
 let from = 0, to = 1, scroll = 0; // visible time, and pixels scrolled down
 let selected = -1, hovered = -1, related = null;
+let found = null, foundAt = -1;     // tasks that were searched, and which of them is selected
+let span = null;                  // measured: from and to, ps
+let below = false, paneTop = 0, paneHeight = 0;  // all runs below each other; where this one is
 let showPath = true, dark = matchMedia('(prefers-color-scheme: dark)').matches;
 let colours = {}, stripes = null, dots = null, frames = 0;
 
@@ -88,14 +91,22 @@ const width = () => canvas.clientWidth - LEFT - RIGHT;
 const x = ps => LEFT + (ps - from) / (to - from) * width();
 const time = px => from + (px - LEFT) / width() * (to - from);
 function rows() {
-  const space = canvas.clientHeight - TOP - BOTTOM;
+  const space = paneHeight - TOP - BOTTOM;
   const pitch = Math.max(7, Math.min(64, space / run.workers));
   const lanes = run.moves && pitch >= 16;
   const compute = lanes ? pitch * 0.54 : pitch * 0.78;
   const lane = lanes ? (pitch * 0.9 - compute) / 2 - 1 : 0;
   return {pitch, compute, lane, total: pitch * run.workers, space};
 }
-const top_ = (r, worker) => TOP + worker * r.pitch - scroll;
+const top_ = (r, worker) => paneTop + TOP + worker * r.pitch - scroll;
+// What is drawn or asked from here on is of this run, in its place on the page.
+function enter(which) {
+  const shown = below ? runs.length : 1;
+  run = runs[at = which];
+  if (!run.lanes) prepare(run);
+  paneHeight = canvas.clientHeight / shown;
+  paneTop = below ? which * paneHeight : 0;
+}
 
 function clamp() {
   const span = Math.min(Math.max(to - from, 1), whole() * 1.2);
@@ -111,7 +122,7 @@ function clamp() {
 // Runs of about the same length share one time scale, so that they can be compared.
 const longestRun = Math.max(...runs.map(r => r.makespan)), shortestRun = Math.min(...runs.map(r => r.makespan));
 let sameScale = runs.length > 1 && longestRun <= 4 * shortestRun;
-const whole = () => sameScale ? longestRun : run.makespan;
+const whole = () => sameScale || below ? longestRun : run.makespan;
 function fit() { from = 0; to = whole(); scroll = 0; redraw(); }
 function zoom(factor, px) {
   const t = time(px);
@@ -121,11 +132,15 @@ function zoom(factor, px) {
 }
 function show(which) {
   const all = !run || (from === 0 && to === whole());
-  at = which;
-  run = runs[at];
-  if (!run.lanes) prepare(run);
+  enter(which);
   selected = hovered = -1;
   related = null;
+  search();
+  tell();
+  if (all) fit(); else redraw();
+}
+// The words around the chart, of this run.
+function tell() {
   $('title').textContent = run.title;
   $('problem').textContent = run.problem;
   $('facts').textContent = run.facts;
@@ -133,7 +148,6 @@ function show(which) {
     if (b.dataset.run) b.setAttribute('aria-pressed', b.dataset.run === String(at));
   legend();
   tip.hidden = true;
-  if (all) fit(); else redraw();
 }
 
 // --- drawing --------------------------------------------------------------------------------------
@@ -156,7 +170,7 @@ function pattern(size, draw) {
   const c = document.createElement('canvas');
   c.width = c.height = size;
   draw(c.getContext('2d'));
-  return ctx.createPattern(c, 'repeat');
+  return screen_.createPattern(c, 'repeat');
 }
 const cargo = makes => run.cargo[makes];
 const lightness = c => parseInt(c.slice(1, 3), 16) * 0.299 + parseInt(c.slice(3, 5), 16) * 0.587 +
@@ -189,7 +203,7 @@ function firstVisible(list, startOf, longest) {
   }
   return low;
 }
-const faded = id => related && !related.has(id);
+const faded = id => found ? !found.has(id) : related && at === selectedRun ? !related.has(id) : false;
 
 function draw() {
   ++frames;
@@ -199,17 +213,28 @@ function draw() {
     canvas.width = Math.round(w * scale);
     canvas.height = Math.round(h * scale);
   }
-  clamp();
   ctx.setTransform(scale, 0, 0, scale, 0, 0);
   ctx.fillStyle = colours.paper;
   ctx.fillRect(0, 0, w, h);
+  const current = at;
+  for (let which = 0; which < runs.length; ++which)
+    if (below || which === current) { enter(which); drawRun(w, which === current); }
+  enter(current);
+  drawSpan(h);
+}
+function drawRun(w, current) {
+  const h = paneTop + paneHeight;
+  const marked = [found, selected, hovered];
+  if (current) clamp(); else hovered = -1;
+  if (at !== selectedRun) selected = -1;
+  found = run.found || null;
   const r = rows();
   const first = Math.max(0, Math.floor(scroll / r.pitch));
   const last = Math.min(run.workers, Math.ceil((scroll + r.space) / r.pitch));
   drawAxis(h);
   ctx.save();
   ctx.beginPath();
-  ctx.rect(LEFT - 1, TOP, w - LEFT - RIGHT + 2, h - TOP);
+  ctx.rect(LEFT - 1, paneTop + TOP, w - LEFT - RIGHT + 2, paneHeight - TOP);
   ctx.clip();
   drawExchanges(r);
   for (let worker = first; worker < last; ++worker) drawWorker(worker, r);
@@ -217,7 +242,41 @@ function draw() {
   if (selected >= 0) drawDependencies(r);
   ctx.restore();
   drawNames(first, last, r);
-  drawScrollbar(r, w, h);
+  drawScrollbar(r, w);
+  if (below) {
+    ctx.font = (current ? 'bold ' : '') + '11px Helvetica, Arial, sans-serif';
+    ctx.textAlign = 'right';
+    const text = run.name.slice(0, 60), tw = ctx.measureText(text).width;
+    ctx.fillStyle = colours.paper;
+    ctx.fillRect(w - RIGHT - tw - 6, paneTop + 2, tw + 12, TOP - 6);
+    ctx.fillStyle = colours.ink;
+    ctx.fillText(text, w - RIGHT, paneTop + 14);
+  }
+  [found, selected, hovered] = marked;
+}
+// What was measured: a pale band, and how long it is.
+function drawSpan(h) {
+  if (!span) return;
+  const x0 = x(Math.min(...span)), x1 = x(Math.max(...span));
+  ctx.globalAlpha = 0.16;
+  ctx.fillStyle = colours.line;
+  ctx.fillRect(x0, TOP, x1 - x0, h - TOP);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = colours.line;
+  for (const px of [x0, x1]) ctx.fillRect(px - 0.5, TOP - 6, 1, h - TOP + 6);
+  const text = measured();
+  ctx.font = 'bold 12px Helvetica, Arial, sans-serif';
+  ctx.textAlign = 'center';
+  const tw = ctx.measureText(text).width, middle = Math.max(LEFT + tw / 2, Math.min(canvas.clientWidth - tw / 2 - 4, (x0 + x1) / 2));
+  ctx.fillStyle = colours.paper;
+  ctx.fillRect(middle - tw / 2 - 4, TOP - 20, tw + 8, 16);
+  ctx.fillStyle = colours.ink;
+  ctx.fillText(text, middle, TOP - 8);
+}
+function measured() {
+  if (!span) return '';
+  const ps = Math.abs(span[1] - span[0]);
+  return `${duration(ps)} (${Number((ps / run.makespan * 100).toPrecision(3))} % of the makespan)`;
 }
 
 function drawAxis(h) {
@@ -232,9 +291,9 @@ function drawAxis(h) {
   for (let k = Math.ceil(from / step); k * step <= to; ++k) {
     const px = x(k * step);
     ctx.fillStyle = colours.rule;
-    ctx.fillRect(px, TOP - 4, 1, h);
+    ctx.fillRect(px, paneTop + TOP - 4, 1, h - paneTop - TOP + 4);
     ctx.fillStyle = colours.pale;
-    ctx.fillText((k * step / size).toFixed(digits) + (k === Math.ceil(from / step) ? ' ' + unit : ''), px, 14);
+    ctx.fillText((k * step / size).toFixed(digits) + (k === Math.ceil(from / step) ? ' ' + unit : ''), px, paneTop + 14);
   }
 }
 
@@ -297,11 +356,12 @@ function drawBar(i, worker, attends, x0, x1, y, height) {
     const text = name(i), tw = ctx.measureText(text).width;
     if (tw + 8 < room) {
       const middle = left + room / 2;
-      if (run.queries[i] !== worker) {  // words on stripes are hard to read
+      if (run.queries[i] !== worker && !faded(i)) {  // words on stripes are hard to read
         ctx.fillStyle = fill;
         ctx.fillRect(middle - tw / 2 - 3, y + 2, tw + 6, height - 4);
       }
-      ctx.fillStyle = lightness(fill) > 110 ? '#1a1a1a' : '#fff';
+      ctx.fillStyle = faded(i) ? colours.pale : lightness(fill) > 110 ? '#1a1a1a' : '#fff';
+      if (faded(i)) ctx.globalAlpha = 0.7;
       ctx.fillText(text, middle, y + height / 2 + Math.min(12, height * 0.62) * 0.36);
     }
   }
@@ -397,12 +457,9 @@ function arrow(x0, y0, x1, y1, colour, thick) {
 }
 function drawPath(r) {
   if (!r.lane) return;
-  for (const [i, start, end] of run.path) {
-    if (!isTransfer(i) || isExchange(i) || end <= start || end < from || start > to) continue;
-    // Where the group at its sender's was waited for, the path stays there.
-    const send = role(run, i) === 'send' ? i : (run.needs[i] || [])[0];
-    if (send === undefined) continue;
-    const a = place(send), b = place(i);
+  for (const [leaves, arrives, start, end] of run.hops) {
+    if (end < from || start > to) continue;
+    const a = place(leaves), b = place(arrives);
     arrow(x(start), (a.y0 + a.y1) / 2, x(end), (b.y0 + b.y1) / 2, colours.line, 1);
   }
 }
@@ -421,7 +478,7 @@ function drawDependencies() {
 
 function drawNames(first, last, r) {
   ctx.fillStyle = colours.paper;
-  ctx.fillRect(0, TOP, LEFT - 1, canvas.clientHeight);
+  ctx.fillRect(0, paneTop + TOP, LEFT - 1, paneHeight - TOP);
   const size = Math.min(13, Math.max(9, r.pitch * 0.5));
   const every = Math.max(1, Math.ceil((size + 2) / r.pitch));
   ctx.font = size + 'px Helvetica, Arial, sans-serif';
@@ -435,12 +492,12 @@ function drawNames(first, last, r) {
     ctx.fillText('worker ' + worker, 22, y + r.compute / 2 + size * 0.36);
   }
 }
-function drawScrollbar(r, w, h) {
+function drawScrollbar(r, w) {
   if (r.total <= r.space) return;
   ctx.fillStyle = colours.rule;
-  ctx.fillRect(w - 9, TOP, 5, r.space);
+  ctx.fillRect(w - 9, paneTop + TOP, 5, r.space);
   ctx.fillStyle = colours.pale;
-  ctx.fillRect(w - 9, TOP + scroll / r.total * r.space, 5, Math.max(12, r.space / r.total * r.space));
+  ctx.fillRect(w - 9, paneTop + TOP + scroll / r.total * r.space, 5, Math.max(12, r.space / r.total * r.space));
 }
 
 function legend() {
@@ -528,8 +585,8 @@ function why(i) {
 // The task under a pixel: the shortest of those there.
 function taskAt(px, py) {
   const r = rows();
-  const worker = Math.floor((py - TOP + scroll) / r.pitch);
-  if (px < LEFT || py < TOP || worker < 0 || worker >= run.workers) return -1;
+  const worker = Math.floor((py - paneTop - TOP + scroll) / r.pitch);
+  if (px < LEFT || py < paneTop + TOP || worker < 0 || worker >= run.workers) return -1;
   const lane = run.lanes[worker], inRow = py - top_(r, worker), t = time(px), reach = 2 / width() * (to - from);
   let list = lane.compute, long = lane.longest.compute, pick = i => i;
   if (r.lane && inRow > r.compute) {
@@ -557,12 +614,26 @@ function taskAt(px, py) {
   }
   return best;
 }
+let selectedRun = 0;
 function select(i) {
   selected = i;
+  selectedRun = at;
   related = i < 0 ? null : new Set([i, ...(run.needs[i] || []), ...neededBy(run, i)]);
   redraw();
 }
+// Of several runs, the one under the pointer is the current one.
+function point(py) {
+  if (!below) return;
+  const which = Math.max(0, Math.min(runs.length - 1, Math.floor(py / (canvas.clientHeight / runs.length))));
+  if (which === at) return;
+  enter(which);
+  hovered = -1;
+  found = run.found || null;
+  tell();
+  redraw();
+}
 function hover(px, py, clientX, clientY) {
+  point(py);
   const i = taskAt(px, py);
   if (i !== hovered) { hovered = i; redraw(); }
   tip.hidden = i < 0;
@@ -574,6 +645,75 @@ function hover(px, py, clientX, clientY) {
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(clientX + 14, innerWidth - box.width - 8)) + 'px';
   tip.style.top = Math.max(4, clientY + 18 + box.height > innerHeight ? clientY - box.height - 10 : clientY + 18) + 'px';
+}
+
+// --- finding tasks, and measuring -----------------------------------------------------------------
+
+// The tasks whose words have all that was asked for: "q3", "merge", "worker 2", "step 1".
+function matches() {
+  const wanted = $('find').value.toLowerCase().trim();
+  if (!wanted) return null;
+  run.texts ||= run.kind.map((_, i) => `${name(i)}, worker ${run.worker[i]}, step ${run.step[i]}, task ${i},`.toLowerCase());
+  // A number ends where it is asked to: "worker 1" is not worker 12.
+  const parts = wanted.split(/\s*,\s*/).filter(p => p)
+      .map(p => new RegExp('(^|[^a-z0-9])' + p.replace(/[^a-z0-9 ]/g, '\\$&') + (/\d$/.test(p) ? '(?![0-9])' : '')));
+  return new Set([...run.kind.keys()].filter(i => run.took[i] && parts.every(p => p.test(run.texts[i]))));
+}
+function search() {
+  const current = at;
+  for (let which = 0; which < runs.length; ++which)
+    if (which === current || runs.length <= 4) { enter(which); run.found = matches(); }
+  enter(current);
+  found = run.found;
+  foundAt = -1;
+  $('found').textContent = found ? `${found.size} of ${run.kind.filter((_, i) => run.took[i]).length} tasks` : '';
+  redraw();
+}
+// The next task that was found, in order of time; the view moves to it.
+function next(back) {
+  if (!found || !found.size) return;
+  const order = [...found].sort((a, b) => run.start[a] - run.start[b] || a - b);
+  foundAt = (foundAt + (back ? order.length - 1 : 1) + (foundAt < 0 && back ? 1 : 0)) % order.length;
+  const i = order[foundAt], wide = to - from;
+  select(i);
+  if (run.start[i] < from || run.end[i] > to) {
+    from = (run.start[i] + run.end[i] - wide) / 2;
+    to = from + wide;
+  }
+  const r = rows(), y = run.worker[i] * r.pitch;
+  if (y < scroll || y + r.pitch > scroll + r.space) scroll = y - r.space / 2;
+  $('found').textContent = `${foundAt + 1} of ${order.length}: ${name(i)}, worker ${run.worker[i]}, ${duration(run.took[i])}`;
+  redraw();
+}
+// The begin or end of a task nearby in this row, or where the pointer is.
+function snapped(px, py) {
+  const r = rows(), worker = Math.floor((py - paneTop - TOP + scroll) / r.pitch), lane = run.lanes[worker];
+  let best = Math.max(0, Math.min(run.makespan, time(px))), near = 6;
+  for (const i of lane ? lane.compute : [])
+    for (const t of [run.start[i], run.end[i]])
+      if (Math.abs(x(t) - px) < near) { near = Math.abs(x(t) - px); best = t; }
+  return best;
+}
+
+// --- saving ---------------------------------------------------------------------------------------
+
+function asSvg() {
+  const stripe = `<path d="M-1 9L9 -1M-9 9L1 -1M7 9L17 -1" stroke="${colours.stripe}" stroke-width="2"/>`;
+  const defs = `<pattern id="stripes" width="8" height="8" patternUnits="userSpaceOnUse">${stripe}</pattern>` +
+      `<pattern id="dots" width="4" height="4" patternUnits="userSpaceOnUse"><rect x="1" y="1" width="1" height="1" fill="${colours.dot}"/></pattern>`;
+  const paper = new SvgCanvas(screen_, new Map([[stripes, 'stripes'], [dots, 'dots']]), defs);
+  ctx = paper;
+  draw();
+  ctx = screen_;
+  redraw();
+  return paper.svg(canvas.clientWidth, canvas.clientHeight, `${run.title}: ${run.facts}`);
+}
+function save() {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([asSvg()], {type: 'image/svg+xml'}));
+  link.download = run.name.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 60) + '.svg';
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 // --- the pointer and the keyboard -----------------------------------------------------------------
@@ -588,7 +728,11 @@ canvas.addEventListener('wheel', e => {
   tip.hidden = true;
 }, {passive: false});
 canvas.addEventListener('pointerdown', e => {
-  drag = {x: e.clientX, y: e.clientY, from, to, scroll, moved: false};
+  const [px, py] = inside(e);
+  point(py);
+  const measures = px >= LEFT && (e.shiftKey || py < paneTop + TOP);
+  drag = {x: e.clientX, y: e.clientY, from, to, scroll, moved: false, measures};
+  if (measures) { const t = snapped(px, py); span = [t, t]; redraw(); }
   canvas.setPointerCapture(e.pointerId);
 });
 canvas.addEventListener('pointermove', e => {
@@ -596,6 +740,7 @@ canvas.addEventListener('pointermove', e => {
   const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
   if (Math.abs(dx) + Math.abs(dy) > 3) drag.moved = true;
   if (!drag.moved) return;
+  if (drag.measures) { span[1] = snapped(...inside(e)); tip.hidden = true; redraw(); return; }
   const shift = dx / width() * (drag.to - drag.from);
   from = drag.from - shift;
   to = drag.to - shift;
@@ -604,18 +749,25 @@ canvas.addEventListener('pointermove', e => {
   redraw();
 });
 canvas.addEventListener('pointerup', e => {
-  if (drag && !drag.moved) { const [px, py] = inside(e); select(taskAt(px, py)); }
+  if (drag && drag.measures) { if (span[0] === span[1]) span = null; redraw(); }
+  else if (drag && !drag.moved) { const [px, py] = inside(e); select(taskAt(px, py)); }
   drag = null;
 });
 canvas.addEventListener('pointerleave', () => { hovered = -1; tip.hidden = true; redraw(); });
 addEventListener('keydown', e => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
-  const span = to - from, middle = LEFT + width() / 2;
+  if (e.target === $('find')) {
+    if (e.key === 'Enter') next(e.shiftKey);
+    if (e.key === 'Escape') { $('find').value = ''; search(); select(-1); $('find').blur(); }
+    return;
+  }
+  const wide = to - from, middle = LEFT + width() / 2;
   const keys = {
-    ArrowLeft: () => { from -= span / 8; to -= span / 8; }, ArrowRight: () => { from += span / 8; to += span / 8; },
+    ArrowLeft: () => { from -= wide / 8; to -= wide / 8; }, ArrowRight: () => { from += wide / 8; to += wide / 8; },
     ArrowUp: () => { scroll -= 60; }, ArrowDown: () => { scroll += 60; },
     '+': () => zoom(0.8, middle), '=': () => zoom(0.8, middle), '-': () => zoom(1.25, middle), '0': fit,
-    p: togglePath, Escape: () => select(-1)};
+    p: togglePath, b: toggleStack, '?': toggleHelp, '/': () => $('find').focus(),
+    Escape: () => { span = null; $('find').value = ''; search(); select(-1); }};
   if (keys[e.key]) { keys[e.key](); e.preventDefault(); redraw(); }
   else if (e.key >= '1' && e.key <= '9' && Number(e.key) <= runs.length) show(Number(e.key) - 1);
 });
@@ -624,7 +776,21 @@ function togglePath() {
   $('path').setAttribute('aria-pressed', showPath);
   redraw();
 }
+function toggleHelp() {
+  $('keys').hidden = !$('keys').hidden;
+  $('help').setAttribute('aria-pressed', !$('keys').hidden);
+}
+function toggleStack() {
+  if (runs.length < 2) return;
+  below = !below;
+  $('stack').setAttribute('aria-pressed', below);
+  enter(at);
+  fit();
+}
 $('path').onclick = togglePath;
+$('help').onclick = toggleHelp;
+$('save').onclick = save;
+$('find').oninput = search;
 $('fit').onclick = fit;
 $('theme').onclick = () => { dark = !dark; style(); redraw(); };
 if (runs.length > 1)
@@ -634,7 +800,15 @@ if (runs.length > 1)
     b.dataset.run = i;
     b.onclick = () => show(i);
     return b;
-  }), scaleButton());
+  }), stackButton(), scaleButton());
+function stackButton() {
+  const b = document.createElement('button');
+  b.id = 'stack';
+  b.textContent = 'one below the other';
+  b.setAttribute('aria-pressed', false);
+  b.onclick = toggleStack;
+  return b;
+}
 function scaleButton() {
   const b = document.createElement('button');
   b.textContent = 'same time scale';
@@ -651,8 +825,11 @@ show(0);
 
 // For those who drive the page from a program: where a task is on the screen, and what is shown.
 window.ringsched = {
+  svg: asSvg,
+  edges: i => { const b = canvas.getBoundingClientRect(), p = place(i);
+    return {left: b.left + p.x0, right: b.left + p.x1, y: b.top + (p.y0 + p.y1) / 2}; },
   where: i => { const b = canvas.getBoundingClientRect(), p = place(i);
     return {x: b.left + (p.x0 + p.x1) / 2, y: b.top + (p.y0 + p.y1) / 2}; },
   state: () => ({run: at, from, to, scroll, selected, hovered, related: related ? [...related].sort((a, b) => a - b) : [],
-    showPath, dark, sameScale, frames, tip: tip.hidden ? '' : tip.innerText})};
+    showPath, dark, sameScale, frames, stacked: below, found: found ? [...found] : null, span, measured: measured(), tip: tip.hidden ? '' : tip.innerText})};
 })();
