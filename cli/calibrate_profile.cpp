@@ -93,7 +93,7 @@ void add_noise(Machine& m, double noise, const std::string& source) {
   if (noise <= 0) return;
   m.noise = std::min(shown(fmt::format("{:.2g}", noise)), kMostNoise);
   m.noise_source =
-      fmt::format("what cores differ by at a time{}, {}",
+      fmt::format("how much the times of cores differ{}, {}",
                   noise > kMostNoise ? fmt::format(" (cut, from {:.2g})", noise) : "", source);
 }
 
@@ -149,10 +149,10 @@ std::string unsettled(const CpuFigures& f, const MeasuredLinks& links) {
 // The rates are those of one core alone: with the machine's slowdown they give the times measured
 // with all cores busy.
 std::string profile(const CpuFigures& f, const MeasuredLinks& links, ProfileNotes notes) {
-  const std::string source = measured_on(f.fastest ? "all cores at work, the fastest times"
-                                                   : "all cores at work, mean times");
+  const std::string source =
+      measured_on(f.fastest ? "all cores busy, the fastest times" : "all cores busy, mean times");
   const std::string of_one =
-      source + (f.slowdown > 1 ? ", and faster by the slowdown, as one alone" : "");
+      source + (f.slowdown > 1 ? ", divided by the slowdown to give one core alone" : "");
   const std::string doubt = unsettled(f, links);
   Machine m;
   m.name = std::move(notes.name);

@@ -19,7 +19,7 @@ std::vector<std::string> named(const MeasuredKernel& k) {
 }
 
 std::string kernel_rows(const CpuFigures& f) {
-  Rows rows = {{f.cores > 1 ? "TFLOP/s of a core, all at work" : "TFLOP/s of the core", "mask",
+  Rows rows = {{f.cores > 1 ? "TFLOP/s of a core, all busy" : "TFLOP/s of the core", "mask",
                 "dtype", "head dim"}};
   const std::vector<std::int64_t>& tokens = f.kernels.front().tokens;
   std::vector<std::size_t> shown = {0};  // the least, one between, the most

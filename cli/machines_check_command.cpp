@@ -59,7 +59,7 @@ ExitCode run(const CheckCommand& c) {
     return code;
   }
   fmt::print("{}: no errors\n", c.name);
-  if (!guessed.empty()) fmt::print("\nWhat it does not say, and what predictions take instead:\n");
+  if (!guessed.empty()) fmt::print("\nWhat it does not say, and what predictions use instead:\n");
   std::string before;
   for (const Gap& g : guessed) {
     fmt::print("{}", report_line(g.about == before ? "" : g.about, g.text));

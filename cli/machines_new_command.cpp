@@ -48,13 +48,14 @@ void run(const NewCommand& c) {
                                 .nic = c.nic,
                                 .nics = c.nics.empty() ? 0 : count(c.nics, "--nics")});
   const std::string profile = to_toml(
-      m, {"Made by: " + command_line(c), "",
-          "No figure here was measured on this machine. They come from datasheets, and from public",
-          "measurements of like parts; each table names them in `source`. Lines with ESTIMATE have",
-          "no measurement behind them. `spread` is how unsure a table is, as a share: one standard",
-          "deviation. Replace what you have measured, and lower its spread;",
-          "`ringsched calibrate --backend cuda` measures the kernels.",
-          "`ringsched machines check FILE` lists errors, and what is still missing."});
+      m,
+      {"Made by: " + command_line(c), "",
+       "No figure here was measured on this machine. They come from datasheets, and from public",
+       "measurements of similar parts; each table names them in `source`. Lines with ESTIMATE have",
+       "no measurement behind them. `spread` is how uncertain a table is, as a share: one standard",
+       "deviation. Replace what you have measured, and lower its spread;",
+       "`ringsched calibrate --backend cuda` measures the kernels.",
+       "`ringsched machines check FILE` lists errors, and what is still missing."});
   if (c.output.empty() || c.output == "-") {
     fmt::print("{}", profile);
     return;

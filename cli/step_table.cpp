@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kLineWidth = 80;
 
-// Is it of queries that came to this worker alone? What an exchange spreads is no one's.
+// Did these queries come to this worker alone? What an exchange distributes belongs to nobody.
 bool is_help(const Plan& plan, const Task& attend) {
   if (plan.problem.decodes()) return false;  // every worker has the queries
   const TaskId maker = plan.producer(attend.inputs[0]);

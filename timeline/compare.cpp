@@ -48,7 +48,9 @@ double Comparison::error() const {
 
 void refuse_different_problems(const Timeline& first, const Timeline& second) {
   if (first.unit != second.unit)
-    fail("one timeline counts blocks (machine ideal) and the other seconds; they do not compare");
+    fail(
+        "one timeline counts blocks (machine ideal) and the other seconds; they cannot be "
+        "compared");
   if (first.problem.workers != second.problem.workers ||
       first.problem.tokens != second.problem.tokens)
     fail(

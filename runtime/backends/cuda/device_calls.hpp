@@ -159,7 +159,7 @@ struct FillInputs {
   std::uint32_t matrix;
   float times;
   bool all_alike;                // every token as the first
-  std::int64_t hole_token = -1;  // whose first number is none
+  std::int64_t hole_token = -1;  // its first number is NaN
   std::byte* output;
 };
 

@@ -174,7 +174,7 @@ struct Machine {
   std::uint32_t workers_per_device = 1;  // at most; they share its time
   std::uint32_t concurrency = 1;         // kernels that one device runs side by side
   bool turns = false;                    // those beyond it wait for their turn, or all share it
-  double full_slowdown = 1;              // of a kernel, when so many run, over one that runs alone
+  double full_slowdown = 1;              // of a kernel, when that many run, over one alone
   std::string devices_source;
 
   double memory_gb = 0;        // of a device, in GiB; 0: not known

@@ -65,7 +65,7 @@ struct Workload {
   std::vector<std::int64_t> tail;
   std::uint32_t concurrency = 1;                  // kernels side by side on one device
   bool turns = false;                             // those beyond wait for their turn
-  double full_slowdown = 1;                       // of a kernel, when so many run
+  double full_slowdown = 1;                       // of a kernel, when that many run
   std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
   // Out of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
   std::uint32_t copy_cores = 0;
