@@ -23,7 +23,7 @@ KNOWN = {SVG + tag for tag in ("svg title defs pattern circle marker path rect t
 class Gallery(unittest.TestCase):
     def test_is_what_the_program_draws(self):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([ROOT / "scripts/gallery", folder], check=True, timeout=120,
+            subprocess.run([ROOT / "scripts/gallery", folder], check=True, timeout=600,
                            env={**os.environ, "RINGSCHED": str(PROGRAM)})
             drawn = {p.relative_to(folder): p.read_bytes() for p in pathlib.Path(folder).rglob("*.*")}
         kept = {p.relative_to(ROOT / "docs"): p.read_bytes()

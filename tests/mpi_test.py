@@ -210,10 +210,10 @@ class Refusals(Case):
     def refused(self, command, *words, times=1, **more):
         code, out, err = execute(command, cwd=self.folder, **more)
         self.assertEqual((code, out), (2, ""), err)
-        lines = said(err)
-        self.assertEqual(len(lines), times, err)
+        # mpirun may put the line of one process into that of another.
+        self.assertEqual(err.count("ringsched: "), times, err)
         for word in words:
-            self.assertIn(word, lines[0])
+            self.assertTrue(any(word in line for line in said(err)), err)
 
     def test_more_processes_than_workers(self):
         self.refused(mpirun(4, PROGRAM, "run", "-w", "3", *flags("--tokens 60")), "4 processes for 3 workers",

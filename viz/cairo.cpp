@@ -165,6 +165,8 @@ void draw(const Picture& p, cairo_surface_t* surface, double scale) {
 std::string pdf(const Picture& p) {
   std::string out;
   const Surface surface(cairo_pdf_surface_create_for_stream(append, &out, p.width, p.height));
+  // LaTeX warns of figures with later versions.
+  cairo_pdf_surface_restrict_to_version(surface.get(), CAIRO_PDF_VERSION_1_5);
   cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_TITLE, p.title.c_str());
   // Equal pictures give equal files, whenever they are made.
   cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_CREATE_DATE,

