@@ -11,11 +11,12 @@ class SvgCanvas {
   number(x) { return String(Math.round(x * 100) / 100); }
   escaped(s) { return String(s).replace(/[&<>"]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'})[c]); }
   colour(style) { return this.patterns.has(style) ? `url(#${this.patterns.get(style)})` : this.escaped(style); }
-  add(element, attributes, inside) {
+  element(name, attributes, inside) {
     const list = Object.entries(attributes).map(([k, v]) => ` ${k}="${typeof v === 'number' ? this.number(v) : v}"`).join('');
     const alpha = this.globalAlpha < 1 ? ` opacity="${this.number(this.globalAlpha)}"` : '';
-    this.out.push(`<${element}${list}${alpha}` + (inside === undefined ? '/>' : `>${inside}</${element}>`));
+    return `<${name}${list}${alpha}` + (inside === undefined ? '/>' : `>${inside}</${name}>`);
   }
+  add(...what) { this.out.push(this.element(...what)); }
   setTransform() {}
   fillRect(x, y, width, height) {
     if (width > 0 && height > 0) this.add('rect', {x, y, width, height, fill: this.colour(this.fillStyle)});
@@ -52,7 +53,7 @@ class SvgCanvas {
   restore() { for (let n = this.saved.pop(); n > 0; --n) this.out.push('</g>'); }
   svg(width, height, title) {
     return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
-        `font-family="Helvetica, Arial, 'Liberation Sans', sans-serif" role="img">\n<title>${this.escaped(title)}</title>\n` +
+        `font-family="Helvetica, Arial, 'Liberation Sans', sans-serif" role="img">\n${this.element('title', {}, this.escaped(title))}\n` +
         `<defs>${this.defs}</defs>\n${this.out.join('\n')}\n</svg>\n`;
   }
 }
