@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ringsched/scheduler/printable.hpp"
 #endif
@@ -70,6 +72,46 @@ Agraph_t* parsed(std::string_view dot) {
   return agread(&dot, &all);
 }
 
+using Graph = std::unique_ptr<Agraph_t, Close>;
+
+// The cluster of a node; null if it stands for itself.
+Agraph_t* cluster_of(Agraph_t* graph, Agnode_t* node) {
+  for (Agraph_t* s = agfstsubg(graph); s; s = agnxtsubg(s))
+    if (std::string_view(agnameof(s)).starts_with("cluster") && agcontains(s, node)) return s;
+  return nullptr;
+}
+
+// `dot` puts clusters where their arrows to each other are short, in any order. So it does not get
+// to see those: once all boxes stand, in the order of the file, `nop` routes all arrows.
+struct Across {
+  std::string from, to;
+  std::vector<std::pair<std::string, std::string>> attributes;
+};
+std::vector<Across> taken_out(Agraph_t* graph) {
+  std::vector<Agedge_t*> edges;
+  for (Agnode_t* n = agfstnode(graph); n; n = agnxtnode(graph, n))
+    for (Agedge_t* e = agfstout(graph, n); e; e = agnxtout(graph, e)) {
+      Agraph_t *a = cluster_of(graph, agtail(e)), *b = cluster_of(graph, aghead(e));
+      if (a && b && a != b) edges.push_back(e);
+    }
+  std::vector<Across> out;
+  for (Agedge_t* e : edges) {
+    out.push_back({agnameof(agtail(e)), agnameof(aghead(e)), {}});
+    for (Agsym_t* k = agnxtattr(graph, AGEDGE, nullptr); k; k = agnxtattr(graph, AGEDGE, k))
+      out.back().attributes.emplace_back(k->name, agxget(e, k));
+    agdeledge(graph, e);
+  }
+  return out;
+}
+void put_back(Agraph_t* graph, std::vector<Across>& across) {
+  std::string none;
+  for (Across& a : across) {
+    Agedge_t* const e =
+        agedge(graph, agnode(graph, a.from.data(), 0), agnode(graph, a.to.data(), 0), nullptr, 1);
+    for (auto& [key, value] : a.attributes) agsafeset(e, key.data(), value.data(), none.data());
+  }
+}
+
 // Equal graphs give equal files, whenever they are made.
 void forget_date(std::string& pdf) {
   static constexpr std::string_view mark = "/CreationDate (D:", date = "20000101000000";
@@ -82,8 +124,9 @@ void forget_date(std::string& pdf) {
 
 namespace {
 
-constexpr double kPad = 8;        // points that Graphviz adds to the width
-constexpr double kLeastFont = 9;  // in what task_graph_dot writes
+constexpr int kMostToGoAround = 150;  // boxes
+constexpr double kPad = 8;            // points that Graphviz adds to the width
+constexpr double kLeastFont = 9;      // in what task_graph_dot writes
 
 // Makes the drawing as wide as the page.
 void fit(GVC_t* context, Agraph_t* graph, const Page& page) {
@@ -97,7 +140,26 @@ void fit(GVC_t* context, Agraph_t* graph, const Page& page) {
   std::string name = "size", none;
   agsafeset(graph, name.data(), size.data(), none.data());
   gvFreeLayout(context, graph);
+  if (gvLayout(context, graph, "nop2") != 0) failed();
+}
+
+std::string rendered(GVC_t* context, Agraph_t* graph, const char* format) {
+  char* data = nullptr;
+  unsigned length = 0;
+  const int status = gvRenderData(context, graph, format, &data, &length);
+  std::string out;
+  if (data) out.assign(data, length);
+  gvFreeRenderData(data);
+  if (status != 0 || out.empty()) failed();
+  return out;
+}
+
+// The boxes where `dot` puts them, as a dot file.
+std::string placed(GVC_t* context, Agraph_t* graph) {
   if (gvLayout(context, graph, "dot") != 0) failed();
+  std::string out = rendered(context, graph, "dot");
+  gvFreeLayout(context, graph);
+  return out;
 }
 
 }  // namespace
@@ -110,25 +172,31 @@ std::string laid_out(const std::string& dot, GraphFormat format, const Page& pag
   agseterr(AGERR);  // no warnings
   // Never freed: the next context reuses the fonts that one has looked up.
   static GVC_t* const context = gvContext();
-  const std::unique_ptr<Agraph_t, Close> graph(parsed(dot));
-  if (!context || !graph) failed();
-  if (format == GraphFormat::Png) {
-    std::string name = "dpi", value = fmt::format("{}", 72 * page.pixels), none;
-    agsafeset(graph.get(), name.data(), value.data(), none.data());
-  }
-  if (gvLayout(context, graph.get(), "dot") != 0) failed();
+  const Graph boxes(parsed(dot));
+  if (!context || !boxes) failed();
+  std::vector<Across> across = taken_out(boxes.get());
+  const Graph graph(parsed(placed(context, boxes.get())));
+  if (!graph) failed();
+  put_back(graph.get(), across);
+  const auto set = [](void* of, std::string key, std::string value) {
+    std::string none;
+    agsafeset(of, key.data(), value.data(), none.data());
+  };
+  // Arrows go around all boxes; of many boxes behind them, as the way around takes long to find.
+  const bool many = agnnodes(graph.get()) > kMostToGoAround;
+  set(graph.get(), "splines", many ? "line" : "true");
+  set(graph.get(), "outputorder", many ? "edgesfirst" : "breadthfirst");
+  std::string size = "fixedsize", yes = "true";
+  agattr(graph.get(), AGNODE, size.data(), yes.data());
+  if (format == GraphFormat::Png) set(graph.get(), "dpi", fmt::format("{}", 72 * page.pixels));
+  srand48(1);  // which Graphviz finds its ways by
+  if (gvLayout(context, graph.get(), "nop2") != 0) failed();
   if (page.fixed()) fit(context, graph.get(), page);
-  char* data = nullptr;
-  unsigned length = 0;
   const char* name = format == GraphFormat::Svg   ? "svg"
                      : format == GraphFormat::Pdf ? "pdf"
                                                   : "png";
-  const int status = gvRenderData(context, graph.get(), name, &data, &length);
-  std::string out;
-  if (data) out.assign(data, length);
-  gvFreeRenderData(data);
+  std::string out = rendered(context, graph.get(), name);
   gvFreeLayout(context, graph.get());
-  if (status != 0 || out.empty()) failed();
   if (format == GraphFormat::Pdf) forget_date(out);
   if (format == GraphFormat::Png) out = with_density(out, page.pixels);
   return out;

@@ -52,6 +52,10 @@ class Drawing {
           grouped(static_cast<std::int64_t>(drawn_.size())), kMostDrawn);
     gather_edges();
     reduce();
+    for (const std::uint32_t id : drawn_)
+      if (is_attend(task(id).kind))
+        first_attends_[task(id).step].emplace(task(id).worker_index, id);
+    find_layers();
   }
 
   std::string dot() {
@@ -187,27 +191,66 @@ class Drawing {
     return out;
   }
 
-  // The steps, down the left side; the first attend of each worker in a step is beside it.
+  // How far down each task stands: below all that it waits for, in one line with the other first
+  // attends of its step and with the members of its exchange.
+  void find_layers() {
+    std::vector<std::vector<std::uint32_t>> lines;
+    for (const auto& [step, of_workers] : first_attends_) {
+      lines.emplace_back();
+      for (const auto& [worker, id] : of_workers) lines.back().push_back(id);
+    }
+    for (const Exchange& e : plan_.exchanges) {
+      lines.emplace_back();
+      for (std::uint32_t id = e.first.value; id < e.end(); ++id)
+        if (inside(id)) lines.back().push_back(id);
+    }
+    // Where such lines contradict each other, nothing settles, and each task stands for itself.
+    if (!settle(lines)) settle({});
+  }
+
+  bool settle(const std::vector<std::vector<std::uint32_t>>& lines) {
+    layer_.clear();
+    for (const std::uint32_t id : drawn_) layer_[id] = 0;
+    for (std::size_t round = 0; round < drawn_.size() + 2; ++round) {
+      bool settled = true;
+      const auto lower = [&](std::uint32_t id, std::size_t least) {
+        if (layer_[id] >= least) return;
+        layer_[id] = least;
+        settled = false;
+      };
+      for (const auto& [edge, reason] : edges_) lower(edge.second, layer_[edge.first] + 1);
+      for (const auto& line : lines) {
+        std::size_t lowest = 0;
+        for (const std::uint32_t id : line) lowest = std::max(lowest, layer_[id]);
+        for (const std::uint32_t id : line) lower(id, lowest);
+      }
+      if (settled) return true;
+    }
+    return false;
+  }
+
+  // The layers from top to bottom, and at the left the steps, beside their first attends.
   void draw_spine() {
-    std::map<Step, std::map<std::uint32_t, std::uint32_t>> attends;  // by step and worker
-    for (const std::uint32_t id : drawn_)
-      if (is_attend(task(id).kind)) attends[task(id).step].emplace(task(id).worker_index, id);
+    std::map<std::size_t, std::string> names;  // of what stands in each layer
+    for (const auto& [id, layer] : layer_) names[layer] += fmt::format(" t{}", id);
     std::optional<Step> last;
-    for (const auto& [step, of_workers] : attends) {
+    for (const auto& [step, of_workers] : first_attends_) {
       add("step{} [label=\"step {}\" shape=plaintext style=\"\" fontcolor=\"{}\"]\n", step, step,
           hex(ink::grey));
       if (last)
         add("step{} -> step{} [arrowhead=none color=\"{}\"]\n", *last, step, hex(ink::rule));
-      add("{{ rank=same step{}", step);
-      for (const auto& [worker, id] : of_workers) add(" t{}", id);
-      add(" }}\n");
-      if (!last) {  // from left to right, and so all the way down
-        add("step{}", step);
-        for (const auto& [worker, id] : of_workers) add(" -> t{}", id);
-        add(" [style=invis]\n");
-      }
       last = step;
+      std::size_t highest = layer_[of_workers.begin()->second];
+      for (const auto& [worker, id] : of_workers) highest = std::min(highest, layer_[id]);
+      names[highest] += fmt::format(" step{}", step);
     }
+    std::string chain;
+    for (const auto& [layer, in_it] : names) {
+      add("l{} [style=invis label=\"\" shape=point width=0]\n", layer);
+      add("{{ rank=same l{}{} }}\n", layer, in_it);
+      chain += fmt::format("{}l{}", chain.empty() ? "" : " -> ", layer);
+    }
+    add("{} [style=invis]\n", chain);
   }
 
   void draw_worker(std::uint32_t w) {
@@ -255,9 +298,6 @@ class Drawing {
       if (inside(id)) members.push_back(id);
     if (members.size() < 2) return;
     std::ranges::sort(members, {}, [&](std::uint32_t id) { return task(id).worker_index; });
-    add("{{ rank=same");
-    for (const std::uint32_t id : members) add(" t{}", id);
-    add(" }}\n");
     const std::string colour =
         hex(mixed(cargo_colour(plan_.program[plan_.value(task(members[0]))]), ink::black, 0.15));
     for (std::size_t i = 1; i < members.size(); ++i)
@@ -305,6 +345,8 @@ class Drawing {
   const Timeline timeline_;  // who and what each task is about
   std::vector<std::uint32_t> drawn_;
   std::map<Edge, Reason> edges_;
+  std::map<Step, std::map<std::uint32_t, std::uint32_t>> first_attends_;  // by step and worker
+  std::map<std::uint32_t, std::size_t> layer_;                            // by task
   std::string out_;
 };
 

@@ -181,7 +181,7 @@ TEST(ExchangeBlockMap, HeadsCountInTheEvenShare) {
 TEST(ExchangeTaskGraph, MembersStandSideBySideAndAreJoined) {
   const Plan plan = ulysses_of(3);
   const std::string dot = task_graph_dot(plan);
-  EXPECT_THAT(dot, HasSubstr("{ rank=same t0 t1 t2 }\n"));
+  EXPECT_THAT(dot, HasSubstr("{ rank=same l0 t0 t1 t2 }\n"));
   EXPECT_THAT(dot, HasSubstr("t0 -> t1 [dir=none constraint=false"));
   EXPECT_THAT(dot, HasSubstr("t1 -> t2 [dir=none constraint=false"));
   EXPECT_THAT(dot, Not(HasSubstr("t2 -> t3 [dir=none"))) << "of another exchange";

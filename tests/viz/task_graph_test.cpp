@@ -1,5 +1,6 @@
 #include "ringsched/viz/task_graph.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -180,6 +181,59 @@ TEST(TaskGraph, IsLaidOutByGraphviz) {
   for (std::size_t i = 0; i < 300; ++i) taken.emplace_back(8 + i % 90, 'x');
   for (std::size_t i = 0; i < 300; i += 3) taken[i] = {};
   EXPECT_EQ(laid_out(dot, GraphFormat::Svg), svg) << "after an error too";
+}
+
+// From left to right, and each arrow from the lower edge of the one box, or its side, downwards.
+TEST(TaskGraph, HasItsWorkersInOrderAndAllItsArrows) {
+  for (const char* schedule : {"balanced", "zigzag", "ring", "ulysses", "double-ring:node=2"})
+    for (const std::uint32_t workers : {3u, 4u, 6u}) {
+      if (workers == 3 && std::string_view(schedule).starts_with("double")) continue;
+      if (workers == 6 && std::string_view(schedule) == "ulysses") continue;  // of four heads
+      SCOPED_TRACE(schedule);
+      const Plan plan = limit_communication(
+          build_plan(small_problem(workers, 64 * workers), find_schedule(schedule)), {});
+      const std::string dot = task_graph_dot(plan, {{}, 0, 2});
+      std::string svg;
+      try {
+        svg = laid_out(dot, GraphFormat::Svg);
+      } catch (const Error&) {
+        GTEST_SKIP() << "built without Graphviz";
+      }
+      double before = -1e9;
+      for (std::uint32_t w = 0; w < workers; ++w) {
+        const std::size_t name = svg.find(fmt::format(">worker {}</text>", w));
+        ASSERT_NE(name, svg.npos);
+        const double x = std::stod(svg.substr(svg.rfind(" x=\"", name) + 4));
+        EXPECT_GT(x, before) << w;
+        before = x;
+      }
+      const Drawn drawn = parse(dot);
+      for (const auto& [a, b] : drawn.edges)
+        EXPECT_THAT(svg, HasSubstr(fmt::format("<title>t{}&#45;&gt;t{}</title>", a, b)));
+    }
+}
+
+// The first attends of a step stand in one line, below all that they wait for.
+TEST(TaskGraph, HasItsStepsInLines) {
+  const Plan plan = plan_of(4);
+  std::map<std::string, std::size_t> line_of;  // by task or step
+  std::size_t lines = 0;
+  std::istringstream in(task_graph_dot(plan));
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("{ rank=same")) continue;
+    std::istringstream words(line.substr(11));
+    for (std::string word; words >> word;) line_of[word] = lines;
+    ++lines;
+  }
+  for (const auto& [a, b] : all_edges(plan))
+    EXPECT_LT(line_of.at(fmt::format("t{}", a)), line_of.at(fmt::format("t{}", b)));
+  std::set<std::pair<std::uint32_t, Step>> seen;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    if (is_attend(t.kind) && seen.emplace(t.worker_index, t.step).second) {
+      EXPECT_EQ(line_of.at(fmt::format("t{}", id)), line_of.at(fmt::format("step{}", t.step)));
+    }
+  }
 }
 
 }  // namespace
