@@ -7,6 +7,7 @@
 
 #include "content.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/simulator/as_run.hpp"
 #include "usage_error.hpp"
 
 namespace ringsched {
@@ -86,6 +87,12 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--exchanges", exchanges_, "HOW",
        "what carries exchanges: native (the library's collectives), or messages: direct, ring or "
        "tree (default native)");
+}
+
+ProblemFlags ProblemFlags::as_run_by(const SoftwareFigures& software) const {
+  ProblemFlags other = *this;
+  other.schedule_ = as_run(schedule_, software);
+  return other;
 }
 
 ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::string tokens,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/lower.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -31,6 +32,9 @@ class ProblemFlags {
   // The same flags with these values instead.
   ProblemFlags with(std::string schedule, std::string workers, std::string tokens,
                     std::string heads, std::string overlap) const;
+
+  // The same flags with the schedule as a library runs it.
+  ProblemFlags as_run_by(const SoftwareFigures&) const;
 
   // Throw Error if a value makes no sense.
   Problem problem() const;

@@ -40,7 +40,8 @@ void run(const SimulateCommand& c) {
     fail("--calibrate-with has no meaning on machine 'ideal', which has no figures; use --machine");
   const double diagonal = c.machine.diagonal();
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
-  const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
+  const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem.as_run_by(machine.software))
+                                                : proved_plan(c.plan_file);
   const std::uint32_t workers = proved.plan.problem.workers;
   Setup setup = c.machine.setup(machine, workers);
   c.machine.check_runs(varies(setup.conditions));

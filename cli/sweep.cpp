@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/simulator/as_run.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
 #include "text.hpp"
 
@@ -88,13 +89,14 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
         for (const std::string& h : list_of(c.heads, "--heads"))
           for (const std::string& s : names)
             for (const std::string& o : list_of(c.overlaps, "--overlap")) {
-              SweepCell cell{c.rest.with(s, w, t, h, o), machine, {}};
+              const Schedule schedule = find_schedule(as_run(s, machine.software));
+              SweepCell cell{c.rest.with(schedule.name, w, t, h, o), machine, {}};
               const Problem p = cell.flags.problem();  // refuses what makes no sense at once
               const CommunicationLimits limits = cell.flags.limits();
               SweepRow& r = cell.row;
               r.machine = machine.name;
               r.unit = machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds;
-              r.schedule = find_schedule(s).name;
+              r.schedule = schedule.name;
               r.workers = fmt::format("{}", p.workers);
               r.tokens = fmt::format("{}", p.tokens.value);
               r.heads = fmt::format("{}", p.heads);
@@ -104,7 +106,7 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               r.mask = to_text(p.mask);
               r.pass = to_text(p.pass);
               // The default problem of a schedule that decodes.
-              const bool decodes = !p.decodes() && find_schedule(s).decodes();
+              const bool decodes = !p.decodes() && schedule.decodes();
               r.new_tokens = fmt::format("{}", decodes ? 1 : p.new_tokens.value);
               r.overlap = to_text(limits.overlap);
               if (limits.buffers > 0) r.overlap += fmt::format(" {} buffers", limits.buffers);

@@ -29,6 +29,7 @@ struct Link {
   std::string about;
   FabricFigures fabric;
   double channel_gb_per_s = 0, host_share = 0;
+  std::vector<MessageRate> shares;  // of the link's rate, by size of message
   std::uint32_t sms = 0;
 };
 
@@ -69,6 +70,7 @@ void read_part(Section& s, Link& l) {
   s.choice("kind", l.fabric.kind, kFabrics);
   link_keys(s, l.fabric.link);
   s.number("channel_gb_per_s", l.channel_gb_per_s, 1e-6, kMostGb);
+  s.rates("shares", l.shares, true);
   s.count("per_switch", l.fabric.per_switch, 1, kMaxWorkers);
   s.number("host_share", l.host_share, 1e-6, 1);
   s.count("sms", l.sms, 0, 1000);
@@ -131,6 +133,8 @@ FabricFigures fabric_of(const Link& link, const Gpu& gpu, std::uint32_t gpus) {
   if (f.kind == Fabric::Switch) f.link.gb_per_s *= gpu.nvlinks;
   if (link.channel_gb_per_s > 0)
     f.link.messages = by_channels(link.channel_gb_per_s, f.link.gb_per_s, gpus);
+  for (const MessageRate& m : link.shares)
+    f.link.messages.push_back({m.bytes, std::round(10 * m.gb_per_s * f.link.gb_per_s) / 10});
   if (f.kind == Fabric::Pcie) {
     f.per_switch = std::min(f.per_switch, gpus);
     f.uplink_gb_per_s = f.link.gb_per_s;

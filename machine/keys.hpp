@@ -50,6 +50,9 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
   s.number("step_us", w.step_us, 0, kMostUs);
+  s.flag("posts_first", w.posts_first);
+  s.flag("one_stream", w.one_stream);
+  s.flag("sends_all", w.sends_all);
   s.number("spread", w.spread, 1e-6, kMostSpread);
   s.text("source", w.source);
 }

@@ -335,7 +335,8 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
                {},    0,
                {},    {},
                {},    {},
-               {},    {}};
+               {},    {},
+               false, false};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -353,7 +354,9 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   const KernelTimes kernels(machine, plan.problem);
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
-  out.posts_first = machine.software.step_us > 0;
+  out.posts_first = machine.software.step_us > 0 || machine.software.posts_first;
+  out.one_stream = machine.software.one_stream;
+  out.backward_prepares = !(machine.software.prepare_bytes > 0);
   if (out.waits_for_kernel) out.tail.assign(kTaskKinds * works, 0);
   out.concurrency = machine.concurrency;
   out.turns = machine.turns;

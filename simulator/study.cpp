@@ -9,6 +9,7 @@
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "ringsched/scheduler/words.hpp"
+#include "ringsched/simulator/as_run.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
 
@@ -48,8 +49,9 @@ Simulation timed(const Workload& w, const Conditions& c, const Announce& announc
 
 std::optional<Picoseconds> as_a_ring(const Study& s) {
   const Plan& plan = *s.plan;
-  const char* const name = plan.problem.decodes() ? "ring-decode" : "ring";
-  // A ring has about four tasks for each worker and step; other plans may need fewer.
+  const std::string name =
+      as_run(plan.problem.decodes() ? "ring-decode" : "ring", s.setup.machine.software);
+  // A ring has about four tasks for each worker and step, other plans may need fewer.
   const std::size_t of_ring = 4 * std::size_t{plan.problem.workers} * plan.problem.workers;
   if (!s.options.against_ring || plan.schedule == name ||
       std::max(of_ring, plan.tasks.size()) > kManyTasks)

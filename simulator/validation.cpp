@@ -9,6 +9,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/schedule.hpp"
+#include "ringsched/simulator/as_run.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/study.hpp"
 
@@ -107,8 +108,9 @@ Other compared_with(const Call& call, const Plan& plan, Overlap overlap, const M
     const Call free = called(plan, without_communication(g.machine), g.loop);
     out = {free.ps(), free.possible};
   } else if (g.measure == Measure::SpeedupOver) {
-    const Plan over = limit_communication(build_plan(plan.without_padding(), find_schedule(g.over)),
-                                          {overlap, 0});
+    const Plan over = limit_communication(
+        build_plan(plan.without_padding(), find_schedule(as_run(g.over, g.machine.software))),
+        {overlap, 0});
     const Call slower = called(over, g.machine, g.loop);
     out = {slower.ps(), slower.possible};
   } else {
@@ -131,8 +133,8 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   out.overlap = m.overlap;
   out.problem = m.problem;
   out.published = m.published;
-  const Plan plan =
-      limit_communication(build_plan(m.problem, find_schedule(m.schedule)), {m.overlap, 0});
+  const Schedule schedule = find_schedule(as_run(m.schedule, g.machine.software));
+  const Plan plan = limit_communication(build_plan(m.problem, schedule), {m.overlap, 0});
   const Call call = called(plan, g.machine, g.loop);
   const Other other = compared_with(call, plan, m.overlap, g);
   out.predicted = in_unit(g.measure, call.ps(), other.ps, m.problem);

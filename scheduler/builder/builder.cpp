@@ -394,6 +394,7 @@ T PlanBuilder::moved(const T& from, WorkerId to, const Timing& timing) {
     fail("this schedule needs more than {} moves; use fewer workers", r.most_tasks / 2);
   Call& c = r.tape.say(Call::What::Move, out.since);
   c.of_keys = keys;
+  c.always = timing.always;
   c.lane = timing.lane;
   c.origin = r.tape[from.brought_by].origin;
   c.worker = static_cast<std::uint16_t>(target.value);

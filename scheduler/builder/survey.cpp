@@ -12,8 +12,11 @@ Survey::Survey(const Tape& tape, const Plan& plan, bool backward)
       mark_used(tape, c.keys, plan.regions[c.key_rows.value], key_moves, backward);
       if (backward) paths[c.keys].last_attend = attends;
       ++attends;
-    } else if (c.what == Call::What::Move && backward) {
-      paths[id].attends_when_moved = attends;
+    } else if (c.what == Call::What::Move) {
+      if (backward) paths[id].attends_when_moved = attends;
+      if (c.always)
+        mark_used(tape, id, plan.regions[tape.origin(c).rows.value],
+                  c.of_keys ? key_moves : query_moves, backward);
     } else if (c.what == Call::What::MoveResult) {
       ++returns;
     } else if (Tape::is_member(c)) {

@@ -33,6 +33,7 @@ struct Call {
   bool used : 1 = false;        // Attend, MoveResult: the result was merged, or moved on
   bool merged : 1 = false;      // Attend: at once
   bool again : 1 = false;       // Member: exchanged anew for the backward pass
+  bool always : 1 = false;      // Move: even if nobody reads it, with the whole gradient
   Lane lane : 3 = Lane::Fetch;  // Member, Move
   std::uint16_t worker = 0;     // where the outcome is
   OriginId origin;  // of the queries or keys; of a result: of its queries; none: it gets nothing

@@ -393,13 +393,16 @@ class PlanWriter {
 
   void hand_on_gradient(CallId from, CallId to) {
     const Call& there = tape_[from];
-    const Accumulator& sum = key_gradient_[from];
-    if (there.what != Call::What::Move || survey_.paths[from].onward != to || !sum.tensor.valid())
-      return;
+    const bool goes = there.what == Call::What::Move || tape_[to].always;
+    if (!goes || survey_.paths[from].onward != to || !key_gradient_[from].tensor.valid()) return;
+    const Accumulator sum = std::exchange(key_gradient_[from], {});
     key_gradient_[to] = {
         transfer(sum.tensor, attention::kKeyValueGradient, sum.rows, tape_.origin(there).columns,
                  worker(there), worker(tape_[to]), Lane::Return),
         sum.rows};
+    // Where it only passes, no attend will say that it can go home.
+    const Survey::Path& path = survey_.paths[to];
+    if (path.last_attend == ~0u && !path.onward.valid()) finished_.push_back(to);
   }
 
   void send_gradients_home() {

@@ -33,7 +33,7 @@ void double_ring(const Problem& problem, PlanBuilder& plan, const Arguments& giv
     }
     for (std::uint32_t first = 0; first < problem.workers; first += node) {
       PlanBuilder inside = plan.view(std::span(visiting).subspan(first, node));
-      ring(inside.problem(), inside);
+      ring(inside.problem(), inside, false);
     }
     visiting = std::move(next);
   }

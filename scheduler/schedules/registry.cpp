@@ -12,10 +12,11 @@
 // One line for each schedule: function, name, layout, summary, source; then its parameters, each as
 // {name, words, initial, least, most}.
 // clang-format off
+#define RINGSCHED_SENDS {"sends", "needed, or all: round the whole ring, as libraries do, even what nobody reads any more", 0, 0, 1, {"needed", "all"}}
 #define RINGSCHED_SCHEDULES(X)                                                                          \
-  X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889") \
-  X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431") \
-  X(zigzag, "zigzag", zigzag, "ring over head-and-tail pairs; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2") \
+  X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
+  X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
+  X(zigzag, "zigzag", zigzag, "ring over head-and-tail pairs; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
   X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
@@ -28,7 +29,7 @@
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
     {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
-    {"consecutive", "ulysses or ring: which groups get consecutive worker numbers, as in a node", 0, 0, 1, {"ulysses", "ring"}}) \
+    {"consecutive", "ulysses or ring: which groups get consecutive worker numbers, as in a node", 0, 0, 1, {"ulysses", "ring"}}, RINGSCHED_SENDS) \
   X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
     {"to", "all or one: who gets the result; one: the worker with the new tokens", 0, 0, 1, {"all", "one"}}) \
   X(tree_decode, "tree-decode", decode_layout, "decoding: partial results merge in a tree, inside nodes first", "Tree Attention, arXiv:2408.04093", \

@@ -3,11 +3,14 @@
 
 #include <vector>
 
-#include "ringsched/scheduler/builder.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 
 namespace ringsched {
 
-void ring(const Problem&, PlanBuilder&);
+// `all`: keys go all the way round, and their gradients with them, even where nobody reads them.
+void ring(const Problem&, PlanBuilder&, bool all);
+
+inline bool sends_all(const Arguments& given) { return given["sends"] == 1; }
 
 inline std::vector<Keys> keys_at_home(const PlanBuilder& plan, std::uint32_t workers) {
   std::vector<Keys> keys;
@@ -15,12 +18,12 @@ inline std::vector<Keys> keys_at_home(const PlanBuilder& plan, std::uint32_t wor
   return keys;
 }
 
-inline std::vector<Keys> rotate(PlanBuilder& plan, const std::vector<Keys>& visiting) {
+inline std::vector<Keys> rotate(PlanBuilder& plan, const std::vector<Keys>& visiting, bool always) {
   const auto workers = static_cast<std::uint32_t>(visiting.size());
   std::vector<Keys> next(workers);
   for (std::uint32_t r = 0; r < workers; ++r) {
     const std::uint32_t neighbour = (r + 1) % workers;
-    next[neighbour] = plan.move(visiting[r], WorkerId{neighbour});
+    next[neighbour] = plan.move(visiting[r], WorkerId{neighbour}, {.always = always});
   }
   return next;
 }

@@ -8,7 +8,7 @@
 namespace ringsched {
 
 void ring_decode(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
-  if (given["passes"] == 0) return ring(problem, plan);
+  if (given["passes"] == 0) return ring(problem, plan, false);
   plan.step(0);
   const std::vector<Partial> own = attend_own_part(problem, plan);
   Partial so_far = own[0];

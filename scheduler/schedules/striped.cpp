@@ -5,6 +5,8 @@
 
 namespace ringsched {
 
-void striped(const Problem& problem, PlanBuilder& plan) { ring(problem, plan); }
+void striped(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
+  ring(problem, plan, sends_all(given));
+}
 
 }  // namespace ringsched

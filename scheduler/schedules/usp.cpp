@@ -8,13 +8,17 @@
 
 namespace ringsched {
 
-void zigzag(const Problem&, PlanBuilder&);
-void striped(const Problem&, PlanBuilder&);
+void ring(const Problem&, PlanBuilder&, const Arguments&);
+void zigzag(const Problem&, PlanBuilder&, const Arguments&);
+void striped(const Problem&, PlanBuilder&, const Arguments&);
 void balanced(const Problem&, PlanBuilder&);
 
 namespace {
 
-constexpr void (*kRings[])(const Problem&, PlanBuilder&) = {ring, zigzag, striped, balanced};
+void balanced_ring(const Problem& p, PlanBuilder& plan, const Arguments&) { balanced(p, plan); }
+
+constexpr void (*kRings[])(const Problem&, PlanBuilder&, const Arguments&) = {ring, zigzag, striped,
+                                                                              balanced_ring};
 
 }  // namespace
 
@@ -36,7 +40,7 @@ void usp(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
   std::vector<Merged> results(problem.workers);
   for (std::uint32_t i = 0; i < row; ++i) {
     PlanBuilder column = plan.view(queries[i], keys[i]);
-    kRings[given["ring"]](column.problem(), column);
+    kRings[given["ring"]](column.problem(), column, given);
     for (std::uint32_t j = 0; const Merged& r : column.merged()) results[j++ * row + i] = r;
   }
   plan.step(plan.steps());

@@ -20,11 +20,11 @@ Partial attend_visible_half(PlanBuilder& plan, Queries queries, Keys keys) {
 
 }  // namespace
 
-void zigzag(const Problem& problem, PlanBuilder& plan) {
+void zigzag(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
   std::vector<Keys> visiting = keys_at_home(plan, problem.workers);
   for (Step s = 0; s < problem.workers; ++s) {
     plan.step(s);
-    if (s > 0) visiting = rotate(plan, visiting);
+    if (s > 0) visiting = rotate(plan, visiting, sends_all(given));
     for (std::uint32_t r = 0; r < problem.workers; ++r)
       plan.merge(attend_visible_half(plan, plan.queries(WorkerId{r}), visiting[r]));
   }

@@ -73,6 +73,7 @@ inline void EventRun::set_up() {
   for (std::uint32_t id = 0; id < count; ++id)
     order_[lanes_[numbers_.of(plan_.tasks[id])].end++] = id;
   left_ = count;
+  if (workload_.one_stream) put_on_one_stream();
   for (const Exchange& e : plan_.exchanges) exchanges_.push_back({e.members, 0});
   // Where the controls of a task begin, looked up by page of tasks.
   std::size_t c = 0;

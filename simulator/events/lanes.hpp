@@ -20,7 +20,7 @@ inline void EventRun::advance(std::uint32_t index) {
       continue;
     }
     WorkerState& w = workers_[l.worker];
-    const bool at_once = workload_.posts_first && w.started == now_;
+    const bool at_once = w.computes() && w.started == now_ && goes_first(w.kernel);
     if (workload_.waits_for_kernel && w.computes() && !w.in_tail && !at_once) {
       w.held.push_back(index);
       l.waiting = true;
@@ -29,6 +29,12 @@ inline void EventRun::advance(std::uint32_t index) {
     }
     post(index, end);
   }
+}
+
+// Do transfers that become ready as this kernel starts go before it?
+inline bool EventRun::goes_first(std::uint32_t kernel) const {
+  return workload_.posts_first ||
+         (workload_.backward_prepares && plan_.tasks[kernel].kind == TaskKind::AttendBackward);
 }
 
 // Does a task of this lane wait for another that has not ended? Then the lane is notified when it
@@ -44,6 +50,7 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   };
   for (const TensorId input : plan_.tasks[id].inputs)
     if (input.valid() && missing(plan_.producer(input), Cause::Data)) return true;
+  if (!stream_before_.empty() && missing(stream_before_[id], Cause::Control)) return true;
   std::size_t c = controls_from_[id / kPage];
   for (; c < plan_.controls.size() && plan_.controls[c].after.value < id; ++c) {
   }
@@ -52,7 +59,38 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   return false;
 }
 
-// Must the host still issue a task of the unit at the head of this lane?
+// The groups of a worker, on whatever lanes, in the order of steps; in one step as the lanes are
+// numbered, which is the same at both ends of a message. Exchanges have streams of their own, also
+// where messages make them.
+inline void EventRun::put_on_one_stream() {
+  if (!plan_.repacks.empty()) return;
+  struct Group {
+    Step step;
+    std::uint32_t lane, first, last;
+    auto operator<=>(const Group&) const = default;
+  };
+  std::vector<std::vector<Group>> groups(plan_.problem.workers);
+  for (std::uint32_t number = 0; number < lanes_.size(); ++number) {
+    const LaneState& l = lanes_[number];
+    if (l.computes) continue;
+    for (std::uint32_t at = l.at; at < l.end; ++at) {
+      const std::uint32_t id = order_[at];
+      if (is_exchange(plan_.tasks[id].kind)) continue;
+      if (at > l.at && plan_.tasks[id].with_previous)
+        groups[l.worker].back().last = id;
+      else
+        groups[l.worker].push_back({plan_.tasks[id].step, number, id, id});
+    }
+  }
+  stream_before_.assign(plan_.tasks.size(), TaskId{});
+  for (std::vector<Group>& of_worker : groups) {
+    std::ranges::sort(of_worker);
+    for (std::size_t i = 1; i < of_worker.size(); ++i)
+      stream_before_[of_worker[i].first] = TaskId{of_worker[i - 1].last};
+  }
+}
+
+// Has the host still to issue a task of the unit at the head of this lane?
 inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
   std::int64_t issued = 0;
   for (std::uint32_t i = lanes_[lane].at; i < end; ++i)

@@ -79,6 +79,7 @@ class EventRun {
 
   // Time, in events.cpp.
   void set_up();
+  void put_on_one_stream();
   void settle();
   void share_links();
   void happen(const Event&);
@@ -96,6 +97,7 @@ class EventRun {
 
   // Tasks in the order of their lanes, in lanes.hpp.
   void advance(std::uint32_t lane);
+  bool goes_first(std::uint32_t kernel) const;
   bool waits(std::uint32_t lane, std::uint32_t id);
   bool waits_for_host(std::uint32_t lane, std::uint32_t end);
   void finish(std::uint32_t id);
@@ -156,6 +158,9 @@ class EventRun {
   TaskColumn<std::uint32_t> order_;      // tasks lane by lane
   TaskColumn<std::uint32_t> first_waiter_;
   std::vector<std::size_t> controls_from_;  // by page of tasks
+  // By the first task of a group: the last of the group before it on the same stream. Empty: each
+  // lane is a stream of its own.
+  TaskColumn<TaskId> stream_before_;
   std::vector<ExchangeState> exchanges_;
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> free_flows_, ended_;

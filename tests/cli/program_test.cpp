@@ -136,7 +136,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"render --width abc t.json", "--width is 'abc'; use a number"},
       {"schedules x", "unknown schedule 'x' (known: ring, striped"},
       {"schedules ring x", "schedules does not take 'x' (see ringsched schedules --help)"},
-      {"plan -s ring:hop=1", "schedule ring has no parameters, but was given \"hop\""},
+      {"plan -s balanced:hop=1", "schedule balanced has no parameters, but was given \"hop\""},
       {"plan --format jsno", "--format is 'jsno'; did you mean json? (use text or json)"},
       {"sweep --format jsno", "did you mean json? (use text, csv or json)"},
       {"simulate -m dgx-a10", "did you mean dgx-a100?"},

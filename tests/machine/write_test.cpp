@@ -178,6 +178,9 @@ class AnyMachine {
     s.slice_bytes = number(1e-3, 1e6);
     s.merge_launches = count(0, 1000);
     s.step_us = number(1e-3, 1e9);
+    s.posts_first = chance();
+    s.one_stream = chance();
+    s.sends_all = chance();
     s.source = text();
     return s;
   }

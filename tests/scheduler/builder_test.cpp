@@ -259,11 +259,13 @@ void two_rings(const Problem& problem, PlanBuilder& plan) {
 }
 
 void ring_of_all(const Problem& problem, PlanBuilder& plan) {
-  find_schedule("ring").build(problem, plan, Arguments());
+  const Schedule& s = find_schedule("ring");
+  s.build(problem, plan, s.arguments);
 }
 
 void helpers_of_all(const Problem& problem, PlanBuilder& plan) {
-  find_schedule("balanced").build(problem, plan, Arguments());
+  const Schedule& s = find_schedule("balanced");
+  s.build(problem, plan, s.arguments);
 }
 
 TEST(View, OfHalfTheWorkersRunsAScheduleThatKnowsNothingOfTheOthers) {

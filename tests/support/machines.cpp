@@ -64,6 +64,16 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.comm_waits_for_kernel = true;
     m.software.step_us = 2;
   });
+  add("queued_behind_all_but_backward_kernels", Fabric::Switch, [](Machine& m) {
+    m.comm_waits_for_kernel = true;
+    m.software.prepare_bytes = 0;
+  });
+  add("one_stream", Fabric::Mesh, [](Machine& m) { m.software.one_stream = true; });
+  add("one_stream_behind_kernels", Fabric::Switch, [](Machine& m) {
+    m.comm_waits_for_kernel = true;
+    m.software.posts_first = true;
+    m.software.one_stream = true;
+  });
   add("shared_devices", Fabric::Switch, [&](Machine& m) {
     m.devices_per_node = std::max(1u, (workers + 2) / 3);
     m.workers_per_device = 3;

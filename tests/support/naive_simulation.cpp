@@ -226,6 +226,7 @@ class Naive {
           continue;
         const auto worker = static_cast<std::uint32_t>(lane / plan_.lane_count());
         if (transfers && w_.waits_for_kernel && blocked_by_kernel(worker)) continue;
+        if (transfers && has_one_stream(*g) && blocked_by_stream(lane, *g)) continue;
         g->posted = now_;
         any = true;
         for (const std::uint32_t id : g->tasks) run_.start[id] = ready_[id] = now_;
@@ -278,7 +279,26 @@ class Naive {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       if (plan_.tasks[id].worker_index == worker && running(id) && (has_turn_[id] || !w_.turns) &&
           left_[id] > tail_of(id) + 1e-3)
-        return !w_.posts_first || run_.start[id] < now_;
+        return !(w_.posts_first ||
+                 (w_.backward_prepares && plan_.tasks[id].kind == TaskKind::AttendBackward)) ||
+               run_.start[id] < now_;
+    return false;
+  }
+
+  // Is a group of an earlier step on its way, or one of this step on a lane before this one?
+  bool has_one_stream(const Group& g) const {
+    return w_.one_stream && plan_.repacks.empty() && !is_exchange(plan_.tasks[g.tasks[0]].kind);
+  }
+  bool blocked_by_stream(std::size_t lane, const Group& group) const {
+    const std::size_t lanes = plan_.lane_count(), first = lane / lanes * lanes;
+    for (std::size_t other = first; other < first + lanes; ++other)
+      for (const Group& g : units_[other]) {
+        if (!communicates(plan_.tasks[g.tasks[0]].kind) || !has_one_stream(g) || g.done) continue;
+        const auto key = [&](std::size_t at, const Group& of) {
+          return std::pair(plan_.tasks[of.tasks[0]].step, at);
+        };
+        if (key(other, g) < key(lane, group)) return true;
+      }
     return false;
   }
 

@@ -100,6 +100,9 @@ struct Partial {
 struct Timing {
   Lane lane = Lane::Fetch;
   std::optional<Step> needed = {};
+  // Even where nobody reads it any more; and all of its gradient goes with it, that of its owner's
+  // attends too. So do libraries for rings, which send the same on all workers.
+  bool always = false;
 };
 
 class PlanBuilder {

@@ -84,6 +84,12 @@ struct Workload {
 
   // By task: when the host of its worker has issued it, ps. Empty: at once.
   TaskColumn<std::int64_t> issued;
+
+  // A backward attend begins with a short kernel of its own, after which transfers that became
+  // ready with it get their SMs.
+  bool backward_prepares = false;
+  // What a worker posts on several lanes goes one group after the other.
+  bool one_stream = false;
 };
 
 // How many times longer a kernel takes beside others than alone, when this many want the device.
