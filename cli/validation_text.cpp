@@ -25,8 +25,13 @@ std::string difference(Measure q, const ValidatedResult& r) {
   return (d < 0 ? "" : "+") + figure(q, d);
 }
 
-std::string error(double e) { return fmt::format("{:+.1f} %", 100 * e); }
-std::string share(double s) { return fmt::format("{:.1f} %", 100 * s); }
+// From twice as much on, a ratio is plainer than percents.
+std::string error(double e) {
+  return e < 1 ? fmt::format("{:+.1f} %", 100 * e) : fmt::format("{:.1f}x", 1 + e);
+}
+std::string share(double s) {
+  return s < 10 ? fmt::format("{:.1f} %", 100 * s) : fmt::format("{:.0f}x", s);
+}
 std::string share_of(std::size_t some, std::size_t all) {
   return all == 0 ? "-" : share(static_cast<double>(some) / static_cast<double>(all));
 }
@@ -85,7 +90,6 @@ std::vector<std::string> row_of(std::string name, const Errors& e) {
           fmt::format("{}", e.results),
           share(e.median),
           share(e.mean),
-          error(e.worst),
           factor(e),
           share_of(e.too_fast, e.results),
           share_of(e.held, e.intervals),
@@ -94,8 +98,7 @@ std::vector<std::string> row_of(std::string name, const Errors& e) {
 }
 
 Rows with_titles(const char* what) {
-  return {{what, "results", "median", "mean", "worst", "factor", "too fast", "inside", "width",
-           "in order"}};
+  return {{what, "results", "median", "mean", "worst", "too fast", "inside", "width", "in order"}};
 }
 
 Rows by_source(const Validation& v) {
@@ -148,10 +151,10 @@ std::string markdown_table(const Rows& rows) {
 std::string summary_line(const Errors& e) {
   if (e.results == 0) return "no results to count";
   return fmt::format(
-      "{} results: worst {} ({}; {}, {}), median {}, mean {}; {} are predicted too fast; {} lie in "
+      "{} results: worst {} ({}, {}), median {}, mean {}; {} are predicted too fast; {} lie in "
       "their 80 % interval, half of which reach less than {} each way; {} pairs in order",
-      grouped(static_cast<std::int64_t>(e.results)), error(e.worst), factor(e), e.worst_group,
-      e.worst_schedule, share(e.median), share(e.mean), share_of(e.too_fast, e.results),
+      grouped(static_cast<std::int64_t>(e.results)), factor(e), e.worst_group, e.worst_schedule,
+      share(e.median), share(e.mean), share_of(e.too_fast, e.results),
       share_of(e.held, e.intervals), share(e.half_width), in_order(e.ranking));
 }
 

@@ -276,8 +276,9 @@ class Page(unittest.TestCase):
         after = self.browser.state()
         self.assertLess(after["to"] - after["from"], 0.3 * (before["to"] - before["from"]))
         now = self.browser.ask(f"ringsched.where({task})")
-        self.assertAlmostEqual(now["x"], at["x"], delta=4)  # the pointer is at whole pixels, and they grow
         span = after["to"] - after["from"]
+        grown = (before["to"] - before["from"]) / span
+        self.assertAlmostEqual(now["x"], at["x"], delta=grown)  # the pointer is at whole pixels, and they grow
         self.browser.key("ArrowLeft")
         moved = self.browser.state()
         self.assertAlmostEqual((after["from"] - moved["from"]) / span, 1 / 8, places=6)
