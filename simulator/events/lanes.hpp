@@ -67,7 +67,6 @@ inline void EventRun::put_on_one_stream() {
   struct Group {
     Step step;
     std::uint32_t lane, first, last;
-    auto operator<=>(const Group&) const = default;
   };
   std::vector<std::vector<Group>> groups(plan_.problem.workers);
   for (std::uint32_t number = 0; number < lanes_.size(); ++number) {
@@ -84,13 +83,14 @@ inline void EventRun::put_on_one_stream() {
   }
   stream_before_.assign(plan_.tasks.size(), TaskId{});
   for (std::vector<Group>& of_worker : groups) {
-    std::ranges::sort(of_worker);
+    std::ranges::sort(of_worker, {},
+                      [](const Group& g) { return std::tuple(g.step, g.lane, g.first); });
     for (std::size_t i = 1; i < of_worker.size(); ++i)
       stream_before_[of_worker[i].first] = TaskId{of_worker[i - 1].last};
   }
 }
 
-// Has the host still to issue a task of the unit at the head of this lane?
+// Must the host still issue a task of the unit at the head of this lane?
 inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
   std::int64_t issued = 0;
   for (std::uint32_t i = lanes_[lane].at; i < end; ++i)
