@@ -1,6 +1,8 @@
 // Lanes: each runs its tasks in order, once what a task waits for has ended.
 #pragma once
 
+#include <tuple>
+
 #include "run.hpp"
 
 namespace ringsched {
