@@ -611,7 +611,8 @@ results = [
 )");
   const Outcome text = run("validate --file mine.toml");
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, testing::ContainsRegex("2 results: worst [0-9.]+x too (fast|slow) .my ring, "));
+  EXPECT_THAT(text.out,
+              testing::ContainsRegex("2 results: worst [0-9.]+x too (fast|slow) .my ring, "));
   EXPECT_THAT(text.out, HasSubstr("1 of 1 pairs"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
