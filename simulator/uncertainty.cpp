@@ -56,7 +56,31 @@ Spreads spreads(const Machine& m) {
           or_usual(m.software.host.spread, kHostSpread)};
 }
 
-Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed) : seed_(seed) {
+HostShares host_shares(const Plan& plan, SoftwareFigures software) {
+  const HostFigures all = software.host;
+  HostFigures attends, passes, messages, steps;
+  attends.attend_us = all.attend_us;
+  attends.attend_backward_us = all.attend_backward_us;
+  passes.merge_us = all.merge_us;
+  passes.slice_us = all.slice_us;
+  passes.pass_us = all.pass_us;
+  messages.post_us = all.post_us;
+  messages.exchange_us = all.exchange_us;
+  steps.step_us = all.step_us;
+  const auto time = [&](const HostFigures& some) {
+    software.host = some;
+    return static_cast<double>(issue_time(plan, software).value);
+  };
+  HostShares out{time(attends), time(passes), time(messages), time(steps)};
+  const double sum = out.attends + out.passes + out.messages + out.steps;
+  if (!(sum > 0)) return {};
+  for (double* share : {&out.attends, &out.passes, &out.messages, &out.steps}) *share /= sum;
+  return out;
+}
+
+Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed,
+             const HostShares& shares)
+    : seed_(seed), of_calls_{shares.attends, shares.passes, shares.messages, shares.steps} {
   std::uint64_t tables = hashed("kernels");
   for (const KernelTable& t : m.kernels)
     if (t.library == m.library) tables = hashed(t.source, tables);
@@ -75,7 +99,11 @@ Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed) : 
   startup_ = figure("start-up", "", 0, kStartupSpread);
   bytes_ = figure("links", m.fabric.source, m.fabric.spread, kLinkSpread);
   between_ = figure("network", m.network.source, m.network.spread, kLinkSpread);
-  host_ = figure("host", s.host.source, s.host.spread, kHostSpread);
+  constexpr const char* calls[] = {"attends", "passes", "messages", "steps"};
+  for (std::size_t i = 0; i < 4; ++i)
+    calls_[i] = figure(calls[i], s.host.source, s.host.spread, kHostSpread);
+  processor_ = figure("host", s.host.source, s.host.spread, kHostSpread);
+  processor_.spread *= kProcessorShare;
   model_ = figure(schedule, "", 0, kModelSpread);
 }
 
@@ -91,7 +119,9 @@ Deviation Draws::operator()(std::uint32_t draw) const {
   d.startup = factor(startup_);
   d.bytes = factor(bytes_);
   d.bytes_between = factor(between_);
-  d.host = factor(host_);
+  d.host = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    d.host += of_calls_[i] * factor(calls_[i]) * factor(processor_);
   d.model = factor(model_);
   return d;
 }
@@ -105,7 +135,7 @@ std::uint32_t draws_for(const Machine& m, std::size_t tasks) {
 std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m, Conditions c,
                                             std::uint32_t draws, unsigned threads) {
   std::vector<Picoseconds> all(draws);
-  const Draws drawn(m, w.plan->schedule, c.seed);
+  const Draws drawn(m, w.plan->schedule, c.seed, host_shares(*w.plan, m.software));
   in_parallel(
       draws,
       [&](std::size_t i) {

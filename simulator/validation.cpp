@@ -59,7 +59,8 @@ Call called(const Plan& plan, const Machine& machine, bool loop) {
   options.threads = 1;
   Call c{study(plan, {std::move(device), {}}, options), 0, {}};
   c.host_ps = std::max(0.0, host - c.ps());
-  const Draws drawn(machine, plan.schedule, c.study.conditions.seed);
+  const Draws drawn(machine, plan.schedule, c.study.conditions.seed,
+                    host_shares(plan, machine.software));
   for (std::uint32_t i = 0; i < c.study.possible.size(); ++i) {
     const Deviation d = drawn(i);
     c.possible.push_back(

@@ -108,6 +108,38 @@ TEST(Uncertainty, DrawsComeInPairsAroundTheFigures) {
   EXPECT_EQ(up.doubt, -down.doubt);
 }
 
+// A host that only attends is as uncertain as its attends; one with four kinds of calls is less so,
+// as some take longer than their figures say and others shorter.
+TEST(Uncertainty, OfTheHostShrinksWithKindsOfCalls) {
+  Machine m = find_machine("dgx-a100");
+  m.software.host.spread = 0.1;
+  const auto deviation = [&](const HostShares& shares) {
+    double squares = 0;
+    constexpr int n = 4000;
+    for (int i = 0; i < n; ++i) {
+      const double x = std::log(Draws(m, "ring", 1, shares)(static_cast<std::uint32_t>(i)).host);
+      squares += x * x;
+    }
+    return std::sqrt(squares / n);
+  };
+  EXPECT_NEAR(deviation({1, 0, 0, 0}), 0.1 * std::sqrt(1 + 0.25), 0.008);
+  EXPECT_NEAR(deviation({0.25, 0.25, 0.25, 0.25}), 0.1 * std::sqrt(0.25 + 0.25), 0.008);
+}
+
+TEST(Uncertainty, HostSharesAreThoseOfTheIssueTimes) {
+  const Plan plan = planned("ring");
+  SoftwareFigures s;
+  EXPECT_EQ(host_shares(plan, s).attends, 1);  // no host at all
+  s.host.attend_us = 30;
+  s.host.step_us = 10;
+  const HostShares two = host_shares(plan, s);
+  // Ring on 4 workers: the last one attends at each of 4 steps.
+  EXPECT_NEAR(two.attends, 0.75, 1e-9);
+  EXPECT_NEAR(two.steps, 0.25, 1e-9);
+  s.host.post_us = 1e6;
+  EXPECT_GT(host_shares(plan, s).messages, 0.99);
+}
+
 TEST(Uncertainty, OfAFigureIsAsLargeAsTheProfileSays) {
   Machine m = find_machine("dgx-a100");
   m.fabric.spread = 0.03;

@@ -27,8 +27,9 @@ inline constexpr double kOtherTableSpread = 0.10;  // ... or a table of other me
 inline constexpr double kLinkSpread = 0.10;
 inline constexpr double kStartupSpread = 0.80;
 inline constexpr double kSoftwareSpread = 0.15;
-inline constexpr double kHostSpread = 1.00;
-inline constexpr double kModelSpread = 0.05;  // what the model leaves out, by schedule
+inline constexpr double kHostSpread = 0.60;     // of each kind of call
+inline constexpr double kProcessorShare = 0.5;  // ... as a share of it, of all calls together
+inline constexpr double kModelSpread = 0.03;    // what the model leaves out, by schedule
 
 // The spreads of a machine's figures: from its profile, or the usual ones.
 struct Spreads {
@@ -36,11 +37,17 @@ struct Spreads {
 };
 Spreads spreads(const Machine&);
 
+// What takes the host's time, as shares that sum to 1.
+struct HostShares {
+  double attends = 1, passes = 0, messages = 0, steps = 0;
+};
+HostShares host_shares(const Plan&, SoftwareFigures);
+
 // How far off a machine's figures are, draw by draw. Figures of one source are off together, on
 // every machine; the model's own error belongs to the schedule.
 class Draws {
  public:
-  Draws(const Machine&, std::string_view schedule, std::uint64_t seed);
+  Draws(const Machine&, std::string_view schedule, std::uint64_t seed, const HostShares& = {});
   Deviation operator()(std::uint32_t draw) const;
 
  private:
@@ -49,7 +56,9 @@ class Draws {
     double spread = 0;  // standard deviation, as a share
   };
   std::uint64_t seed_, doubt_;
-  Figure kernels_, passes_[2], forms_[3], pass_, startup_, bytes_, between_, host_, model_;
+  Figure kernels_, passes_[2], forms_[3], pass_, startup_, bytes_, between_, processor_, calls_[4],
+      model_;
+  double of_calls_[4];  // of the host's time
 };
 
 // As many as are quick; none on `ideal`, which has no figures.
