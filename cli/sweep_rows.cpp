@@ -1,6 +1,7 @@
 #include "sweep_rows.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <limits>
 #include <map>
 
+#include "prediction.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
@@ -25,7 +27,7 @@ struct Column {
   bool asked;   // it is part of the question
   bool number;  // in JSON
 };
-constexpr std::array<Column, 30> kColumns = {{
+constexpr std::array<Column, 31> kColumns = {{
     {"machine", &SweepRow::machine, true, false},
     {"workers", &SweepRow::workers, true, true},
     {"tokens", &SweepRow::tokens, true, true},
@@ -55,6 +57,7 @@ constexpr std::array<Column, 30> kColumns = {{
     {"speedup", &SweepRow::speedup, false, true},
     {"peak_bytes", &SweepRow::peak_bytes, false, true},
     {"fits", &SweepRow::fits, false, false},
+    {"extrapolated", &SweepRow::extrapolated, false, false},
     {"refused", &SweepRow::refused, false, false},
 }};
 constexpr std::size_t kOfProblem = 11;  // the columns before schedule
@@ -166,6 +169,15 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
 
 namespace {
 
+// Two schedules may make the same plan, such as `ulysses` and `usp` with as many heads as workers.
+bool same_results(const SweepRow& a, const SweepRow& b) {
+  return std::ranges::all_of(kColumns, [&](const Column& c) {
+    const bool of_draws =
+        c.field == &SweepRow::interval_low_us || c.field == &SweepRow::interval_high_us;
+    return c.asked || of_draws || a.*c.field == b.*c.field;
+  });
+}
+
 // In what share of the draws of the machine's figures the best is faster than another; "tie" if
 // nobody can tell, "-" if one of them has no draws.
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
@@ -175,6 +187,27 @@ std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
 }
 
 }  // namespace
+
+// What is extrapolated, and for which schedules.
+std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
+  std::map<std::string, std::vector<std::string>> whose;
+  std::size_t holding = 0;
+  for (const SweepRow* row : rows) {
+    holding += row->holds();
+    for (std::size_t at = 0; at < row->extrapolated.size();) {
+      const std::size_t end = std::min(row->extrapolated.find("; ", at), row->extrapolated.size());
+      whose[row->extrapolated.substr(at, end - at)].push_back(row->schedule);
+      at = end + 2;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [what, schedules] : whose)
+    parts.push_back(schedules.size() == holding
+                        ? what
+                        : fmt::format("{} ({})", what, fmt::join(schedules, ", ")));
+  return parts.empty() ? ""
+                       : report_line("   extrapolated", fmt::format("{}", fmt::join(parts, "; ")));
+}
 
 std::string ranked_table(const std::vector<SweepRow>& all) {
   std::vector<std::string> order;  // of problems, as they came
@@ -209,12 +242,17 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
         whom += fmt::format("{}{} {}", whom.empty() ? "" : ", ", row->schedule, row->overlap);
         continue;
       }
+      // The draws of the first of those with the same results, or they would differ by chance.
+      const SweepRow& twin = **std::ranges::find_if(
+          rows, [&](const SweepRow* other) { return same_results(*other, *row); });
       const std::string memory = human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))});
       lines.push_back(
           {row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
            duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit),
            fmt::format("{:.2f}x", row->makespan() / first.makespan()),
-           row == rows.front() ? "" : how_often_best_wins(first, *row),
+           row == rows.front()     ? ""
+           : &twin == rows.front() ? "equal"
+                                   : how_often_best_wins(first, twin),
            fmt::format("{:.2f}x", number(row->speedup)),
            fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
            fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
@@ -226,6 +264,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (!drawn)  // the column of how often the best wins
       for (std::vector<std::string>& line : lines) line.erase(line.begin() + (lowered ? 6 : 5));
     if (lines.size() > 1) out += table(lines, 2);
+    out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += fmt::format("   no result for {}: {}\n", whom, reason);
   }

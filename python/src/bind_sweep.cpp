@@ -76,6 +76,7 @@ Table rows_table(const HeldSweep& s) {
   numbers("speedup", &SweepRow::speedup);
   counts("peak_bytes", &SweepRow::peak_bytes);
   words("fits", &SweepRow::fits);
+  words("extrapolated", &SweepRow::extrapolated);
   words("refused", &SweepRow::refused);
   return table;
 }

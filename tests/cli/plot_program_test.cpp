@@ -150,7 +150,7 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot s.csv", "--output");
   expect_refused("plot gone.csv -o x.svg", "gone.csv");
   expect_refused("plot empty.csv -o x.svg", "empty.csv is empty");
-  expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 30 columns");
+  expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 31 columns");
   expect_refused("plot other.csv -o x.svg", "has no column schedule; its columns are a, b");
   expect_refused("plot broken.json -o x.svg", "broken.json is not JSON");
   expect_refused("plot plan.json --kind memory -o x.svg", "plan.json is a plan");

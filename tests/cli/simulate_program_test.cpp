@@ -576,6 +576,43 @@ TEST_F(SimulateProgram, SweepsTheSameWhateverTheNumberOfThreads) {
   EXPECT_EQ(run(sweep + "1").out, run(sweep + "5").out);
 }
 
+// All schedules include USP with balanced rings, as its plain ones would speak against it.
+TEST_F(SimulateProgram, SweepsUspWithPlainAndWithBalancedRings) {
+  const auto names = [&](const std::string& flags) {
+    const std::string csv = run("sweep -w 4 --heads 2 --kv-heads 2 --format csv " + flags).out;
+    EXPECT_THAT(csv, HasSubstr(",usp,"));
+    return csv;
+  };
+  EXPECT_THAT(names(""), HasSubstr(",usp:ring=zigzag,"));
+  EXPECT_THAT(names("--mask full"), Not(HasSubstr("usp:ring=zigzag")));
+}
+
+// Schedules that make the same plan share their draws: chance must not rank them.
+TEST_F(SimulateProgram, RanksSchedulesOfOnePlanAlike) {
+  const auto wins = [](const std::string& table, const std::string& schedule) {
+    std::istringstream row(table.substr(table.find("\n   " + schedule + " ")));
+    std::string name, overlap, time, unit, ratio, share, percent;
+    row >> name >> overlap >> time >> unit >> ratio >> share >> percent;
+    return share == "tie" || share == "equal" ? share : share + " " + percent;
+  };
+  const std::string beaten = run("sweep -m pcie-4090x8 -t 64K -s zigzag,ulysses,usp").out;
+  EXPECT_EQ(wins(beaten, "ulysses"), wins(beaten, "usp")) << beaten;
+  EXPECT_THAT(wins(beaten, "usp"), testing::EndsWith("%")) << beaten;
+  const std::string best = run("sweep -m hgx-h100 -t 64K -s ulysses,zigzag,usp").out;
+  EXPECT_EQ(wins(best, "usp"), "equal") << best;
+}
+
+TEST_F(SimulateProgram, SaysWhatASweepExtrapolates) {
+  const std::string flags = "sweep -m pcie-4090x8 -t 64K -s zigzag,ulysses ";
+  EXPECT_THAT(run(flags).out,
+              HasSubstr("\n   extrapolated  all-to-all by links (ulysses);\n"
+                        "                 forward tiles longer than the 2048 tokens measured\n"));
+  EXPECT_THAT(run(flags + "--format json").out,
+              HasSubstr("\"extrapolated\": \"all-to-all by links; forward tiles longer than the "
+                        "2048 tokens measured\""));
+  EXPECT_THAT(run("sweep -m dgx-a100 -t 128K -s ring").out, Not(HasSubstr("extrapolated")));
+}
+
 TEST_F(SimulateProgram, ComparesTimelinesAndFailsPastATolerance) {
   ASSERT_EQ(run("simulate -m dgx-a100 --timeline a.json").code, 0);
   ASSERT_EQ(run("simulate -m dgx-a100 --slow-worker 7:1.5 --timeline b.json").code, 0);

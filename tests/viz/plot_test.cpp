@@ -218,6 +218,22 @@ TEST(BestMap, NamesTheFastestAndTies) {
   EXPECT_THAT(words(best_map(m, page_for("column"))), testing::Contains("zigzag"));
 }
 
+// One node: `usp` is `ulysses`. That is no tie; the second is the next that differs.
+TEST(BestMap, HasNoTieOfSchedulesWithOnePlan) {
+  const auto cells = [](const std::string& third) {
+    const std::string csv =
+        "machine,workers,tokens,schedule,makespan_us,idle_fraction,overlap_fraction,"
+        "exposed_communication_us,peak_bytes\n"
+        "m,4,1024,ulysses,100,0.1,0,5,100\nm,4,1024,usp,100,0.1,0,5,100\n"
+        "m,4,2048,ulysses,100,0.1,0,5,100\nm,4,2048,usp,100,0.1,0,5,101\n" +
+        third;
+    return sweep_map(records(csv)).panels[0].cells;
+  };
+  EXPECT_EQ(cells("")[0].tie, "");
+  EXPECT_EQ(cells("")[1].tie, "usp");
+  EXPECT_EQ(cells("m,4,1024,zigzag,101,0.1,0,5,100\n")[0].tie, "zigzag");
+}
+
 TEST(FrontPlot, GoesThroughThoseThatNoneBeatsInBoth) {
   const std::string csv = std::string(kHeader) +
                           "m,4,1024,ring,100,,,3,1000,yes,\n"

@@ -82,6 +82,15 @@ class SweepTable {
     const auto fits = r_.find("fits");
     return fits && cell(row, *fits) == "no";
   }
+  // Schedules may make the same plan, such as `ulysses` and `usp` on one node.
+  bool same_results(std::size_t a, std::size_t b) const {
+    for (const char* name : {"makespan_us", "idle_fraction", "overlap_fraction",
+                             "exposed_communication_us", "peak_bytes"}) {
+      const auto column = r_.find(name);
+      if (!column || cell(a, *column) != cell(b, *column)) return false;
+    }
+    return true;
+  }
   std::size_t values(std::size_t column) const {
     std::set<std::string> found;
     for (const std::size_t i : held_) found.insert(cell(i, column));
@@ -309,8 +318,11 @@ BestMap sweep_map(const Records& r) {
       std::stable_sort(all.begin(), all.end(),
                        [&](std::size_t a, std::size_t b) { return t.makespan(a) < t.makespan(b); });
       BestCell c{place.first, place.second, t.schedule(all[0]), {}, {}};
-      if (all.size() > 1 && t.makespan(all[1]) <= kTied * t.makespan(all[0]))
-        c.tie = t.schedule(all[1]);
+      const auto other = std::find_if(all.begin() + 1, all.end(), [&](std::size_t row) {
+        return !t.same_results(all[0], row);
+      });
+      if (other != all.end() && t.makespan(*other) <= kTied * t.makespan(all[0]))
+        c.tie = t.schedule(*other);
       for (const std::size_t row : all)
         c.about += fmt::format("{}{} {:.6g}", c.about.empty() ? "" : ", ", t.schedule(row),
                                t.makespan(row));
