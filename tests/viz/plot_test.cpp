@@ -10,8 +10,10 @@
 
 #include "plot/axis.hpp"
 #include "plot/frame.hpp"
+#include "plot/style.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/lower.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
@@ -141,6 +143,35 @@ TEST(LinePlot, PutsThePointsOfTheFileWhereTheTicksSay) {
           << about;
     }
   }
+}
+
+TEST(LineStyles, AreTheSameForAScheduleWhateverElseIsDrawn) {
+  std::vector<std::string> all;
+  for (const Schedule& s : schedules()) all.emplace_back(s.name);
+  const std::vector<LineStyle> styles = line_styles(all);
+  std::map<std::pair<std::string, std::size_t>, std::string> looks;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_TRUE(looks.emplace(std::pair(hex(styles[i].colour), styles[i].marker), all[i]).second)
+        << all[i];
+    const std::vector<std::string> others = {"ring:sends=all", "ring:sends=some", "usp:ulysses=2",
+                                             all[i]};
+    for (const auto& names : {std::vector<std::string>{all[i]}, others}) {
+      const LineStyle again = line_styles(names).back();
+      if (names.size() > 1 && (all[i] == "ring" || all[i] == "usp")) {
+        EXPECT_NE(again.colour, styles[i].colour) << "another of that schedule has it";
+        continue;
+      }
+      EXPECT_EQ(again.colour, styles[i].colour) << all[i];
+      EXPECT_EQ(again.marker, styles[i].marker) << all[i];
+      EXPECT_FALSE(again.dashed) << all[i];
+    }
+  }
+  // Nine colours, then the same ones dashed and with other markers.
+  std::vector<std::string> many;
+  for (int i = 0; i < 36; ++i) many.push_back(fmt::format("usp:ulysses={}", i));
+  std::map<std::pair<std::string, std::size_t>, int> times;
+  for (const LineStyle& s : line_styles(many)) ++times[{hex(s.colour), s.marker % 9}];
+  EXPECT_EQ(times.size(), 36u);
 }
 
 TEST(LinePlot, IsTidyForFewAndManySchedules) {

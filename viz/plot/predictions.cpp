@@ -95,8 +95,8 @@ TimePanel prediction_bar(const std::string& json, const std::string& name, PlotU
   b.exposed = std::max(0.0, d.number(d.top(), "exposed_communication_us"));
   b.bound = std::max(0.0, d.number(d.object(d.top(), "bounds"), "best_us"));
   if (!(b.total() > 0)) fail("{}: the run takes no time", name);
-  return {fmt::format("{}, {:.0f} workers, {:.0f} tokens", d.text(d.top(), "machine"), workers,
-                      d.number(d.top(), "tokens")),
+  return {fmt::format("{}, {:.0f} workers, {} tokens", d.text(d.top(), "machine"), workers,
+                      grouped(static_cast<std::int64_t>(d.number(d.top(), "tokens")))),
           {b}};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "ringsched/scheduler/schedule.hpp"
 
@@ -11,15 +12,16 @@ namespace ringsched {
 namespace {
 
 // After M. Okabe and K. Ito, "Color Universal Design" (2008); grey replaces yellow, which is hard
-// to see on white paper.
-constexpr std::array<Colour, 8> kColours = {{{0x00, 0x72, 0xb2},
+// to see on white paper, and Paul Tol's wine is added, so that each schedule has one.
+constexpr std::array<Colour, 9> kColours = {{{0x00, 0x72, 0xb2},
                                              {0xd5, 0x5e, 0x00},
                                              {0x00, 0x9e, 0x73},
                                              {0xcc, 0x79, 0xa7},
                                              {0x1a, 0x1a, 0x1a},
                                              {0xe6, 0x9f, 0x00},
                                              {0x56, 0xb4, 0xe9},
-                                             {0x8c, 0x8c, 0x8c}}};
+                                             {0x8c, 0x8c, 0x8c},
+                                             {0x88, 0x22, 0x55}}};
 
 // Its place among all schedules: "usp:ulysses=8" has the place of usp.
 std::size_t place_of(const std::string& name) {
@@ -61,23 +63,30 @@ std::vector<Point> outline(std::size_t marker, Point at, double r) {
       return polygon(5, 0, 1.15 * r);
     case 6:
       return polygon(3, M_PI / 2, 1.35 * r);
-    default:
+    case 7:
       return polygon(6, 0, 1.1 * r);
+    default:
+      return polygon(3, -M_PI / 2, 1.35 * r);
   }
 }
 
 }  // namespace
 
 std::vector<LineStyle> line_styles(std::span<const std::string> names) {
-  std::vector<LineStyle> out;
+  std::vector<std::optional<LineStyle>> found(names.size());
   std::vector<std::size_t> taken(kColours.size());
-  for (const std::string& name : names) {
-    std::size_t at = place_of(name) % kColours.size();
-    const std::size_t fewest = *std::min_element(taken.begin(), taken.end());
-    while (taken[at] != fewest) at = (at + 1) % kColours.size();
-    out.push_back({kColours[at], at + 3 * taken[at], taken[at] % 2 == 1});
-    ++taken[at];
-  }
+  // First each schedule gets its own, then others of the same schedule get what is left.
+  for (const bool own : {true, false})
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      std::size_t at = place_of(names[i]) % kColours.size();
+      if (found[i] || (own && taken[at] > 0)) continue;
+      const std::size_t fewest = *std::min_element(taken.begin(), taken.end());
+      while (!own && taken[at] != fewest) at = (at + 1) % kColours.size();
+      found[i] = {kColours[at], at + 4 * taken[at], taken[at] % 2 == 1};
+      ++taken[at];
+    }
+  std::vector<LineStyle> out;
+  for (const std::optional<LineStyle>& style : found) out.push_back(*style);
   return out;
 }
 

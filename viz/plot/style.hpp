@@ -16,7 +16,7 @@ struct LineStyle {
   bool dashed = false;
 };
 
-// One for each name. A schedule has its own colour, unless one before it has the same.
+// One for each name. A schedule has its own; with other parameters once more, it has another one.
 std::vector<LineStyle> line_styles(std::span<const std::string> names);
 
 void draw_marker(Point, double radius, const LineStyle&, bool hollow, const std::string& about,
