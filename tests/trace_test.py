@@ -57,8 +57,12 @@ class Trace:
     def __init__(self, path: Path) -> None:
         self.file = json.loads(path.read_bytes(), parse_float=Decimal)
         self.by_phase = defaultdict(list)
+        # Slices of the critical path are again of tasks: `by_phase` has those of workers.
+        path = self.file["problem"]["workers"]
+        self.path = [e for e in self.file["traceEvents"] if e["ph"] == "X" and e["pid"] == path]
         for e in self.file["traceEvents"]:
-            self.by_phase[e["ph"]].append(e)
+            if e["ph"] != "X" or e["pid"] != path:
+                self.by_phase[e["ph"]].append(e)
 
     def metadata(self, name: str) -> dict:
         found = [e for e in self.by_phase["M"] if e["name"] == name]
@@ -96,6 +100,7 @@ class Traces(unittest.TestCase):
                 self.check_tasks(timeline, trace)
                 self.check_tracks(trace)
                 self.check_rates(timeline, trace)
+                seen["path"] += self.check_path(timeline, trace)
                 seen["arrows"] += self.check_arrows(timeline, trace)
                 for worker, peak in self.check_memory(timeline, trace).items():
                     # The two gradients of a backward attend may count as one until both are read; not
@@ -107,7 +112,7 @@ class Traces(unittest.TestCase):
                     seen["full"] += peak == verdict["peak_bytes"][worker]
                 seen["more tracks"] += any(tid > 9 for _, tid in trace.metadata("thread_name"))
                 seen["instants"] += len(trace.by_phase["i"])
-        for what in ("arrows", "full", "instants", "more tracks"):  # or something was not tested
+        for what in ("path", "arrows", "full", "instants", "more tracks"):  # or something was not tested
             self.assertGreater(seen[what], 0, what)
 
     def check_heading(self, timeline: Timeline, trace: Trace) -> None:
@@ -132,7 +137,7 @@ class Traces(unittest.TestCase):
             if t["kind"].startswith("attend"):
                 self.assertEqual((args["queries"], args["keys"]), (t["queries"], t["other"]))
                 self.assertEqual(args["pairs"], t["pairs"])
-                self.assertIn(f"q{t['queries']} kv{t['other']}", e["name"])
+                self.assertRegex(e["name"], f"^attend d?q{t['queries']}[ab]? k{t['other']}[ab]?$")
             else:
                 self.assertEqual(args[t["makes"]], t["queries"])
             if t["kind"] in ("send", "receive"):
@@ -149,13 +154,14 @@ class Traces(unittest.TestCase):
         processes = {pid for pid, _ in trace.metadata("process_name")}
         self.assertEqual(names.keys(), order.keys())
         self.assertEqual(processes, {pid for pid, _ in trace.metadata("process_sort_index")})
-        self.assertEqual(processes, set(range(trace.file["problem"]["workers"])))
+        workers = trace.file["problem"]["workers"]
+        self.assertEqual(processes, set(range(workers + bool(trace.path))))
         for pid in processes:
             own = [(order[k]["sort_index"], v["name"]) for k, v in names.items() if k[0] == pid]
             self.assertEqual(len(set(own)), len(own))
             self.assertEqual(len({name for _, name in own}), len(own), "two tracks of one name")
         used = defaultdict(list)
-        for e in trace.by_phase["X"] + trace.by_phase["i"]:
+        for e in trace.by_phase["X"] + trace.by_phase["i"] + trace.path:
             used[e["pid"], e["tid"]].append((e["ts"], e.get("dur", 0)))
         self.assertEqual(used.keys(), names.keys())
         for track, slices in used.items():
@@ -170,6 +176,16 @@ class Traces(unittest.TestCase):
                     self.assertEqual(duration, 0, f"two at once on {track} at {start}")
                 if duration:
                     open_until.append(start + duration)
+
+    def check_path(self, timeline: Timeline, trace: Trace) -> int:
+        events = {e["args"]["task"]: e for e in trace.by_phase["X"] + trace.by_phase["i"]}
+        expected = [step for step in timeline.file["critical_path"] if step[2]]
+        self.assertEqual([[e["args"]["task"], ps(e["ts"]), ps(e["dur"])] for e in trace.path], expected)
+        for e in trace.path:
+            task = events[e["args"]["task"]]
+            self.assertEqual(e["name"], f"worker {task['pid']}: {task['name']}")
+            self.assertEqual(e["cname"], task["cname"])
+        return len(trace.path)
 
     def check_arrows(self, timeline: Timeline, trace: Trace) -> int:
         slices = defaultdict(list)

@@ -49,7 +49,8 @@ TEST(DecodePicture, AGanttChartNamesTheKeysOfAnAttendAlone) {
 TEST(DecodePicture, SoDoTracesTheTaskGraphThePageAndTheTerminal) {
   const Plan plan = decoding();
   const Timeline t = timed_by_step(plan);
-  EXPECT_THAT(chrome_trace(t), HasSubstr("\"name\":\"attend kv1\",\"args\":{\"task\":"));
+  EXPECT_THAT(chrome_trace(t),
+              HasSubstr("\"name\":\"attend k1\",\"cname\":\"rail_idle\",\"args\":{\"task\":"));
   EXPECT_THAT(chrome_trace(t), Not(HasSubstr("\"queries\":")));
   EXPECT_THAT(kineto_trace(t, 1), Not(HasSubstr("\"queries\":")));
   const std::string graph = task_graph_dot(plan, {});

@@ -195,10 +195,10 @@ TEST(ExchangeTaskGraph, MembersStandSideBySideAndAreJoined) {
 TEST(ExchangeTrace, NamesTheExchangeAndItsMembers) {
   const Timeline t = evenly_timed(ulysses_of(3));
   const std::string chrome = chrome_trace(t);
-  EXPECT_THAT(chrome, HasSubstr("\"cat\":\"exchange\",\"name\":\"exchange all-to-all of query\""));
+  EXPECT_THAT(chrome, HasSubstr("\"cat\":\"exchange\",\"name\":\"all-to-all q\""));
   EXPECT_THAT(chrome, HasSubstr("\"tensor\":\"query\",\"form\":\"all-to-all\",\"members\":3"));
-  EXPECT_THAT(chrome, HasSubstr("\"name\":\"attend q0-2 kv0-2 head 0\""));
-  EXPECT_THAT(chrome, HasSubstr("\"name\":\"attend q0-2 kv0-2 heads 2-3\""));
+  EXPECT_THAT(chrome, HasSubstr("\"name\":\"attend q0-2 k0-2 h0\""));
+  EXPECT_THAT(chrome, HasSubstr("\"name\":\"attend q0-2 k0-2 h2-3\""));
   const std::string kineto = kineto_trace(t, 1);
   EXPECT_THAT(kineto, HasSubstr("\"name\":\"ncclDevKernel_SendRecv\""));
   EXPECT_THAT(kineto, HasSubstr("\"Collective name\":\"all_to_allv\",\"Group size\":3"));
@@ -247,7 +247,7 @@ TEST(ExchangePicture, AttendsOfWorkersThatAreNoNeighboursSaySo) {
   const std::string chart = svg(gantt(t));
   EXPECT_THAT(chart, HasSubstr("q0-6/2 k0-6/2 h0-1"));
   EXPECT_THAT(chart, HasSubstr(">of workers 0, 2, 4 and 6</text>"));
-  EXPECT_THAT(chrome_trace(t), HasSubstr("\"name\":\"attend q0-6/2 kv0-6/2 heads 0-1\""));
+  EXPECT_THAT(chrome_trace(t), HasSubstr("\"name\":\"attend q0-6/2 k0-6/2 h0-1\""));
   EXPECT_THAT(task_graph_dot(plan, {WorkerId{0}, 0, 2}), HasSubstr("q0-6/2 k0-6/2 h0-1"));
   EXPECT_THAT(html_page({&t, 1}), HasSubstr("\"0-6/2\",\"0-6/2\",\"0-1\"]"));
   EXPECT_THAT(svg(gantt(evenly_timed(ulysses_of(4)))), Not(HasSubstr("of workers 0, 2")));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
@@ -116,15 +117,51 @@ TEST(ChromeTrace, HasASliceForEachTaskThatTakesTimeAndAnInstantForTheRest) {
   const std::string trace = chrome_trace(small());
   EXPECT_EQ(line_with(trace, "\"task\":2"),
             "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":4.000000,\"dur\":5.000000,\"cat\":\"attend\","
-            "\"name\":\"attend q1 kv0\",\"args\":{\"task\":2,\"step\":3,\"queries\":1,\"keys\":0,"
+            "\"name\":\"attend q1 "
+            "k0\",\"cname\":\"rail_idle\",\"args\":{\"task\":2,\"step\":3,\"queries\":1,\"keys\":0,"
             "\"pairs\":0,\"bytes\":50,\"cause\":\"nothing\"}},");
   EXPECT_THAT(line_with(trace, "\"task\":0"), HasSubstr("\"ts\":1.234567,\"dur\":2.765433,"));
-  EXPECT_THAT(line_with(trace, "\"task\":0"), HasSubstr("\"name\":\"send key_value 0 to 1\""));
+  EXPECT_THAT(line_with(trace, "\"task\":0"), HasSubstr("\"name\":\"send kv0 to 1\""));
   EXPECT_THAT(line_with(trace, "\"task\":1"), HasSubstr("\"ts\":0.000007,\"dur\":3.999993,"));
   EXPECT_THAT(line_with(trace, "\"task\":5"), HasSubstr("{\"ph\":\"i\""));
   EXPECT_THAT(line_with(trace, "\"task\":5"), HasSubstr("\"ts\":11.000000,\"s\":\"t\""));
   EXPECT_THAT(trace, HasSubstr("\"makespan_us\": 11.000000,\n"));
   EXPECT_THAT(trace, HasSubstr("\"args\":{\"name\":\"worker 1\"}"));
+}
+
+// Worker W is the critical path.
+TEST(ChromeTrace, HasATrackOfTheCriticalPathIfThatIsKnown) {
+  Timeline t = small();
+  EXPECT_THAT(chrome_trace(t), Not(HasSubstr("critical path")));
+  t.critical_path = {{{0}, {0}, {0}}, {{1}, {1}, {4 * kUS}}, {{2}, {4 * kUS}, {9 * kUS}}};
+  const std::string trace = chrome_trace(t);
+  EXPECT_EQ(count(trace, "\"cat\":\"critical path\""), 2u) << "one takes no time";
+  EXPECT_THAT(trace, HasSubstr("\"pid\":2,\"tid\":0,\"name\":\"process_name\","
+                               "\"args\":{\"name\":\"critical path\"}}"));
+  EXPECT_THAT(trace, HasSubstr("{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"ts\":4.000000,"
+                               "\"dur\":5.000000,\"cat\":\"critical path\","
+                               "\"name\":\"worker 1: attend q1 k0\",\"cname\":\"rail_idle\","
+                               "\"args\":{\"task\":2,\"step\":3}}"));
+}
+
+TEST(ChromeTrace, GivesEightWorkersEightColoursThatTheViewerKnows) {
+  Timeline t = small();
+  t.problem.workers = 8;
+  t.tasks.resize(3);
+  t.details.resize(3);
+  t.tasks[2].kind = TaskKind::Attend;
+  t.initial.clear();
+  std::set<std::string> colours;
+  for (std::uint16_t w = 0; w < 8; ++w) {
+    t.tasks[2].queries = w;
+    const std::string line = line_with(chrome_trace(t), "\"task\":2");
+    const std::size_t at = line.find("\"cname\":\"") + 9;
+    colours.insert(line.substr(at, line.find('"', at) - at));
+  }
+  EXPECT_EQ(colours,
+            std::set<std::string>({"thread_state_runnable", "rail_idle", "rail_load",
+                                   "cq_build_attempt_runnig", "rail_response", "rail_animation",
+                                   "cq_build_failed", "thread_state_unknown"}));
 }
 
 TEST(ChromeTrace, DrawsAnArrowFromTheSendToWhereBothEndsArePosted) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "parts.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -25,6 +26,7 @@ class ChromeTrace {
     text_ = "{\n" + trace_heading(t_) + "\"displayTimeUnit\": \"ns\",\n\"traceEvents\": [";
     for (std::uint32_t w = 0; w < t_.problem.workers; ++w) name_tracks(w, tasks[w]);
     for (std::uint32_t i = 0; i < t_.tasks.size(); ++i) slice(i);
+    critical_path();
     arrows();
     counters("memory", "bytes", memory_counters(t_),
              [this](std::int64_t bytes) { put("{}", bytes); });
@@ -89,19 +91,9 @@ class ChromeTrace {
     } else {
       text_ += ",\"s\":\"t\"";
     }
-    put(",\"cat\":\"{}\",\"name\":\"{} ", to_text(x.kind), to_text(x.kind));
-    const bool attend = is_attend(x.kind);
-    if (attend) {
-      text_ += attend_name(t_, i);
-    } else if (const TimelineExchange* e = t_.exchange(i)) {
-      put("{} of {}", to_text(e->form), t_.value(x).name);
-    } else if (is_transfer(x.kind)) {
-      put("{} {} {} {}", t_.value(x).name, x.queries, is_send(x.kind) ? "to" : "from", x.other);
-    } else {
-      put("{} {}", t_.value(x).name, x.queries);
-    }
-    put("\",\"args\":{{\"task\":{},\"step\":{}", i, x.step);
-    if (attend) {
+    put(",\"cat\":\"{}\",\"name\":\"{}\"", to_text(x.kind), trace_name(t_, i));
+    put(",\"cname\":\"{}\",\"args\":{{\"task\":{},\"step\":{}", viewer_colour(t_, i), i, x.step);
+    if (is_attend(x.kind)) {
       if (!t_.problem.decodes()) put(",\"queries\":{}", x.queries);
       put(",\"keys\":{}", x.other);
     } else if (const TimelineExchange* e = t_.exchange(i)) {
@@ -119,6 +111,31 @@ class ChromeTrace {
     if (!is_output(kind)) put(",\"bytes\":{}", d.bytes.value);
     put(",\"cause\":\"{}\"", to_text(d.cause));
     if (d.because.valid()) put(",\"because\":{}", d.because.value);
+  }
+
+  // A process of its own, above the workers.
+  void critical_path() {
+    const std::uint32_t process = t_.problem.workers;
+    bool named = false;
+    for (const CriticalStep& step : t_.critical_path) {
+      if (step.end <= step.start) continue;
+      if (!std::exchange(named, true)) {
+        metadata("process_name", process, 0);
+        put("\"name\":\"critical path\"}}}}");
+        metadata("process_sort_index", process, 0);
+        put("\"sort_index\":-1}}}}");
+        metadata("thread_name", process, 1);
+        put("\"name\":\"critical path\"}}}}");
+        metadata("thread_sort_index", process, 1);
+        put("\"sort_index\":1}}}}");
+      }
+      const std::uint32_t i = step.task.value;
+      event("X", process, 1, step.start.value);
+      time("dur", (step.end - step.start).value);
+      put(",\"cat\":\"critical path\",\"name\":\"worker {}: {}\",\"cname\":\"{}\","
+          "\"args\":{{\"task\":{},\"step\":{}}}}}",
+          t_.tasks[i].worker, trace_name(t_, i), viewer_colour(t_, i), i, t_.tasks[i].step);
+    }
   }
 
   // From where a send starts to where its receive has both ends posted: inside both slices, and

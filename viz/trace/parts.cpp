@@ -7,6 +7,8 @@
 #include <iterator>
 #include <queue>
 
+#include "gantt/internal.hpp"
+
 namespace ringsched {
 
 namespace {
@@ -67,21 +69,8 @@ std::string trace_heading(const Timeline& t) {
   return out + ",\n";
 }
 
-std::string attend_name(const Timeline& t, std::uint32_t task) {
-  const TimelineTask& x = t.tasks[task];
-  const TaskSpan* const span = t.span(task);
-  const bool decodes = t.problem.decodes();  // then all queries are of the new tokens
-  if (!span)
-    return decodes ? fmt::format("kv{}", x.other) : fmt::format("q{} kv{}", x.queries, x.other);
-  const auto range = [](std::uint32_t first, std::uint32_t last) {
-    return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
-  };
-  std::string text = decodes ? "" : "q" + homes_text(span->queries, span->every[0]) + " ";
-  text += "kv" + homes_text(span->other, span->every[1]);
-  if (span->heads != t.value(x).all_columns())
-    text += (span->heads.count == 1 ? " head " : " heads ") +
-            range(span->heads.first, span->heads.end() - 1);
-  return text;
+std::string trace_name(const Timeline& t, std::uint32_t task) {
+  return (is_attend(t.tasks[task].kind) ? "attend " : "") + short_name(t, task);
 }
 
 namespace {

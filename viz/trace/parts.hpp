@@ -20,9 +20,10 @@ void append_microseconds(std::string&, std::int64_t ps);
 // What a trace says about the whole run, as the first fields of an object.
 std::string trace_heading(const Timeline&);
 
-// "q3 kv1", or "q0-7 kv0-7 heads 8-11" where an attend works on more or on some heads only; in
-// decoding "kv1".
-std::string attend_name(const Timeline&, std::uint32_t task);
+// As in a Gantt chart, but an attend says so: "attend q3 k1", "merge o3".
+std::string trace_name(const Timeline&, std::uint32_t task);
+// The reserved colour of chrome://tracing that comes nearest to the one in a Gantt chart.
+std::string_view viewer_colour(const Timeline&, std::uint32_t task);
 
 // Task numbers by start, then by number.
 std::vector<std::uint32_t> tasks_of_worker(const Timeline&, std::uint32_t worker);
