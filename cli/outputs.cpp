@@ -3,12 +3,21 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
 #include "ringsched/viz/html.hpp"
 #include "ringsched/viz/trace.hpp"
 
 namespace ringsched {
+
+CLI::Option* add_path_look(CLI::App& app, std::string& value) {
+  return app
+      .add_option("--critical-path", value,
+                  "how charts show the critical path: fade (all else is pale), outline or none "
+                  "(default: fade, if it is the only one and can be followed)")
+      ->type_name("HOW");
+}
 
 void OutputFlags::add_to(CLI::App& app) {
   const auto flag = [&](const char* name, std::string& value, const char* help) {
@@ -20,6 +29,8 @@ void OutputFlags::add_to(CLI::App& app) {
   flag("--trace", trace_, "write a trace for Perfetto: .json");
   page_.add_to(app);
 }
+
+void OutputFlags::add_path_to(CLI::App& app) { add_path_look(app, path_)->group("Output"); }
 
 bool OutputFlags::any() const {
   return !timeline_.empty() || !gantt_.empty() || !block_map_.empty() || !trace_.empty();
@@ -33,6 +44,11 @@ OutputKinds OutputFlags::kinds(std::vector<std::string> inputs) const {
   page_.page();  // refuses what it does not know before any work
   if ((gantt_.empty() || kinds.gantt == FileKind::Html) && block_map_.empty())
     page_.refuse("is only for pictures: --gantt or --block-map FILE (.svg, .pdf or .png)");
+  if (!path_.empty()) {
+    parse_path_look("--critical-path", path_);
+    if (gantt_.empty() || kinds.gantt == FileKind::Html)
+      fail("--critical-path is only for a chart: --gantt FILE (.svg, .pdf or .png)");
+  }
   for (const auto& [flag, file] : {std::pair{"--timeline", &timeline_},
                                    {"--gantt", &gantt_},
                                    {"--block-map", &block_map_},
@@ -56,7 +72,8 @@ std::string OutputFlags::write(OutputKinds kinds, const Plan& plan,
     wrote("timeline", timeline_);
   }
   if (!gantt_.empty()) {
-    const GanttOptions options{.page = page};
+    GanttOptions options{.page = page};
+    if (!path_.empty()) options.path = parse_path_look("--critical-path", path_);
     if (kinds.gantt == FileKind::Html)
       write_text(html_page(timelines), gantt_);
     else

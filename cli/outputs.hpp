@@ -12,6 +12,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }  // namespace CLI
 
 namespace ringsched {
@@ -22,9 +23,13 @@ struct OutputKinds {
   FileKind gantt = FileKind::Svg, block_map = FileKind::Svg;
 };
 
+// The flag --critical-path.
+CLI::Option* add_path_look(CLI::App& command, std::string& value);
+
 class OutputFlags {
  public:
   void add_to(CLI::App& command);
+  void add_path_to(CLI::App& command);  // for runs that have a critical path
   bool any() const;
   const std::string& timeline() const { return timeline_; }
   // Call it before any work. Throws Error if a name has an unknown ending or is one of `inputs`.
@@ -34,7 +39,7 @@ class OutputFlags {
   std::string write(OutputKinds, const Plan&, std::span<const Timeline>) const;
 
  private:
-  std::string timeline_, gantt_, block_map_, trace_;
+  std::string timeline_, gantt_, block_map_, trace_, path_;
   PageFlags page_;
 };
 

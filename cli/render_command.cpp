@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "content.hpp"
 #include "machine_flags.hpp"
+#include "outputs.hpp"
 #include "page_flags.hpp"
 #include "pictures.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -265,10 +266,7 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("N");
   app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")
       ->type_name("A-B");
-  app->add_option("--critical-path", command->path,
-                  "how charts show the critical path: fade (all else is pale), outline or none "
-                  "(default: fade, if it is the only one and can be followed)")
-      ->type_name("HOW");
+  add_path_look(*app, command->path);
   command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });
 }

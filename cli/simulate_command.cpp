@@ -97,6 +97,7 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");
   command->outputs.add_to(*app);
+  command->outputs.add_path_to(*app);
   app->add_flag("--no-chart", command->no_chart, "omit the chart below the table");
   add_format_flag(*app, command->format);
   app->callback([command] { run(*command); });

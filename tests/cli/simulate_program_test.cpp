@@ -44,6 +44,23 @@ double value(const std::string& json, const std::string& key) {
   return std::atof(json.c_str() + at + key.size() + 4);
 }
 
+TEST_F(SimulateProgram, DrawsTheCriticalPathAsAskedFor) {
+  const auto drawn = [&](const std::string& how) {
+    const Outcome o = run("simulate -w 4 -s ring --gantt c.svg " + how);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return read_all(folder_ / "c.svg");
+  };
+  const std::string none = drawn("--critical-path none");
+  EXPECT_THAT(none, testing::Not(HasSubstr("critical path")));
+  EXPECT_THAT(drawn("--critical-path outline"), HasSubstr(">critical path<"));
+  EXPECT_THAT(drawn("--critical-path fade"), HasSubstr("all else is pale"));
+  expect_refused("simulate --gantt c.svg --critical-path loud", "--critical-path is 'loud'");
+  for (const char* elsewhere : {"", "--gantt c.html", "--block-map c.svg", "--timeline t.json"})
+    expect_refused(std::string("simulate --critical-path none ") + elsewhere,
+                   "--critical-path is only for a chart: --gantt FILE (.svg, .pdf or .png)");
+  EXPECT_EQ(run("run --critical-path none --gantt c.svg").code, 2) << "measured runs have none";
+}
+
 TEST_F(SimulateProgram, SaysAtLengthWhatItAlwaysSaid) {
   expect_golden("simulate_help.txt", run("simulate --help").out);
   expect_golden("simulate_ideal.txt", run("simulate").out);
