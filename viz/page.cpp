@@ -8,9 +8,9 @@ namespace ringsched {
 
 Page page_for(std::string_view medium) {
   constexpr double kPrinted = 300.0 / 72;  // pixels per point at 300 per inch
-  if (medium == "column") return {238, 7, 6, false, false, true, {}, kPrinted};
-  if (medium == "text") return {506, 7, 6, false, false, true, {}, kPrinted};
-  if (medium == "slide") return {960, 14, 10, true, true, true, {}, 2};
+  if (medium == "column") return {238, 7, 6, false, false, true, {}, kPrinted, 648};
+  if (medium == "text") return {506, 7, 6, false, false, true, {}, kPrinted, 648};
+  if (medium == "slide") return {960, 14, 10, true, true, true, {}, 2, 540};
   fail("--for is {}; use column, text or slide", medium);
 }
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
@@ -94,6 +96,30 @@ TEST(Page, TakesManyWorkersAndTwoRuns) {
     const auto runs = predicted_runs(4);
     expect_fit(gantt(runs[0].timeline, runs[0].timeline, {.page = page_for(m.name)}), m);
     expect_fit(gantt(runs[0].timeline, {.worker = 1, .page = page_for(m.name)}), m);
+  }
+}
+
+TEST(Page, IsNotLeftAtItsFootByRowsThatCouldBeLower) {
+  for (const Medium& m : kMedia) {
+    SCOPED_TRACE(m.name);
+    const Page page = page_for(m.name);
+    for (const std::uint32_t workers : {4u, 8u, 32u, 200u}) {
+      SCOPED_TRACE(workers);
+      if (page.heading && workers > 8) continue;  // a slide cannot hold these
+      const Machine machine = test_machine(Fabric::Switch, workers);
+      const Timeline t = predicted_run(
+          build_plan(small_problem(workers, 64 * workers), find_schedule("ring")), machine);
+      const Picture alone = gantt(t, {.page = page});
+      EXPECT_LE(alone.height, page.height);
+      if (workers == 8) {
+        EXPECT_TRUE(std::ranges::any_of(all<Label>(alone), [](const Label& l) {
+          return l.text == "q7 k6";
+        })) << "lower, but not so low that there is no room for words";
+      }
+      if (!page.heading) {
+        EXPECT_LE(gantt(t, t, {.page = page}).height, page.height);
+      }
+    }
   }
 }
 

@@ -25,6 +25,7 @@ class GanttChart {
     double bar, lane, gap, words;
   };
   static Sizes sizes(std::size_t rows);
+  void lower_rows();
 
   // What is shown, and where; in layout.cpp.
   std::string row_name(std::uint32_t row) const;

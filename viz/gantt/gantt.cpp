@@ -202,7 +202,7 @@ void GanttChart::draw_row(std::uint32_t row) {
   }
   for (std::size_t r = 0; r < runs_.size(); ++r) {
     const Strip& s = strips_[row][r];
-    if (runs_.size() == 2 && s.compute >= 7)
+    if (runs_.size() == 2 && std::max(s.compute, s.height() - 2) >= 7)
       words(side_at_, s.y + s.compute / 2 + side_size() * 0.36, side_size(), ink::grey,
             Anchor::Start, false, side(r));
     if (bands_) {

@@ -19,6 +19,20 @@ constexpr double kLeastWidth = 400, kMostWidth = 10'000;
 
 }  // namespace
 
+// Lower rows, if the page has no room for so many of this height.
+void GanttChart::lower_rows() {
+  if (options_.page.height <= 0) return;
+  const double other = (options_.page.heading ? 115 : 60) + (options_.page.legend ? 83 : 0);
+  const double room = options_.page.height / options_.page.unit() - other;
+  const auto runs = static_cast<double>(runs_.size());
+  for (const Sizes& lower : {Sizes{20, 4.5, 7, 11}, Sizes{13, 3, 4, 10}, Sizes{11, 2.5, 3, 9},
+                             Sizes{8, 2, 3, 8}, Sizes{6, 1.5, 2, 8}}) {
+    const double strip = size_.bar + (moves_ ? 2 * (size_.lane + 1) : 0);
+    const double row = runs * strip + 1.5 * (runs - 1) + size_.gap;
+    if (row * rows() > room && lower.bar < size_.bar) size_ = lower;
+  }
+}
+
 GanttChart::Sizes GanttChart::sizes(std::size_t rows) {
   if (rows <= 4) return {34, 8, 13, 12};
   if (rows <= 8) return {28, 6, 10, 11};
@@ -58,6 +72,7 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
   bands_ = workers_ > kMostRows || bars > kMostBars;
   size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(workers_ * runs_.size() * (tight_ ? 2 : 1));
   choose_rows();
+  lower_rows();
   size_.words = std::max(size_.words, axis_.least_text);
 }
 

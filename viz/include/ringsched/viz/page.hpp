@@ -17,6 +17,7 @@ struct Page {
   bool key = true;         // what a chart of parts and groups needs in any case
   std::string title = {};  // replaces the picture's own heading
   double pixels = 2;       // per point of a PNG
+  double height = 0;       // points; where rows may be lower, they are, rather than to exceed it
 
   bool fixed() const { return width > 0; }
   // Pictures are laid out with words of size 10, in these units; `scaled` makes points of them.
