@@ -175,10 +175,18 @@ DrawnPath drawn_path(const SortedRun& run) { return Follow(run).path(); }
 bool is_only_path(const SortedRun& run) {
   const Timeline& t = *run.timeline;
   std::vector<bool> on(t.problem.workers);
-  for (const CriticalStep& step : t.critical_path) on[t.tasks[step.task.value].worker] = true;
+  // A member of an exchange on the path waits in it no less than the worker that is named.
+  std::vector<std::int64_t> together(t.problem.workers);
+  for (const CriticalStep& step : t.critical_path) {
+    on[t.tasks[step.task.value].worker] = true;
+    if (const TimelineExchange* e = t.exchange(step.task.value))
+      for (std::uint32_t id = e->first.value; id < e->end(); ++id)
+        together[t.tasks[id].worker] += (step.end - step.start).value;
+  }
   for (std::uint32_t w = 0; w < t.problem.workers; ++w) {
     const WorkerTimes& x = run.times.workers[w];
-    if (!on[w] && x.waiting.value + x.out_of_work.value <= run.times.makespan.value / 1000)
+    if (!on[w] &&
+        x.waiting.value + x.out_of_work.value - together[w] <= run.times.makespan.value / 1000)
       return false;
   }
   return true;
