@@ -337,6 +337,14 @@ class Page(unittest.TestCase):
                          " f.dispatchEvent(new Event('input')); }")
         return self.browser.state()["found"]
 
+    def test_names_say_which_part_of_a_share(self):
+        [t] = self.page(["--schedule", "zigzag", "--workers", "4"])
+        attends = [i for i, r in enumerate(t["tasks"]) if t["kinds"][r[0]] == "attend"]
+        [back] = [i for i in attends if t["tasks"][i][5:7] == [1, 2]]
+        [front] = [i for i in attends if t["tasks"][i][5:7] == [2, 1]]
+        self.assertEqual(self.find("q1b k2"), [back])
+        self.assertEqual(self.find("q2 k1a"), [front])
+
     def test_tasks_are_found_by_their_words(self):
         [t] = self.page(["--schedule", "balanced", "--workers", "12"])
         rows = list(enumerate(t["tasks"]))

@@ -19,6 +19,7 @@ using namespace plan_file;
 using namespace timeline_file;
 
 constexpr std::uint64_t kMostBytes = 0xffffffff - 64;
+constexpr std::int64_t kMostChunk = 0xfffffffe;
 constexpr std::int64_t kMostPs = (std::int64_t{1} << 62) - 1;  // so that ends can be counted
 
 // A list of names in the file: what its numbers stand for here.
@@ -311,6 +312,40 @@ void read_spans(const Where& file, dom::object o, Timeline& t) {
   }
 }
 
+void read_parts(const Where& file, dom::object o, Timeline& t) {
+  dom::element list;
+  if (o["parts"].get(list) != simdjson::SUCCESS) return;
+  std::int64_t number = 0, least = 0;
+  for (const dom::element e : array({file, "parts", list})) {
+    const Where where{file.file, "part", number++};
+    dom::array cells;
+    if (e.get(cells) != simdjson::SUCCESS || cells.size() != 5)
+      where.fail(
+          "must be a list of a task, the first and the last chunk of the queries, and the same of "
+          "the keys");
+    const auto cell = [&](std::size_t i, const char* what, std::int64_t from, std::int64_t to) {
+      return whole_number({where, what, cells.at(i).value()}, from, to);
+    };
+    const auto chunks = [&](std::size_t at) {
+      const std::int64_t first = cell(at, "first chunk", -1, kMostChunk),
+                         last = cell(at + 1, "last chunk", first, first < 0 ? -1 : kMostChunk);
+      return first < 0 ? ChunksOfShare{}
+                       : ChunksOfShare{static_cast<std::uint32_t>(first),
+                                       static_cast<std::uint32_t>(last)};
+    };
+    TaskPart p;
+    p.task = {static_cast<std::uint32_t>(
+        cell(0, "task", least, static_cast<std::int64_t>(t.tasks.size()) - 1))};
+    least = std::int64_t{p.task.value} + 1;
+    p.queries = chunks(1);
+    p.keys = chunks(3);
+    if (!p.keys.are_all() && !is_attend(t.tasks[p.task.value].kind))
+      where.fail("task {} attends no keys", p.task.value);
+    if (p.queries.are_all() && p.keys.are_all()) where.fail("has all chunks");
+    t.parts.push_back(p);
+  }
+}
+
 void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Timeline& t) {
   if (dom::element given; o["incomplete"].get(given) == simdjson::SUCCESS) {
     t.incomplete = text_field(where, o, "incomplete");
@@ -383,6 +418,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   read_path(where, o, m.tasks, t);
   read_exchanges(where, o, t);
   read_spans(where, o, t);
+  read_parts(where, o, t);
   read_incomplete(where, o, m.tasks, t);
   return t;
 }

@@ -99,6 +99,11 @@ const TaskSpan* Timeline::span(std::uint32_t task) const {
   return at != spans.end() && at->task.value == task ? &*at : nullptr;
 }
 
+const TaskPart* Timeline::part(std::uint32_t task) const {
+  const auto at = std::ranges::lower_bound(parts, TaskId{task}, {}, &TaskPart::task);
+  return at != parts.end() && at->task.value == task ? &*at : nullptr;
+}
+
 const TimelineExchange* Timeline::exchange(std::uint32_t task) const {
   const auto after =
       std::ranges::upper_bound(exchanges, TaskId{task}, {}, &TimelineExchange::first);
@@ -113,6 +118,7 @@ struct Homes {
   std::uint16_t first = 0, last = 0;
   std::uint16_t every = 1;  // 0: not evenly apart
   Region rows;
+  ChunksOfShare chunks;  // if there is only one
 
   std::uint16_t seen_from(const Layout& layout, std::uint16_t worker) const {
     if (worker < first || worker > last) return first;
@@ -132,7 +138,10 @@ std::vector<Homes> homes_of_regions(const Plan& plan) {
       c = plan.layout.share(owner).end();
     } while (c < r.end());
     std::ranges::sort(workers);
-    Homes homes{workers.front(), workers.back(), 1, r};
+    Homes homes{workers.front(), workers.back(), 1, r, {}};
+    const Region share = plan.layout.share(plan.layout.owner(r.first));
+    if (r.count > 0 && r != share && share.contains(r))
+      homes.chunks = {r.first.value - share.first.value, r.end() - 1 - share.first.value};
     for (std::size_t i = 1; i < workers.size(); ++i) {
       const auto apart = static_cast<std::uint16_t>(workers[i] - workers[i - 1]);
       homes.every = i == 1 || apart == homes.every ? apart : std::uint16_t{0};
@@ -163,6 +172,10 @@ void add_span(const Plan& plan, TaskId id, Homes queries, Homes other, Timeline&
                        {other.first, other.last},
                        heads,
                        {queries.every, other.every}});
+}
+
+void add_part(TaskId id, ChunksOfShare queries, ChunksOfShare keys, Timeline& out) {
+  if (!queries.are_all() || !keys.are_all()) out.parts.push_back({id, queries, keys});
 }
 
 // Of what each task makes; few pieces are distinct.
@@ -240,6 +253,12 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.queries =
         has_own_queries(plan, t) ? row.worker : queries.seen_from(plan.layout, row.worker);
     add_span(plan, {static_cast<std::uint32_t>(i)}, queries, other, out);
+    // Where it is named after its worker instead of the owner, a part would be of that worker.
+    const bool as_owned =
+        (!out.spans.empty() && out.spans.back().task.value == i) || row.queries == queries.first;
+    add_part({static_cast<std::uint32_t>(i)},
+             as_owned && !plan.problem.decodes() ? queries.chunks : ChunksOfShare{},
+             is_attend(t.kind) ? other.chunks : ChunksOfShare{}, out);
     row.other = is_attend(t.kind)                       ? other.seen_from(plan.layout, row.worker)
                 : is_transfer(t.kind) && t.peer.valid() ? plan.tasks[t.peer.value].worker_index
                 : is_exchange(t.kind) ? plan.tasks[plan.exchange(t).first.value].worker_index

@@ -114,6 +114,12 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
                        s.other[0], s.other[1], s.heads.first, s.heads.count,
                        apart ? fmt::format(",{},{}", s.every[0], s.every[1]) : "");
   });
+  write_list(text, "parts", t.parts, [](const TaskPart& x) {
+    const auto chunks = [](ChunksOfShare c) {
+      return c.are_all() ? std::string("-1,-1") : fmt::format("{},{}", c.first, c.last);
+    };
+    return fmt::format("[{},{},{}]", x.task.value, chunks(x.queries), chunks(x.keys));
+  });
   text += "\"columns\": [";
   for (std::size_t c = 0; c < (detailed ? kAllColumns : kColumns); ++c)
     text += fmt::format("{}\"{}\"", c == 0 ? "" : ", ", kColumnNames[c]);

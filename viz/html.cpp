@@ -9,6 +9,7 @@
 #include "html_parts.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/share_label.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "xml.hpp"
 
@@ -133,6 +134,14 @@ void add_run(const Timeline& t, std::string& out) {
     return fmt::format("[{},\"{}\",\"{}\",\"{}\"]", s.task.value, homes_text(s.queries, s.every[0]),
                        homes_text(s.other, s.every[1]),
                        all ? "" : range_text(s.heads.first, s.heads.end() - 1));
+  });
+  // A task, and what to add to the names of its queries and keys if it has not all of a share.
+  json.column("parts", t.parts.size(), [&](std::size_t i) {
+    const TaskPart& p = t.parts[i];
+    const auto chunks = [](ChunksOfShare c) {
+      return c.are_all() ? "" : chunks_label(c.first, c.last);
+    };
+    return fmt::format("[{},\"{}\",\"{}\"]", p.task.value, chunks(p.queries), chunks(p.keys));
   });
   json.column("path", t.critical_path.size(), [&](std::size_t i) {
     const CriticalStep& s = t.critical_path[i];

@@ -162,6 +162,9 @@ class Drawing {
     if (!page_.legend) return dot_text(text);
     text += plan_.problem.decodes() ? "\\nk1: the new tokens attend keys of worker 1"
                                     : "\\nq3 k1: queries of worker 3 attend keys of worker 1";
+    if (std::ranges::any_of(drawn_,
+                            [&](std::uint32_t id) { return timeline_.part(id) != nullptr; }))
+      text += " (3a, 3b: parts of its share)";
     const bool helping = std::any_of(drawn_.begin(), drawn_.end(), [&](std::uint32_t id) {
       return is_attend(task(id).kind) && timeline_.tasks[id].queries != task(id).worker_index;
     });

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace ringsched {
@@ -25,16 +24,25 @@ std::string workers_label(const Layout& layout, Region r) {
 
 }  // namespace
 
+std::string chunks_label(std::uint32_t first, std::uint32_t last) {
+  const char* const between = last > first + 1 ? "-" : "";
+  if (last >= 26)
+    return first == last ? fmt::format(".{}", first + 1)
+                         : fmt::format(".{}-{}", first + 1, last + 1);
+  const auto letter = [](std::uint32_t c) { return static_cast<char>('a' + c); };
+  if (first == last) return {letter(first)};
+  return fmt::format("{}{}{}", letter(first), between, letter(last));
+}
+
 std::string share_label(const Plan& plan, RegionId id) {
   const Region r = plan.regions[id.value];
   const WorkerId owner = plan.layout.owner(r.first);
   const Region share = plan.layout.share(owner);
   if (r == share) return fmt::format("{}", owner.value);
   if (!share.contains(r)) return workers_label(plan.layout, r);
-  std::string parts;
-  for (std::uint32_t c = r.first.value; c < r.end(); ++c)
-    parts += static_cast<char>('a' + std::min(c - share.first.value, 25u));
-  return fmt::format("{}{}", owner.value, parts);
+  return fmt::format(
+      "{}{}", owner.value,
+      chunks_label(r.first.value - share.first.value, r.end() - 1 - share.first.value));
 }
 
 std::string heads_label(const Plan& plan, const Task& attend) {

@@ -20,7 +20,10 @@
 namespace ringsched {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 class GanttOf : public testing::TestWithParam<std::uint32_t> {};
@@ -190,6 +193,26 @@ TEST(Gantt, LabelsAllAttendsOfAKindOrNone) {
   }
 }
 
+TEST(Gantt, NamesThePartsOfSharesWhereThereIsRoom) {
+  const auto words = [](std::uint32_t workers) {
+    std::vector<std::string> out;
+    for (const Label& l : all<Label>(gantt(run_of("zigzag", workers, find_machine("ideal")))))
+      out.push_back(l.text);
+    return out;
+  };
+  EXPECT_THAT(words(4), IsSupersetOf({"q0 k0", "q0b k3", "q3 k0a", "q1b"}));
+  EXPECT_THAT(words(4), Contains("the second part of 1's queries"));
+  const std::vector<std::string> many = words(32);  // bars of 30 points
+  EXPECT_THAT(many, Contains("q0 k31"));
+  for (const std::string& w : many) EXPECT_THAT(w, Not(MatchesRegex("q[0-9]+b.*")));
+  EXPECT_THAT(many, Not(Contains("the second part of 1's queries")));
+  // A pointer that rests on a bar is told all.
+  EXPECT_THAT(svg(gantt(run_of("zigzag", 32, find_machine("ideal")))),
+              HasSubstr(">q0b k31, worker 0"));
+  for (const Label& l : all<Label>(gantt(run_of("ring", 4, find_machine("ideal")))))
+    EXPECT_NE(l.text, "the second part of 1's queries");
+}
+
 TEST(Gantt, HatchesHelpingOnly) {
   const Picture p = gantt(run_of("balanced", 4, find_machine("ideal")));
   std::size_t helping = 0;
@@ -254,6 +277,10 @@ TEST(GanttPath, IsNotDrawnUnlessAskedForWhereItIsOneOfSeveral) {
   EXPECT_THAT(svg(gantt(t)), Not(HasSubstr("critical path")));
   EXPECT_GT(outlined(gantt(t, with_path(PathLook::Fade))), 0u);
   EXPECT_GT(outlined(gantt(run_of("ring", 8, find_machine("ideal")))), 0u);
+  // All workers attend alike, and meet in exchanges. Only one of them can be on the path.
+  const Timeline meets = run_of("ulysses", 4, find_machine("dgx-a100"));
+  EXPECT_EQ(outlined(gantt(meets)), 0u);
+  EXPECT_GT(outlined(gantt(meets, with_path(PathLook::Fade))), 0u);
 }
 
 TEST(GanttPath, IsNotDrawnWhereNoOneCouldFollowIt) {

@@ -68,9 +68,9 @@ std::string named(const Timeline&);
 void refuse_empty(const Timeline&);
 // "3", or "0-7".
 std::string range_text(std::uint32_t first, std::uint32_t last);
-// The name of a task, in a few words: "q3 k1" (in decoding "k1"), "q0-7 k0-7 h8-11", "merge q3",
-// "all-to-all kv".
-std::string short_name(const Timeline&, std::uint32_t task);
+// The name of a task, in a few words: "q3 k1" (in decoding "k1"), "q3b k1" (the second chunk of
+// worker 3's queries), "q0-7 k0-7 h8-11", "merge q3", "all-to-all kv".
+std::string short_name(const Timeline&, std::uint32_t task, bool with_parts = true);
 // Everything about one task, in one line.
 std::string about(const SortedRun&, std::uint32_t task);
 
@@ -83,14 +83,17 @@ inline constexpr double kPosted = 0.7;    // points of waiting for the other end
 inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corners of bars
 
 // The size of the labels of attends, the same for all of one kind: of the forward or backward pass,
-// of a worker's own keys or of others'. 0: some would not fit, so none has a label.
+// of a worker's own keys or of others'. 0: some would not fit, so none has a label. If some would
+// fit only without the parts of shares, none says them.
 struct LabelSizes {
   LabelSizes(const SortedRun&, std::optional<std::uint32_t> only_worker, double height,
              const TimeAxis&);
   double of(const TimelineTask&) const;
+  bool with_parts() const { return with_parts_; }  // "q3b k1", not "q3 k1"
 
  private:
   double sizes_[4];
+  bool with_parts_ = true;
 };
 
 // The path goes by a message from one task's bar to another's, at the same worker where a group was
@@ -109,7 +112,8 @@ struct DrawnPath {
   bool fades(std::uint32_t task) const { return look == PathLook::Fade && !on[task]; }
 };
 DrawnPath drawn_path(const SortedRun&);
-// Whether no worker beside those on the path is busy from the first moment to the last.
+// Whether no worker beside those on the path computes, or is in an exchange of the path, from the
+// first moment to the last.
 bool is_only_path(const SortedRun&);
 Colour faded(Colour);
 
@@ -144,6 +148,7 @@ struct LegendUse {
   bool gradients = false;                               // labels of the backward pass
   bool decodes = false;                                 // all queries are of new tokens
   bool apart = false;                                   // labels such as "q0-6/2"
+  bool parts = false;                                   // labels such as "q1b"
   Colour of_exchange = ink::keys, of_wait = ink::keys;  // what the first one carries
   std::uint32_t workers = 8;
 };

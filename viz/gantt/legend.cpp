@@ -31,11 +31,26 @@ bool names_attend(std::string_view label, bool decodes) {
                  : label[0] == 'q';
 }
 
+// Does it name a part of a worker's queries or keys, as "q1 k0a" and "dq1b k0" do?
+bool names_part(std::string_view label) {
+  while (!label.empty()) {
+    std::string_view word = label.substr(0, label.find(' '));
+    label.remove_prefix(std::min(label.size(), word.size() + 1));
+    if (word.starts_with("dq")) word.remove_prefix(1);
+    if (word.empty() || (word[0] != 'q' && word[0] != 'k')) continue;
+    const std::size_t end = word.find_first_not_of("0123456789", 1);
+    if (end > 1 && end < word.size() &&
+        (word[end] == '.' || (word[end] >= 'a' && word[end] <= 'z')))
+      return !word.substr(end).starts_with("..");
+  }
+  return false;
+}
+
 }  // namespace
 
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
-  const double ticks =
-      std::max(1.0, (axis.right - axis.left) / (axis.right - axis.left < 400 ? 60 : kTickApart));
+  const double wide = axis.right - axis.left;
+  const double ticks = std::max(1.0, wide / (wide < 250 ? 42 : wide < 400 ? 60 : kTickApart));
   auto step =
       static_cast<std::int64_t>(std::max(1.0, nice_step(static_cast<double>(axis.end_ps) / ticks)));
   if (axis.unit == TimeUnit::Blocks && axis.end_ps >= 2 * kBlock.value)
@@ -187,6 +202,12 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(
           Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "0-6/2"});
     });
+  if (use.parts)
+    entry(use.decodes ? "the second part of 1's keys" : "the second part of 1's queries",
+          [&](const Box& b) {
+            out.emplace_back(Label{b.x + b.width / 2, b.y + 9, 10, ink::black, Anchor::Middle,
+                                   false, use.decodes ? "k1b" : "q1b"});
+          });
   if (use.gradients)
     entry("gradients for queries of 1, keys of 0", [&out](const Box& b) {
       out.emplace_back(
@@ -224,6 +245,7 @@ LegendUse GanttChart::legend() const {
     use.apart = use.apart || (label && label->anchor == Anchor::Middle &&
                               names_attend(label->text, use.decodes) &&
                               label->text.find('/') != std::string::npos);
+    use.parts = use.parts || (label && label->anchor == Anchor::Middle && names_part(label->text));
     use.gradients = use.gradients ||
                     (label && label->anchor == Anchor::Middle && label->text.starts_with("dq") &&
                      label->text.find(" k") != std::string::npos);

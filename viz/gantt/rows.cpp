@@ -47,11 +47,12 @@ std::size_t kind_of(const TimelineTask& attend) {
   return (is_backward(attend.kind) ? 2 : 0) + (attend.queries == attend.other ? 1 : 0);
 }
 
-void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, double size, bool numbered,
-               double least_text, bool fades, std::vector<Shape>& out) {
+void label_bar(const Box& bar, const Timeline& run, std::uint32_t id, const LabelSizes& sizes,
+               bool numbered, double least_text, bool fades, std::vector<Shape>& out) {
+  const double size = sizes.of(run.tasks[id]);
   if (size <= 0) return;
   const TimelineTask& t = run.tasks[id];
-  const std::string text = short_name(run, id);
+  const std::string text = short_name(run, id, sizes.with_parts());
   const double width = text_width(text, size);
   const Colour paper = bar.fill.value_or(ink::white);
   const Colour ink = fades ? ink::grey : text_on(paper);
@@ -115,8 +116,7 @@ void draw_compute(const SortedRun& run, std::uint32_t worker, const Strip& s, co
       frame.outline_width = s.compute >= kWithWords && path.look == PathLook::Outline ? 2 : 1;
       if (frame.width >= 2) outlines.emplace_back(frame);
     }
-    if (attends)
-      label_bar(bar, t, id, sizes.of(task), numbered, axis.least_text, path.fades(id), words);
+    if (attends) label_bar(bar, t, id, sizes, numbered, axis.least_text, path.fades(id), words);
     (attends ? out : overhead).emplace_back(std::move(bar));
   }
   const double right = axis.x(axis.runs_ps);
@@ -256,7 +256,7 @@ void draw_lane(const SortedRun& run, const std::vector<Placed>& messages, const 
     if (run.messages <= kTold) bar.about = about(run, s.task);
     if (is_exchange(x.kind) && path.has(s.task) && bar.width >= 5) {
       bar.outline = ink::black;
-      bar.outline_width = 1.5;
+      bar.outline_width = std::min(1.5, bar.height / 4);
     }
     label_message(bar, t, s.task, axis.least_text, words);
     boxes(colour).push_back(std::move(bar));
@@ -283,6 +283,7 @@ class NarrowExchanges {
   }
 
   void name(std::vector<Shape>& out) const {
+    double written = axis_.left;  // up to where there are words
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (!is_narrow(all_[i])) continue;
       std::size_t end = i + 1;
@@ -290,14 +291,16 @@ class NarrowExchanges {
       const std::string text = names(i, end);
       const double width = text_width(text, size_) + 8;
       const double y = all_[i].top + all_[i].tall / 2 + size_ * 0.36;
-      double before = axis_.left;
+      double before = written;
       for (std::size_t k = 0; k < i; ++k) before = std::max(before, right(k));
       const double after = end < all_.size() ? left(end) : axis_.right;
-      if (right(end - 1) + width <= after)
+      if (right(end - 1) + width <= after) {
         out.emplace_back(
             Label{right(end - 1) + 4, y, size_, ink::grey, Anchor::Start, false, text});
-      else if (left(i) - width >= before)
+        written = right(end - 1) + width;
+      } else if (left(i) - width >= before) {
         out.emplace_back(Label{left(i) - 4, y, size_, ink::grey, Anchor::End, false, text});
+      }
       i = end - 1;
     }
   }
@@ -351,19 +354,26 @@ LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_w
   constexpr double kBeside = 4;                         // points
   const double least = std::max(6.5, axis.least_text);  // of words that can be read
   const Timeline& t = *run.timeline;
-  std::ranges::fill(
-      sizes_, height < kWithWords ? 0 : std::max(std::min(11.0, height * 0.62), axis.least_text));
-  for (std::uint32_t w = 0; w < run.compute.size(); ++w)
-    for (const std::uint32_t id : run.compute[w]) {
-      const TimelineTask& task = t.tasks[id];
-      if (!is_attend(task.kind) || (only_worker && *only_worker != w)) continue;
-      double& size = sizes_[kind_of(task)];
-      if (size <= 0) continue;
-      const double room = axis.x(task.end_ps) - axis.x(task.start_ps) - kBeside;
-      const double width = text_width(short_name(t, id), size);
-      if (width > room) size *= room / width;
-      if (size < least) size = 0;
-    }
+  const auto fit = [&](bool with_parts) {
+    bool all = true;
+    with_parts_ = with_parts;
+    std::ranges::fill(
+        sizes_, height < kWithWords ? 0 : std::max(std::min(11.0, height * 0.62), axis.least_text));
+    for (std::uint32_t w = 0; w < run.compute.size(); ++w)
+      for (const std::uint32_t id : run.compute[w]) {
+        const TimelineTask& task = t.tasks[id];
+        if (!is_attend(task.kind) || (only_worker && *only_worker != w)) continue;
+        double& size = sizes_[kind_of(task)];
+        if (size <= 0) continue;
+        const double room = axis.x(task.end_ps) - axis.x(task.start_ps) - kBeside;
+        const double width = text_width(short_name(t, id, with_parts), size);
+        if (width > room) size *= room / width;
+        if (size < least) size = 0;
+        all = all && size > 0;
+      }
+    return all;
+  };
+  if (!fit(true) && !t.parts.empty()) fit(false);
 }
 
 double LabelSizes::of(const TimelineTask& attend) const { return sizes_[kind_of(attend)]; }

@@ -5,6 +5,7 @@
 #include "internal.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/share_label.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -116,20 +117,26 @@ void refuse_incomplete(const Timeline& t) {
          printable(t.incomplete, 200));
 }
 
-std::string short_name(const Timeline& run, std::uint32_t task) {
+std::string short_name(const Timeline& run, std::uint32_t task, bool with_parts) {
   const TimelineTask& t = run.tasks[task];
   const std::string& letters = run.value(t).symbol;
   if (const TimelineExchange* e = run.exchange(task))
     return fmt::format("{} {}", to_text(e->form), letters);
   const TaskSpan* const span = run.span(task);
+  const TaskPart* const part = with_parts ? run.part(task) : nullptr;
+  const auto chunks = [](ChunksOfShare c) {
+    return c.are_all() ? "" : chunks_label(c.first, c.last);
+  };
   const std::string queries =
-      span ? homes_text(span->queries, span->every[0]) : fmt::format("{}", t.queries);
+      (span ? homes_text(span->queries, span->every[0]) : fmt::format("{}", t.queries)) +
+      (part ? chunks(part->queries) : "");
   const std::string heads = span && span->heads != run.value(t).all_columns()
                                 ? " h" + range_text(span->heads.first, span->heads.end() - 1)
                                 : "";
   if (is_attend(t.kind)) {
     const std::string keys =
-        span ? homes_text(span->other, span->every[1]) : fmt::format("{}", t.other);
+        (span ? homes_text(span->other, span->every[1]) : fmt::format("{}", t.other)) +
+        (part ? chunks(part->keys) : "");
     // In decoding all queries are of the new tokens, which belong to no worker.
     if (run.problem.decodes()) return fmt::format("k{}{}", keys, heads);
     return fmt::format("{}q{} k{}{}", is_backward(t.kind) ? "d" : "", queries, keys, heads);

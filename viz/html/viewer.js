@@ -51,6 +51,7 @@ function prepare(run) {
     run.ends ||= lane.lastEnd < run.makespan;
   }
   run.spanOf = new Map(run.spans.map(s => [s[0], s]));
+  run.partOf = new Map(run.parts.map(p => [p[0], p]));
   run.exchangeOf = new Map();  // by member
   for (const e of run.exchanges)
     for (let i = e[0]; i < e[0] + e[1]; ++i) run.exchangeOf.set(i, e);
@@ -527,7 +528,7 @@ function legend() {
   if (has(isExchange))
     items.push([`background:linear-gradient(${[...moved.values()][0]} 3px, transparent 3px 8px, ${[...moved.values()][0]} 8px)`,
                 'exchange among the joined workers']);
-  if (run.moves)
+  if (has(i => isTransfer(i) && (run.from[i] > run.start[i] || run.until[i] < run.end[i])))
     items.push(['height:1px;vertical-align:4px;background:var(--pale)',
                 messages ? 'waiting for the other side' : 'waiting for the other workers']);
   if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
@@ -544,17 +545,19 @@ function legend() {
 function name(i) {
   if (isExchange(i)) return `${run.exchangeOf.get(i)[2]} ${run.symbols[run.makes[i]]}`;
   const [, q, o, heads] = run.spanOf.get(i) || [i, run.queries[i], run.other[i], ''], h = heads && ' h' + heads;
-  const what = `${run.kinds[run.kind[i]]} ${run.symbols[run.makes[i]]}${q}${h}`;
-  if (isAttend(i)) return run.decodes ? `k${o}${h}` : `${role(run, i) === 'backward' ? 'd' : ''}q${q} k${o}${h}`;
+  const [, qPart, kPart] = run.partOf.get(i) || [i, '', ''];
+  const what = `${run.kinds[run.kind[i]]} ${run.symbols[run.makes[i]]}${q}${qPart}${h}`;
+  if (isAttend(i)) return run.decodes ? `k${o}${kPart}${h}` : `${role(run, i) === 'backward' ? 'd' : ''}q${q}${qPart} k${o}${kPart}${h}`;
   return isTransfer(i) ? `${what} ${role(run, i) === 'send' ? 'to' : 'from'} ${o}` : what;
 }
 function describe(i) {
   const lines = [name(i)];
   lines.push(`worker ${run.worker[i]}, step ${run.step[i]}, task ${i}`);
   const [, q, o, heads] = run.spanOf.get(i) || [i, String(run.queries[i]), String(run.other[i]), ''];
-  const of = list => (/^\d+$/.test(list) ? 'worker ' : 'workers ') + list;
+  const [, qPart, kPart] = run.partOf.get(i) || [i, '', ''];
+  const of = (list, part) => (part && `part ${part.replace('.', '')} of `) + (/^\d+$/.test(list) ? 'worker ' : 'workers ') + list;
   if (isAttend(i))
-    lines.push(`${run.decodes ? 'the new tokens' : `queries of ${of(q)}`}, keys of ${of(o)}` + (run.queries[i] !== run.worker[i] ? ': helping' : ''));
+    lines.push(`${run.decodes ? 'the new tokens' : `queries of ${of(q, qPart)}`}, keys of ${of(o, kPart)}` + (run.queries[i] !== run.worker[i] ? ': helping' : ''));
   if (heads) lines.push((heads.includes('-') ? 'heads ' : 'head ') + heads);
   if (isExchange(i)) lines.push(`among ${run.exchangeOf.get(i)[1]} workers`);
   if (run.pairs) {

@@ -7,6 +7,10 @@
 
 namespace ringsched {
 
+// The chunks of a share from one to another, from 0 on: "a", "ab", "a-d"; from the 27th chunk on
+// ".27-30".
+std::string chunks_label(std::uint32_t first, std::uint32_t last);
+
 // "3": the share of worker 3; "3a", "3b": its first and second chunk. For several shares, "2-5":
 // those of workers 2 to 5; "0-6/2": of every second one from 0 to 6; "0+4": of workers 0 and 4.
 std::string share_label(const Plan&, RegionId);

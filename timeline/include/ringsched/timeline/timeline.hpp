@@ -93,6 +93,24 @@ struct TaskSpan {
   friend bool operator==(const TaskSpan&, const TaskSpan&) = default;
 };
 
+// The chunks of its owner's share that a task works on, from 0 on.
+struct ChunksOfShare {
+  static constexpr std::uint32_t kAll = ~0u;
+  std::uint32_t first = kAll, last = kAll;
+
+  bool are_all() const { return first == kAll; }
+  friend bool operator==(const ChunksOfShare&, const ChunksOfShare&) = default;
+};
+
+// What a task works on, if that is not all of a share.
+struct TaskPart {
+  TaskId task;
+  ChunksOfShare queries;
+  ChunksOfShare keys;  // attends only
+
+  friend bool operator==(const TaskPart&, const TaskPart&) = default;
+};
+
 struct Timeline {
   TimelineSource source = TimelineSource::Predicted;
   std::string program;  // what made it, with its version
@@ -112,6 +130,7 @@ struct Timeline {
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
   std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
   std::vector<TaskSpan> spans;              // sorted by task; most tasks need none
+  std::vector<TaskPart> parts;              // likewise
   // For a run that did not finish: why, and the tasks that did not end, in order. Those that had
   // begun end when it was given up; the others have no time.
   std::string incomplete;
@@ -119,6 +138,7 @@ struct Timeline {
 
   const Value& value(const TimelineTask& t) const { return values[t.makes.value]; }
   const TaskSpan* span(std::uint32_t task) const;              // null: it needs none
+  const TaskPart* part(std::uint32_t task) const;              // null: it has whole shares
   const TimelineExchange* exchange(std::uint32_t task) const;  // null: it is of none
   Picoseconds makespan() const;
   friend bool operator==(const Timeline&, const Timeline&) = default;
