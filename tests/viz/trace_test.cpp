@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -365,7 +366,10 @@ TEST_P(TracesOfSchedule, HoldEachTaskAndMessageOnce) {
       instants += x.end_ps == x.start_ps;
       lasting += x.end_ps > x.start_ps + 1000;
     }
-    ASSERT_EQ(count(trace, "\"ph\":\"X\"") + instants, t.tasks.size()) << name;
+    const auto path = static_cast<std::size_t>(std::ranges::count_if(
+        t.critical_path, [](const CriticalStep& step) { return step.end > step.start; }));
+    ASSERT_EQ(count(trace, "\"cat\":\"critical path\""), path) << name;
+    ASSERT_EQ(count(trace, "\"ph\":\"X\"") + instants, t.tasks.size() + path) << name;
     ASSERT_EQ(count(trace, "\"ph\":\"i\""), instants) << name;
     ASSERT_EQ(count(trace, "\"ph\":\"s\""), receives) << name;
     ASSERT_EQ(count(trace, "\"ph\":\"f\""), receives) << name;
