@@ -115,7 +115,7 @@ DoctorPart sqlite() {
 
 DoctorPart python() {
   // Asks for versions without importing PyTorch, which takes seconds.
-  std::string found = answer_of(R"(python3 -c '
+  std::string found = answer_of(R"(timeout 10 python3 -c '
 import importlib.metadata as m, importlib.util as u, sys
 def version(name):
     try:

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "terminal.hpp"
@@ -15,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 ProgressBar::ProgressBar(std::string what, std::size_t all)
     : what_(std::move(what)),
       all_(all),
-      shown_(isatty(STDERR_FILENO) != 0),
+      shown_(isatty(STDERR_FILENO) != 0 && std::getenv("TERM") != std::string_view("dumb")),
       start_(Clock::now()),
       drawn_(start_) {}
 

@@ -95,7 +95,8 @@ std::uint32_t worker_of(const RenderCommand& c) {
   return static_cast<std::uint32_t>(n);
 }
 
-void write_kineto(const Timeline& t, const std::string& folder) {
+void write_kineto(const Timeline& t, const std::string& folder,
+                  const std::vector<std::string>& inputs) {
   std::error_code failed;
   const std::filesystem::path parent = std::filesystem::absolute(folder).parent_path();
   if (!std::filesystem::is_directory(parent, failed))
@@ -105,8 +106,10 @@ void write_kineto(const Timeline& t, const std::string& folder) {
   const std::string other = fmt::format("{}/rank-{}.json", folder, t.problem.workers);
   if (std::filesystem::exists(other, failed))
     fail("{} holds a run with more workers ({}); use another folder, or empty it", folder, other);
+  const auto file_of = [&](std::uint32_t w) { return fmt::format("{}/rank-{}.json", folder, w); };
   for (std::uint32_t w = 0; w < t.problem.workers; ++w)
-    write_text(kineto_trace(t, w), fmt::format("{}/rank-{}.json", folder, w));
+    check_output(file_of(w), "--kineto", inputs);
+  for (std::uint32_t w = 0; w < t.problem.workers; ++w) write_text(kineto_trace(t, w), file_of(w));
 }
 
 void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) {
@@ -124,7 +127,10 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
   for (const Input& input : inputs) timelines.push_back(input.read_timeline());
   if (!c.kineto.empty()) {
     if (timelines.size() > 1) fail("--kineto takes one timeline, not {}", timelines.size());
-    write_kineto(timelines[0], c.kineto);
+    if (c.kineto == c.output) fail("--kineto {} is also --output", c.kineto);
+    if (!c.worker.empty() && worker_of(c) >= timelines[0].problem.workers)
+      fail("--worker is {}; the timeline has {} workers", c.worker, timelines[0].problem.workers);
+    write_kineto(timelines[0], c.kineto, c.files);
     fmt::print("{}\n", c.kineto);
     if (c.output.empty()) return;
   }
@@ -213,6 +219,7 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
     fail("--worker and --steps need a task graph: add --graph, or write a .dot file");
   if (c.by_step) {
     if (inputs.size() > 1) fail("a picture by step shows one plan, not {}", inputs.size());
+    c.page_flags.refuse("is not for --by-step");
     return write_picture(step_map(inputs[0].read_plan()), kind, c.output, c.scale);
   }
   std::vector<Plan> plans;

@@ -103,7 +103,7 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               const CommunicationLimits limits = cell.flags.limits();
               SweepRow& r = cell.row;
               r.machine = machine.name;
-              r.unit = machine.ideal ? TimeUnit::Blocks : TimeUnit::Seconds;
+              r.unit_name = machine.ideal ? "blocks" : "us";
               r.schedule = schedule.name;
               r.workers = fmt::format("{}", p.workers);
               r.tokens = fmt::format("{}", p.tokens.value);

@@ -145,7 +145,6 @@ ExitCode run(const SweepCommand& c) {
       open.push_back(i);
     } else {
       rows[i] = found->second;
-      rows[i].unit = cells[i].row.unit;
     }
   }
   for (const SweepCell& cell : cells) known.erase(cell.row.key());
@@ -164,9 +163,9 @@ ExitCode run(const SweepCommand& c) {
   std::string csv = sweep_csv_header();
   for (const SweepRow& row : rows) csv += to_csv(row);
   if (!c.output.empty()) {
-    for (const SweepRow& row : others) csv += to_csv(row);
     NewFile file(c.output);
     file.append(csv);
+    for (const SweepRow& row : others) file.append(to_csv(row));
     file.finish();
     journal.finish();
   }

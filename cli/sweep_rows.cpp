@@ -27,7 +27,7 @@ struct Column {
   bool asked;   // it is part of the question
   bool number;  // in JSON
 };
-constexpr std::array<Column, 31> kColumns = {{
+constexpr std::array<Column, 32> kColumns = {{
     {"machine", &SweepRow::machine, true, false},
     {"workers", &SweepRow::workers, true, true},
     {"tokens", &SweepRow::tokens, true, true},
@@ -59,6 +59,7 @@ constexpr std::array<Column, 31> kColumns = {{
     {"fits", &SweepRow::fits, false, false},
     {"extrapolated", &SweepRow::extrapolated, false, false},
     {"refused", &SweepRow::refused, false, false},
+    {"unit", &SweepRow::unit_name, false, false},
 }};
 constexpr std::size_t kOfProblem = 11;  // the columns before schedule
 
@@ -132,7 +133,7 @@ std::string to_json(const std::vector<SweepRow>& rows) {
                                       : fmt::format("\"{}\"", escaped(text)));
       before = ", ";
     }
-    out += fmt::format(", \"unit\": \"{}\"}}", row.unit == TimeUnit::Blocks ? "blocks" : "us");
+    out += '}';
   }
   return fmt::format("[{}\n]\n", out);
 }
@@ -154,6 +155,9 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
     for (std::size_t c = 0; c < kColumns.size(); ++c) {
       const Column& column = kColumns[c];
       const bool absent = !column.asked && found[c].empty();
+      if (column.field == &SweepRow::makespan_us && !absent && !(number(found[c]) > 0))
+        fail("{}:{}: makespan_us is '{}', expected a positive number", name, line,
+             printable(found[c], 40));
       if (column.number && !absent && !std::isfinite(number(found[c])))
         fail("{}:{}: {} is '{}', expected a number", name, line, column.name,
              printable(found[c], 40));
@@ -248,7 +252,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
       const std::string memory = human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))});
       lines.push_back(
           {row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
-           duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit),
+           duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit()),
            fmt::format("{:.2f}x", row->makespan() / first.makespan()),
            row == rows.front()     ? ""
            : &twin == rows.front() ? "equal"

@@ -22,10 +22,11 @@ struct SweepRow {
   // Ends of the interval that contains the makespan in 80 % of cases; "" if there is none.
   std::string interval_low_us, interval_high_us;
   std::vector<Picoseconds> possible;  // makespans by draw of the machine's figures; not a column
-  TimeUnit unit = TimeUnit::Seconds;  // of the times, by the machine; not a column
+  std::string unit_name = "us";       // of the times: or "blocks"
 
   std::string key() const;      // of the row
   std::string problem() const;  // rows that compete with each other
+  TimeUnit unit() const { return unit_name == "blocks" ? TimeUnit::Blocks : TimeUnit::Seconds; }
   bool holds() const { return refused.empty(); }
   double makespan() const;
 };

@@ -161,7 +161,11 @@ bool is_machine_file(std::string_view name) {
 
 Machine find_machine(const std::string& name) {
   if (is_machine_file(name)) {
-    return read_machine(read_whole(name, kMostBytes), name);
+    Machine m = read_machine(read_whole(name, kMostBytes), name);
+    // What reads a machine's name later must not take it for the built-in one.
+    if (std::ranges::any_of(machine_profiles(), [&](const auto& p) { return p.name == m.name; }))
+      m.name = fmt::format("{} ({})", m.name, std::filesystem::path(name).filename().string());
+    return m;
   }
   std::vector<std::string_view> names;
   for (const MachineProfile& p : machine_profiles()) {

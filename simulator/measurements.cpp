@@ -172,6 +172,13 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   if (!g.over.empty()) at(s, "over", [&] { return find_schedule(g.over); });
   read_machine_of(s, file, machine);
   g.machine = *machine;
+  const bool is_ratio = g.measure == Measure::Speedup || g.measure == Measure::SpeedupOver ||
+                        g.measure == Measure::Overhead;
+  if (g.machine.ideal && !is_ratio)
+    s.wrong(
+        s.table(),
+        "group.machine counts blocks, not time: use another machine, or a quantity that is a ratio "
+        "(speedup, speedup_over, overhead)");
   Described problem;
   s.section(
       "problem", [&](Section& p) { read_problem(p, problem); }, false);

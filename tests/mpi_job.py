@@ -29,18 +29,26 @@ ENVIRONMENT.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1
 # Stands between mpirun and the program: notes the number of the process and what it ended with,
 # which mpirun keeps to itself. Signals to the group are for the program.
 WRAPPER = r"""
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, threading, time
 folder, rank = sys.argv[1], os.environ["OMPI_COMM_WORLD_RANK"]
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, lambda *_: None)  # a handler, unlike SIG_IGN, is not inherited
 command = sys.argv[2:]
-child = subprocess.Popen(command)
+child = subprocess.Popen(command, stderr=subprocess.PIPE)
+def forward():  # mpirun may mix the lines of several ranks
+    with open(f"{folder}/{rank}.stderr", "wb", buffering=0) as file:
+        for line in child.stderr:
+            file.write(line)
+            os.write(2, line)
+forwards = threading.Thread(target=forward)
+forwards.start()
 def note(what, number):
     with open(f"{folder}/{rank}.{what}.new", "w") as file:
         file.write(f"{number} {time.time()}")
     os.rename(file.name, f"{folder}/{rank}.{what}")
 note("pid", child.pid)
 code = child.wait()
+forwards.join()
 note("exit", code)
 if code < 0:
     signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None

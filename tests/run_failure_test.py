@@ -79,7 +79,9 @@ class Failures(Case):
 
     def line_of(self, job, rank):
         """What a process said, which must be one line."""
-        lines = [line for line in said(job.stderr()) if line.startswith(f"ringsched: process {rank}: ")]
+        file = job.folder / f"{rank}.stderr"
+        text = file.read_text() if file.exists() else job.stderr()
+        lines = [line for line in said(text) if line.startswith(f"ringsched: process {rank}: ")]
         self.assertEqual(len(lines), 1, job.stderr())
         return lines[0]
 

@@ -189,6 +189,7 @@ std::string laid_out(const std::string& dot, GraphFormat format, const Page& pag
   std::string size = "fixedsize", yes = "true";
   agattr(graph.get(), AGNODE, size.data(), yes.data());
   if (format == GraphFormat::Png) set(graph.get(), "dpi", fmt::format("{}", 72 * page.pixels));
+  if (format == GraphFormat::Pdf) set(graph.get(), "margin", "0");
   srand48(1);  // which Graphviz finds its ways by
   if (gvLayout(context, graph.get(), "nop2") != 0) failed();
   if (page.fixed()) fit(context, graph.get(), page);

@@ -137,6 +137,33 @@ TEST_F(PlotProgram, DrawsWhatWasPublished) {
   EXPECT_THAT(file("v.svg"), HasSubstr(">Someone<"));
 }
 
+// Ticks between them would all be one number, and have one label.
+TEST_F(PlotProgram, DrawsValuesThatDifferInTheirLastBits) {
+  write("u.csv",
+        "schedule,workers,tokens,makespan_us,peak_bytes\nring,4,1024,0.3,9007199254740992\n"
+        "zigzag,4,1024,0.30000000000000004,9007199254740994\n");
+  ASSERT_EQ(run("plot u.csv --kind pareto -o u.svg").code, 0);
+  write("r.json", R"({"schedule": "ring", "machine": "m", "workers": 4, "tokens": 4096,
+    "unit": "us", "makespans_us": [100.000001, 100.000002], "makespan_us": 100.000001})");
+  const Outcome runs = run("plot r.json --kind runs -o r.svg");
+  if (runs.code == 0) {
+    const std::string svg = file("r.svg");
+    EXPECT_LE(std::ranges::count(svg, '\n'), 200);
+  }
+}
+
+// The name of a machine does not say what its times are.
+TEST_F(PlotProgram, DrawsBlocksOfAnOwnProfileAsBlocks) {
+  write("own.toml", "name = \"mine\"\nsummary = \"y\"\nmodel = \"ideal\"\n");
+  ASSERT_EQ(run("sweep -m own.toml -w 4,8 -s ring,zigzag -o own.csv --plot own.svg").code, 0);
+  EXPECT_THAT(file("own.svg"), HasSubstr("blocks"));
+  expect_refused("plot own.csv --y tokens-per-second -o x.svg", "blocks have no seconds");
+  write("alias.toml", "name = \"ideal\"\nsummary = \"y\"\nbase = \"dgx-a100\"\n");
+  ASSERT_EQ(run("sweep -m alias.toml -w 4,8 -s ring -o alias.csv --plot alias.svg").code, 0);
+  EXPECT_THAT(file("alias.csv"), HasSubstr("\nideal (alias.toml),"));
+  EXPECT_THAT(file("alias.svg"), testing::Not(HasSubstr("blocks")));
+}
+
 TEST_F(PlotProgram, RefusesInOneLine) {
   run(kSweep);
   run("sweep -w 4 -s ring -o one.csv");
@@ -150,7 +177,7 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot s.csv", "--output");
   expect_refused("plot gone.csv -o x.svg", "gone.csv");
   expect_refused("plot empty.csv -o x.svg", "empty.csv is empty");
-  expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 31 columns");
+  expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 32 columns");
   expect_refused("plot other.csv -o x.svg", "has no column schedule; its columns are a, b");
   expect_refused("plot broken.json -o x.svg", "broken.json is not JSON");
   expect_refused("plot plan.json --kind memory -o x.svg", "plan.json is a plan");
@@ -165,6 +192,8 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot s.csv --scale 3 -o x.svg", "--scale is only for a .png");
   expect_refused("plot s.csv --for poster -o x.svg", "use column, text or slide");
   expect_refused("plot s.csv -o s.csv", "would overwrite s.csv");
+  write("zero.csv", "schedule,workers,tokens,makespan_us\nring,4,1024,0\nzigzag,4,1024,3\n");
+  expect_refused("plot zero.csv --kind breakdown -o x.svg", "makespan_us is 0; it must be from");
   expect_refused("sweep -w 2 --plot x.gif", "--plot x.gif: use a name that ends in");
   expect_refused("sweep -w 2 --for column", "--for is only for a picture: --plot FILE");
   expect_refused("sweep -w 2 -o x.csv --plot x.csv", "would overwrite x.csv");

@@ -123,6 +123,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --check", "plan has no flag --check; it is a flag of run"},
       {"machines new --gppu l20", "machines new has no flag --gppu; did you mean --gpu?"},
       {"machines check a b", "machines check does not take 'b'"},
+      {"machines new --gpu a100 --nics 2", "--nics 2 needs --nic NAME"},
       {"plan --workers", "--workers needs a value: N (see ringsched plan --help)"},
       {"plan --workers 4 --workers 8", "--workers is given twice"},
       {"plan --workers 4 8", "--workers takes one value, not 4,8; ringsched sweep takes lists"},

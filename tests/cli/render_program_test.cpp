@@ -246,6 +246,11 @@ TEST_F(RenderProgram, WritesPagesTracesAndGraphs) {
   expect_refused("render t.json u.json -o x.json", "one timeline, not 2");
   expect_refused("render t.json u.json --kineto x", "one timeline, not 2");
   expect_refused("render t.json --kineto file/x", "cannot write file/x");
+  ASSERT_EQ(run("render t.json --kineto own").code, 0);
+  write("own/rank-0.json", file("t.json"));
+  expect_refused("render own/rank-0.json --kineto own", "would overwrite own/rank-0.json");
+  expect_refused("render t.json --kineto both.svg -o both.svg", "is also --output");
+  expect_refused("render p.json --by-step --for column -o x.svg", "--for is not for --by-step");
   expect_refused("render p.json --kineto x", "--kineto needs a timeline; p.json is a plan");
   expect_refused("render p.json -o x.html", "ends in .svg, .pdf, .png or .dot");
   expect_refused("render p.json p.json --graph -o x.svg", "one plan, not 2");

@@ -547,7 +547,14 @@ TEST_F(SimulateProgram, TakesUpASweepWhereItWasInterrupted) {
   write("all.csv.partial", once.substr(0, at + 20));
   EXPECT_EQ(run(sweep).out, once);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "all.csv.partial"));
-  // Rows that others asked for stay.
+  // Rows that others asked for stay, and are not printed. A row that cannot be is refused.
+  EXPECT_THAT(run("sweep -m dgx-a100 -w 2 -s ring -o all.csv --format csv").out,
+              Not(HasSubstr(",zigzag,")));
+  std::string wrong = once;
+  wrong.replace(wrong.find(",ring,prefetch,native,") + 22, 1, "-");
+  write("wrong.csv", wrong);
+  EXPECT_THAT(run("sweep -m dgx-a100 -w 2 -s ring -o wrong.csv").err,
+              HasSubstr("expected a positive number"));
   EXPECT_THAT(run("sweep -m dgx-a100 -w 3 -s ring -o all.csv").out,
               HasSubstr("16 rows in all.csv, 1 new"));
   EXPECT_EQ(read_all(folder_ / "all.csv").size(), once.size() +
@@ -678,6 +685,10 @@ results = [
   EXPECT_EQ(run("validate --file mine.toml --tolerance 500%").code, 0);
   EXPECT_EQ(run("validate --file mine.toml --tolerance 0").code, 1);
 
+  std::string ideal = read_all(folder_ / "mine.toml");
+  ideal.replace(ideal.find("dgx-a100"), 8, "ideal");
+  write("mine.toml", ideal);
+  EXPECT_THAT(run("validate --file mine.toml").err, HasSubstr("counts blocks, not time"));
   write("mine.toml", "[[group]]\nname = 3\n");
   const Outcome wrong = run("validate --file mine.toml");
   EXPECT_EQ(wrong.code, 2);

@@ -93,7 +93,10 @@ PlotAxis PlotAxis::over(double least, double greatest, PlotUnit q, double room, 
 PlotAxis PlotAxis::around(double least, double greatest, PlotUnit q, double room, double apart) {
   PlotAxis a = over(least, greatest, q, room, apart);
   if (a.log_) return a;
-  const double margin = greatest > least ? (greatest - least) / 8 : std::abs(greatest) / 2;
+  // Ticks are told apart by six digits.
+  const double least_margin = 1e-4 * std::max(std::abs(least), std::abs(greatest));
+  const double margin =
+      greatest > least ? std::max((greatest - least) / 8, least_margin) : std::abs(greatest) / 2;
   a.ticks_.clear();
   a.low_ = least >= 0 ? std::max(0.0, least - margin) : least - margin;
   a.high_ = greatest + margin;
@@ -123,11 +126,12 @@ void PlotAxis::add_ticks(double room, double apart) {
   const double wanted = std::max(2.0, room / apart);
   const double step = nice_step((high_ - low_) / scale_ / wanted);
   const double first = std::floor(low_ / scale_ / step + 1e-9);
-  double last = std::ceil(high_ / scale_ / step - 1e-9);
-  if ((last - first) > 200) last = first + 200;
+  const double last = std::ceil(high_ / scale_ / step - 1e-9);
+  const int steps = static_cast<int>(std::clamp(last - first, 1.0, 200.0));
   low_ = first * step * scale_;
-  high_ = last * step * scale_;
-  for (double i = first; i <= last; ++i) ticks_.push_back({i * step * scale_, plain(i * step)});
+  high_ = (first + steps) * step * scale_;
+  for (int i = 0; i <= steps; ++i)
+    ticks_.push_back({(first + i) * step * scale_, plain((first + i) * step)});
 }
 
 void PlotAxis::add_log_ticks() {

@@ -157,6 +157,12 @@ Picture time_bars(const TimeBars& bars, const Page& page) {
                          draw_part(part, b, out);
                        }});
   times = shared_ranges(std::move(times));
+  for (std::size_t i = 0; i < bars.panels.size(); ++i)
+    for (const TimeBar& b : bars.panels[i].bars)
+      s.right = std::max(
+          s.right,
+          8 + text_width(in_unit(b.total(), PlotAxis::over(0, times[i].high, bars.unit, 100, 44)),
+                         kPlotWords));
   s.x_axis = [&](std::size_t i, double room) {
     return PlotAxis::over(0, times[i].high, bars.unit, room, 44);
   };

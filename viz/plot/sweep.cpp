@@ -51,7 +51,7 @@ class SweepTable {
       fail("{}: {} rows are too many to draw (limit {})", r.name, r.rows.size(), kMostSweepRows);
     makespan_ = r.column("makespan_us");
     for (std::size_t i = 0; i < r.rows.size(); ++i)
-      if (const auto time = r.number(i, makespan_); time && *time > 0) held_.push_back(i);
+      if (r.number(i, makespan_)) held_.push_back(i);
     if (held_.empty()) fail("{}: no row has a result", r.name);
     for (const char* name : kSettings)
       if (const auto c = r.find(name)) settings_.push_back(*c);
@@ -72,9 +72,9 @@ class SweepTable {
   }
   double positive(std::size_t row, std::size_t column) const {
     const double x = number(row, column);
-    if (!(x > 0) || x > 1e18)
-      fail("{}: row {}: {} is {}; it must be more than 0", r_.name, row + 1, r_.columns[column],
-           printable(cell(row, column), 40));
+    if (!(x >= 1e-9) || x > 1e18)
+      fail("{}: row {}: {} is {}; it must be from 1e-9 to 1e18", r_.name, row + 1,
+           r_.columns[column], printable(cell(row, column), 40));
     return x;
   }
   double makespan(std::size_t row) const { return positive(row, makespan_); }
@@ -159,12 +159,12 @@ class SweepTable {
     }
     return out;
   }
-  // Blocks if all rows are of the machine `ideal`; blocks and seconds cannot be compared.
+  // Blocks and seconds cannot be compared. Without units, the machine `ideal` has blocks.
   PlotUnit time_unit() const {
     const auto unit = r_.find("unit"), machine = r_.find("machine");
     std::size_t blocks = 0;
     for (const std::size_t i : held_)
-      blocks += (unit && cell(i, *unit) == "blocks") || (machine && cell(i, *machine) == "ideal");
+      blocks += unit ? cell(i, *unit) == "blocks" : machine && cell(i, *machine) == "ideal";
     if (blocks == 0) return PlotUnit::Microseconds;
     if (blocks != held_.size())
       fail("{}: the machine ideal counts blocks and others seconds; plot them apart", r_.name);
