@@ -184,11 +184,12 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
   flag("--pass", command->passes, "NAME", "cpu: forward or both (default both)");
-  flag("--most-tokens", command->most, "N", "tokens of the largest tile (default 2K; cuda: 16K)");
+  flag("--most-tokens", command->most, "N",
+       "largest tile (block of attention) to measure, in tokens (default 2K; cuda: 16K)");
   flag("--timeout", command->timeout, "SECONDS",
-       "cpu: time limit for all samples of a point (default 2)");
+       "cpu: time limit for all samples of one size (default 2)");
   flag("--take", command->take, "NAME",
-       "cpu: which time to keep per point: mean, or fastest for busy machines (default mean)");
+       "cpu: which time to keep for each size: mean, or fastest for busy machines (default mean)");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");
   flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");
   flag("--workers", command->workers, "N",

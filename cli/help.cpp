@@ -104,7 +104,7 @@ std::string footer(const std::array<const char*, 3>& arguments) {
   std::string out = "Examples:\n";
   for (const char* one : arguments)
     if (one) out += std::string("  ringsched ") + one + "\n";
-  return out + "\nExit codes: 0 good, 1 a check failed, 2 bad input, 3 a run failed";
+  return out + "\nExit codes: 0 success, 1 a check failed, 2 bad input, 3 a run failed";
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ ExitCode run(const ImportCommand& c) {
 }  // namespace
 
 void add_import_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("import", "Read profiler traces of a run of a plan");
+  CLI::App* app = program.add_subcommand("import", "Read profiler traces of a plan's run");
   auto command = std::make_shared<ImportCommand>();
   app->add_option("TRACE", command->files,
                   "traces of PyTorch's profiler (.json) or of nsys (.sqlite), one for each rank")
@@ -142,13 +142,14 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "draw a Gantt chart of the run: .svg, .pdf, .png or .html")
       ->type_name("FILE");
   app->add_option("--repeat", command->repeat,
-                  "which call of attention in the traces, from 1 (default: the last)")
+                  "which attention call in the traces, from 1 (default: the last)")
       ->type_name("N");
   app->add_option("--annotation", command->names.annotation,
                   "treat each record_function range of this name as one call")
       ->type_name("NAME");
   app->add_option("--attend", command->names.attend,
-                  "treat events whose name contains this as attends (default: attention kernels "
+                  "treat events whose name contains this as attention tasks (attends; default: "
+                  "attention kernels "
                   "of PyTorch, FlashAttention and cuDNN)")
       ->type_name("NAME");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")

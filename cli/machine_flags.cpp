@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <optional>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/what_if.hpp"
 #include "usage_error.hpp"
 
@@ -14,16 +16,19 @@ namespace ringsched {
 
 namespace {
 
-// A number before `unit`.
-double number(std::string_view text, std::string_view what, double least, double most,
-              std::string_view unit = "") {
+// The number that `text` is, if it is one from `least` to `most`.
+std::optional<double> number_in(std::string_view text, double least, double most) {
   double value = 0;
-  const char* const last = text.data() + text.size() - unit.size();
+  const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc() || end != last || !(value >= least && value <= most))
-    fail("{} is '{}'; use a number from {:g}{} to {:g}{}", what, text.substr(0, 40), least, unit,
-         most, unit);
+    return std::nullopt;
   return value;
+}
+
+double number(std::string_view text, std::string_view what, double least, double most) {
+  if (const auto value = number_in(text, least, most)) return *value;
+  fail("{} is '{}'; use a number from {:g} to {:g}", what, text.substr(0, 40), least, most);
 }
 
 // Two numbers apart by a colon.
@@ -37,9 +42,15 @@ std::pair<std::string, std::string> pair_of(const std::string& text, const char*
 }  // namespace
 
 double parse_share(const std::string& text, std::string_view what, double most) {
-  if (text.ends_with('%')) return number(text, what, 0, 100 * most, "%") / 100;
-  const double share = number(text, what, 0, most);
-  if (share > 1) fail("{} is {}, a share above 1; use {}% for {} percent", what, text, text, text);
+  const bool percents = text.ends_with('%');
+  const double unit = percents ? 100 : 1;
+  const std::string_view digits(text.data(), text.size() - (percents ? 1 : 0));
+  const auto given = number_in(digits, 0, unit * most);
+  if (!given)
+    fail("{} is '{}'; use a share from 0 to {:g}%, e.g. 5%", what, text.substr(0, 40), 100 * most);
+  const double share = *given / unit;
+  if (!percents && share > 1)
+    fail("{} is {}, a share above 1; use {}% for {} percent", what, text, text, text);
   return share;
 }
 
@@ -49,7 +60,7 @@ void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
       .add_option("-m,--machine", name_,
                   *usual ? "machine to simulate; see 'ringsched machines', or give your own "
                            "FILE.toml (default ideal: the block model)"
-                         : "also predict the run on this machine; see 'ringsched machines', or "
+                         : "also predict the run on machine NAME; see 'ringsched machines', or "
                            "give your own FILE.toml")
       ->type_name("NAME")
       ->group("Machine");
@@ -64,9 +75,10 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->type_name("LIBRARY")
       ->group("Machine");
   command
-      .add_option("--software", software_,
-                  "merge and reduce implementation to model: fused, ring-flash-attention, ... or "
-                  "your own FILE.toml (default: from the profile)")
+      .add_option(
+          "--software", software_,
+          "merge and reduce implementation to model, e.g. fused; 'ringsched machines' lists "
+          "the names; or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
@@ -152,14 +164,16 @@ double MachineFlags::diagonal() const {
 
 bool varies(const Conditions& c) { return c.noise > 0 || c.straggler_share > 0; }
 
-std::string described(const Conditions& c, std::string out) {
+std::string described(const Conditions& c, std::string out, bool middle) {
   const auto add = [&](std::string_view text) {
     if (!out.empty()) out += "; ";
     out += text;
   };
-  if (c.noise > 0) add(fmt::format("noise {} seed {}", c.noise, c.seed));
+  const std::string seed = fmt::format("{} (seed {})", middle ? ", median run" : "", c.seed);
+  if (c.noise > 0) add(fmt::format("noise {:.12g} %{}", 100 * c.noise, seed));
   if (c.straggler_share > 0)
-    add(fmt::format("stragglers {}:{} seed {}", c.straggler_share, c.straggler_factor, c.seed));
+    add(fmt::format("stragglers {:.12g} %:{}{}", 100 * c.straggler_share, c.straggler_factor,
+                    seed));
   for (std::size_t w = 0; w < c.slow_worker.size(); ++w)
     if (c.slow_worker[w] != 1) add(fmt::format("worker {} x{}", w, c.slow_worker[w]));
   return out;
@@ -168,7 +182,7 @@ std::string described(const Conditions& c, std::string out) {
 std::string described(const Setup& s, std::string before) {
   std::string out = described(s.conditions, std::move(before));
   if (s.runs > 1) out += fmt::format("; median of {} runs", s.runs);
-  if (s.runs == 0) out += "; median of many runs";
+  if (s.runs == 0) out += fmt::format("; median of up to {} runs", kMostRuns);
   return out;
 }
 
@@ -201,11 +215,12 @@ Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t worker
   }
   for (const std::string& slow : slow_) {
     const auto [worker, factor] = pair_of(slow, "--slow-worker", "WORKER:FACTOR, e.g. 3:2");
-    const double w = number(worker, "--slow-worker (worker)", 0, workers - 1.0);
-    if (w != static_cast<std::uint32_t>(w))
-      fail("--slow-worker is '{}'; the worker must be a whole number", slow);
+    const auto w = number_in(worker, 0, workers - 1.0);
+    if (!w || *w != static_cast<std::uint32_t>(*w))
+      fail("--slow-worker {}: the worker must be {}", slow.substr(0, 40),
+           workers == 1 ? "0" : fmt::format("0 to {}", workers - 1));
     c.slow_worker.resize(workers, 1);
-    double& so_far = c.slow_worker[static_cast<std::size_t>(w)];
+    double& so_far = c.slow_worker[static_cast<std::size_t>(*w)];
     if (so_far != 1) fail("--slow-worker gives worker {} twice", worker);
     so_far = number(factor, "--slow-worker (factor)", 0.001, 1e6);
   }

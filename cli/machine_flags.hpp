@@ -48,7 +48,8 @@ class MachineFlags {
 bool varies(const Conditions&);
 
 // The unusual conditions, after the text `before`; may be empty.
-std::string described(const Conditions&, std::string before = "");
+// `middle`: it is the median of several runs.
+std::string described(const Conditions&, std::string before = "", bool middle = false);
 std::string described(const Setup&, std::string before = "");
 
 // "0.05" or "5%". Throws Error naming `what`.

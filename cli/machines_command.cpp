@@ -44,12 +44,15 @@ void list(Format format) {
     return;
   }
   rows.insert(rows.begin(), {"machine", "devices", ""});
+  std::string software;
+  for (const MachineProfile& p : software_profiles())
+    software += fmt::format("{}{}", software.empty() ? "" : ", ", p.name);
   fmt::print(
       "{}\nTo see a profile and the sources of its figures: ringsched machines NAME\n"
-      "To write your own from datasheets: ringsched machines new --gpu NAME -o FILE.toml\n"
+      "To write one from datasheets: ringsched machines new --gpu NAME -o FILE.toml\n"
       "To find its errors: ringsched machines check FILE.toml\n"
-      "To use it: ringsched simulate --machine FILE.toml\n",
-      table(rows));
+      "To use it: ringsched simulate --machine FILE.toml\n\n{}\n",
+      table(rows), on_terminal_lines("Names for --software: " + software, 2));
 }
 
 void run(const MachinesCommand& c) {

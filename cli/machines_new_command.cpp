@@ -81,7 +81,7 @@ void add_new_command(CLI::App& machines) {
     return app->add_option(name, value, help)->type_name(type);
   };
   flag("--gpu", command->gpu, "NAME", names(known_gpus()))->required();
-  flag("--gpus", command->gpus, "N", "GPUs of a node (default 8)");
+  flag("--gpus", command->gpus, "N", "GPUs per node (default 8)");
   flag("--link", command->link, "NAME",
        "link between the GPUs: " + names(known_links()) +
            "; -host: no direct copies (default: the GPU's usual link)");

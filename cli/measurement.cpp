@@ -42,7 +42,7 @@ std::string number(double x) { return std::isfinite(x) ? fmt::format("{}", x) : 
 
 std::string check_table(const std::vector<CheckedResults>& checked) {
   std::vector<std::vector<std::string>> rows = {
-      {"check", "rows", "largest error", "relative", "share of bound", ""}};
+      {"check", "rows", "largest error", "relative", "error / allowed", ""}};
   for (const CheckedResults& c : checked)
     rows.push_back(
         {c.name,
@@ -87,7 +87,8 @@ std::string circumstances(const Measurement& m) {
 
 std::string measurement_text(const Measurement& m) {
   const RunTimes& t = m.run.times;
-  std::string out = fmt::format("{}\non {}\n{}\n", headline(m.proved.plan), m.run.where,
+  std::string out = fmt::format("{}\n{}\n{}\n", on_terminal_lines(headline(m.proved.plan), 2),
+                                on_terminal_lines("on " + m.run.where, 2),
                                 m.run.kernels.empty() ? "" : m.run.kernels + "\n");
   if (!m.run.exchanges.empty()) out.insert(out.size() - 1, m.run.exchanges + "\n");
   std::vector<std::vector<std::string>> rows = {{"", std::string(to_text(m.run.timeline.source))}};

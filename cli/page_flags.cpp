@@ -7,16 +7,17 @@
 namespace ringsched {
 
 void PageFlags::add_to(CLI::App& app, const char* group) {
-  app.add_option("--for", medium_,
-                 "fit the picture to a column (238 points wide) or the text (506) of a paper, in "
-                 "7-point words, or to a slide (960)")
+  app.add_option(
+         "--for", medium_,
+         "fit the picture to a column (238 points wide), text (506) or slide (960); 7-point "
+         "labels in a paper")
       ->type_name("MEDIUM")
       ->group(group);
-  app.add_option("--title", title_, "title to draw instead of the usual one")
+  app.add_option("--title", title_, "title to draw instead of the default")
       ->type_name("TEXT")
       ->group(group);
   app.add_flag("--no-title", no_title_, "draw no title (as for column and text)")->group(group);
-  app.add_flag("--legend", legend_, "draw a legend, also for column and text")->group(group);
+  app.add_flag("--legend", legend_, "draw a legend even with --for column or text")->group(group);
   app.add_flag("--no-legend", no_legend_, "draw no legend (as for column and text)")->group(group);
 }
 

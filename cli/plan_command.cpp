@@ -27,7 +27,7 @@ struct PlanCommand {
 
 void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanCommand& command) {
   const Plan& plan = proved.plan;
-  fmt::print("{}\n\n", headline(plan));
+  fmt::print("{}\n\n", on_terminal_lines(headline(plan), 2));
   if (command.output.empty()) {
     if (plan.problem.workers <= kTableWorkers && s.steps <= kTableSteps) {
       fmt::print("{}\n", step_table(plan));
@@ -36,8 +36,13 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
                  kTableWorkers, kTableSteps);
     }
   }
-  fmt::print("steps   {}\ntasks   {}\nmoves   {}\nmemory  {} on the fullest worker\n", s.steps,
-             tasks_line(s), moves_line(plan, s), human(proved.peak));
+  const auto line = [](const char* label, const std::string& text) {
+    fmt::print("{}\n", on_terminal_lines(fmt::format("{:<7} {}", label, text), 8));
+  };
+  line("steps", fmt::format("{}", s.steps));
+  line("tasks", tasks_line(s));
+  line("moves", moves_line(plan, s));
+  line("memory", human(proved.peak) + " on the fullest worker");
   if (!proved.lowered.empty())
     fmt::print("lowered {}\n", lowered_line(proved.lowered));
   else if (proved.exchanges != Lowering::Native)

@@ -49,15 +49,28 @@ struct PlotInput {
       held = Held::Plan;
     } else if (content != Content::Sweep && content != Content::Unknown) {
       refuse_content(name, content, "the output of a sweep, of simulate or of validate");
-    } else if (const std::size_t at = text.find_first_not_of(" \t\r\n");
-               at != text.npos && text[at] == '{') {
-      held = text.find("\"groups\"") != text.npos ? Held::Validation : Held::Prediction;
+    } else if (content == Content::Unknown) {
+      held = held_by_unnamed();
     }
   }
   Records records() const {
     const std::size_t at = text.find_first_not_of(" \t\r\n");
     return at != text.npos && text[at] == '[' ? read_json_records(text, name)
                                               : read_csv_records(text, name);
+  }
+  // What neither says what it is nor is the CSV of sweep: some JSON, or the CSV of somebody else.
+  Held held_by_unnamed() const {
+    const std::size_t at = text.find_first_not_of(" \t\r\n");
+    if (at == text.npos) return Held::Sweep;  // empty, which is said where it is read
+    const auto has = [&](std::string_view field) { return text.find(field) != text.npos; };
+    if (text[at] == '{') {
+      if (has("\"groups\"")) return Held::Validation;
+      if (has("\"unit\"") || has("\"makespan_us\"")) return Held::Prediction;
+      fail("{} is not an output of ringsched sweep, simulate, run or validate", name);
+    }
+    if (text[at] != '[' && text.substr(0, text.find('\n')).find(',') == text.npos)
+      fail("{} is neither CSV nor JSON of ringsched", name);
+    return Held::Sweep;
   }
   const char* what() const {
     constexpr const char* kNames[] = {"a sweep", "a prediction", "a validation", "a timeline",
@@ -89,8 +102,17 @@ void require(const std::vector<PlotInput>& inputs, const std::string& kind, Held
     fail("--kind {} needs {}; {} is {}", kind, made_by, inputs[0].name, inputs[0].what());
 }
 
+// Predictions and timelines may stand in one chart; a sweep stands alone.
+void refuse_mixture(const std::vector<PlotInput>& inputs) {
+  for (const PlotInput& in : inputs)
+    if ((in.held == Held::Sweep) != (inputs[0].held == Held::Sweep))
+      fail("{} is {}, but {} is {}; give files of one kind", inputs[0].name, inputs[0].what(),
+           in.name, in.what());
+}
+
 // Bars of predictions and timelines, each file one bar; or of a sweep.
 TimeBars bars_of(const std::vector<PlotInput>& inputs) {
+  refuse_mixture(inputs);
   if (inputs[0].held == Held::Sweep) {
     require(inputs, "breakdown", Held::Sweep, "");
     return sweep_bars(inputs[0].records());
@@ -263,19 +285,20 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--kind", command->kind,
          "chart to draw. Sweep: lines, map (which schedule is fastest where), pareto (time "
          "against memory) or breakdown (where time goes). JSON of simulate: breakdown or "
-         "tornado (what changes would help), or runs (how makespans vary; also of run). JSON of "
+         "tornado (what changes would help), or runs (how makespans vary; also JSON of run). JSON "
+         "of "
          "validate: scatter. Timelines: memory, breakdown or traffic (bytes from worker to "
-         "worker; also of a plan). Default: lines, breakdown, scatter, memory or traffic, by the "
-         "file")
+         "worker; also of a plan). Default: lines, breakdown, scatter, memory or traffic, "
+         "depending on the file")
       ->type_name("KIND");
   app->add_option("--y", command->y,
                   "what lines show: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
   app->add_option("--x", command->x,
-                  "what lines run over: tokens or workers (default: what varies)")
+                  "horizontal axis of lines: tokens or workers (default: what varies)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
-                  "machine whose nodes traffic shows (default: that of the timeline)")
+                  "machine whose nodes --kind traffic marks (default: that of the timeline)")
       ->type_name("NAME");
   app->add_option("--scale", command->scale,
                   "pixels per point, .png only (default 2; for papers 300 per inch)")

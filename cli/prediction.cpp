@@ -22,7 +22,9 @@ ProvedPlan proved_plan(const ProblemFlags& flags, bool announced) {
     const std::size_t blocks = std::size_t{problem.workers} * problem.workers;
     const Stage stage(fmt::format("planning {}", counted(problem.workers, "worker")),
                       announced && blocks > kManyTasks / 2);
-    lowered = lower_exchanges(build_plan(problem, flags.schedule()), flags.lowering());
+    const Schedule schedule = flags.schedule();
+    lowered = lower_exchanges(build_plan(problem_for(schedule, problem, Naming::Flags), schedule),
+                              flags.lowering());
     lowered.plan = limit_communication(std::move(lowered.plan), flags.limits());
   }
   ProvedPlan out = prove(std::move(lowered.plan), {}, announced ? stages() : nullptr);
@@ -86,7 +88,7 @@ Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,
   options.how_sure = true;
   options.announce = stages();
   Study s = study(proved.plan, std::move(setup), std::move(options));
-  std::string with = with_exchanges(described({{}, s.conditions, s.setup.runs}, figures), proved);
+  std::string with = with_exchanges(described(s.conditions, figures, s.setup.runs > 1), proved);
   const std::string borrowed = borrowed_kernels(s.setup.machine, proved.plan.problem);
   if (!borrowed.empty()) with += (with.empty() ? "" : "; ") + borrowed;
   return {proved, std::move(s), std::move(with), {}};

@@ -171,15 +171,17 @@ std::string bound_line(const Report& r, TimeUnit unit) {
 
 std::string price_of(const ExchangeReport& e, const Machine& m) {
   if (e.calls > 1)
-    return fmt::format("by links, as {} calls: no library adds up softmax results", e.calls);
-  if (e.row == ExchangeCost::kLinks) return "by links: no [[collective]]";
+    return fmt::format("from link speeds, as {} calls: no library adds up softmax results",
+                       e.calls);
+  if (e.row == ExchangeCost::kLinks) return "from link speeds; the profile has no table";
   const std::uint32_t measured = m.collectives[e.row].per_node;
   return measured == e.per_node ? "as measured" : fmt::format("as measured with {}", measured);
 }
 
 // What priced the exchanges, and which of them the profile has no figures for.
 std::string exchange_line(const Prediction& p) {
-  if (!p.proved.lowered.empty()) return lowered_line(p.proved.lowered) + " (priced by links)";
+  if (!p.proved.lowered.empty())
+    return lowered_line(p.proved.lowered) + " (priced from link speeds)";
   const Machine& m = p.study.setup.machine;
   if (m.ideal) return "take no time";
   std::string out;
@@ -253,9 +255,11 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                             const std::vector<Answer>& better, bool path) {
   const Report& r = p.study.report;
   const TimeUnit unit = p.unit();
-  std::string out = fmt::format("{}\non {}: {}\n{}\n", headline(p.proved.plan),
-                                p.study.setup.machine.name, p.study.setup.machine.summary,
-                                p.figures.empty() ? "" : "with " + p.figures + "\n");
+  std::string out = fmt::format(
+      "{}\n{}\n{}\n", on_terminal_lines(headline(p.proved.plan), 2),
+      on_terminal_lines(
+          fmt::format("on {}: {}", p.study.setup.machine.name, p.study.setup.machine.summary), 2),
+      p.figures.empty() ? "" : on_terminal_lines("with " + p.figures, 2) + "\n");
   const auto line = [&](std::string_view what, const std::string& text) {
     out += report_line(what, text);
   };
@@ -272,12 +276,10 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
     line("80 % interval", fmt::format("{} to {}, from the uncertainty of the machine's figures",
                                       duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
-    line("extrapolated", fmt::format("{}: the interval is wider for it", fmt::join(what, ", ")));
-  line("idle", fmt::format("{} (HTA's definition: {})", percent(r.idle_fraction),
-                           percent(r.hta_idle_fraction)));
+    line("extrapolated", fmt::format("{}, so the interval is wider", fmt::join(what, "; ")));
+  line("idle", percent(r.idle_fraction));
   if (moved(r))
-    line("overlap", fmt::format("{} (HTA's definition: {}); {} exposed per worker",
-                                percent(r.overlap_fraction), percent(r.hta_overlap_fraction),
+    line("overlap", fmt::format("{}; {} exposed per worker", percent(r.overlap_fraction),
                                 duration(r.exposed_communication, unit)));
   else
     line("overlap", "communication takes no time");
@@ -286,8 +288,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   line("lower bound", bound_line(r, unit));
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
       !what.empty())
-    line("attends", what == "memory" ? "as long as it takes to read the keys and values"
-                                     : "as long as it takes to compute");
+    line("attends", what == "memory" ? "limited by memory bandwidth" : "limited by computing");
   line("critical path", path_line(r.path, unit));
   if (!r.links.empty())
     line("busiest link",

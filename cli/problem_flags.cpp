@@ -85,8 +85,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers per worker and kind of tensor; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "what carries exchanges: native (the library's collectives), or messages: direct, ring or "
-       "tree (default native)");
+       "how collectives run: native (one library call), or as messages: direct, ring or tree "
+       "(default native)");
 }
 
 ProblemFlags ProblemFlags::as_run_by(const SoftwareFigures& software) const {
@@ -134,7 +134,7 @@ Problem ProblemFlags::problem() const {
     p.new_tokens = {parse_count(new_tokens_, "--new-tokens")};
     if (!p.decodes()) fail("--new-tokens is 0; use 1 or more");
   }
-  require_valid(p);
+  require_valid(p, Naming::Flags);
   return p;
 }
 

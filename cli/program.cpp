@@ -1,6 +1,8 @@
 #include "program.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -26,6 +28,7 @@ namespace {
 
 constexpr int kBadInput = 2;
 constexpr int kFailed = 3;
+constexpr int kEndedBySignal = 128;  // plus the signal, as shells say
 constexpr const char* kCannotPrint = "cannot write to standard output";
 
 int complain(std::string what, int code) {
@@ -47,10 +50,21 @@ bool is_empty(const char* argument) {
   return text.empty() || (text.starts_with("--") && text.ends_with('='));
 }
 
+// The reader of the output has gone, as `head` does. SIGPIPE would have ended the program if its
+// parent had not set it to be ignored.
+bool is_pipe_closed() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+int cannot_print() {
+  return is_pipe_closed() ? kEndedBySignal + SIGPIPE : complain(kCannotPrint, kFailed);
+}
+
 // CLI11 prints help and versions without checking for errors.
 int all_printed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  return complain(kCannotPrint, kFailed);
+  return cannot_print();
 }
 
 }  // namespace
@@ -109,7 +123,7 @@ int run_program(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
   } catch (const std::runtime_error& failed) {  // such as output that cannot be written
-    return complain(std::ferror(stdout) != 0 ? kCannotPrint : failed.what(), kFailed);
+    return std::ferror(stdout) != 0 ? cannot_print() : complain(failed.what(), kFailed);
   } catch (const std::exception& broken) {
     return complain(fmt::format("internal error: {}", broken.what()), kFailed);
   }

@@ -114,7 +114,11 @@ void write_kineto(const Timeline& t, const std::string& folder,
 
 void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) {
   if (c.graph || c.by_step || !c.steps.empty())
-    fail("--graph, --by-step and --steps need a plan; {} is a timeline", inputs[0].name);
+    fail("{} needs a plan; {} is a timeline",
+         c.graph     ? "--graph"
+         : c.by_step ? "--by-step"
+                     : "--steps",
+         inputs[0].name);
   const FileKind kind =
       c.output.empty() ? FileKind::Json : file_kind(c.output, "--output", kTimelineKinds);
   const bool chart = !c.output.empty() && kind != FileKind::Json && kind != FileKind::Html;
@@ -209,14 +213,15 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
          inputs[0].name);
   refuse(c, {"--width", "--critical-path"}, "charts of timelines");
   const FileKind kind = file_kind(c.output, "--output", kPlanKinds);
-  if (c.by_step && (c.graph || kind == FileKind::Dot))
-    fail(
-        "--by-step draws blocks, not a task graph: leave out --graph, or write a .svg, .pdf or "
-        ".png");
+  if (c.by_step && c.graph)
+    fail("--by-step draws blocks, --graph a task graph: leave out --graph or --by-step");
+  if (c.by_step && kind == FileKind::Dot)
+    fail("--by-step draws blocks, a .dot file is a task graph: write a .svg, .pdf or .png");
   if (c.graph || kind == FileKind::Dot) return render_graph(c, inputs, kind);
   if (kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   if (!c.steps.empty() || !c.worker.empty())
-    fail("--worker and --steps need a task graph: add --graph, or write a .dot file");
+    fail("{} needs a task graph: add --graph, or write a .dot file",
+         c.worker.empty() ? "--steps" : "--worker");
   if (c.by_step) {
     if (inputs.size() > 1) fail("a picture by step shows one plan, not {}", inputs.size());
     c.page_flags.refuse("is not for --by-step");

@@ -149,7 +149,7 @@ ExitCode run(const RunCommand& c) {
   std::unique_ptr<Prediction> prediction;
   std::optional<Measurement> m;
   const auto body = [&](Session& session) {
-    session.starts("making and proving its plan");
+    session.starts("making and proving the plan");
     proved = c.plan_file.empty()
                  ? proved_plan(c.problem.with_usual_workers(usual_workers(c, session.world())))
                  : proved_plan(c.plan_file);

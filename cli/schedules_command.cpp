@@ -30,19 +30,30 @@ void print_list() {
   for (const Schedule& s : listed())
     fmt::print("{:<{}}  {}\n{:<{}}  {}{}\n", s.name, width, s.summary, "", width, s.source,
                s.parameters.empty() ? "" : "; has parameters");
+  fmt::print("\nparameters: ringsched schedules NAME\n");
+}
+
+// Layouts as the block map names them.
+std::string layout_words(const std::string& name) {
+  return name == "contiguous" ? "contiguous (consecutive tokens)"
+         : name == "halves"   ? "halves (consecutive tokens, in halves)"
+         : name == "striped"  ? "striped (every W-th token)"
+         : name == "zigzag"   ? "zigzag (one part from each end)"
+                              : name;
 }
 
 void print_one(const Schedule& s) {
-  fmt::print("{}: {}\n\n", s.name, s.summary);
-  fmt::print("from    {}\nlayout  {}\n", s.source, layout_name(s));
+  fmt::print("{}\n\n", on_terminal_lines(fmt::format("{}: {}", s.name, s.summary), 2));
+  fmt::print("from    {}\nlayout  {}\n", s.source, layout_words(layout_name(s)));
   if (s.parameters.empty()) fmt::print("\nIt has no parameters.\n");
   for (const Parameter& p : s.parameters) {
+    const std::string words = on_terminal_lines(fmt::format("  {}", p.words), 2);
     if (p.choices.empty())
-      fmt::print("\n--schedule {}:{}=N\n  {}\n  N: {} to {} (default {})\n", s.name, p.name,
-                 p.words, p.least, p.most, p.initial);
+      fmt::print("\n--schedule {}:{}=N\n{}\n  N: {} to {} (default {})\n", s.name, p.name, words,
+                 p.least, p.most, p.initial);
     else
-      fmt::print("\n--schedule {}:{}=WORD\n  {}\n  WORD: {} (default {})\n", s.name, p.name,
-                 p.words, fmt::join(p.choices, ", "), p.choices[p.initial]);
+      fmt::print("\n--schedule {}:{}=WORD\n{}\n  WORD: {} (default {})\n", s.name, p.name, words,
+                 fmt::join(p.choices, ", "), p.choices[p.initial]);
   }
 }
 

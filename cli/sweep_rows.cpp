@@ -229,21 +229,25 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
       return rank(*a) != rank(*b) ? rank(*a) < rank(*b) : a->makespan() < b->makespan();
     });
     const SweepRow& first = *rows.front();
-    out += fmt::format("{}{}, {}, {}{}\n", out.empty() ? "" : "\n", first.machine,
-                       counted(static_cast<std::int64_t>(number(first.workers)), "worker"),
-                       described(problem_of(first)),
-                       first.conditions.empty() ? "" : ", " + first.conditions);
+    const std::string title = fmt::format(
+        "{}, {}, {}{}", first.machine,
+        counted(static_cast<std::int64_t>(number(first.workers)), "worker"),
+        described(problem_of(first)), first.conditions.empty() ? "" : ", " + first.conditions);
+    out += (out.empty() ? "" : "\n") + on_terminal_lines(title, 2) + "\n";
     const bool lowered =
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
                                                     "vs best", "best wins", "speed-up", "idle",
                                                     "overlap", "memory"}};
     if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
+    const bool one_overlap = std::ranges::all_of(
+        rows, [&](const SweepRow* row) { return row->overlap == first.overlap; });
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
       if (!row->holds()) {
         std::string& whom = refused[row->refused];
-        whom += fmt::format("{}{} {}", whom.empty() ? "" : ", ", row->schedule, row->overlap);
+        whom += fmt::format("{}{}{}", whom.empty() ? "" : ", ", row->schedule,
+                            one_overlap ? "" : " " + row->overlap);
         continue;
       }
       // The draws of the first of those with the same results, or they would differ by chance.
@@ -270,7 +274,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (lines.size() > 1) out += table(lines, 2);
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
-      out += fmt::format("   no result for {}: {}\n", whom, reason);
+      out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "validation_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -39,7 +40,8 @@ std::string factor(const Errors& e) {
   return fmt::format("{:.1f}x too {}", e.worst_factor(), e.worst_ratio < 1 ? "fast" : "slow");
 }
 std::string in_order(const Ranking& r) {
-  return r.pairs == 0 ? "-" : fmt::format("{} of {}", r.in_order, r.pairs);
+  const auto text = [](std::size_t n) { return grouped(static_cast<std::int64_t>(n)); };
+  return r.pairs == 0 ? "-" : fmt::format("{} of {}", text(r.in_order), text(r.pairs));
 }
 
 // Which sizes of the problem distinguish the results of a group.
@@ -87,7 +89,7 @@ std::vector<std::string> row_of(std::string name, const Errors& e) {
   if (e.results == 0)
     return {std::move(name), "0", "-", "-", "-", "-", "-", "-", "-", in_order(e.ranking)};
   return {std::move(name),
-          fmt::format("{}", e.results),
+          grouped(static_cast<std::int64_t>(e.results)),
           share(e.median),
           share(e.mean),
           factor(e),
@@ -148,18 +150,21 @@ std::string markdown_table(const Rows& rows) {
 
 }  // namespace
 
-std::string summary_line(const Errors& e) {
-  if (e.results == 0) return "no results to count";
-  return fmt::format(
-      "{} results: worst {} ({}, {}), median {}, mean {}; {} are predicted too fast; {} lie in "
-      "their 80 % interval, half of which reach less than {} each way; {} pairs in order",
-      grouped(static_cast<std::int64_t>(e.results)), factor(e), e.worst_group, e.worst_schedule,
-      share(e.median), share(e.mean), share_of(e.too_fast, e.results),
-      share_of(e.held, e.intervals), share(e.half_width), in_order(e.ranking));
+std::vector<std::string> summary_lines(const Errors& e) {
+  if (e.results == 0) return {"no results to count"};
+  return {
+      fmt::format("{} results: median error {}, mean {}",
+                  grouped(static_cast<std::int64_t>(e.results)), share(e.median), share(e.mean)),
+      fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
+      fmt::format("{} are predicted too fast; {} pairs are in order",
+                  share_of(e.too_fast, e.results), in_order(e.ranking)),
+      fmt::format("{} lie in their 80 % interval; the median interval is +-{}",
+                  share_of(e.held, e.intervals), e.intervals == 0 ? "-" : share(e.half_width))};
 }
 
 std::string text_of(const Validation& v, bool rows) {
-  std::string out = summary_line(v.errors()) + "\n\n" + table(by_source(v)) + "\n";
+  std::string out =
+      fmt::format("{}\n\n{}\n", fmt::join(summary_lines(v.errors()), "\n"), table(by_source(v)));
   if (!rows) out += table(by_group(v)) + "\n";
   for (const ValidatedGroup& g : v.groups) {
     if (!rows) break;
@@ -170,7 +175,7 @@ std::string text_of(const Validation& v, bool rows) {
     if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("ranking: {}\n", r);
     out += "\n";
   }
-  out += fmt::format("{}.\n", kErrorColumns);
+  out += in_lines(fmt::format("{}.", kErrorColumns)) + "\n";
   if (!v.excluded.empty()) out += "\nleft out\n";
   for (const Excluded& e : v.excluded) out += fmt::format("  {}: {}\n", e.what, e.reason);
   return out;
@@ -184,7 +189,7 @@ std::string markdown_of(const Validation& v) {
       "are\ncalibrated only on figures of kernels and links: no measurement below set a constant, "
       "and we\nleft none out because of its error.\n\n"
       "[validation](validation.md) compares predictions with runs of this program itself.\n\n" +
-      fmt::format("**{}.**\n\n{}.\n\n", summary_line(v.errors()), kErrorColumns) +
+      fmt::format("**{}.**\n\n{}.\n\n", fmt::join(summary_lines(v.errors()), "; "), kErrorColumns) +
       markdown_table(by_source(v)) + "\n## By group\n\n" + markdown_table(by_group(v)) +
       "\nIn the tables below, the columns after *error* say where the predicted time goes, on the "
       "critical\npath ([metrics](metrics.md)).\n";

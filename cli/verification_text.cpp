@@ -26,11 +26,13 @@ std::string arrivals(const PlanSummary& s) {
 }  // namespace
 
 std::string verification_text(const Plan& plan, const Verification& v, std::int64_t most) {
-  std::string out = headline(plan) + "\n";
+  std::string out = on_terminal_lines(headline(plan), 2) + "\n";
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
-    out += fmt::format("holds: {}\n", tasks_line(s));
-    out += fmt::format("  communication  {}: {}\n", arrivals(s), moves_line(plan, s));
+    out += on_terminal_lines(fmt::format("holds: {}", tasks_line(s)), 2) + "\n";
+    out += on_terminal_lines(
+               fmt::format("  communication  {}: {}", arrivals(s), moves_line(plan, s)), 17) +
+           "\n";
     out +=
         fmt::format("  coverage       each visible pair is computed once and reaches its owner\n");
     out += fmt::format("  deadlock       none, even if every send waits for its receive{}\n",
@@ -50,7 +52,8 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
                          counted(static_cast<std::int64_t>(v.hidden), "attend"));
     return out;
   }
-  for (const Violation& x : v.violations) out += fmt::format("{}: {}\n", to_text(x.rule), x.text);
+  for (const Violation& x : v.violations)
+    out += on_terminal_lines(fmt::format("{}: {}", to_text(x.rule), x.text), 2) + "\n";
   out += fmt::format("does not hold: {}{}\n",
                      counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
                      v.more ? fmt::format(", and there may be more; try --most {}", 5 * most) : "");

@@ -72,7 +72,8 @@ toml::table parsed(std::string_view text, std::string_view name) {
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& e) {
-    fail("{}:{}: {}", name, e.source().begin.line, printable(e.description(), 200));
+    fail("{}:{}: not a TOML file: {}", name, e.source().begin.line,
+         printable(e.description(), 200));
   }
 }
 
@@ -172,7 +173,9 @@ Machine find_machine(const std::string& name) {
     if (p.name == name) return read_machine(p.toml, p.name);
     names.push_back(p.name);
   }
-  throw Error(unknown_name("machine", name, names));
+  const bool other_file = name.find('.') != name.npos;
+  throw Error(unknown_name("machine", name, names) +
+              (other_file ? "; a profile's file name ends in .toml" : ""));
 }
 
 namespace {

@@ -323,7 +323,7 @@ void Execution::look(Clock::time_point zero, std::chrono::nanoseconds deadline) 
   const std::chrono::nanoseconds after = Clock::now() - zero;
   std::string why;
   if (control_.interrupted() != 0)
-    why = fmt::format("ended by signal {}", control_.interrupted());
+    why = fmt::format("stopped by signal {}", control_.interrupted());
   else if (control_.abandoned())
     why = control_.abandoned_why();
   else if (after > deadline)

@@ -18,6 +18,14 @@ namespace ringsched {
 
 namespace {
 
+// "4 simultaneous all-to-alls, from the table for one"
+std::string at_once_text(std::string_view form, std::size_t groups, std::size_t measured) {
+  if (groups == 1)
+    return fmt::format("one {} alone, from the table for {} simultaneous ones", form, measured);
+  return fmt::format("{} simultaneous {}s, from the table for {}", groups, form,
+                     measured == 1 ? "one" : fmt::format("{}", measured));
+}
+
 // Runs flows that have the network to themselves.
 class Alone {
  public:
@@ -182,16 +190,15 @@ class Prices {
       extrapolated_.insert(std::move(text));
     };
     if (cost.row == ExchangeCost::kLinks) {
-      unsure(kNoTableSpread, fmt::format("{} by links", form));
+      unsure(kNoTableSpread, fmt::format("{} from link speeds", form));
     } else {
       const CollectiveTable& t = machine_.collectives[cost.row];
       const std::size_t groups = at_once_[key_of(e)].size();
       const double size = cost.moved / moved_share(t.kind, members);
       if (t.per_node != cost.per_node)
-        unsure(kOtherTableSpread,
-               fmt::format("{} of {} workers in a node from {}", form, cost.per_node, t.per_node));
-      if (t.groups != groups)
-        unsure(kOtherTableSpread, fmt::format("{} of {} at once from {}", form, groups, t.groups));
+        unsure(kOtherTableSpread, fmt::format("{} of {} workers in a node, from the table for {}",
+                                              form, cost.per_node, t.per_node));
+      if (t.groups != groups) unsure(kOtherTableSpread, at_once_text(form, groups, t.groups));
       if (size < 0.5 * t.busbw.front().bytes || size > 2 * t.busbw.back().bytes)
         unsure(kOtherTableSpread, fmt::format("{} {} than any measured", form,
                                               size < t.busbw.front().bytes ? "shorter" : "longer"));

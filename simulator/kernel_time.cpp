@@ -66,7 +66,8 @@ void KernelTimes::missing(bool backward, const std::set<std::string>& has) const
       if (const std::string name(to_text(d)); again.find(name) == again.npos) again += name + ",";
   if (again.find(wanted) == again.npos) again += wanted + ",";
   again.pop_back();
-  for (const std::string& name : has) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : has)
+    names += (names.empty() ? "" : name == *has.rbegin() ? " and " : ", ") + name;
   if (!machine_.made_by.empty())
     remedy = fmt::format("; measure it again with --dtype {}{} (it was made by: {})", again,
                          backward ? " --pass both" : "", machine_.made_by);

@@ -199,7 +199,8 @@ Measurements read_measurements(std::string_view text, std::string_view name) {
   try {
     table = toml::parse(text, name);
   } catch (const toml::parse_error& e) {
-    fail("{}:{}: {}", file, e.source().begin.line, printable(e.description(), 200));
+    fail("{}:{}: not a TOML file: {}", file, e.source().begin.line,
+         printable(e.description(), 200));
   }
   Section s(table, file, "");
   Measurements out;

@@ -56,10 +56,10 @@ std::vector<Picoseconds> makespans(const Workload& workload, Conditions conditio
 }
 
 std::uint32_t runs_of(const Setup& s, std::size_t tasks) {
-  constexpr std::size_t most_tasks = 1'000'000, most_runs = 1001;
+  constexpr std::size_t most_tasks = 1'000'000;
   if (s.runs > 0) return s.runs;
   if (s.conditions.noise <= 0 || tasks == 0) return 1;
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(most_tasks / tasks, 1, most_runs));
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(most_tasks / tasks, 1, kMostRuns));
 }
 
 Conditions middle_of(const std::vector<Picoseconds>& makespans, Conditions c) {

@@ -66,7 +66,7 @@ class Calibrate(unittest.TestCase):
             self.profile.unlink(missing_ok=True)
             code, said = self.ended_by(number, "backward bf16 x 128 full", "--dtype", "bf16,fp16", "--most-tokens", "256")
             self.assertEqual(code, FAILED)
-            self.assertIn(f"ringsched: ended by signal {number.value}, still measuring backward bf16 x 128 full", said)
+            self.assertIn(f"ringsched: stopped by signal {number.value} while measuring backward bf16 x 128 full", said)
             self.assertIn("mine.toml, interrupted; missing: backward bf16 x 128, forward fp16 x 128, backward fp16 x 128", said)
             self.assertIn("# interrupted; missing: backward bf16 x 128,", self.profile.read_text())
             self.assertEqual(self.simulate(), (0, ""))

@@ -128,7 +128,7 @@ class EmulatedNccl(Case):
     def test_a_process_is_told_to_end(self):
         p, since = self.in_the_middle(signal.SIGTERM, 60)
         said = self.failed(p, range(3), 0, since)
-        self.assertIn("ended by signal 15", said[1])
+        self.assertIn("stopped by signal 15", said[1])
 
 
 if __name__ == "__main__":

@@ -449,9 +449,9 @@ class Failures(Runs):
         p, since = self.started(60), time.monotonic()
         p.all[1].kill(signal.SIGTERM)
         lines = self.failed(p, since, 0, (0, 1, 2))
-        self.assertIn("ended by signal 15; pending", lines[1])
+        self.assertIn("stopped by signal 15; pending", lines[1])
         for rank in (0, 2):
-            self.assertIn("process 1 gave up: ended by signal 15; pending", lines[rank])
+            self.assertIn("process 1 gave up: stopped by signal 15; pending", lines[rank])
         self.left(p, "0, 1, 2 ended")
 
     def test_measured_links_are_told_to_end(self):
@@ -461,10 +461,10 @@ class Failures(Runs):
         p.computing()
         p.all[0].kill(signal.SIGTERM)
         self.assertTrue(p.wait())
-        for rank, why in enumerate(("ended by signal 15", "process 0 gave up: ended by signal 15")):
+        for rank, why in enumerate(("stopped by signal 15", "process 0 gave up: stopped by signal 15")):
             self.assertEqual(p.all[rank].code, FAILED)
             [line] = p.all[rank].said()
-            self.assertTrue(line.startswith(f"ringsched: process {rank}: {why}, still "), line)
+            self.assertTrue(line.startswith((f"ringsched: process {rank}: {why} while ", f"ringsched: process {rank}: {why}, still ")), line)
 
     def test_deadlines_that_are_none(self):
         for command in (["run"], ["bench-links"], ["calibrate", "-o", "c.toml"]):

@@ -23,7 +23,7 @@ ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": 
            "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "1"}
 # What NCCL says of that, and ringsched where its deadline ended what ran on GPUs.
 REFUSED = re.compile("invalid usage|Duplicate GPU")
-TOO_LONG = re.compile("not finished after|took more than|not done in time, still (?!looking for|waiting for the plans)")
+TOO_LONG = re.compile("not finished after|took more than|stopped after \\d+ s \\(--deadline\\) while (?!looking for|waiting for the plans)")
 
 
 def impossible(codes, said):

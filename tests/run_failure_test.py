@@ -74,7 +74,7 @@ class Failures(Case):
         self.assertIn(FAILED, ends, job.stderr())
         self.assertLessEqual(ends, {FAILED, -signal.SIGKILL}, job.stderr())
         for rank in ranks:  # but all have said what was pending
-            self.assertIn("ended by signal 15; pending: ", self.line_of(job, rank))
+            self.assertIn("stopped by signal 15; pending: ", self.line_of(job, rank))
             self.assertRegex(self.line_of(job, rank), PENDING)
 
     def line_of(self, job, rank):
@@ -147,7 +147,7 @@ class Failures(Case):
         job.ranks(1)
         self.assertEqual(self.over(job, time.time(), 1), FAILED)
         self.assertEqual(self.codes(job), {0: FAILED})
-        self.assertIn("not done in time, still looking for the other processes", self.line_of(job, 0))
+        self.assertIn("(--deadline) while looking for the other processes", self.line_of(job, 0))
 
     def test_mpirun_is_told_to_end(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -210,7 +210,7 @@ class Failures(Case):
                 job = self.job(mpirun(processes, *self.wrapped(*command)) if processes > 1 else command)
                 # Making the inputs is a phase of its own, with a deadline of its own.
                 self.assertEqual(self.over(job, since, 4), FAILED)
-                if "not done in time, still waiting for the other processes" in job.stderr():
+                if "(--deadline) while waiting for the other processes" in job.stderr():
                     continue  # a busy machine: one of them began later than the other could wait
                 for rank in range(processes):
                     line = self.line_of(job, rank) if processes > 1 else said(job.stderr())[0]
@@ -228,7 +228,7 @@ class Failures(Case):
                 self.assertEqual(self.over(job, time.time(), 0), FAILED)
                 line, left = said(job.stderr())
                 self.assertIn("t.json is incomplete", left)
-                self.assertIn(f"ended by signal {int(number)}; pending: ", line)
+                self.assertIn(f"stopped by signal {int(number)}; pending: ", line)
                 self.assertRegex(line, PENDING)
 
     def test_what_is_to_be_ignored_is(self):
@@ -257,7 +257,7 @@ class Failures(Case):
         job.until(for_long, "the check had begun")
         process.kill(signal.SIGTERM)
         self.assertEqual(self.over(job, time.time(), 0), FAILED)
-        self.assertIn("ended by signal 15, still checking its numbers", job.stderr())
+        self.assertIn("stopped by signal 15 while checking its numbers", job.stderr())
 
     def test_a_file_that_cannot_be_written(self):
         """It is said once, and the run has come to its end all the same: it is shown, and its timeline is whole."""

@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -66,6 +67,22 @@ class Terminal(unittest.TestCase):
         self.assertEqual(table.count("schedule"), 2)
         self.assertLessEqual(widest("\n".join(table.split("\n")[1:])), 60)
         self.assertEqual(on_terminal("sweep -m dgx-a100 -s ring,zigzag", 200, COLUMNS="60", **UTF8), table)
+
+    def test_text_keeps_to_the_width(self):
+        for arguments in ("sweep -m hgx-h100x4-ib400 -w 32 -s zigzag,ulysses -t 256K", "simulate -m hgx-h100x4-ib400 -w 32",
+                          "simulate -m dgx-a100 --noise 5% --slow-worker 3:2 --runs 3", "plan -s usp --pass both", "machines",
+                          "schedules usp", "schedules flash-decode", "schedules ring", "schedules"):
+            self.assertLessEqual(widest(on_terminal(arguments, 80, **UTF8)), 80, arguments)
+
+    def test_nobody_hears_of_a_pipe_that_was_closed(self):
+        """Here the parent ignores SIGPIPE, as Python does, so the program meets the error itself."""
+        for arguments in ("schedules", "machines dgx-a100", "plan -w 16 --pass both", "--help"):
+            ours, theirs = os.pipe()
+            os.close(ours)
+            ended = subprocess.run([PROGRAM, *arguments.split()], stdout=theirs, stderr=subprocess.PIPE, text=True,
+                                   restore_signals=False)
+            os.close(theirs)
+            self.assertEqual((ended.returncode, ended.stderr), (128 + signal.SIGPIPE, ""), arguments)
 
     def test_a_pipe_gets_whole_rows(self):
         arguments = [PROGRAM, "sweep", "-m", "dgx-a100", "-s", "ring,zigzag"]

@@ -102,7 +102,7 @@ class Coverage(unittest.TestCase):
             inside += row["inside"] == "yes" and row["counts"] == "yes"
         self.assertEqual(inside, report["summary"]["inside_80"])
         self.assertIn(f"{100 * inside / report['summary']['intervals']:.1f} % lie in their 80 % interval",
-                      validate(text=some).splitlines()[0])
+                      validate(text=some).splitlines()[3])
 
     def test_a_value_at_the_end_of_its_interval_is_inside(self):
         ring = json.loads(validate("--format", "json", text=FILE.format(published=1, noise=0)))["groups"][0]["results"][0]

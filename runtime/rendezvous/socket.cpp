@@ -100,7 +100,7 @@ Address parse_address(std::string_view text, std::string_view flag) {
     if (a.host.starts_with('[') && a.host.ends_with(']')) a.host = a.host.substr(1, colon - 2);
   }
   if (a.host.empty() || port == 0)
-    fail("{} is '{}'; it is HOST:PORT, with a port of 1 to 65535", flag, printable(text, 80));
+    fail("{} is '{}'; use HOST:PORT, with a port of 1 to 65535", flag, printable(text, 80));
   a.port = static_cast<std::uint16_t>(port);
   return a;
 }

@@ -176,15 +176,15 @@ void Watchdog::watch() {
   std::unique_lock lock(guard_);
   while (!news_.wait_for(lock, look, [&] { return over_; })) {
     const Clock::time_point now = Clock::now();
-    if (now > ends_) end_.now(fmt::format("not done in time, still {}", what_));
+    if (now > ends_)
+      end_.now(fmt::format("stopped after {} s (--deadline) while {}",
+                           std::chrono::ceil<std::chrono::seconds>(deadline_).count(), what_));
     const bool signalled = control_.interrupted() != 0;
     if (!signalled && !control_.abandoned()) continue;
     if (told_at_ == Clock::time_point{}) told_at_ = now;
     if (now - told_at_ < (signalled ? signalled_ : abandoned_)) continue;
-    end_.now(fmt::format("{}, still {}",
-                         signalled ? fmt::format("ended by signal {}", control_.interrupted())
-                                   : control_.abandoned_why(),
-                         what_),
+    end_.now(signalled ? fmt::format("stopped by signal {} while {}", control_.interrupted(), what_)
+                       : fmt::format("{}, still {}", control_.abandoned_why(), what_),
              signalled ? kFailed : control_.abandoned_code());
   }
 }

@@ -61,7 +61,12 @@ std::string master_of(const LaunchFlags& flags, const Launch& launch) {
 Launch checked(const char* launcher, const char* rank_name, const std::string& rank,
                const char* size_name, const std::string& size) {
   const auto r = number(rank), s = number(size);
-  if (!r || !s || *s == 0 || *s > kMaxWorkers || *r >= *s)
+  if (r && s && *s > 0 && *s <= kMaxWorkers && *r >= *s)
+    fail("{} is {}; with {} {} use {}", rank_name, *r, size_name, *s,
+         *s == 1   ? "0"
+         : *s == 2 ? "0 or 1"
+                   : fmt::format("0 to {}", *s - 1));
+  if (!r || !s || *s == 0 || *s > kMaxWorkers)
     fail("{} is '{}' and {} is '{}'; use 1 to {} processes, numbered from 0", rank_name,
          printable(rank), size_name, printable(size), kMaxWorkers);
   Launch l;

@@ -60,7 +60,7 @@ void Session::begin(const Plan& plan) {
   const std::uint32_t workers = plan.problem.workers;
   World& world = meeting_.world;
   Watchdog& watchdog = meeting_.watchdog;
-  watchdog.starts("planning its memory and making its inputs");
+  watchdog.starts("planning memory and making inputs");
   meeting_.work = job_ = std::make_shared<Job>(plan, options_);
   Job& job = *job_;
   for (std::uint32_t w = 0; w < workers; ++w)
@@ -74,7 +74,7 @@ void Session::begin(const Plan& plan) {
   job.backend = std::make_unique<RunBackend>(options_.backend, meeting_.join, meeting_.launch, plan,
                                              job.mine, meeting_.control, world, cuda);
   job.transport = job.backend->transport(options_.deadline);
-  watchdog.starts("planning its memory and making its inputs");
+  watchdog.starts("planning memory and making inputs");
   stage("making the inputs", plan.problem.tokens.value * plan.problem.heads > 100'000);
   job.execution = std::make_unique<Execution>(
       plan, job.mine,

@@ -24,26 +24,35 @@ Enum parse_name(std::string_view what, std::string_view text,
   throw Error(unknown_name(what, text, names));
 }
 
-void check_range(std::string_view what, std::int64_t value, std::int64_t most) {
+void check_range(const std::string& what, std::int64_t value, std::int64_t most) {
   if (value < 1 || value > most) fail("{} is {}; use 1 to {}", what, value, most);
 }
 
 }  // namespace
 
-void require_valid(const Problem& p) {
-  check_range("workers", p.workers, kMaxWorkers);
-  check_range("tokens", p.tokens.value, kMaxTokens);
-  check_range("heads", p.heads, kMaxHeads);
-  check_range("kv_heads", p.kv_heads, kMaxHeads);
-  check_range("head_dim", p.head_dim, kMaxHeadDim);
+std::string called(std::string_view argument, Naming naming) {
+  std::string name(argument);
+  if (naming == Naming::Arguments) return name;
+  std::ranges::replace(name, '_', '-');
+  return "--" + name;
+}
+
+void require_valid(const Problem& p, Naming naming) {
+  const auto name = [&](std::string_view argument) { return called(argument, naming); };
+  check_range(name("workers"), p.workers, kMaxWorkers);
+  check_range(name("tokens"), p.tokens.value, kMaxTokens);
+  check_range(name("heads"), p.heads, kMaxHeads);
+  check_range(name("kv_heads"), p.kv_heads, kMaxHeads);
+  check_range(name("head_dim"), p.head_dim, kMaxHeadDim);
   if (p.tokens.value < p.workers)
-    fail("tokens is {}, but {} workers need at least {} (one each)", p.tokens.value, p.workers,
-         p.workers);
+    fail("{} is {}, but {} workers need at least {} (one each)", name("tokens"), p.tokens.value,
+         p.workers, p.workers);
   if (p.heads % p.kv_heads != 0)
-    fail("kv_heads is {}, which does not divide heads ({})", p.kv_heads, p.heads);
+    fail("{} is {}, which does not divide {} ({})", name("kv_heads"), p.kv_heads, name("heads"),
+         p.heads);
   if (const auto bounds = p.mask.document_bounds(); !bounds.empty())
     if (bounds.back() != p.tokens.value)
-      fail("the mask's documents add up to {} tokens, but tokens is {}", bounds.back(),
+      fail("the mask's documents add up to {} tokens, but {} is {}", bounds.back(), name("tokens"),
            p.tokens.value);
   if (p.new_tokens.value == 0) return;
   std::int64_t shortest = p.tokens.value;
@@ -53,12 +62,12 @@ void require_valid(const Problem& p) {
     const auto documents = static_cast<std::int64_t>(documents_of(p).size());
     const std::int64_t most =
         std::clamp((p.tokens.value - p.workers) / documents, std::int64_t{1}, shortest);
-    fail("new_tokens is {}; use {}", p.new_tokens.value,
+    fail("{} is {}; use {}", name("new_tokens"), p.new_tokens.value,
          most == 1 ? "1" : fmt::format("1 to {}", most));
   }
   if (p.pass != Pass::Forward)
-    fail("pass is {}, but decoding (new_tokens is {}) has a forward pass only", to_text(p.pass),
-         p.new_tokens.value);
+    fail("decoding ({} is {}) has only a forward pass, but {} is {}", name("new_tokens"),
+         p.new_tokens.value, name("pass"), to_text(p.pass));
 }
 
 std::vector<TokenRange> documents_of(const Problem& p) {
@@ -85,7 +94,7 @@ Pass parse_pass(std::string_view text) { return parse_name<Pass>("pass", text, k
 
 std::int64_t parse_count(std::string_view text, std::string_view what) {
   const auto wrong = [&]() {
-    fail("{} is '{}'; use a whole number, also with K or M: 4096, 64K, 1M", what, printable(text));
+    fail("{} is '{}'; use a whole number such as 4096 or 64K", what, printable(text));
   };
   std::int64_t n = 0;
   const char* const end = text.data() + text.size();

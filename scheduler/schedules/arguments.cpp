@@ -26,14 +26,8 @@ const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
     if (p.name == name) return p;
     names.push_back(p.name);
   }
-  throw Error(unknown_name(fmt::format("parameter of schedule {}", schedule), name, names));
-}
-
-// "ring, zigzag or striped"
-std::string either_of(std::span<const std::string_view> words) {
-  return words.size() < 2 ? fmt::format("{}", fmt::join(words, ""))
-                          : fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "),
-                                        words.back());
+  fail("schedule {} has no parameter '{}'{} (known: {})", schedule, printable(name),
+       did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_view text) {
@@ -41,7 +35,7 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
       fail("{} of schedule {} is '{}'; use {}", p.name, schedule, printable(text),
-           either_of(p.choices));
+           any_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
   std::uint32_t n = 0;

@@ -12,18 +12,18 @@
 // One line for each schedule: function, name, layout, summary, source; then its parameters, each as
 // {name, words, initial, least, most}.
 // clang-format off
-#define RINGSCHED_SENDS {"sends", "needed, or all: round the whole ring, as libraries do, even what nobody reads any more", 0, 0, 1, {"needed", "all"}}
+#define RINGSCHED_SENDS {"sends", "needed, or all: round the whole ring, as libraries do, even blocks no longer needed", 0, 0, 1, {"needed", "all"}}
 #define RINGSCHED_SCHEDULES(X)                                                                          \
   X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
-  X(zigzag, "zigzag", zigzag, "ring over head-and-tail pairs; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
+  X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
   X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
     {"node", "workers in a node; 0: the largest number up to 8 that divides all", 0, 0}) \
   X(ulysses, "ulysses", contiguous, "all tokens of some heads each: all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
     {"pad", "1: dummy heads, so that all workers have equally many; 0: uneven heads", 0, 0, 1}) \
-  X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, some heads at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
+  X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, all heads at once or some at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
     {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
     {"shares", "contiguous or zigzag", 0, 0, 1, {"contiguous", "zigzag"}}) \
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
@@ -104,18 +104,18 @@ bool pads(const Schedule& s) {
 
 }  // namespace
 
-Problem problem_for(const Schedule& schedule, Problem p) {
+Problem problem_for(const Schedule& schedule, Problem p, Naming naming) {
   if (schedule.decodes() && p.pass != Pass::Forward)
-    fail("schedule {} decodes, and so has a forward pass only; pass is {}", schedule.name,
-         to_text(p.pass));
+    fail("schedule {} decodes, which has only a forward pass, but {} is {}", schedule.name,
+         called("pass", naming), to_text(p.pass));
   if (schedule.decodes() && !p.decodes()) p.new_tokens = {1};
   if (!schedule.decodes() && p.decodes()) {
     std::vector<std::string_view> names;
     for (const Schedule& s : decode_schedules()) names.push_back(s.name);
-    fail("schedule {} does not decode, but new_tokens is {}; use {}", schedule.name,
-         p.new_tokens.value, fmt::join(names, ", "));
+    fail("schedule {} does not decode, but {} is {}; use {}", schedule.name,
+         called("new_tokens", naming), p.new_tokens.value, any_of(names));
   }
-  require_valid(p);
+  require_valid(p, naming);
   return p;
 }
 

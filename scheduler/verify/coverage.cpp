@@ -167,9 +167,8 @@ class CoverageCheck {
       for_each_sum(plan_.tasks[id], [&](std::uint32_t out) {
         if (plan_.tasks[id].completes_output(out) || goes_to(plan_.output({id}, out)) != kNone)
           return;
-        findings_.add(Rule::Coverage, {TaskId{id}},
-                      "{}: its {} is a part of the terms, and is never merged",
-                      name_of(plan_, {id}), plan_.name(value_of({id}, out)));
+        findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its partial {} is never merged",
+                      name_of(plan_, {id}), result(value_of({id}, out)));
       });
   }
 
@@ -469,6 +468,11 @@ class CoverageCheck {
     return disjoint;
   }
 
+  // The value that attends add to is called "partial" until all its terms are there.
+  std::string result(ValueId value) const {
+    std::string name(plan_.name(value));
+    return name == "partial" ? "result" : name;
+  }
   // "partial of chunk 3, heads 0-1"
   std::string cells(ValueId value, std::uint32_t chunk, ColumnRange columns) const {
     return fmt::format("{} of chunk {}{}", plan_.name(value), chunk, of_columns(value, columns));
@@ -544,20 +548,22 @@ class CoverageCheck {
         if (!met[c].valid())
           found += n;
         else if (n > 0)
-          findings_.add(Rule::Coverage, {id, met[c]}, "{} is counted twice: by {} and by {}",
-                        term(s, band, row, c), name_of(plan_, met[c]), name_of(plan_, id));
+          findings_.add(Rule::Coverage, {id, met[c]}, "{} twice: by {} and by {}",
+                        term(s, "counts", band, row, c), name_of(plan_, met[c]),
+                        name_of(plan_, id));
         met[c] = id;
       }
     }
     if (found == visible(s.side, tokens({{row}, 1}), all_tokens())) return;
     for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
       if ((attends.empty() || !met[c].valid()) && pairs(c) > 0)
-        findings_.add(Rule::Coverage, {s.task}, "{} is missing in {}", term(s, band, row, c),
+        findings_.add(Rule::Coverage, {s.task}, "{}: {}", term(s, "lacks", band, row, c),
                       name_of(plan_, s.task));
   }
 
-  // "key_value_gradient of chunk 3, kv_heads 2-3: the term of query chunk 5, heads 4"
-  std::string term(const Sum& s, ColumnRange band, std::uint32_t row, std::uint32_t inner) const {
+  // "the key_value_gradient of key chunk 3, kv_heads 2-3, lacks query chunk 5, heads 4"
+  std::string term(const Sum& s, const char* verb, ColumnRange band, std::uint32_t row,
+                   std::uint32_t inner) const {
     Tensor cell = made(s);
     cell.columns = band.grouped(plan_.program[cell.value].columns.group);
     std::string some;
@@ -565,8 +571,10 @@ class CoverageCheck {
       const Task& attend = plan_.tasks[s.first_attend];
       some = of_columns(plan_.value(attend), band);
     }
-    return fmt::format("{}: the term of {} chunk {}{}", cells(cell.value, row, cell.columns),
-                       s.side == 0 ? "key" : "query", inner, some);
+    const std::string columns = of_columns(cell.value, cell.columns);
+    return fmt::format("the {} of {} chunk {}{} {} {} chunk {}{}", result(cell.value),
+                       s.side == 0 ? "query" : "key", row, columns.empty() ? "" : columns + ",",
+                       verb, s.side == 0 ? "key" : "query", inner, some);
   }
 
   const Plan& plan_;

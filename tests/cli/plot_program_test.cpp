@@ -83,6 +83,16 @@ TEST_F(PlotProgram, DrawsPredictionsAndTimelines) {
   EXPECT_THAT(file("help.svg"), HasSubstr(">kernels=2x<"));
   expect_refused("plot t.json u.json --kind memory -o x.svg", "draws one file, not 2");
   expect_refused("plot t.json --kind tornado -o x.svg", "t.json is a timeline");
+  write("s.csv", run("sweep -w 2 -s ring,zigzag --format csv").out);
+  expect_refused("plot t.json s.csv -o x.svg",
+                 "t.json is a timeline, but s.csv is a sweep; give files of one kind");
+  expect_refused("plot s.csv t.json --kind breakdown -o x.svg",
+                 "s.csv is a sweep, but t.json is a timeline; give files of one kind");
+  write("bad.json", "not JSON at all\n");
+  expect_refused("plot bad.json -o x.svg", "bad.json is neither CSV nor JSON of ringsched");
+  write("empty.json", "{}\n");
+  expect_refused("plot empty.json -o x.svg",
+                 "empty.json is not an output of ringsched sweep, simulate, run or validate");
   expect_refused("plot p.json --kind lines -o x.svg", "p.json is a prediction");
   expect_refused("plot p.json --kind scatter -o x.svg", "validate --format json");
   expect_refused("plot p.json --y memory -o x.svg", "--y is only for --kind lines");

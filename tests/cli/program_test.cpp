@@ -149,15 +149,24 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"run --take medain", "did you mean median?"},
       {"run --transport tpc", "did you mean tcp?"},
       {"plan -s zigzak", "did you mean zigzag?"},
-      {"plan -w 0", "workers is 0; use 1 to 65535"},
+      {"plan -w 0", "--workers is 0; use 1 to 65535"},
       {"plan -w -3", "-3"},
       {"plan -w 99999999999999999999", "99999999999999999999"},
       {"plan -w 99999999999999", "--workers is 99999999999999; use at most 65535"},
       {"plan -s tree-decode:to=none", "to of schedule tree-decode is 'none'; use all or one"},
       {"plan -w 5000000000", "--workers is 5000000000"},
-      {"plan -t 4", "tokens is 4, but 8 workers need at least 8"},
+      {"plan -t 4", "--tokens is 4, but 8 workers need at least 8"},
       {"plan -t 64X", "--tokens is '64X'"},
-      {"plan --heads 32 --kv-heads 5", "kv_heads is 5, which does not divide"},
+      {"plan --heads 32 --kv-heads 5", "--kv-heads is 5, which does not divide --heads (32)"},
+      {"plan --head-dim 0", "--head-dim is 0; use 1 to 4096"},
+      {"plan -s ring --new-tokens 3",
+       "schedule ring does not decode, but --new-tokens is 3; use flash-decode, tree-decode or "
+       "ring-decode"},
+      {"plan -s ring-decode --pass both",
+       "schedule ring-decode decodes, which has only a forward pass, but --pass is both"},
+      {"plan --new-tokens 3 --pass both",
+       "decoding (--new-tokens is 3) has only a forward pass, but --pass is both"},
+      {"plan -s ring:foo=1", "schedule ring has no parameter 'foo' (known: sends)"},
       {"plan --dtype fp8", "unknown dtype 'fp8'"},
       {"plan --mask diagonal", "unknown mask 'diagonal'"},
       {"plan --pass sideways", "unknown pass 'sideways'"},
@@ -172,7 +181,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"-V", "unknown flag -V; did you mean --version?"},
       {"sweep --tokens 64K, 128K", "separate the values with commas: --tokens 64K,128K"},
       {"plan --mask window", "the mask window needs a length, such as window:4K"},
-      {"plan --workers four", "--workers is 'four'; use a whole number"},
+      {"plan --workers four", "--workers is 'four'; use a whole number such as 4096 or 64K"},
       {"help simulate", "help is a flag: ringsched simulate --help"},
       {"help", "help is a flag: ringsched --help"},
       {"simulate --format JSON", "JSON"},
@@ -229,9 +238,8 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(
-      text.out,
-      HasSubstr("coverage: partial of chunk 1: the term of key chunk 0 is missing in task 1 "));
+  EXPECT_THAT(text.out,
+              HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0: task 1 "));
   EXPECT_THAT(text.out, HasSubstr("does not hold: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

@@ -254,13 +254,17 @@ TEST_F(RenderProgram, WritesPagesTracesAndGraphs) {
   expect_refused("render p.json --kineto x", "--kineto needs a timeline; p.json is a plan");
   expect_refused("render p.json -o x.html", "ends in .svg, .pdf, .png or .dot");
   expect_refused("render p.json p.json --graph -o x.svg", "one plan, not 2");
-  expect_refused("render p.json --worker 1 -o x.svg", "add --graph");
+  expect_refused("render p.json --worker 1 -o x.svg", "--worker needs a task graph: add --graph");
+  expect_refused("render p.json --steps 1 -o x.svg", "--steps needs a task graph: add --graph");
+  expect_refused("render p.json --graph --by-step -o x.svg", "leave out --graph or --by-step");
+  expect_refused("render p.json --by-step -o x.dot", "write a .svg, .pdf or .png");
   expect_refused("render p.json --worker 3 -o x.dot", "workers 0 to 2");
   expect_refused("render p.json --steps 5 -o x.dot", "steps 0 to 2");
   expect_refused("render p.json --steps 1-x -o x.dot", "--steps");
   expect_refused("render p.json --steps 1- -o x.dot", "--steps is 1-; use one step");
   expect_refused("render t.json --scale 21 -o x.png", "0.1 to 20");
-  expect_refused("render t.json --graph -o x.svg", "t.json is a timeline");
+  expect_refused("render t.json --graph -o x.svg", "--graph needs a plan; t.json is a timeline");
+  expect_refused("render t.json --steps 1 -o x.svg", "--steps needs a plan; t.json is a timeline");
   expect_refused("render t.json --worker 3 -o x.svg", "workers 0 to 2");
   EXPECT_EQ(listing().find("x."), std::string::npos) << listing();
 }

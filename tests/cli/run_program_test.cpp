@@ -144,7 +144,7 @@ TEST_F(RunProgram, ExitsWithOneWhereNumbersAreWrongAndWithThreeWhereTheRunFails)
 // Nobody plans for nine million tasks in a second.
 TEST_F(RunProgram, EndsAtTheDeadlineBeforeItHasBegun) {
   expect_refused("run -w 3000 -s ring -t 3000 --heads 1 --head-dim 1 --mask full --deadline 1",
-                 "not done in time, still making and proving its plan", 3);
+                 "stopped after 1 s (--deadline) while making and proving the plan", 3);
 }
 
 TEST_F(RunProgram, SaysWhatItsTensorsNeedWhereTheMachineHasLess) {
@@ -175,7 +175,11 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
   expect_refused("run --rank 1 --ranks 2",
                  "--ranks asks for 2 processes, but the address of rank 0 is not set");
-  expect_refused("run --rank 1 --ranks 2 --master localhost", "it is HOST:PORT");
+  expect_refused("run --rank 1 --ranks 2 --master localhost", "'; use HOST:PORT, with a");
+  expect_refused("run --rank 3 --ranks 2 --master localhost:1",
+                 "--rank is 3; with --ranks 2 use 0 or 1");
+  expect_refused("run --rank 3 --ranks 3 --master localhost:1",
+                 "--rank is 3; with --ranks 3 use 0 to 2");
   expect_refused("run --repeat 0", "1 to 10000");
   expect_refused("run --inputs odd", "inputs");
   expect_refused("run --check-rows 5", "--check-rows needs --check");

@@ -161,7 +161,8 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
               1e-6);
   for (const char* time : {"26", "ms=", "ms=0", "ms=-1", "ms=nan", "ms=1x", "h=1"})
     expect_refused(flags + time, "--calibrate-with is");
-  expect_refused(flags + "ms=0.001", "no figure of machine 'dgx-a100' explains 0.001 ms");
+  expect_refused(flags + "ms=0.001",
+                 "changing one figure of machine 'dgx-a100' by up to 10x gives ");
   expect_refused("simulate --calibrate-with ms=1", "use --machine");
 }
 
@@ -217,6 +218,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
   ASSERT_NE(mask, std::string::npos);
   write("wrong.json", plan.replace(mask, 11, "causal"));
   write("timeline.json", "{\"format\": \"else\"}");
+  write("not.toml", "{\"machines\": []}");
 
   struct {
     const char* arguments;
@@ -238,11 +240,14 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m dgx-a100 --diagonal 1", "--diagonal is only for machine 'ideal'"},
       {"simulate --diagonal 2", "--diagonal is '2'; use a number from 0 to 1"},
       {"simulate --diagonal x", "--diagonal is 'x'; use a number from 0 to 1"},
-      {"simulate --noise -1", "--noise is '-1'; use a number from 0 to"},
-      {"simulate --noise nan", "--noise is 'nan'; use a number from 0 to"},
+      {"simulate --noise -1", "--noise is '-1'; use a share from 0 to 25%, e.g. 5%"},
+      {"simulate --noise nan", "--noise is 'nan'; use a share from 0 to 25%"},
+      {"simulate --noise 5", "--noise is '5'; use a share from 0 to 25%"},
+      {"simulate --noise 26%", "--noise is '26%'; use a share from 0 to 25%"},
       {"simulate --runs 5", "--runs 5: all runs would be equal; add --noise or --stragglers"},
       {"simulate --runs 0", "--runs is 0; use 1 to 1000000"},
-      {"simulate --slow-worker 8:2", "--slow-worker (worker) is '8'; use a number from 0 to 7"},
+      {"simulate --slow-worker 8:2", "--slow-worker 8:2: the worker must be 0 to 7"},
+      {"simulate --slow-worker 1.5:2", "--slow-worker 1.5:2: the worker must be 0 to 7"},
       {"simulate --slow-worker 3:2 --slow-worker 3:4", "--slow-worker gives worker 3 twice"},
       {"simulate --seed 99999999999999999999", "a whole number from 0 to 18446744073709551615"},
       {"simulate -w 99999999999999999999", "use a whole number up to 9223372036854775807"},
@@ -271,6 +276,9 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"export plan.json -o ./plan.json", "would overwrite plan.json"},
       {"compare timeline.json timeline.json", "\"format\" must be \"ringsched-timeline\""},
       {"machines none", "unknown machine 'none'"},
+      {"machines check plan.json", "; a profile's file name ends in .toml"},
+      {"machines check not.toml", "not.toml:1: not a TOML file: "},
+      {"validate --file not.toml", "not.toml:1: not a TOML file: "},
   };
   for (const auto& c : cases) {
     const Outcome o = run(c.arguments);
@@ -344,7 +352,7 @@ TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
   EXPECT_THAT(run(of + "--kernels fa2 --slow-worker 3:2").out,
               HasSubstr("\nwith kernels fa2; worker 3 x2\n"));
   EXPECT_THAT(run(of + "--noise 5% --runs 1 --format json").out,
-              HasSubstr("\"conditions\": \"kernels cudnn; noise 0.05 seed 1\","));
+              HasSubstr("\"conditions\": \"kernels cudnn; noise 5 % (seed 1)\","));
 }
 
 TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
@@ -360,10 +368,10 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
   };
   EXPECT_EQ(line("ulysses.json -m hgx-h100"), "3 all-to-all of 4 workers (as measured with 8)");
   EXPECT_EQ(line("ulysses.json -m pcie-a5000x8"),
-            "3 all-to-all of 4 workers (by links: no [[collective]])");
+            "3 all-to-all of 4 workers (from link speeds; the profile has no table)");
   EXPECT_EQ(line("ulysses.json -m ideal"), "take no time");
   EXPECT_EQ(line("gather.json -m hgx-h100x4-ib400"),
-            "2 all-gather of 16 workers on 2 nodes (by links: no [[collective]]);");
+            "2 all-gather of 16 workers on 2 nodes (from link speeds; the profile has no table);");
   EXPECT_EQ(line("gather.json -m dgx-a100x2-ib200"),
             "2 all-gather of 16 workers on 2 nodes (as measured);");
   EXPECT_THAT(run("simulate ulysses.json -m hgx-h100 --path --no-chart").out,
@@ -388,8 +396,9 @@ TEST_F(SimulateProgram, MakesMessagesOfExchangesIfAsked) {
   const Outcome goal = run("export -m dgx-a100" + ulysses);
   EXPECT_EQ(goal.code, 0) << goal.err;
   EXPECT_THAT(goal.out, testing::StartsWith("num_ranks 4\n"));
-  EXPECT_THAT(run("simulate -m dgx-a100" + ulysses).out,
-              HasSubstr("exchanges        3 all-to-all as direct messages (priced by links)\n"));
+  EXPECT_THAT(
+      run("simulate -m dgx-a100" + ulysses).out,
+      HasSubstr("exchanges        3 all-to-all as direct messages (priced from link speeds)\n"));
   EXPECT_THAT(run("simulate -m dgx-a100 --format json" + ulysses).out,
               HasSubstr("\"lowered_exchanges\": [\n    {\"form\": \"all-to-all\", \"count\": 3, "
                         "\"as\": \"direct\"}\n  ]"));
@@ -461,9 +470,9 @@ TEST_F(SimulateProgram, HasTheNoiseOfTheMachine) {
   EXPECT_EQ(value(usual.out, "count"), 1001);
   // The report shows the median run and its seed.
   EXPECT_EQ(value(usual.out, "makespan_us"), value(usual.out, "p50_us"));
-  const std::size_t at = usual.out.find("noise 0.08 seed ");
+  const std::size_t at = usual.out.find("noise 8 %, median run (seed ");
   ASSERT_NE(at, std::string::npos) << usual.out;
-  const int seed = std::stoi(usual.out.substr(at + 16));
+  const int seed = std::stoi(usual.out.substr(at + 28));
   EXPECT_EQ(value(run(of + fmt::format("--runs 1 --seed {}", seed)).out, "makespan_us"),
             value(usual.out, "makespan_us"));
   EXPECT_EQ(usual.out, run(of + "--noise 8% --runs 1001").out);
@@ -673,8 +682,9 @@ results = [
   const Outcome text = run("validate --file mine.toml");
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out,
-              testing::ContainsRegex("2 results: worst [0-9.]+x too (fast|slow) .my ring, "));
-  EXPECT_THAT(text.out, HasSubstr("1 of 1 pairs"));
+              testing::ContainsRegex("^2 results: median error [0-9.]+ %, mean [0-9.]+ %\n"
+                                     "worst [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
+  EXPECT_THAT(text.out, HasSubstr("; 1 of 1 pairs are in order\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

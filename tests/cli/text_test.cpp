@@ -30,6 +30,20 @@ TEST(ValueWords, AreThoseOfPeople) {
   EXPECT_EQ(value_words("some_other"), "some other");
 }
 
+TEST(Lines, BreakBetweenWords) {
+  EXPECT_EQ(in_lines("short", 2, 20), "short");
+  EXPECT_EQ(in_lines("  a: one two three four", 5, 14),
+            "  a: one two\n"
+            "     three\n"
+            "     four");
+  EXPECT_EQ(in_lines("unbreakable text", 0, 4), "unbreakable\ntext");
+}
+
+TEST(Lines, DoNotBreakInsideOfANumberOrBeforeItsUnit) {
+  EXPECT_EQ(in_lines("of 1 508 results", 0, 5), "of\n1 508\nresults");
+  EXPECT_EQ(in_lines("at 20.0 % each", 0, 7), "at\n20.0 %\neach");
+}
+
 TEST(Table, IsOnePieceWhereItFits) {
   const std::string whole = table_within(kRanking, 2, 0);
   EXPECT_EQ(whole,

@@ -100,7 +100,7 @@ TEST(Rehearsal, ThatDoesNotEndIsEndedAndWhatItWaitedForIsNamed) {
   told.control.interrupt(15);
   EXPECT_THAT(said_of(late, 50ms), HasSubstr("not finished after 50.0 ms; pending: task 0"));
   EXPECT_THAT(said_of(told, 10s),
-              HasSubstr("ended by signal 15; pending: task 0 (worker 0, step 0, attend"));
+              HasSubstr("stopped by signal 15; pending: task 0 (worker 0, step 0, attend"));
 }
 
 }  // namespace

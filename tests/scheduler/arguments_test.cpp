@@ -42,7 +42,7 @@ TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
                   text + "\"");
   EXPECT_EQ(refusal("hop=1:hop=2"), "hop of schedule mine is given twice");
   EXPECT_EQ(refusal("hops=1"),
-            "unknown parameter of schedule mine 'hops'; did you mean hop? (known: hop, start)");
+            "schedule mine has no parameter 'hops'; did you mean hop? (known: hop, start)");
   EXPECT_EQ(refusal("hop=1:"),
             "--schedule mine: a parameter is missing beside ':'; write NAME:PARAMETER=VALUE");
   EXPECT_EQ(refusal("x=1", {}), "schedule mine has no parameters, but was given \"x\"");

@@ -77,10 +77,10 @@ TEST(Decode, IsRefusedInOneLineWhereItMakesNoSense) {
   EXPECT_EQ(refused(decoding(2, 8, 4, Mask::documents({{3}, {5}})), "tree-decode"),
             "new_tokens is 4; use 1 to 3");
   EXPECT_EQ(refused(decoding(2, 8, 4), "ring"),
-            "schedule ring does not decode, but new_tokens is 4; use flash-decode, tree-decode, "
+            "schedule ring does not decode, but new_tokens is 4; use flash-decode, tree-decode or "
             "ring-decode");
   EXPECT_EQ(refused(small_problem(2, 8, Pass::Backward), "ring-decode"),
-            "schedule ring-decode decodes, and so has a forward pass only; pass is backward");
+            "schedule ring-decode decodes, which has only a forward pass, but pass is backward");
   EXPECT_EQ(refused(decoding(4, 5, 3), "flash-decode"),
             "2 cached tokens cannot be spread over 4 workers; use fewer workers or fewer "
             "new tokens");

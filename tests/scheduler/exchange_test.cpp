@@ -156,21 +156,19 @@ TEST(Exchanges, AddUpEachTermOnce) {
     spoil(plan);
     return first_fault(plan);
   };
-  EXPECT_EQ(
-      said([](Plan& p) { p.tasks[5].inputs[0] = {}; }),
-      "task 3 (worker 1, step 0, attend of query chunks 0-1 with key chunk 1): its partial is "
-      "a part of the terms, and is never merged");
+  EXPECT_EQ(said([](Plan& p) { p.tasks[5].inputs[0] = {}; }),
+            "task 3 (worker 1, step 0, attend of query chunks 0-1 with key chunk 1): its partial "
+            "result is never merged");
   EXPECT_EQ(said([](Plan& p) {
               set_columns(p, p.tasks[3], {0, 3});
               restate_work(p, {3});
             }),
-            "partial of chunk 0, heads 3: the term of key chunk 1 is missing in task 4 (worker 0, "
+            "the result of query chunk 0, heads 3, lacks key chunk 1: task 4 (worker 0, "
             "step 0, exchange of partial chunk 0)");
-  EXPECT_EQ(
-      said([](Plan& p) { double_terms(p, {3}); }),
-      "partial of chunk 0: the term of key chunk 1 is counted twice: by task 3 (worker 1, step "
-      "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
-      "attend of query chunks 0-1 with key chunk 1)");
+  EXPECT_EQ(said([](Plan& p) { double_terms(p, {3}); }),
+            "the result of query chunk 0 counts key chunk 1 twice: by task 3 (worker 1, step "
+            "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
+            "attend of query chunks 0-1 with key chunk 1)");
   EXPECT_EQ(said([](Plan& p) { repeat_exchange(p, {1}, false); }),
             "task 6 (worker 0, step 0, exchange of partial chunk 0) uses the partial of task 2 "
             "(worker 0, step 0, attend of query chunks 0-1 with key chunk 0) again, which task 4 "
@@ -225,7 +223,7 @@ TEST(Exchanges, AddUpTheTermsOfEachRow) {
   };
   EXPECT_EQ(said("[0,5]"), "");
   EXPECT_EQ(said("[0,3]"),
-            "partial of chunk 4: the term of key chunk 3 is missing in task 10 (worker 0, step 0, "
+            "the result of query chunk 4 lacks key chunk 3: task 10 (worker 0, step 0, "
             "exchange of partial chunk 0)");
 }
 

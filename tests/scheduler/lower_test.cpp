@@ -315,7 +315,7 @@ TEST(Lower, ACutThatLosesRowsIsNoticed) {
   set_rows(plan, plan.tasks[cut.value], {static_cast<std::uint32_t>(plan.regions.size()) - 1});
   restate_work(plan, cut);
   restate_work(plan, {id});
-  EXPECT_THAT(fault_of(plan), testing::HasSubstr("is missing in"));
+  EXPECT_THAT(fault_of(plan), testing::HasSubstr(" lacks "));
 }
 
 // One random change of a repack: of its members, of what they give and get.

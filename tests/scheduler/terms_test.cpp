@@ -58,10 +58,8 @@ TEST(Terms, ABackwardPlanWithOneTermMissingIsRefused) {
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(
       found_in(plan),
-      ElementsAre(
-          StartsWith("query_gradient of chunk 2: the term of key chunk 1 is missing in task "),
-          StartsWith("key_value_gradient of chunk 1: the term of query chunk 2 is missing in "
-                     "task ")));
+      ElementsAre(StartsWith("the query_gradient of query chunk 2 lacks key chunk 1: task "),
+                  StartsWith("the key_value_gradient of key chunk 1 lacks query chunk 2: task ")));
 }
 
 TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
@@ -69,11 +67,11 @@ TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
   const TaskId attend = backward(plan, 2, 1);
   double_terms(plan, attend);
   EXPECT_NE(interpret(plan, 1), "");
-  const std::string both = fmt::format(" is counted twice: by {} and by {}", name_of(plan, attend),
+  const std::string both = fmt::format(" twice: by {} and by {}", name_of(plan, attend),
                                        name_of(plan, {attend.value + 1}));
   EXPECT_THAT(found_in(plan),
-              ElementsAre("query_gradient of chunk 2: the term of key chunk 1" + both,
-                          "key_value_gradient of chunk 1: the term of query chunk 2" + both));
+              ElementsAre("the query_gradient of query chunk 2 counts key chunk 1" + both,
+                          "the key_value_gradient of key chunk 1 counts query chunk 2" + both));
 }
 
 // Two attends, each of some query heads; both add to gradients of the same key heads.
@@ -107,16 +105,18 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
   const std::vector<std::string> all = found_in(plan);
   EXPECT_THAT(all, Contains(EndsWith("both output the query_gradient of chunk 0, heads 1")));
   EXPECT_THAT(all, Contains("worker 0 does not output the query_gradient of chunk 0, heads 3"));
-  EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
-                                       "heads 1 is counted twice: by task ")));
-  EXPECT_THAT(all, Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, "
-                                       "heads 3 is missing in task ")));
+  EXPECT_THAT(all,
+              Contains(StartsWith("the key_value_gradient of key chunk 0 counts query chunk 0, "
+                                  "heads 1 twice: by task ")));
+  EXPECT_THAT(all, Contains(StartsWith("the key_value_gradient of key chunk 0 lacks query chunk 0, "
+                                       "heads 3: task ")));
 }
 
 TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
-  EXPECT_THAT(found_in(two_attends({0, 4}, {2, 2})),
-              Contains(StartsWith("key_value_gradient of chunk 0: the term of query chunk 0, heads "
-                                  "2-3 is counted twice: by task ")));
+  EXPECT_THAT(
+      found_in(two_attends({0, 4}, {2, 2})),
+      Contains(StartsWith("the key_value_gradient of key chunk 0 counts query chunk 0, heads "
+                          "2-3 twice: by task ")));
 }
 
 TEST(Terms, APartialThatIsSentTwiceIsRefusedWithBothSends) {
@@ -133,13 +133,12 @@ TEST(Terms, APartialThatIsSentTwiceIsRefusedWithBothSends) {
   plan.tasks[second.value].peer = again;
   EXPECT_THAT(
       found_in(plan),
-      ElementsAre(
-          fmt::format("{} uses the partial of {} again, which {} has used: it would count "
-                      "twice",
-                      name_of(plan, again),
-                      name_of(plan, plan.producer(plan.tasks[send.value].inputs[0])),
-                      name_of(plan, send)),
-          name_of(plan, second) + ": its partial is a part of the terms, and is never merged"));
+      ElementsAre(fmt::format("{} uses the partial of {} again, which {} has used: it would count "
+                              "twice",
+                              name_of(plan, again),
+                              name_of(plan, plan.producer(plan.tasks[send.value].inputs[0])),
+                              name_of(plan, send)),
+                  name_of(plan, second) + ": its partial result is never merged"));
 }
 
 TEST(Terms, ResultsMayBeComputedAgainForTheirGradients) {
@@ -167,9 +166,8 @@ TEST(Terms, ACopyThatIsNotCompleteIsRefusedThoughAnotherIs) {
   erase_task(plan, {sum.value - 1});
   restate_completion(plan);
   EXPECT_NE(interpret(plan, 1), "");
-  EXPECT_THAT(
-      found_in(plan),
-      ElementsAre(StartsWith("partial of chunk 2: the term of key chunk 0 is missing in ")));
+  EXPECT_THAT(found_in(plan),
+              ElementsAre(StartsWith("the result of query chunk 2 lacks key chunk 0: ")));
 }
 
 TEST(Terms, ResultsMayBeSentAndPreparedElsewhere) {

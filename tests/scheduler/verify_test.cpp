@@ -67,10 +67,9 @@ TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
       const std::uint32_t q = (w + 1) / 2 + i;
       EXPECT_EQ(v.violations[i].rule, Rule::Coverage);
       EXPECT_EQ(v.violations[i].worker, WorkerId{q});
-      EXPECT_THAT(v.violations[i].text,
-                  StartsWith(fmt::format("partial of chunk {}: the term of key chunk {} is missing "
-                                         "in task ",
-                                         q, i)));
+      EXPECT_THAT(
+          v.violations[i].text,
+          StartsWith(fmt::format("the result of query chunk {} lacks key chunk {}: task ", q, i)));
     }
   }
 }
@@ -88,10 +87,9 @@ void twice(const Problem& problem, PlanBuilder& plan) {
 
 TEST(Verify, FindsAPairThatIsComputedTwice) {
   const Plan plan = build_plan(small_problem(1, 4), {"twice", "", "", contiguous, twice});
-  EXPECT_THAT(
-      first_violation(plan, Rule::Coverage),
-      AllOf(StartsWith("partial of chunk 0: the term of key chunk 0 is counted twice: by task 0 "),
-            HasSubstr("and by task 1 ")));
+  EXPECT_THAT(first_violation(plan, Rule::Coverage),
+              AllOf(StartsWith("the result of query chunk 0 counts key chunk 0 twice: by task 0 "),
+                    HasSubstr("and by task 1 ")));
 }
 
 constexpr std::uint32_t kManyChunks = 130;
@@ -123,9 +121,9 @@ TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
       verify(build_plan(problem, {"wrong", "", "", one_token_chunks, row_65_meets_63_for_64}));
   ASSERT_EQ(v.violations.size(), 2u);
   EXPECT_THAT(v.violations[0].text,
-              StartsWith("partial of chunk 65: the term of key chunk 63 is counted twice: by "));
+              StartsWith("the result of query chunk 65 counts key chunk 63 twice: by "));
   EXPECT_THAT(v.violations[1].text,
-              StartsWith("partial of chunk 65: the term of key chunk 64 is missing in "));
+              StartsWith("the result of query chunk 65 lacks key chunk 64: "));
 }
 
 TEST(Verify, FindsAPartialThatIsNeverMerged) {

@@ -209,10 +209,14 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   measured.fabric.link.messages = {{1e9, 300}};
   EXPECT_EQ(sure("ring", measured).second, (Names{"messages shorter than any measured"}));
 
-  EXPECT_EQ(sure("all-gather", m).second, (Names{"all-gather of 4 workers in a node from 8"}));
+  EXPECT_EQ(sure("all-gather", m).second,
+            (Names{"all-gather of 4 workers in a node, from the table for 8"}));
+  for (CollectiveTable& t : measured.collectives) t.groups = 2;
+  EXPECT_THAT(sure("all-gather", measured).second,
+              testing::Contains("one all-gather alone, from the table for 2 simultaneous ones"));
   Machine untold = m;
   untold.collectives.clear();
-  EXPECT_EQ(sure("all-gather", untold).second, (Names{"all-gather by links"}));
+  EXPECT_EQ(sure("all-gather", untold).second, (Names{"all-gather from link speeds"}));
 }
 
 // A measurement's own noise adds to what the figures leave open, as independent errors do.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,7 +39,11 @@ inline constexpr std::uint32_t kMaxHeads = 16384;
 inline constexpr std::uint32_t kMaxHeadDim = 4096;
 
 // Throws Error naming the field, its value and what is allowed.
-void require_valid(const Problem&);
+// How messages call the sizes of a problem: as the arguments of the library (kv_heads), or as the
+// flags of the command line (--kv-heads).
+enum class Naming : std::uint8_t { Arguments, Flags };
+std::string called(std::string_view argument, Naming naming);
+void require_valid(const Problem&, Naming = Naming::Arguments);
 
 // Has the token at this position a query?
 bool has_query(const Problem&, std::int64_t position);

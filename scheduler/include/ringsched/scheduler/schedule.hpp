@@ -100,7 +100,7 @@ Schedule find_schedule(std::string_view text);
 
 // The problem that a schedule solves: one that decodes has one new token by default. Throws Error
 // if the two do not fit.
-Problem problem_for(const Schedule&, Problem);
+Problem problem_for(const Schedule&, Problem, Naming = Naming::Arguments);
 
 // The plan as the schedule means it: communication runs as far ahead as its data allow. Another
 // pass limits it (overlap.hpp). Throws Error if the problem makes no sense or the plan would have

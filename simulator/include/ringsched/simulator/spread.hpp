@@ -21,6 +21,7 @@ std::vector<Picoseconds> makespans(const Workload&, Conditions, std::uint32_t ru
 // How many runs a setup asks for. By default enough that their median hardly depends on the seeds:
 // 1001 for a few tasks, and one for a million tasks, whose noise averages out, or for a setup
 // without randomness.
+inline constexpr std::uint32_t kMostRuns = 1001;
 std::uint32_t runs_of(const Setup&, std::size_t tasks);
 
 // The conditions of the median run, given the makespans of all.
