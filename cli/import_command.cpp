@@ -148,9 +148,8 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "treat each record_function range of this name as one call")
       ->type_name("NAME");
   app->add_option("--attend", command->names.attend,
-                  "treat events whose name contains this as attention tasks (attends; default: "
-                  "attention kernels "
-                  "of PyTorch, FlashAttention and cuDNN)")
+                  "treat events whose name contains this as attention tasks (attends); default: "
+                  "attention kernels of PyTorch, FlashAttention and cuDNN")
       ->type_name("NAME");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
       ->type_name("NAME");

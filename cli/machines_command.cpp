@@ -52,7 +52,7 @@ void list(Format format) {
       "To write one from datasheets: ringsched machines new --gpu NAME -o FILE.toml\n"
       "To find its errors: ringsched machines check FILE.toml\n"
       "To use it: ringsched simulate --machine FILE.toml\n\n{}\n",
-      table(rows), on_terminal_lines("Names for --software: " + software, 2));
+      table(rows), in_lines("Names for --software: " + software, 2));
 }
 
 void run(const MachinesCommand& c) {

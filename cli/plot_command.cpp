@@ -63,11 +63,7 @@ struct PlotInput {
     const std::size_t at = text.find_first_not_of(" \t\r\n");
     if (at == text.npos) return Held::Sweep;  // empty, which is said where it is read
     const auto has = [&](std::string_view field) { return text.find(field) != text.npos; };
-    if (text[at] == '{') {
-      if (has("\"groups\"")) return Held::Validation;
-      if (has("\"unit\"") || has("\"makespan_us\"")) return Held::Prediction;
-      fail("{} is not an output of ringsched sweep, simulate, run or validate", name);
-    }
+    if (text[at] == '{') return has("\"groups\"") ? Held::Validation : Held::Prediction;
     if (text[at] != '[' && text.substr(0, text.find('\n')).find(',') == text.npos)
       fail("{} is neither CSV nor JSON of ringsched", name);
     return Held::Sweep;

@@ -18,14 +18,6 @@ namespace ringsched {
 
 namespace {
 
-// "4 simultaneous all-to-alls, from the table for one"
-std::string at_once_text(std::string_view form, std::size_t groups, std::size_t measured) {
-  if (groups == 1)
-    return fmt::format("one {} alone, from the table for {} simultaneous ones", form, measured);
-  return fmt::format("{} simultaneous {}s, from the table for {}", groups, form,
-                     measured == 1 ? "one" : fmt::format("{}", measured));
-}
-
 // Runs flows that have the network to themselves.
 class Alone {
  public:
@@ -198,7 +190,9 @@ class Prices {
       if (t.per_node != cost.per_node)
         unsure(kOtherTableSpread, fmt::format("{} of {} workers in a node, from the table for {}",
                                               form, cost.per_node, t.per_node));
-      if (t.groups != groups) unsure(kOtherTableSpread, at_once_text(form, groups, t.groups));
+      if (t.groups != groups)
+        unsure(kOtherTableSpread,
+               fmt::format("{} simultaneous {}s, from the table for one", groups, form));
       if (size < 0.5 * t.busbw.front().bytes || size > 2 * t.busbw.back().bytes)
         unsure(kOtherTableSpread, fmt::format("{} {} than any measured", form,
                                               size < t.busbw.front().bytes ? "shorter" : "longer"));

@@ -172,7 +172,8 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused(
       "run --rank 1",
       "--rank (number of this process) and --ranks (number of processes) need each other");
-  expect_refused("run --rank 2 --ranks 2 --master localhost:1", "--rank is '2' and --ranks is '2'");
+  expect_refused("run --rank 2 --ranks 2 --master localhost:1",
+                 "--rank is 2; with --ranks 2 use 0 or 1");
   expect_refused("run --rank 1 --ranks 2",
                  "--ranks asks for 2 processes, but the address of rank 0 is not set");
   expect_refused("run --rank 1 --ranks 2 --master localhost", "'; use HOST:PORT, with a");

@@ -211,9 +211,8 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
 
   EXPECT_EQ(sure("all-gather", m).second,
             (Names{"all-gather of 4 workers in a node, from the table for 8"}));
-  for (CollectiveTable& t : measured.collectives) t.groups = 2;
-  EXPECT_THAT(sure("all-gather", measured).second,
-              testing::Contains("one all-gather alone, from the table for 2 simultaneous ones"));
+  EXPECT_THAT(sure("usp:ulysses=2", m).second,
+              testing::Contains("2 simultaneous all-to-alls, from the table for one"));
   Machine untold = m;
   untold.collectives.clear();
   EXPECT_EQ(sure("all-gather", untold).second, (Names{"all-gather from link speeds"}));

@@ -26,6 +26,9 @@ class Document {
     if (const error_code wrong = parser_.parse(text).get(top); wrong != SUCCESS)
       fail("{} is not JSON: {}", name, error_message(wrong));
     if (top.get(top_) != SUCCESS) fail("{}: expected an object", name);
+    dom::element known;
+    if (top_["unit"].get(known) != SUCCESS && top_["groups"].get(known) != SUCCESS)
+      fail("{} is not an output of ringsched sweep, simulate, run or validate", name);
   }
   dom::object top() const { return top_; }
   double number(dom::object o, const char* field) const {
