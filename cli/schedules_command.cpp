@@ -28,8 +28,9 @@ void print_list() {
   std::size_t width = 0;
   for (const Schedule& s : listed()) width = std::max(width, s.name.size());
   for (const Schedule& s : listed())
-    fmt::print("{:<{}}  {}\n{:<{}}  {}{}\n", s.name, width, s.summary, "", width, s.source,
-               s.parameters.empty() ? "" : "; has parameters");
+    fmt::print("{}\n{:<{}}  {}{}\n",
+               on_terminal_lines(fmt::format("{:<{}}  {}", s.name, width, s.summary), width + 2),
+               "", width, s.source, s.parameters.empty() ? "" : "; has parameters");
   fmt::print("\nparameters: ringsched schedules NAME\n");
 }
 

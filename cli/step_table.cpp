@@ -87,9 +87,9 @@ std::string legend(const Plan& plan) {
   for (std::size_t k = 0; k < moved.size(); ++k) {
     const Value& value = plan.program.values[k];
     if (moved[k] && !value.words.empty())
-      out += fmt::format("{}{}: {}", out.empty() ? "\n" : "; ", value.symbol, value.words);
+      out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", value.symbol, value.words);
   }
-  return out;
+  return out.empty() ? "" : "\n" + on_terminal_lines(out);
 }
 
 // "0-3", "0 4 8": the workers of an exchange.

@@ -177,7 +177,8 @@ std::string text_of(const Validation& v, bool rows) {
   }
   out += in_lines(fmt::format("{}.", kErrorColumns)) + "\n";
   if (!v.excluded.empty()) out += "\nleft out\n";
-  for (const Excluded& e : v.excluded) out += fmt::format("  {}: {}\n", e.what, e.reason);
+  for (const Excluded& e : v.excluded)
+    out += on_terminal_lines(fmt::format("  {}: {}", e.what, e.reason), 4) + "\n";
   return out;
 }
 
