@@ -7,7 +7,7 @@ class App;
 
 namespace ringsched {
 
-// The exit code of the chosen subcommand: 0 good; 1 a check failed. Bad input is an Error.
+// The exit code of the chosen subcommand: 0 success; 1 a check failed. Bad input is an Error.
 using ExitCode = int;
 
 void add_schedules_command(CLI::App& program, ExitCode& code);

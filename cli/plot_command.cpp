@@ -61,7 +61,7 @@ struct PlotInput {
   // What neither says what it is nor is the CSV of sweep: some JSON, or the CSV of somebody else.
   Held held_by_unnamed() const {
     const std::size_t at = text.find_first_not_of(" \t\r\n");
-    if (at == text.npos) return Held::Sweep;  // empty, which is said where it is read
+    if (at == text.npos) return Held::Sweep;  // read_csv_records refuses it: empty
     const auto has = [&](std::string_view field) { return text.find(field) != text.npos; };
     if (text[at] == '{') return has("\"groups\"") ? Held::Validation : Held::Prediction;
     if (text[at] != '[' && text.substr(0, text.find('\n')).find(',') == text.npos)

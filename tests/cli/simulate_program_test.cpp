@@ -237,7 +237,8 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m dgx-a100 -t 2147483647 --mask full --heads 128",
        "the longest that can be simulated"},
       {"simulate -m dgx-a100 -w 16", "16 workers do not fit on machine 'dgx-a100'"},
-      {"simulate -m dgx-a100 --dtype fp32", "no forward kernel times for fp32"},
+      {"simulate -m dgx-a100 --dtype fp32",
+       "no forward kernel times for fp32, only for bf16 and fp16"},
       {"simulate -m dgx-a100 --kernels cudnn", "does not name its kernel library"},
       {"simulate -m hgx-h100 --kernels fa4", "unknown kernel library 'fa4'; did you mean"},
       {"simulate -m dgx-a100 --diagonal 1", "--diagonal is only for machine 'ideal'"},
@@ -355,6 +356,19 @@ TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
               HasSubstr("\nwith kernels fa2; worker 3 x2\n"));
   EXPECT_THAT(run(of + "--noise 5% --runs 1 --format json").out,
               HasSubstr("\"conditions\": \"kernels cudnn; noise 5 % (seed 1)\","));
+}
+
+TEST_F(SimulateProgram, SaysWhyAScheduleHasNoResult) {
+  const std::string out = run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses").out;
+  EXPECT_THAT(out, HasSubstr("\n   no result for ulysses: ulysses: 4 heads cannot be split over 8 "
+                             "workers; use\n     at most one worker for each head, or pad=1\n"));
+  EXPECT_THAT(run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses --overlap none,prefetch").out,
+              HasSubstr("\n   no result for ulysses none, ulysses prefetch: "));
+}
+
+TEST_F(SimulateProgram, SaysWhatLimitsDecoding) {
+  EXPECT_THAT(run("simulate -m dgx-a100 -s flash-decode --no-chart").out,
+              HasSubstr("\nattends          limited by memory bandwidth\n"));
 }
 
 TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
