@@ -2,6 +2,7 @@
 // uncertain.
 #include "ringsched/simulator/uncertainty.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
