@@ -13,9 +13,11 @@ namespace ringsched {
 
 CLI::Option* add_path_look(CLI::App& app, std::string& value) {
   return app
-      .add_option("--critical-path", value,
-                  "how charts show the critical path: fade (all else is pale), outline or none "
-                  "(default: fade, if it is the only one and can be followed)")
+      .add_option(
+          "--critical-path", value,
+          "how charts show the critical path: fade (all else is pale), outline or none "
+          "(default: fade, if the run has only one critical path and its tasks can be drawn "
+          "as a connected line; else none)")
       ->type_name("HOW");
 }
 

@@ -192,25 +192,18 @@ std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
 
 }  // namespace
 
-// What is extrapolated, and for which schedules.
+// Whose prices go beyond what was measured.
 std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
-  std::map<std::string, std::vector<std::string>> whose;
+  std::vector<std::string> whose;
   std::size_t holding = 0;
   for (const SweepRow* row : rows) {
     holding += row->holds();
-    for (std::size_t at = 0; at < row->extrapolated.size();) {
-      const std::size_t end = std::min(row->extrapolated.find("; ", at), row->extrapolated.size());
-      whose[row->extrapolated.substr(at, end - at)].push_back(row->schedule);
-      at = end + 2;
-    }
+    if (!row->extrapolated.empty()) whose.push_back(row->schedule);
   }
-  std::vector<std::string> parts;
-  for (const auto& [what, schedules] : whose)
-    parts.push_back(schedules.size() == holding
-                        ? what
-                        : fmt::format("{} ({})", what, fmt::join(schedules, ", ")));
-  return parts.empty() ? ""
-                       : report_line("   extrapolated", fmt::format("{}", fmt::join(parts, "; ")));
+  if (whose.empty()) return {};
+  const std::string names =
+      whose.size() == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
+  return report_line("   extrapolated", names + "; 'ringsched simulate' says what");
 }
 
 std::string ranked_table(const std::vector<SweepRow>& all) {

@@ -202,8 +202,9 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot s.csv --scale 3 -o x.svg", "--scale is only for a .png");
   expect_refused("plot s.csv --for poster -o x.svg", "use column, text or slide");
   expect_refused("plot s.csv -o s.csv", "would overwrite s.csv");
-  write("zero.csv", "schedule,workers,tokens,makespan_us\nring,4,1024,0\nzigzag,4,1024,3\n");
-  expect_refused("plot zero.csv --kind breakdown -o x.svg", "makespan_us is 0; it must be from");
+  write("zero.csv",
+        "schedule,workers,tokens,makespan_us,peak_bytes\nring,4,1024,0,9\nzigzag,4,1024,3,9\n");
+  expect_refused("plot zero.csv --kind pareto -o x.svg", "makespan_us is 0; it must be from");
   expect_refused("sweep -w 2 --plot x.gif", "--plot x.gif: use a name that ends in");
   expect_refused("sweep -w 2 --for column", "--for is only for a picture: --plot FILE");
   expect_refused("sweep -w 2 -o x.csv --plot x.csv", "would overwrite x.csv");

@@ -659,11 +659,13 @@ TEST_F(SimulateProgram, RanksSchedulesOfOnePlanAlike) {
 TEST_F(SimulateProgram, SaysWhatASweepExtrapolates) {
   const std::string flags = "sweep -m pcie-4090x8 -t 64K -s zigzag,ulysses ";
   EXPECT_THAT(run(flags).out,
-              HasSubstr("\n   extrapolated  all-to-all by links (ulysses);\n"
-                        "                 forward tiles longer than the 2048 tokens measured\n"));
-  EXPECT_THAT(run(flags + "--format json").out,
-              HasSubstr("\"extrapolated\": \"all-to-all by links; forward tiles longer than the "
-                        "2048 tokens measured\""));
+              HasSubstr("\n   extrapolated  all; 'ringsched simulate' says what\n"));
+  EXPECT_THAT(run("sweep -m hgx-h100 -t 128K -s zigzag,ulysses").out,
+              HasSubstr("\n   extrapolated  ulysses; 'ringsched simulate' says what\n"));
+  EXPECT_THAT(
+      run(flags + "--format json").out,
+      HasSubstr("\"extrapolated\": \"all-to-all from link speeds; forward tiles longer than the "
+                "2048 tokens measured\""));
   EXPECT_THAT(run("sweep -m dgx-a100 -t 128K -s ring").out, Not(HasSubstr("extrapolated")));
 }
 

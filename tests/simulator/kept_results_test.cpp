@@ -1,6 +1,6 @@
 // The results for plans of five schedules, kept in a file: times, memory, accounts and pictures. A
 // change of how plans are built or written must not move any of it by a picosecond or a byte. After
-// an intended change, RINGSCHED_KEEP=1 in the environment rewrites the file.
+// an intended change, RINGSCHED_REFRESH=1 in the environment rewrites the file.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(KeptResults, StayTheSame) {
         run.makespan().value, peaks, hash_of(anonymous(run)), hash_of(svg(gantt(run))));
   }
   const std::filesystem::path path = source_folder() / "tests" / "golden" / "kept_results.txt";
-  if (std::getenv("RINGSCHED_KEEP")) std::ofstream(path, std::ios::binary) << text;
+  if (std::getenv("RINGSCHED_REFRESH")) std::ofstream(path, std::ios::binary) << text;
   EXPECT_EQ(text, read_all(path));
 }
 
