@@ -54,7 +54,7 @@ Problem random_problem(std::mt19937& random) {
   return p;
 }
 
-TEST(KeptResults, StayTheSame) {
+TEST(KeptResults, SaysAtLengthWhatItAlwaysSaid) {
   std::mt19937 random(21);
   std::string text;
   for (int i = 0; i < 200; ++i) {
