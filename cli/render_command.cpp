@@ -224,8 +224,8 @@ void render_plans(const RenderCommand& c, const std::vector<Input>& inputs) {
          c.worker.empty() ? "--steps" : "--worker");
   if (c.by_step) {
     if (inputs.size() > 1) fail("a picture by step shows one plan, not {}", inputs.size());
-    c.page_flags.refuse("is not for --by-step");
-    return write_picture(step_map(inputs[0].read_plan()), kind, c.output, c.scale);
+    const Page page = page_of(c);
+    return write_picture(step_map(inputs[0].read_plan(), page), kind, c.output, page.pixels);
   }
   std::vector<Plan> plans;
   for (const Input& input : inputs) plans.push_back(input.read_plan());

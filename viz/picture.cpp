@@ -32,6 +32,19 @@ double text_width(std::string_view text, double size, bool bold) {
   return thousandths / 1000 * size * (bold ? kBold : 1);
 }
 
+std::string shortened(std::string text, double size, double room) {
+  if (text_width(text, size) <= room) return text;
+  std::size_t keep = text.size() / 2;
+  for (; keep > 1; --keep) {
+    std::size_t head = keep, tail = text.size() - keep;
+    while (head > 0 && (static_cast<unsigned char>(text[head]) & 0xc0) == 0x80) --head;
+    while (tail < text.size() && (static_cast<unsigned char>(text[tail]) & 0xc0) == 0x80) ++tail;
+    std::string cut = text.substr(0, head) + "..." + text.substr(tail);
+    if (text_width(cut, size) <= room) return cut;
+  }
+  return text.substr(0, 1);
+}
+
 Box bounds(const Label& l) {
   const double width = text_width(l.text, l.size, l.bold);
   const double left = l.anchor == Anchor::Start    ? l.x

@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint32_t kMostWorkers = 16;
 constexpr std::size_t kMostSteps = 32;
 constexpr std::size_t kPanelsInARow = 4;
-constexpr double kMargin = 16, kTop = 84, kMatrix = 150, kLine = 14, kFont = 10, kBar = 54;
+constexpr double kMargin = 16, kTightMargin = 10, kTop = 84, kTightTop = 34, kMatrix = 150,
+                 kLine = 14, kFont = 10, kBar = 54, kShortBar = 36;
 constexpr double kBetweenPanels = 24, kBetweenPanelRows = 52;
 
 // What one worker does in one step.
@@ -87,55 +88,98 @@ std::string row_text(const Share& share) {
   return share.receives.empty() ? attends : attends + "; gets " + joined(share.receives);
 }
 
+std::string heading_of(const StepOfAll& step) {
+  const auto busy =
+      std::ranges::count_if(step.workers, [](const Share& share) { return share.work > 0; });
+  std::vector<std::string> head = step.exchanges;
+  if (busy > 0) head.push_back(fmt::format("{} of {} workers compute", busy, step.workers.size()));
+  return joined(head);
+}
+
 class StepDrawing {
  public:
-  explicit StepDrawing(const Plan& plan) : plan_(plan), steps_(steps_of(plan)) {
+  StepDrawing(const Plan& plan, const Page& page)
+      : plan_(plan),
+        page_(page),
+        margin_(page.heading ? kMargin : kTightMargin),
+        steps_(steps_of(plan)) {
     const std::size_t n = plan.layout.chunks.size();
-    cell_ = kMatrix / static_cast<double>(n);
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
     std::ranges::stable_sort(order, {}, [&](auto c) { return plan.layout.chunks[c].start; });
     place_.resize(n);
     for (std::uint32_t i = 0; i < n; ++i) place_[order[i]] = i;
     for (const auto& [number, step] : steps_)
-      for (const Share& share : step.workers) {
-        most_ = std::max(most_, share.work);
-        widest_ = std::max(widest_, kBar + 24 + text_width(row_text(share), kFont));
-      }
+      for (const Share& share : step.workers) most_ = std::max(most_, share.work);
+    measure();
+    if (page.fixed()) arrange(page.units() - 2 * margin_);
+    cell_ = matrix_ / static_cast<double>(n);
   }
 
   Picture draw() {
-    double left = kMargin, top = kTop, bottom = 0;
+    double left = margin_, bottom = 0;
+    double top = page_.heading ? kTop : kTightTop + (page_.title.empty() ? 0 : 16);
     std::size_t drawn = 0;
     for (const auto& [number, step] : steps_) {
-      if (drawn > 0 && drawn % kPanelsInARow == 0) {
-        left = kMargin;
+      if (drawn > 0 && drawn % in_a_row_ == 0) {
+        left = margin_;
         top = bottom + kBetweenPanelRows;
       }
       bottom = std::max(bottom, panel(number, step, left, top));
-      out_.width = std::max(out_.width, left + widest_ + kMargin);
+      out_.width = std::max(out_.width, left + widest_ + margin_);
       left += widest_ + kBetweenPanels;
       ++drawn;
     }
+    if (page_.fixed()) out_.width = page_.units();
     words(bottom);
-    return std::move(out_);
+    return on_page(std::move(out_), page_);
   }
 
  private:
+  // How wide a panel is.
+  void measure() {
+    widest_ = matrix_;
+    for (const auto& [number, step] : steps_) {
+      if (!split_) widest_ = std::max(widest_, text_width(heading_of(step), kFont));
+      for (const Share& share : step.workers)
+        for (const std::string& text : texts_of(share))
+          widest_ = std::max(widest_, bar_ + 24 + text_width(text, kFont));
+    }
+  }
+
+  // Two panels in a row, if they fit when the words are on two lines.
+  void arrange(double room) {
+    const auto fit = [&] {
+      return static_cast<std::size_t>((room + kBetweenPanels) / (widest_ + kBetweenPanels));
+    };
+    if (fit() < 2 && steps_.size() > 1) {
+      split_ = true;
+      bar_ = kShortBar;
+      matrix_ = std::min(kMatrix, (room - kBetweenPanels) / 2);
+      measure();
+    }
+    widest_ = std::min(widest_, room);
+    in_a_row_ = std::clamp<std::size_t>(fit(), 1, kPanelsInARow);
+  }
+
+  // What it computes and what it receives, on one line or on two.
+  std::vector<std::string> texts_of(const Share& share) const {
+    if (!split_) return {row_text(share)};
+    std::vector<std::string> out = {share.attends.empty() ? "idle" : joined(share.attends)};
+    if (!share.receives.empty()) out.push_back("gets " + joined(share.receives));
+    return out;
+  }
+
   void say(double x, double y, Colour colour, bool bold, std::string text) {
     out_.shapes.emplace_back(Label{x, y, kFont, colour, Anchor::Start, bold, std::move(text)});
   }
 
   double panel(Step number, const StepOfAll& step, double left, double top) {
-    const auto busy =
-        std::ranges::count_if(step.workers, [](const Share& share) { return share.work > 0; });
     say(left, top - 20, ink::black, true, fmt::format("step {}", number));
-    std::vector<std::string> head = step.exchanges;
-    if (busy > 0)
-      head.push_back(fmt::format("{} of {} workers compute", busy, step.workers.size()));
-    say(left, top - 7, ink::grey, false, joined(head));
-    widest_ = std::max(widest_, text_width(joined(head), kFont));
-    out_.shapes.emplace_back(Box{left, top, kMatrix, kMatrix, {}, Hatch::None, ink::rule, 1, {}});
+    const bool fits = step.exchanges.empty() || text_width(heading_of(step), kFont) <= widest_;
+    say(left, top - 7, ink::grey, false,
+        shortened(fits ? heading_of(step) : joined(step.exchanges), kFont, widest_));
+    out_.shapes.emplace_back(Box{left, top, matrix_, matrix_, {}, Hatch::None, ink::rule, 1, {}});
     const bool backward = plan_.problem.pass == Pass::Backward;
     for (const Task& t : plan_.tasks)
       if (is_attend(t.kind) && is_backward(t.kind) == backward && t.step <= number)
@@ -151,12 +195,15 @@ class StepDrawing {
               {},
               1,
               {}});
-    double y = top + kMatrix + 6;
+    double y = top + matrix_ + 6;
     const bool rests = std::ranges::all_of(step.workers, [](const Share& share) {
       return share.attends.empty() && share.receives.empty();
     });
     if (rests) return y;
-    for (std::uint32_t w = 0; w < step.workers.size(); ++w, y += kLine)
+    const bool two = split_ && std::ranges::any_of(step.workers, [](const Share& share) {
+                       return !share.receives.empty();
+                     });
+    for (std::uint32_t w = 0; w < step.workers.size(); ++w, y += two ? 2 * kLine : kLine)
       row(w, step.workers[w], left, y);
     return y;
   }
@@ -199,28 +246,41 @@ class StepDrawing {
     };
     out_.shapes.emplace_back(Label{left + 14, y + kLine - 3.5, kFont, ink::grey, Anchor::End, false,
                                    fmt::format("{}", worker)});
-    box(left + 18, kBar, ink::waiting, {});
+    box(left + 18, bar_, ink::waiting, {});
     if (share.work > 0)
-      box(left + 18, kBar * share.work / most_, colour,
+      box(left + 18, bar_ * share.work / most_, colour,
           fmt::format("load of worker {}: {:.0f} % of the largest", worker,
                       100 * share.work / most_));
     const bool idle = share.attends.empty();
-    say(left + kBar + 24, y + kLine - 3.5, idle ? ink::grey : ink::black, false, row_text(share));
+    for (std::string text : texts_of(share)) {
+      say(left + bar_ + 24, y + kLine - 3.5, idle ? ink::grey : ink::black, false,
+          shortened(std::move(text), kFont, widest_ - bar_ - 24));
+      y += kLine;
+    }
   }
 
   void words(double bottom) {
     const std::string name =
         plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName);
-    out_.title = "Step by step: " + name;
+    const std::string heading = page_.title.empty() ? name + ", step by step" : page_.title;
+    out_.title = page_.title.empty() ? "Step by step: " + name : page_.title;
     const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
-      out_.width = std::max(out_.width, 2 * kMargin + text_width(text, size, bold));
+      if (!page_.fixed())
+        out_.width = std::max(out_.width, 2 * margin_ + text_width(text, size, bold));
       out_.shapes.emplace_back(
-          Label{kMargin, y, size, colour, Anchor::Start, bold, std::move(text)});
+          Label{margin_, y, size, colour, Anchor::Start, bold, std::move(text)});
     };
-    line(26, 15, ink::black, true, name + ", step by step");
-    line(43, 11, ink::grey, false,
-         fmt::format("{}, {}", counted(plan_.problem.workers, "worker"), described(plan_.problem)));
+    if (page_.heading) {
+      line(26, 15, ink::black, true, heading);
+      line(43, 11, ink::grey, false,
+           fmt::format("{}, {}", counted(plan_.problem.workers, "worker"),
+                       described(plan_.problem)));
+    } else if (!page_.title.empty()) {
+      line(12, 12, ink::black, true, heading);
+    }
     double y = bottom + 16;
+    out_.height = bottom + 2;
+    if (!page_.legend) return;
     for (const char* note :
          {"Rows are queries, columns are keys. A block has the colour of the worker that computes "
           "it; blocks of earlier steps are pale. The strip on the left shows the owner of the "
@@ -229,22 +289,42 @@ class StepDrawing {
           "worker 1 (3a, 3b: parts of its share).",
           "gets: what the worker receives before it computes. q: queries, kv: keys and values, o: "
           "partial results."}) {
-      line(y, kFont, ink::black, false, note);
-      y += 14;
+      for (std::string_view rest = note; !rest.empty(); y += 14) {
+        const std::string_view part = first_line(rest);
+        line(y, kFont, ink::black, false, std::string(part));
+        rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+      }
     }
     out_.height = y + 4;
   }
 
+  // The words that fit on one line of the page.
+  std::string_view first_line(std::string_view text) const {
+    if (!page_.fixed()) return text;
+    const double room = page_.units() - 2 * margin_;
+    std::size_t end = text.size();
+    while (text_width(std::string(text.substr(0, end)), kFont) > room) {
+      const std::size_t space = text.rfind(' ', end - 1);
+      if (space == text.npos || space == 0) break;
+      end = space;
+    }
+    return text.substr(0, end);
+  }
+
   const Plan& plan_;
+  const Page& page_;
+  const double margin_;
   const std::map<Step, StepOfAll> steps_;
   std::vector<std::uint32_t> place_;  // of each chunk, by its first token
-  double cell_ = 0, most_ = 0, widest_ = kMatrix;
+  double cell_ = 0, most_ = 0, matrix_ = kMatrix, bar_ = kBar, widest_ = 0;
+  bool split_ = false;  // the words of a row are on two lines
+  std::size_t in_a_row_ = kPanelsInARow;
   Picture out_;
 };
 
 }  // namespace
 
-Picture step_map(const Plan& plan) {
+Picture step_map(const Plan& plan, const Page& page) {
   if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
   if (plan.problem.decodes())
     fail("a plan that decodes has no picture by step; draw its block map instead");
@@ -255,7 +335,7 @@ Picture step_map(const Plan& plan) {
   for (const Task& t : plan.tasks) steps.insert(t.step);
   if (steps.size() > kMostSteps)
     fail("a picture by step of {} steps is too large (limit {})", steps.size(), kMostSteps);
-  return StepDrawing(plan).draw();
+  return StepDrawing(plan, page).draw();
 }
 
 }  // namespace ringsched

@@ -250,7 +250,7 @@ TEST_F(RenderProgram, WritesPagesTracesAndGraphs) {
   write("own/rank-0.json", file("t.json"));
   expect_refused("render own/rank-0.json --kineto own", "would overwrite own/rank-0.json");
   expect_refused("render t.json --kineto both.svg -o both.svg", "is also --output");
-  expect_refused("render p.json --by-step --for column -o x.svg", "--for is not for --by-step");
+  expect_refused("render p.json --by-step --for nonsense -o x.svg", "use column, text or slide");
   expect_refused("render p.json --kineto x", "--kineto needs a timeline; p.json is a plan");
   expect_refused("render p.json -o x.html", "ends in .svg, .pdf, .png or .dot");
   expect_refused("render p.json p.json --graph -o x.svg", "one plan, not 2");

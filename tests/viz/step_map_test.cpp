@@ -26,6 +26,31 @@ Picture drawn(const char* schedule, std::uint32_t workers = 4) {
   return step_map(build_plan(small_problem(workers, 8 * workers), find_schedule(schedule)));
 }
 
+// On a page it is as wide as the page, no word leaves it, and what a paper says itself is left out.
+TEST(StepMap, FitsAPage) {
+  for (const char* schedule : {"ring", "zigzag", "balanced", "usp:ulysses=4"})
+    for (const std::uint32_t workers : {4u, 8u})
+      for (const char* medium : {"column", "text", "slide"}) {
+        const Page page = page_for(medium);
+        const Plan plan = build_plan(small_problem(workers, 8 * workers), find_schedule(schedule));
+        const Picture p = step_map(plan, page);
+        EXPECT_DOUBLE_EQ(p.width, page.width);
+        for (const Shape& s : p.shapes) {
+          const auto* l = std::get_if<Label>(&s);
+          if (!l) continue;
+          EXPECT_GE(l->size, page.least_text - 1e-9) << l->text;
+          if (l->anchor == Anchor::Start) {
+            EXPECT_LE(l->x + text_width(l->text, l->size, l->bold), p.width + 1e-9)
+                << schedule << workers << medium << l->text;
+          }
+        }
+        const std::vector<std::string> said = lines(p);
+        const bool legend =
+            std::ranges::any_of(said, [](const std::string& t) { return t.starts_with("Rows"); });
+        EXPECT_EQ(legend, page.legend);
+      }
+}
+
 class StepMapOf : public testing::TestWithParam<Case> {};
 
 // A block of step s is bright in its own panel and pale in each later one. Counted from the tasks.

@@ -26,7 +26,7 @@ AxisUnit unit_of(PlotUnit q, double greatest) {
   };
   switch (q) {
     case PlotUnit::Microseconds:
-      return largest({{1e6, "s"}, {1e3, "ms"}, {1, "us"}, {1e-3, "ns"}});
+      return largest({{1e6, "s"}, {1e3, "ms"}, {1, "µs"}, {1e-3, "ns"}});
     case PlotUnit::Blocks:
       return {1, "blocks"};
     case PlotUnit::Memory:

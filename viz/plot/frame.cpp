@@ -206,19 +206,6 @@ std::vector<double> spread_apart(std::vector<double> wanted, double gap, double 
   return wanted;
 }
 
-std::string shortened(std::string text, double size, double room) {
-  if (text_width(text, size) <= room) return text;
-  std::size_t keep = text.size() / 2;
-  for (; keep > 1; --keep) {
-    std::size_t head = keep, tail = text.size() - keep;
-    while (head > 0 && (static_cast<unsigned char>(text[head]) & 0xc0) == 0x80) --head;
-    while (tail < text.size() && (static_cast<unsigned char>(text[tail]) & 0xc0) == 0x80) ++tail;
-    std::string cut = text.substr(0, head) + "..." + text.substr(tail);
-    if (text_width(cut, size) <= room) return cut;
-  }
-  return text.substr(0, 1);
-}
-
 std::string with_unit(const std::string& name, const std::string& unit) {
   return unit.empty() ? name : fmt::format("{} ({})", name, unit);
 }

@@ -63,8 +63,6 @@ std::vector<ValueRange> shared_ranges(std::vector<ValueRange> of_panels);
 // Places as close as possible to those wanted (in order), `gap` apart, from `low` to `high` if
 // there is room.
 std::vector<double> spread_apart(std::vector<double> wanted, double gap, double low, double high);
-// Cut in the middle if there is no room.
-std::string shortened(std::string, double size, double room);
 // "time (ms)"
 std::string with_unit(const std::string& name, const std::string& unit);
 

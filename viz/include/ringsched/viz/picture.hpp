@@ -67,6 +67,8 @@ struct Picture {
 
 // The same everywhere, whatever fonts there are.
 double text_width(std::string_view text, double size, bool bold = false);
+// Cut in the middle if there is no room.
+std::string shortened(std::string text, double size, double room);
 Box bounds(const Label&);
 bool overlap(const Box&, const Box&);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ringsched/scheduler/plan.hpp"
-#include "ringsched/viz/picture.hpp"
+#include "ringsched/viz/page.hpp"
 
 namespace ringsched {
 
@@ -10,6 +10,6 @@ namespace ringsched {
 // them; blocks of earlier steps are pale. Below, for each worker, is how much it computes, with
 // which queries and keys, and what it receives for the step. Throws Error if the plan decodes or is
 // too large to read.
-Picture step_map(const Plan&);
+Picture step_map(const Plan&, const Page& = {});
 
 }  // namespace ringsched
