@@ -105,8 +105,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
       ->group("Conditions");
   flag("--seed", seed_, "N", "seed of noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
-       "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; up to 1001 with "
-       "noise)");
+       "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; with "
+       "noise as many as are quick, at most 1001)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {

@@ -72,7 +72,7 @@ ExitCode run(const CheckCommand& c) {
 
 void add_check_command(CLI::App& machines, ExitCode& code) {
   CLI::App* app = machines.add_subcommand(
-      "check", "List all errors of a profile, and what predictions assume instead");
+      "check", "List all errors of a profile, and what predictions assume for missing figures");
   auto command = std::make_shared<CheckCommand>();
   app->add_option("FILE", command->name, "your own FILE.toml, or the name of a profile")
       ->type_name("")

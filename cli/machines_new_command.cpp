@@ -54,7 +54,7 @@ void run(const NewCommand& c) {
        "No figure here was measured on this machine. They come from datasheets, and from public",
        "measurements of similar parts; each table names them in `source`. Lines with ESTIMATE have",
        "no measurement behind them. `spread` is how uncertain a table is, as a share: one standard",
-       "deviation. Replace what you have measured, and lower its spread;",
+       "deviation. Replace figures with your own measurements, and lower the spread;",
        "`ringsched calibrate --backend cuda` measures the kernels.",
        "`ringsched machines check FILE` lists errors, and what is still missing."});
   if (c.output.empty() || c.output == "-") {

@@ -7,18 +7,19 @@
 namespace ringsched {
 
 void PageFlags::add_to(CLI::App& app, const char* group) {
-  app.add_option(
-         "--for", medium_,
-         "fit the picture to a column (238 points wide), text (506) or slide (960); 7-point "
-         "labels in a paper")
+  app.add_option("--for", medium_,
+                 "fit the picture to a column (238 points wide), text (the full width of a page, "
+                 "506) or slide (960); in column and text, labels have 7 points")
       ->type_name("MEDIUM")
       ->group(group);
   app.add_option("--title", title_, "title to draw instead of the default")
       ->type_name("TEXT")
       ->group(group);
-  app.add_flag("--no-title", no_title_, "draw no title (as for column and text)")->group(group);
+  app.add_flag("--no-title", no_title_, "draw no title (the default with --for column or text)")
+      ->group(group);
   app.add_flag("--legend", legend_, "draw a legend even with --for column or text")->group(group);
-  app.add_flag("--no-legend", no_legend_, "draw no legend (as for column and text)")->group(group);
+  app.add_flag("--no-legend", no_legend_, "draw no legend (the default with --for column or text)")
+      ->group(group);
 }
 
 Page PageFlags::page() const {

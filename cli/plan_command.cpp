@@ -37,18 +37,18 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
     }
   }
   const auto line = [](const char* label, const std::string& text) {
-    fmt::print("{}\n", on_terminal_lines(fmt::format("{:<7} {}", label, text), 8));
+    fmt::print("{}\n", on_terminal_lines(fmt::format("{:<9} {}", label, text), 10));
   };
   line("steps", fmt::format("{}", s.steps));
   line("tasks", tasks_line(s));
   line("moves", moves_line(plan, s));
   line("memory", human(proved.peak) + " on the fullest worker");
   if (!proved.lowered.empty())
-    fmt::print("lowered {}\n", lowered_line(proved.lowered));
+    line("exchanges", lowered_line(proved.lowered));
   else if (proved.exchanges != Lowering::Native)
-    fmt::print("lowered nothing: there are no exchanges\n");
-  fmt::print("proof   verified: structure, communication, coverage, deadlock, memory\n");
-  if (!command.output.empty()) fmt::print("file    {}\n", command.output);
+    line("exchanges", "none");
+  line("proof", "verified: structure, communication, coverage, deadlock, memory");
+  if (!command.output.empty()) line("file", command.output);
 }
 
 void print_json(const Plan& plan, const PlanSummary& s, Bytes peak) {

@@ -79,8 +79,8 @@ std::string usual_kind(const std::vector<PlotInput>& inputs) {
   switch (inputs[0].held) {
     case Held::Sweep:
       return has_lines(inputs[0].records()) ? "lines" : "breakdown";
-    case Held::Prediction:
-      return "breakdown";
+    case Held::Prediction:  // or the JSON of run
+      return inputs[0].text.find("\"runs_us\"") != std::string::npos ? "runs" : "breakdown";
     case Held::Validation:
       return "scatter";
     case Held::Plan:
@@ -294,10 +294,12 @@ void add_plot_command(CLI::App& program, ExitCode&) {
                   "horizontal axis of lines: tokens or workers (default: what varies)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
-                  "machine whose nodes --kind traffic marks (default: that of the timeline)")
+                  "for --kind traffic: the machine that gives the nodes to mark (default: that of "
+                  "the timeline)")
       ->type_name("NAME");
-  app->add_option("--scale", command->scale,
-                  "pixels per point, .png only (default 2; for papers 300 per inch)")
+  app->add_option(
+         "--scale", command->scale,
+         "pixels per point, .png only (default 2; with --for column or text, 300 per inch)")
       ->type_name("NUMBER");
   command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });

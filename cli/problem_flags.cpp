@@ -74,7 +74,7 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
-       "causal, full, window:N, prefix:P,window:N or documents:A,B,... (default causal)");
+       "causal; full; window:N; prefix:P,window:N; or documents:A,B,... (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
        "decoding: new tokens at the end (of each document); the rest are cached "
@@ -85,7 +85,7 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers per worker and kind of tensor; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how collectives run: native (one library call), or as messages: direct, ring or tree "
+       "how exchanges run: native (one library call), or as messages: direct, ring or tree "
        "(default native)");
 }
 

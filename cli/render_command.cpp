@@ -268,8 +268,9 @@ void add_render_command(CLI::App& program, ExitCode&) {
   app->add_option("--width", command->width,
                   "chart width in points, 400 to 10000, timelines only (default 1100)")
       ->type_name("POINTS");
-  app->add_option("--scale", command->scale,
-                  "pixels per point, .png only (default 2; for papers 300 per inch)")
+  app->add_option(
+         "--scale", command->scale,
+         "pixels per point, .png only (default 2; with --for column or text, 300 per inch)")
       ->type_name("NUMBER");
   app->add_flag("--graph", command->graph, "draw the task graph of a plan instead of its blocks");
   app->add_flag("--by-step", command->by_step,

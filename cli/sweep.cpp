@@ -99,7 +99,7 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               const Schedule schedule = find_schedule(as_run(s, machine.software));
               SweepCell cell{c.rest.with(schedule.name, w, t, h, o), machine, {}};
               const Problem p = cell.flags.problem();  // refuses what makes no sense at once
-              if (all && s == kUspBalanced && to_text(p.mask) == "full") continue;
+              if (all && s == kUspBalanced && p.mask == Mask::full()) continue;
               const CommunicationLimits limits = cell.flags.limits();
               SweepRow& r = cell.row;
               r.machine = machine.name;

@@ -192,7 +192,7 @@ std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
 
 }  // namespace
 
-// Whose prices go beyond what was measured.
+// The schedules with prices beyond what was measured.
 std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   std::vector<std::string> whose;
   std::size_t holding = 0;
@@ -203,7 +203,7 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   if (whose.empty()) return {};
   const std::string names =
       whose.size() == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
-  return report_line("   extrapolated", names + "; 'ringsched simulate' says what");
+  return report_line("   extrapolated", names + "; 'ringsched simulate' shows which figures");
 }
 
 std::string ranked_table(const std::vector<SweepRow>& all) {

@@ -168,7 +168,11 @@ void refuse_stray_values(const CLI::App& program, const std::vector<std::string_
 }
 
 void refuse_list(std::string_view flag, std::string_view value) {
-  if (value.find(',') != value.npos)
+  const std::size_t comma = value.find(',');
+  if (comma != value.npos && value.find('=', comma) != value.npos)
+    fail("{} is {}; separate the parameters of a schedule with ':', not ','", flag,
+         printable(value, 60));
+  if (comma != value.npos)
     fail("{} takes one value, not {}; ringsched sweep takes lists", flag, printable(value, 60));
 }
 

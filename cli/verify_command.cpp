@@ -61,7 +61,7 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
   app->add_option("FILE", command->file, "plan file; - = standard input")
       ->required()
       ->type_name("");
-  app->add_option("--most", command->most, "most violations to list before it stops (default 20)")
+  app->add_option("--most", command->most, "stop after listing this many violations (default 20)")
       ->type_name("N");
   add_format_flag(*app, command->format);
   app->callback([command, &code] {

@@ -223,7 +223,8 @@ class Section {
   }
   std::vector<std::string_view> full_names() const {
     names_.clear();
-    for (const std::string& k : known_) names_.push_back(key(k));
+    for (const std::string& k : known_)
+      if (std::ranges::find(names_, key(k)) == names_.end()) names_.push_back(key(k));
     return {names_.begin(), names_.end()};
   }
 

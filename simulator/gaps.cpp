@@ -90,8 +90,8 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
   else
     out.push_back(
         {"links", fmt::format("{}: messages from {:.0f} to {:.0f} bytes are known; the "
-                              "start-up of shorter ones falls to latency_us, that of "
-                              "longer ones stays",
+                              "start-up of shorter ones falls to latency_us, and longer "
+                              "ones have that of the longest",
                               what, link.messages.front().bytes, link.messages.back().bytes)});
   if (link.latency_us <= 0)
     out.push_back({"links", fmt::format("{}: no latency_us, so messages start at once", what)});
@@ -148,7 +148,7 @@ std::vector<Gap> gaps(const Machine& m) {
     out.push_back({"software", "no [software], so merges are one fused pass over memory"});
   if (m.software.host.issues_in_no_time())
     out.push_back({"host",
-                   "no [host], so the host issues work in no time, and short problems are "
+                   "no [host], so issuing work takes the host no time, and short problems are "
                    "predicted too fast"});
   spread_gaps(m, out);
   return out;

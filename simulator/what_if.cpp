@@ -112,7 +112,8 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     HostFigures& h = s.machine.software.host;
     if (h.issues_in_no_time())
       fail(
-          "--what-if {}: the host of machine '{}' issues work in no time; its profile has no "
+          "--what-if {}: the host of machine '{}' takes no time to issue work, as its profile has "
+          "no "
           "[host]",
           change, s.machine.name);
     for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
@@ -134,6 +135,8 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
       fail("--what-if {}: the worker must be 0 to {}", change, workers - 1);
     s.conditions.slow_worker.resize(workers, 1);
     s.conditions.slow_worker[w] *= by;
+  } else if (name == "worker") {
+    fail("--what-if {}: which worker? Write, for example, worker:3={:g}x", change, by);
   } else {
     std::vector<std::string_view> names;
     for (const KnownChange& k : known_changes())

@@ -253,7 +253,7 @@ Mask parse_mask(std::string_view text) {
   if (text == "prefix") fail("the mask prefix needs lengths, such as prefix:1K,window:4K");
   if (text == "documents") fail("the mask documents needs lengths, such as documents:4K,8K");
   static constexpr std::string_view kinds[] = {"full", "causal", "window", "prefix", "documents"};
-  fail("unknown mask '{}'{} (use full, causal, window:N, prefix:P,window:N or documents:A,B,...)",
+  fail("unknown mask '{}'{} (use full; causal; window:N; prefix:P,window:N; or documents:A,B,...)",
        printable(text, 60), did_you_mean(text.substr(0, text.find(':')), kinds));
 }
 

@@ -12,7 +12,7 @@
 // One line for each schedule: function, name, layout, summary, source; then its parameters, each as
 // {name, words, initial, least, most}.
 // clang-format off
-#define RINGSCHED_SENDS {"sends", "needed, or all: round the whole ring, as libraries do, even blocks no longer needed", 0, 0, 1, {"needed", "all"}}
+#define RINGSCHED_SENDS {"sends", "needed, or all: send every block round the whole ring, as libraries do, even if no longer needed", 0, 0, 1, {"needed", "all"}}
 #define RINGSCHED_SCHEDULES(X)                                                                          \
   X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
@@ -106,7 +106,7 @@ bool pads(const Schedule& s) {
 
 Problem problem_for(const Schedule& schedule, Problem p, Naming naming) {
   if (schedule.decodes() && p.pass != Pass::Forward)
-    fail("schedule {} decodes, which has only a forward pass, but {} is {}", schedule.name,
+    fail("schedule {} decodes, and decoding has only a forward pass, but {} is {}", schedule.name,
          called("pass", naming), to_text(p.pass));
   if (schedule.decodes() && !p.decodes()) p.new_tokens = {1};
   if (!schedule.decodes() && p.decodes()) {

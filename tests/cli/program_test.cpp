@@ -163,7 +163,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
        "schedule ring does not decode, but --new-tokens is 3; use flash-decode, tree-decode or "
        "ring-decode"},
       {"plan -s ring-decode --pass both",
-       "schedule ring-decode decodes, which has only a forward pass, but --pass is both"},
+       "schedule ring-decode decodes, and decoding has only a forward pass, but --pass is both"},
       {"plan --new-tokens 3 --pass both",
        "decoding (--new-tokens is 3) has only a forward pass, but --pass is both"},
       {"plan -s ring:foo=1", "schedule ring has no parameter 'foo' (known: sends)"},
@@ -238,8 +238,9 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(text.out,
-              HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0: task 1 "));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; it comes from task 1 "));
   EXPECT_THAT(text.out, HasSubstr("does not hold: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

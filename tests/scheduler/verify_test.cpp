@@ -69,7 +69,8 @@ TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
       EXPECT_EQ(v.violations[i].worker, WorkerId{q});
       EXPECT_THAT(
           v.violations[i].text,
-          StartsWith(fmt::format("the result of query chunk {} lacks key chunk {}: task ", q, i)));
+          StartsWith(fmt::format(
+              "the result of query chunk {} lacks key chunk {}; it comes from task ", q, i)));
     }
   }
 }
@@ -123,7 +124,7 @@ TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
   EXPECT_THAT(v.violations[0].text,
               StartsWith("the result of query chunk 65 counts key chunk 63 twice: by "));
   EXPECT_THAT(v.violations[1].text,
-              StartsWith("the result of query chunk 65 lacks key chunk 64: "));
+              StartsWith("the result of query chunk 65 lacks key chunk 64; it comes from task "));
 }
 
 TEST(Verify, FindsAPartialThatIsNeverMerged) {
@@ -407,9 +408,8 @@ TEST(Verify, FindsAResultPutOutFarFromItsOwner) {
   plan.tasks[output.value].worker_index = 0;
   plan.tasks[output.value].inputs[0] = plan.output(find_task(plan, TaskKind::Attend, 0));
   const Verification v = verify(plan);
-  EXPECT_TRUE(std::ranges::any_of(v.violations, [](const Violation& x) {
-    return x.text.ends_with("these chunks live on worker 1");
-  }));
+  EXPECT_TRUE(std::ranges::any_of(
+      v.violations, [](const Violation& x) { return x.text.ends_with("lives on worker 1"); }));
 }
 
 TEST(Verify, FindsAResultThatIsNeverPutOut) {

@@ -162,7 +162,7 @@ const Refusal kRefusals[] = {
     {"worker:=2x", "the worker must be 0 to 7"},
     {"worker:-1=2x", "the worker must be 0 to 7"},
     {"worker:1\n2=2x", "the worker must be 0 to 7"},
-    {"worker=2x", "unknown change 'worker'"},
+    {"worker=2x", "--what-if worker=2x: which worker? Write, for example, worker:3=2x"},
     {"bandwidth=2x", "machine 'ideal' has nothing like that to change", "ideal"},
     {"latency=0x", "machine 'ideal' has nothing like that to change", "ideal"},
     {"kernels=2x", "machine 'ideal' has nothing like that to change", "ideal"},

@@ -128,7 +128,7 @@ struct HostFigures {
   double post_us = 0;   // of a group of sends and receives
   double exchange_us = 0;  // of an exchange
   double step_us = 0;  // at the start of each step, for everything else that the library does there
-  double spread = 0;   // standard deviation of all these, as a share; 0: as usual
+  double spread = 0;   // standard deviation of each kind of call, as a share; 0: as usual
   std::string source;
 
   bool issues_in_no_time() const {
