@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 
-#include "prediction.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
@@ -203,7 +202,10 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   if (whose.empty()) return {};
   const std::string names =
       whose.size() == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
-  return report_line("   extrapolated", names + "; 'ringsched simulate' shows which figures");
+  return on_terminal_lines(
+             fmt::format("   extrapolated  {}; 'ringsched simulate' shows which figures", names),
+             17) +
+         "\n";
 }
 
 std::string ranked_table(const std::vector<SweepRow>& all) {
