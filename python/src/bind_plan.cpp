@@ -52,7 +52,7 @@ std::string plan_text(const HeldPlan& p) {
   constexpr std::uint32_t most_workers = 16;
   const Plan& plan = p.plan();
   const PlanSummary s = summarise(plan);
-  return fmt::format("{}\n\n{}steps   {}\ntasks   {}\nmoves   {}", headline(plan),
+  return fmt::format("{}\n\n{}steps     {}\ntasks     {}\nmoves     {}", headline(plan),
                      plan.problem.workers <= most_workers ? step_table(plan) + "\n" : "", s.steps,
                      tasks_line(s), moves_line(plan, s));
 }
