@@ -52,6 +52,8 @@ void software_keys(Keys& s, Software& w) {
   s.number("step_us", w.step_us, 0, kMostUs);
   s.flag("posts_first", w.posts_first);
   s.flag("one_stream", w.one_stream);
+  s.flag("tensors_apart", w.tensors_apart);
+  s.flag("free_transfers", w.free_transfers);
   s.flag("sends_all", w.sends_all);
   s.number("spread", w.spread, 1e-6, kMostSpread);
   s.text("source", w.source);

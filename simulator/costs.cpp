@@ -60,7 +60,8 @@ void Costs::deviate(const Deviation& d) {
     for (std::size_t w = 0; w < workload_.startup[i].size(); ++w) {
       const std::int64_t all = workload_.startup[i][w];
       const std::int64_t latency = std::min(all, workload_.latency[i]);
-      own_startup_[i].push_back(scaled(latency, d.startup) + scaled(all - latency, bytes(w) * far));
+      own_startup_[i].push_back(scaled(latency, d.startup) +
+                                scaled(all - latency, bytes(w % works_) * far));
     }
     startup_[i] = own_startup_[i].data();
   }

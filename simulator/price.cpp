@@ -252,23 +252,85 @@ double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
   return h.pass_us;
 }
 
-// The host of each worker issues its tasks in order, and waits for nothing.
-TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s) {
+// The host of each worker issues its tasks in order, and waits for nothing. Like the libraries, it
+// posts what the next step needs before it launches the kernels of this one, if the plan lets that
+// move beside them.
+class Hosts {
+ public:
+  Hosts(const Plan& plan, const SoftwareFigures& s)
+      : plan_(plan), software_(s), hosts_(plan.problem.workers), issued_(plan.tasks.size()) {}
+
+  TaskColumn<std::int64_t> issue_all() {
+    const TaskColumn<std::uint32_t> follows = last_kernels();
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& t = plan_.tasks[id];
+      Host& h = hosts_[t.worker_index];
+      const bool computes = !communicates(t.kind);
+      const bool may_pass = is_transfer(t.kind) && !h.kernels.empty() &&
+                            (follows[id] == kNone || follows[id] < h.kernels.front());
+      if (computes ? t.step > h.step : !may_pass && !t.with_previous) launch(h);
+      if (computes) {
+        h.step = t.step;
+        h.kernels.push_back(id);
+      } else {
+        issue(h, id);
+      }
+    }
+    for (Host& h : hosts_) launch(h);
+    return std::move(issued_);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = ~0u;
   struct Host {
     double at = 0;  // ps
     std::int64_t step = -1;
+    std::vector<std::uint32_t> kernels;  // of one step, not launched yet
   };
-  std::vector<Host> hosts(plan.problem.workers);
-  TaskColumn<std::int64_t> out(plan.tasks.size());
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& t = plan.tasks[id];
-    Host& h = hosts[t.worker_index];
-    if (t.step > h.step) h.at += s.host.step_us * 1e6;
-    h.step = std::max(h.step, std::int64_t{t.step});
-    h.at += host_us(plan, s, t) * 1e6;
-    out[id] = rounded_ps(h.at);
+
+  // By the first task of a group: the last kernel that must end before any member starts.
+  TaskColumn<std::uint32_t> last_kernels() const {
+    const LaneNumbers lanes(plan_);
+    std::vector<std::uint32_t> first(lanes.all);
+    TaskColumn<std::uint32_t> out;
+    out.assign(plan_.tasks.size(), kNone);
+    std::size_t control = 0;
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& t = plan_.tasks[id];
+      std::uint32_t& group = first[lanes.of(t)];
+      if (!t.with_previous) group = id;
+      const auto after = [&](TaskId before) {
+        if (!before.valid() || communicates(plan_.tasks[before.value].kind)) return;
+        if (out[group] == kNone || out[group] < before.value) out[group] = before.value;
+      };
+      for (const TensorId input : t.inputs)
+        if (input.valid()) after(plan_.producer(input));
+      for (; control < plan_.controls.size() && plan_.controls[control].after.value == id;
+           ++control)
+        after(plan_.controls[control].before);
+    }
+    return out;
   }
-  return out;
+
+  void launch(Host& h) {
+    if (h.kernels.empty()) return;
+    h.at += software_.host.step_us * 1e6;
+    for (const std::uint32_t id : h.kernels) issue(h, id);
+    h.kernels.clear();
+  }
+  void issue(Host& h, std::uint32_t id) {
+    h.at += host_us(plan_, software_, plan_.tasks[id]) * 1e6;
+    issued_[id] = rounded_ps(h.at);
+  }
+
+  const Plan& plan_;
+  const SoftwareFigures& software_;
+  std::vector<Host> hosts_;
+  TaskColumn<std::int64_t> issued_;
+};
+
+TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s) {
+  return Hosts(plan, s).issue_all();
 }
 
 // Prices by task, if a task's work alone does not give them.
@@ -336,7 +398,8 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
                {},    {},
                {},    {},
                {},    {},
-               false, false};
+               false, false,
+               {},    false};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -356,6 +419,12 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   out.waits_for_kernel = machine.comm_waits_for_kernel;
   out.posts_first = machine.software.step_us > 0 || machine.software.posts_first;
   out.one_stream = machine.software.one_stream;
+  out.free_transfers = machine.software.free_transfers;
+  if (machine.software.tensors_apart) {
+    for (const Value& v : plan.program.values)
+      out.transfers.push_back(v.type == TypeId::KeysValues || v.type == TypeId::KeysValuesSum ? 2
+                                                                                              : 1);
+  }
   out.backward_prepares = !(machine.software.prepare_bytes > 0);
   if (out.waits_for_kernel) out.tail.assign(kTaskKinds * works, 0);
   out.concurrency = machine.concurrency;
@@ -384,12 +453,16 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
         out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);
     }
   doubt_messages(out, machine);
+  if (!out.transfers.empty())
+    for (auto& startup : out.startup) startup.resize(2 * works);
   for (std::size_t d = 0; d < kDistances; ++d) {
     out.latency[d] = rounded_ps(out.network.startup_ps(static_cast<Distance>(d), 0));
     for (std::size_t w = 0; w < works; ++w)
       if (occurs[static_cast<std::size_t>(TaskKind::Send) * works + w])
-        out.startup[d][w] = rounded_ps(out.network.startup_ps(
-            static_cast<Distance>(d), static_cast<double>(plan.works[w].bytes.value)));
+        for (std::size_t n = 1; n * works <= out.startup[d].size(); ++n)
+          out.startup[d][(n - 1) * works + w] = rounded_ps(out.network.startup_ps(
+              static_cast<Distance>(d),
+              static_cast<double>(plan.works[w].bytes.value) / static_cast<double>(n)));
   }
   if (!go_by_work(plan, machine.software)) price_tasks(out, machine);
   out.exchanges = price_exchanges(out, machine, out.extrapolated);

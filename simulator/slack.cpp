@@ -128,7 +128,7 @@ class Slack {
         if (input.valid() && plan_.producer(input).valid())
           must_end_by(plan_.producer(input).value, start);
       for (std::size_t c = controls_from_[id]; c < controls_from_[id + 1]; ++c)
-        must_end_by(plan_.controls[c].before.value, start);
+        if (workload_.binds(plan_.controls[c])) must_end_by(plan_.controls[c].before.value, start);
     }
   }
 

@@ -74,6 +74,7 @@ inline void EventRun::set_up() {
     order_[lanes_[numbers_.of(plan_.tasks[id])].end++] = id;
   left_ = count;
   if (workload_.one_stream) put_on_one_stream();
+  if (!workload_.transfers.empty()) transfers_posted_.assign(count, 0);
   for (const Exchange& e : plan_.exchanges) exchanges_.push_back({e.members, 0});
   // Where the controls of a task begin, looked up by page of tasks.
   std::size_t c = 0;

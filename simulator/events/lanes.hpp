@@ -33,9 +33,10 @@ inline void EventRun::advance(std::uint32_t index) {
   }
 }
 
-// Do transfers that become ready as this kernel starts go before it?
+// Do transfers that become ready as this kernel starts go before it? At the very start they need
+// not hear of anything from another stream, and a library posts them first.
 inline bool EventRun::goes_first(std::uint32_t kernel) const {
-  return workload_.posts_first ||
+  return now_ == 0 || workload_.posts_first ||
          (workload_.backward_prepares && plan_.tasks[kernel].kind == TaskKind::AttendBackward);
 }
 
@@ -57,7 +58,8 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   for (; c < plan_.controls.size() && plan_.controls[c].after.value < id; ++c) {
   }
   for (; c < plan_.controls.size() && plan_.controls[c].after.value == id; ++c)
-    if (missing(plan_.controls[c].before, Cause::Control)) return true;
+    if (workload_.binds(plan_.controls[c]) && missing(plan_.controls[c].before, Cause::Control))
+      return true;
   return false;
 }
 

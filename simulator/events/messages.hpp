@@ -1,4 +1,6 @@
-// Messages: posted at both ends, in flight, and arrived.
+// Messages: posted at both ends, in flight, and arrived. If a message is several transfers, its
+// group is posted again for each: once all messages of the group have made the one before, and if
+// kernels stand in the way, once they let it pass.
 #pragma once
 
 #include "run.hpp"
@@ -8,13 +10,22 @@ namespace ringsched {
 inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
   LaneState& l = lanes_[index];
   l.posted = true;
-  l.open = end - l.at;
+  const std::uint32_t transfer = l.transfer;
+  const auto takes_part = [&](std::uint32_t i) {
+    return transfer < workload_.transfers_of(plan_.tasks[order_[i]]);
+  };
   WorkerState& w = workers_[l.worker];
   const bool takes_sms = !workload_.slowed[0].empty();
   const Cause cause = now_ == 0 ? Cause{} : l.cause;
+  l.open = 0;
   for (std::uint32_t i = l.at; i < end; ++i) {
-    out_.start[order_[i]] = now_;
-    out_.cause[order_[i]] = i == l.at ? cause : Cause{Cause::Member, order_[l.at] & kTaskBits};
+    if (transfer == 0) {
+      out_.start[order_[i]] = now_;
+      out_.cause[order_[i]] = i == l.at ? cause : Cause{Cause::Member, order_[l.at] & kTaskBits};
+    }
+    if (!takes_part(i)) continue;
+    ++l.open;
+    if (!transfers_posted_.empty()) ++transfers_posted_[order_[i]];
   }
   if (takes_sms && ++w.groups) set_speed(l.worker);
   if (is_exchange(plan_.tasks[order_[l.at]].kind))
@@ -22,18 +33,19 @@ inline void EventRun::post(std::uint32_t index, std::uint32_t end) {
   // Starting a message may complete a group at once, so look only at the members of this one.
   const std::uint32_t first = l.at;
   for (std::uint32_t i = first; i < end; ++i) {
-    const Task& task = plan_.tasks[order_[i]];
-    if (out_.start[task.peer.value] == kUnknown) continue;
-    begin(is_send(task.kind) ? order_[i] : task.peer.value);
+    const std::uint32_t peer = plan_.tasks[order_[i]].peer.value;
+    if (!takes_part(i) || out_.start[peer] == kUnknown) continue;
+    if (!transfers_posted_.empty() && transfers_posted_[peer] <= transfer) continue;
+    begin(is_send(plan_.tasks[order_[i]].kind) ? order_[i] : peer);
   }
   if (l.posted && l.at == first && l.open == 0) complete_group(index, kNone);
 }
 
-// Both ends of a message are posted.
+// Both ends of a message are posted, or of its next transfer.
 inline void EventRun::begin(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const Distance d = network_of().distance(task.worker(), plan_.tasks[task.peer.value].worker());
-  std::int64_t startup = costs_.message(send, task, d).startup_ps;
+  std::int64_t startup = costs_.message(send, task, d).startup_ps / workload_.transfers_of(task);
   if (workload_.copy_cores > 0)
     startup = std::min(startup, workload_.latency[static_cast<std::size_t>(d)]);
   if (startup > 0) {
@@ -47,7 +59,9 @@ inline void EventRun::start_flow(std::uint32_t send) {
   const Task& task = plan_.tasks[send];
   const std::uint32_t to = plan_.tasks[task.peer.value].worker_index;
   const Route route = network_of().route(task.worker(), {to});
-  const MessageCost message = costs_.message(send, task, route.distance);
+  MessageCost message = costs_.message(send, task, route.distance);
+  message.startup_ps /= workload_.transfers_of(task);
+  message.bytes /= workload_.transfers_of(task);
   FairShare::Copying copying;
   if (workload_.copy_cores > 0) {
     // Such a message moves as fast as one alone: the part of its start-up beyond the latency is
@@ -96,16 +110,29 @@ inline void EventRun::arrive(std::uint32_t send) {
 inline void EventRun::complete_group(std::uint32_t index, std::uint32_t longest) {
   LaneState& l = lanes_[index];
   const std::uint32_t end = unit_end(l);
+  ++l.transfer;
+  for (std::uint32_t i = l.at; i < end; ++i)
+    if (l.transfer < workload_.transfers_of(plan_.tasks[order_[i]])) return next_transfer(index);
+  l.transfer = 0;
   if (longest != kNone)
     for (std::uint32_t i = l.at + 1; i < end; ++i)
       out_.cause[order_[i]] = {Cause::Member, longest & kTaskBits};
   complete(index, end);
   if (longest != kNone) l.cause = {Cause::Lane, longest & kTaskBits};
+  release_sms(l);
   wake(index);
-  if (!workload_.slowed[0].empty()) {
-    --workers_[l.worker].groups;
-    set_speed(l.worker);
-  }
+}
+
+inline void EventRun::next_transfer(std::uint32_t index) {
+  lanes_[index].posted = false;
+  release_sms(lanes_[index]);
+  wake(index);
+}
+
+inline void EventRun::release_sms(const LaneState& l) {
+  if (workload_.slowed[0].empty()) return;
+  --workers_[l.worker].groups;
+  set_speed(l.worker);
 }
 
 }  // namespace ringsched

@@ -35,6 +35,7 @@ class EventRun {
     std::uint32_t at = 0, end = 0;  // the unit (task or group) at the head, in the order of tasks
     std::uint32_t scan = 0;         // how far its members have been looked at
     std::uint32_t open = 0;         // messages that the posted group still waits for
+    std::uint32_t transfer = 0;     // which of its messages' transfers the group is at
     std::uint32_t next_waiter = kNone;
     Cause cause;
     bool posted = false;
@@ -129,6 +130,8 @@ class EventRun {
   void end_flow(std::uint32_t flow);
   void arrive(std::uint32_t send);
   void complete_group(std::uint32_t lane, std::uint32_t longest);
+  void next_transfer(std::uint32_t lane);
+  void release_sms(const LaneState&);
   void add_flow(const Flow&, const Route&, double bytes);
 
   // Exchanges, in exchanges.hpp.
@@ -161,6 +164,8 @@ class EventRun {
   // By the first task of a group: the last of the group before it on the same stream. Empty: each
   // lane is a stream of its own.
   TaskColumn<TaskId> stream_before_;
+  // By task: how many of its message's transfers are posted at this end.
+  TaskColumn<std::uint8_t> transfers_posted_;
   std::vector<ExchangeState> exchanges_;
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> free_flows_, ended_;

@@ -180,6 +180,8 @@ class AnyMachine {
     s.step_us = number(1e-3, 1e9);
     s.posts_first = chance();
     s.one_stream = chance();
+    s.tensors_apart = chance();
+    s.free_transfers = chance();
     s.sends_all = chance();
     s.source = text();
     return s;

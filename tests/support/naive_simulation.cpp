@@ -279,7 +279,7 @@ class Naive {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       if (plan_.tasks[id].worker_index == worker && running(id) && (has_turn_[id] || !w_.turns) &&
           left_[id] > tail_of(id) + 1e-3)
-        return !(w_.posts_first ||
+        return !(now_ == 0 || w_.posts_first ||
                  (w_.backward_prepares && plan_.tasks[id].kind == TaskKind::AttendBackward)) ||
                run_.start[id] < now_;
     return false;

@@ -153,7 +153,9 @@ struct SoftwareFigures {
   double step_us = 0;  // exposed host time before each attend
   // Transfers that become ready with an attend get their SMs before it.
   bool posts_first = false;
-  bool one_stream = false;  // transfers of a worker go one after the other, on whatever lanes
+  bool one_stream = false;      // transfers of a worker go one after the other, on whatever lanes
+  bool tensors_apart = false;   // keys and values, and their gradients, travel one after the other
+  bool free_transfers = false;  // transfers wait for their data, but not for earlier kernels
   // Rings send keys all the way round, and gradients back, even where nobody reads them any more.
   bool sends_all = false;
   HostFigures host;

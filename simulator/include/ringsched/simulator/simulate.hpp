@@ -63,10 +63,11 @@ struct Workload {
   bool waits_for_kernel = false;
   bool posts_first = false;
   std::vector<std::int64_t> tail;
-  std::uint32_t concurrency = 1;                  // kernels side by side on one device
-  bool turns = false;                             // those beyond wait for their turn
-  double full_slowdown = 1;                       // of a kernel, when that many run
-  std::vector<std::int64_t> startup[kDistances];  // of a transfer, by work, ps
+  std::uint32_t concurrency = 1;  // kernels side by side on one device
+  bool turns = false;             // those beyond wait for their turn
+  double full_slowdown = 1;       // of a kernel, when that many run
+  // Of a transfer, by work, ps. If messages may be two transfers, then those of halves.
+  std::vector<std::int64_t> startup[kDistances];
   // Out of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
   std::uint32_t copy_cores = 0;
   std::int64_t latency[kDistances] = {};  // if so: the part of the start-up that is not copying, ps
@@ -90,6 +91,18 @@ struct Workload {
   bool backward_prepares = false;
   // What a worker posts on several lanes goes one group after the other.
   bool one_stream = false;
+  // By value: how many transfers, one after the other, make one of its messages. Empty: one.
+  std::vector<std::uint8_t> transfers;
+  // Transfers do not wait for the kernels that the plan lets them follow, only for their data.
+  bool free_transfers = false;
+
+  unsigned transfers_of(const Task& t) const {
+    return transfers.empty() || !is_transfer(t.kind) ? 1 : transfers[plan->value(t).value];
+  }
+  bool binds(const ControlEdge& e) const {
+    return !free_transfers || !is_transfer(plan->tasks[e.after.value].kind) ||
+           is_transfer(plan->tasks[e.before.value].kind);
+  }
 };
 
 // How many times longer a kernel takes beside others than alone, when this many want the device.
