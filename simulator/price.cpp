@@ -266,7 +266,7 @@ class Hosts {
       const Task& t = plan_.tasks[id];
       Host& h = hosts_[t.worker_index];
       const bool computes = !communicates(t.kind);
-      const bool may_pass = is_transfer(t.kind) && !h.kernels.empty() &&
+      const bool may_pass = is_transfer(t.kind) && t.lane != Lane::Compute && !h.kernels.empty() &&
                             (follows[id] == kNone || follows[id] < h.kernels.front());
       if (computes ? t.step > h.step : !may_pass && !t.with_previous) launch(h);
       if (computes) {
@@ -283,9 +283,10 @@ class Hosts {
  private:
   static constexpr std::uint32_t kNone = ~0u;
   struct Host {
-    double at = 0;  // ps
+    double at = 0;            // ps
+    std::int64_t begun = -1;  // the last step for which it has done what it does for each
     std::int64_t step = -1;
-    std::vector<std::uint32_t> kernels;  // of one step, not launched yet
+    std::vector<std::uint32_t> kernels;  // of that step, not launched yet
   };
 
   // By the first task of a group: the last kernel that must end before any member starts.
@@ -313,13 +314,15 @@ class Hosts {
   }
 
   void launch(Host& h) {
-    if (h.kernels.empty()) return;
-    h.at += software_.host.step_us * 1e6;
     for (const std::uint32_t id : h.kernels) issue(h, id);
     h.kernels.clear();
   }
   void issue(Host& h, std::uint32_t id) {
-    h.at += host_us(plan_, software_, plan_.tasks[id]) * 1e6;
+    const Task& t = plan_.tasks[id];
+    const std::int64_t step = h.kernels.empty() ? t.step : h.step;
+    if (step > h.begun) h.at += software_.host.step_us * 1e6;
+    h.begun = std::max(h.begun, step);
+    h.at += host_us(plan_, software_, t) * 1e6;
     issued_[id] = rounded_ps(h.at);
   }
 

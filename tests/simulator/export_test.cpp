@@ -191,7 +191,10 @@ TEST_P(ExportedSchedule, AsTextHoldsAllThatTheEnginesRead) {
         std::int64_t bytes = 0, startup = 0;
         words >> bytes >> startup >> word;
         EXPECT_EQ(bytes, plan.works[t.work.value].bytes.value);
-        EXPECT_EQ(startup, w.startup[static_cast<std::size_t>(route.distance)][t.work.value]);
+        const unsigned transfers = w.transfers_of(t);
+        EXPECT_EQ(startup,
+                  transfers * w.startup[static_cast<std::size_t>(route.distance)]
+                                       [t.work.value + (transfers - 1) * plan.works.size()]);
         EXPECT_EQ(word, "route");
         for (const LinkId l : route.over()) {
           words >> word;

@@ -82,6 +82,40 @@ TEST(Host, BindsARunWhoseTasksAreShort) {
     }
 }
 
+TEST(Host, PostsWhatTheNextStepNeedsBeforeTheKernelsOfThisOne) {
+  const Plan plan = prefetching(small_problem(4, 64, Pass::Forward), "ring");
+  Machine m = test_machine(Fabric::Mesh, 4);
+  m.software.host = kHost;
+  const Workload w = price(plan, m);
+  std::vector<std::int64_t> issued;  // by the last worker, which attends at every step
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].worker_index == 3 && !plan.tasks[id].with_previous)
+      issued.push_back(w.issued[id] / 1'000'000);
+  std::ranges::sort(issued);
+  // Each step takes 150. A post 200, an attend 400; then also a merge 300.
+  const std::vector<std::int64_t> first = {350, 750, 1100, 1500, 1800, 2150, 2550, 2850};
+  ASSERT_GE(issued.size(), first.size());
+  issued.resize(first.size());
+  EXPECT_EQ(issued, first);
+}
+
+TEST(Host, IssuesNothingBeforeWhatItReads) {
+  for (const char* schedule : {"ring", "striped", "zigzag", "balanced", "ulysses", "all-gather"})
+    for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded})
+      for (const Pass pass : {Pass::Forward, Pass::Both}) {
+        const Plan plan = limit_communication(
+            build_plan(small_problem(4, 64, pass), find_schedule(schedule)), {overlap, 0});
+        Machine m = test_machine(Fabric::Mesh, 4);
+        m.software.host = kHost;
+        const Workload w = price(plan, m);
+        for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+          for (const TensorId input : plan.tasks[id].inputs) {
+            if (!input.valid() || !plan.producer(input).valid()) continue;
+            EXPECT_LE(w.issued[plan.producer(input).value], w.issued[id]) << schedule << ' ' << id;
+          }
+      }
+}
+
 TEST(Host, IsHiddenBehindLongTasksButForItsFirst) {
   for (const char* schedule : {"ring", "striped", "zigzag"}) {
     const Plan plan = prefetching(small_problem(4, 64, Pass::Forward), schedule);

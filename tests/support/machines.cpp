@@ -74,6 +74,19 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.software.posts_first = true;
     m.software.one_stream = true;
   });
+  add("free_transfers_behind_kernels", Fabric::Switch, [](Machine& m) {
+    m.comm_waits_for_kernel = true;
+    m.software.free_transfers = true;
+  });
+  add("tensors_apart", Fabric::Mesh, [](Machine& m) { m.software.tensors_apart = true; });
+  add("free_tensors_apart_on_one_stream_behind_kernels", Fabric::Switch, [](Machine& m) {
+    m.comm_waits_for_kernel = true;
+    m.comm_slowdown = 1.25;
+    m.software.prepare_bytes = 0;
+    m.software.one_stream = true;
+    m.software.tensors_apart = true;
+    m.software.free_transfers = true;
+  });
   add("shared_devices", Fabric::Switch, [&](Machine& m) {
     m.devices_per_node = std::max(1u, (workers + 2) / 3);
     m.workers_per_device = 3;

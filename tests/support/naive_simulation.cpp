@@ -17,7 +17,9 @@ struct Message {
   std::uint32_t send = 0, receive = 0;  // of an exchange: its number, twice
   bool of_exchange = false;
   std::uint32_t devices[2] = {};
-  double startup = 0, bytes = 0, rate = 0;
+  double startup = 0, bytes = 0, rate = 0;  // what is left of the transfer it is at
+  unsigned transfers = 1, made = 0;
+  double each_startup = 0, each_bytes = 0;
   double copied = kNever;  // the rate at which cores of its own copy it
   Route route;
   enum { Waiting, Starting, Flowing, Done } state = Waiting;
@@ -32,6 +34,7 @@ struct Gathering {
 struct Group {
   std::vector<std::uint32_t> tasks;
   double posted = -1;
+  unsigned transfer = 0;  // of its messages' transfers, the one that it is at
   bool done = false;
 };
 
@@ -56,16 +59,21 @@ class Naive {
       m.route = w.network.route(t.worker(), plan_.tasks[m.receive].worker());
       m.devices[0] = device(m.send);
       m.devices[1] = device(m.receive);
+      if (!w.transfers.empty()) m.transfers = w.transfers[plan_.value(t).value];
       m.startup =
-          static_cast<double>(w.startup[static_cast<std::size_t>(m.route.distance)][t.work.value]);
+          static_cast<double>(w.startup[static_cast<std::size_t>(m.route.distance)]
+                                       [t.work.value + (m.transfers - 1) * plan_.works.size()]);
       m.bytes = static_cast<double>(w.amounts.empty() ? plan_.works[t.work.value].bytes.value
-                                                      : w.amounts[id]);
+                                                      : w.amounts[id]) /
+                m.transfers;
       if (w.copy_cores > 0) {  // they copy for as long as it takes alone, but for the latency
         const double latency =
             static_cast<double>(w.latency[static_cast<std::size_t>(m.route.distance)]);
         m.copied = m.bytes / (m.startup - latency + m.bytes / w.network.rate(m.route));
         m.startup = latency;
       }
+      m.each_startup = m.startup;
+      m.each_bytes = m.bytes;
       message_of_[id] = message_of_[m.receive] = messages_.size();
       messages_.push_back(m);
     }
@@ -163,10 +171,21 @@ class Naive {
     return any;
   }
 
-  bool is_done(std::uint32_t id) const {
-    return is_exchange(plan_.tasks[id].kind)
-               ? gatherings_[plan_.tasks[id].exchange.value].state == Gathering::Done
-               : messages_[message_of_[id]].state == Message::Done;
+  // Has this task's message made this transfer?
+  bool is_done(std::uint32_t id, unsigned transfer) const {
+    if (is_exchange(plan_.tasks[id].kind))
+      return gatherings_[plan_.tasks[id].exchange.value].state == Gathering::Done;
+    const Message& m = messages_[message_of_[id]];
+    return m.made > transfer || m.made == m.transfers;
+  }
+  void arrived(Message& m) {
+    if (++m.made == m.transfers) {
+      m.state = Message::Done;
+      return;
+    }
+    m.state = Message::Waiting;
+    m.startup = m.each_startup;
+    m.bytes = m.each_bytes;
   }
 
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
@@ -177,8 +196,12 @@ class Naive {
       if (input.valid() && plan_.producer(input).valid() &&
           run_.end[plan_.producer(input).value] < 0)
         return false;
-    for (const ControlEdge& e : plan_.controls)
-      if (e.after.value == id && run_.end[e.before.value] < 0) return false;
+    for (const ControlEdge& e : plan_.controls) {
+      if (e.after.value != id || run_.end[e.before.value] >= 0) continue;
+      const bool kernel_before_transfer =
+          is_transfer(plan_.tasks[id].kind) && !is_transfer(plan_.tasks[e.before.value].kind);
+      if (!(w_.free_transfers && kernel_before_transfer)) return false;
+    }
     return true;
   }
 
@@ -202,17 +225,26 @@ class Naive {
       }
       if (m.state == Message::Flowing &&
           (m.bytes <= 0 || (m.route.count == 0 && m.copied == kNever))) {
-        m.state = Message::Done;
+        arrived(m);
         any = true;
       }
     }
     for (std::size_t lane = 0; lane < units_.size(); ++lane) {
       Group* g = head(lane);
       if (g == nullptr || g->posted < 0 || !communicates(plan_.tasks[g->tasks[0]].kind)) continue;
-      const bool done = std::all_of(g->tasks.begin(), g->tasks.end(),
-                                    [&](std::uint32_t id) { return is_done(id); });
-      if (!done) continue;
-      g->done = any = true;
+      if (!std::all_of(g->tasks.begin(), g->tasks.end(),
+                       [&](std::uint32_t id) { return is_done(id, g->transfer); }))
+        continue;
+      any = true;
+      if (std::any_of(g->tasks.begin(), g->tasks.end(), [&](std::uint32_t id) {
+            return !is_exchange(plan_.tasks[id].kind) &&
+                   messages_[message_of_[id]].transfers > g->transfer + 1;
+          })) {
+        ++g->transfer;
+        g->posted = -1;
+        continue;
+      }
+      g->done = true;
       for (const std::uint32_t id : g->tasks) run_.end[id] = now_;
     }
     if (any) return true;  // what ends at an instant, ends before anything starts
@@ -229,7 +261,8 @@ class Naive {
         if (transfers && has_one_stream(*g) && blocked_by_stream(lane, *g)) continue;
         g->posted = now_;
         any = true;
-        for (const std::uint32_t id : g->tasks) run_.start[id] = ready_[id] = now_;
+        for (const std::uint32_t id : g->tasks)
+          if (g->transfer == 0) run_.start[id] = ready_[id] = now_;
         if (!transfers) {
           left_[g->tasks[0]] = duration(g->tasks[0]);
           if (left_[g->tasks[0]] == 0) end_compute(g->tasks[0]);
@@ -311,7 +344,15 @@ class Naive {
 
   bool may_begin(const Message& m) const {
     if (m.of_exchange) return gatherings_[m.send].state == Gathering::Moving;
-    return run_.start[m.send] >= 0 && run_.start[m.receive] >= 0;
+    return is_posted(m.send, m.made) && is_posted(m.receive, m.made);
+  }
+  bool is_posted(std::uint32_t id, unsigned transfer) const {
+    const Task& t = plan_.tasks[id];
+    for (const Group& g : units_[std::size_t{t.worker_index} * plan_.lane_count() +
+                                 static_cast<std::size_t>(t.lane)])
+      if (std::ranges::find(g.tasks, id) != g.tasks.end())
+        return g.posted >= 0 && g.transfer == transfer;
+    return false;
   }
 
   double duration(std::uint32_t id) const {
