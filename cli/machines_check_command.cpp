@@ -15,11 +15,6 @@ namespace ringsched {
 
 namespace {
 
-struct CheckCommand {
-  std::string name;
-  Format format = Format::Text;
-};
-
 CheckedProfile checked(const std::string& name) {
   if (is_machine_file(name)) return check_machine(read_whole(name, (1 << 20) - 1), name);
   find_machine(name);  // throws Error for an unknown name
@@ -44,21 +39,20 @@ std::string check_json(const std::string& file, const CheckedProfile& c,
       escaped(file), c.errors.empty(), in_list(errors), in_list(list));
 }
 
-ExitCode run(const CheckCommand& c) {
-  const CheckedProfile found = checked(c.name);
+ExitCode run(const std::string& name, Format format) {
+  const CheckedProfile found = checked(name);
   const std::vector<Gap> guessed = found.machine ? gaps(*found.machine) : std::vector<Gap>{};
   const ExitCode code = found.errors.empty() ? 0 : 2;
-  if (c.format == Format::Json) {
-    fmt::print("{}", check_json(c.name, found, guessed));
+  if (format == Format::Json) {
+    fmt::print("{}", check_json(name, found, guessed));
     return code;
   }
   for (const std::string& e : found.errors) fmt::print("{}\n", e);
   if (!found.errors.empty()) {
-    fmt::print("{}: {}\n", c.name,
-               counted(static_cast<std::int64_t>(found.errors.size()), "error"));
+    fmt::print("{}: {}\n", name, counted(static_cast<std::int64_t>(found.errors.size()), "error"));
     return code;
   }
-  fmt::print("{}: no errors\n", c.name);
+  fmt::print("{}: no errors\n", name);
   if (!guessed.empty()) fmt::print("\nWhat it does not say, and what predictions use instead:\n");
   std::string before;
   for (const Gap& g : guessed) {
@@ -70,15 +64,15 @@ ExitCode run(const CheckCommand& c) {
 
 }  // namespace
 
-void add_check_command(CLI::App& machines, ExitCode& code) {
+void add_check_command(CLI::App& machines, Format& format, ExitCode& code) {
   CLI::App* app = machines.add_subcommand(
       "check", "List all errors of a profile, and what predictions assume for missing figures");
-  auto command = std::make_shared<CheckCommand>();
-  app->add_option("FILE", command->name, "your own FILE.toml, or the name of a profile")
+  auto name = std::make_shared<std::string>();
+  app->add_option("FILE", *name, "your own FILE.toml, or the name of a profile")
       ->type_name("")
       ->required();
-  add_format_flag(*app, command->format);
-  app->callback([command, &code] { code = run(*command); });
+  add_format_flag(*app, format);
+  app->callback([name, &format, &code] { code = run(*name, format); });
 }
 
 }  // namespace ringsched

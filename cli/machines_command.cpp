@@ -75,8 +75,9 @@ void add_machines_command(CLI::App& program, ExitCode& code) {
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name, "profile to show (default: list all)")->type_name("");
   add_format_flag(*app, command->format);
-  add_check_command(*app, code);
+  add_check_command(*app, command->format, code);
   add_new_command(*app);
+  // The callback keeps `command`: a flag of `check` sets its format.
   app->callback([app, command] {
     if (app->get_subcommands().empty()) run(*command);
   });

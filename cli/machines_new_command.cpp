@@ -89,7 +89,13 @@ void add_new_command(CLI::App& machines) {
   flag("--nic", command->nic, "NAME", "NIC between the nodes: " + names(known_nics()));
   flag("--nics", command->nics, "N", "NICs of a node, shared by its GPUs (default: one per GPU)");
   flag("-o,--output", command->output, "FILE", "profile to write: .toml (default: print it)");
-  app->callback([command] { run(*command); });
+  app->callback([command, &machines] {
+    if (machines.count("--format") > 0)
+      fail(
+          "--format is not for machines new, which writes TOML (see ringsched machines new "
+          "--help)");
+    run(*command);
+  });
 }
 
 }  // namespace ringsched

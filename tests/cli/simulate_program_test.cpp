@@ -97,6 +97,7 @@ TEST_F(SimulateProgram, ChecksProfiles) {
   EXPECT_EQ(json.code, 2);
   EXPECT_THAT(json.out, HasSubstr("\"good\": false"));
   EXPECT_THAT(json.out, HasSubstr("not \\\"x\\\"\""));
+  EXPECT_EQ(run("machines --format json check bad.toml").out, json.out);
   expect_refused("machines check", "FILE is required");
   expect_refused("machines check nowhere.toml", "nowhere.toml");
   expect_refused("machines check dgx_a100", "did you mean dgx-a100?");
@@ -119,6 +120,7 @@ TEST_F(SimulateProgram, WritesProfilesFromDatasheets) {
   expect_refused("machines new --gpu l20 --gpus 0", "--gpus");
   expect_refused("machines new --gpu l20 -o l20.txt", ".toml");
   expect_refused("machines new --gpu l20 --lnk pcie4", "did you mean --link?");
+  expect_refused("machines --format json new --gpu l20", "--format is not for machines new");
 }
 
 // What is made of datasheets must lie around what was measured, in as many cases as it says.
