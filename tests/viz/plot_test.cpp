@@ -467,7 +467,7 @@ TEST(TrafficPlot, IsTidyForFewAndManyWorkers) {
   Timeline alone = predicted_runs(1)[0].timeline;
   EXPECT_THROW(traffic_of(alone, 0), Error);
   alone.details.clear();
-  EXPECT_THROW(traffic_of(alone, 0), Error);
+  EXPECT_THAT(refusal([&] { traffic_of(alone, 0); }), HasSubstr("has one worker"));
 }
 
 TEST(RunsPlot, HasABarAsHighAsThereAreRuns) {

@@ -62,7 +62,7 @@ std::string change_of(double ratio);
 void refuse_incomplete(const Timeline&);  // its times cannot be compared
 // "; noise 5 %", or empty.
 std::string conditions_of(const Timeline&);
-// "ring on dgx-a100"
+// "ring on dgx-a100", or "ring" without a machine.
 std::string named(const Timeline&);
 // Throws Error.
 void refuse_empty(const Timeline&);

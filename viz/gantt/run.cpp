@@ -97,8 +97,8 @@ std::string conditions_of(const Timeline& t) {
 }
 
 std::string named(const Timeline& t) {
-  return fmt::format("{} on {}", t.schedule.empty() ? "plan" : printable(t.schedule, kMostOfName),
-                     printable(t.machine));
+  const std::string name = t.schedule.empty() ? "plan" : printable(t.schedule, kMostOfName);
+  return t.machine.empty() ? name : fmt::format("{} on {}", name, printable(t.machine));
 }
 
 void refuse_empty(const Timeline& t) {

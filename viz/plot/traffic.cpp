@@ -227,12 +227,12 @@ Traffic traffic_of(const Timeline& t, std::uint32_t per_node) {
       all += bytes;
       if (per_node > 0 && from / per_node != to / per_node) between += bytes;
     }
-  if (all <= 0) fail("no worker of the timeline of {} sends anything: nothing to draw", named(t));
+  if (workers == 1) fail("{} has one worker, which sends nothing: no traffic to draw", named(t));
+  if (all <= 0) fail("no worker of {} sends anything: no traffic to draw", named(t));
   const auto amount = [](double bytes) {
     return human(Bytes{static_cast<std::int64_t>(std::llround(bytes))});
   };
-  out.subject = fmt::format("{}, {}: {} in all", t.machine.empty() ? t.schedule : named(t),
-                            counted(workers, "worker"), amount(all));
+  out.subject = fmt::format("{}, {}: {} in all", named(t), counted(workers, "worker"), amount(all));
   if (per_node > 0 && per_node < workers)
     out.subject += fmt::format(", {} between nodes", amount(between));
   return out;
