@@ -154,11 +154,20 @@ Picture traffic_picture(const std::vector<PlotInput>& inputs, const std::string&
   const PlotInput& in = inputs[0];
   if (in.held != Held::Timeline && in.held != Held::Plan)
     fail("--kind traffic needs a plan or a timeline; {} is {}", in.name, in.what());
+  // Another machine than the one that ran it may be too small.
+  const auto require_room = [&](const Machine& m, std::uint32_t workers) {
+    const std::uint64_t room = std::uint64_t{m.devices()} * m.workers_per_device;
+    if (!m.ideal && workers > room)
+      fail("{} has {}, but --machine {} has room for {} ({} with {} each)", in.name,
+           counted(workers, "worker"), machine, room, counted(m.devices(), "device"),
+           counted(m.workers_per_device, "worker"));
+  };
   const auto per_node = [&](const std::string& of, std::uint32_t workers) -> std::uint32_t {
     const bool known = std::ranges::any_of(machine_profiles(),
                                            [&](const MachineProfile& p) { return p.name == of; });
     if (machine.empty() && !known) return 0;
     const Machine m = find_machine(machine.empty() ? of : machine);
+    if (!machine.empty()) require_room(m, workers);
     return m.ideal ? 0 : (workers + m.devices() - 1) / m.devices() * m.devices_per_node;
   };
   if (in.held == Held::Timeline) {

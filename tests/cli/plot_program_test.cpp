@@ -1,4 +1,5 @@
 // `ringsched plot` and `sweep --plot`, as a user sees them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,6 +109,18 @@ TEST_F(PlotProgram, DrawsTrafficOfPlansAndTimelines) {
   EXPECT_THAT(file("t.svg"), HasSubstr("<title>3 to 4: 128 MiB</title>"));  // 4 shares of 32
   ASSERT_EQ(run("plot p.json -o q.svg").code, 0);
   EXPECT_THAT(file("q.svg"), testing::Not(HasSubstr("between nodes")));
+  for (const char* which : {"p.json", "t.json"})
+    expect_refused(
+        fmt::format("plot {} --kind traffic -m dgx-a100 -o x.svg", which),
+        fmt::format("{} has 16 workers, but --machine dgx-a100 has room for 8 (8 devices "
+                    "with 1 worker each)",
+                    which));
+  ASSERT_EQ(run("simulate -m dgx-a100 -s ring -w 1 --timeline one.json").code, 0);
+  expect_refused("plot one.json --kind traffic -o x.svg",
+                 "ring on dgx-a100 has one worker, which sends nothing: no traffic to draw");
+  ASSERT_EQ(run("plan -s ring -w 1 -o one.json").code, 0);
+  expect_refused("plot one.json -o x.svg",
+                 "ringsched: ring has one worker, which sends nothing: no traffic to draw");
 }
 
 TEST_F(PlotProgram, DrawsHowMakespansVary) {
