@@ -430,6 +430,32 @@ TEST(Gantt, CallsOutWhatDiffersMost) {
                               ", worker " + std::to_string(x.worker)));
 }
 
+// Percents, unless a difference in the list is so large that a ratio reads better.
+TEST(Gantt, SaysAllDifferencesInOneForm) {
+  const Timeline predicted = run_of("ring", 4, test_machine(Fabric::Switch, 4));
+  const auto slower = [&](std::int64_t first, std::int64_t others) {
+    Timeline t = predicted;
+    t.source = TimelineSource::Measured;
+    for (TimelineTask& x : t.tasks) {
+      const std::int64_t took = x.end_ps - x.start_ps;
+      x.start_ps *= 4;
+      x.end_ps = x.start_ps + took * (x.worker == 0 ? first : others) / 4;
+    }
+    return svg(gantt(predicted, t));
+  };
+  const std::string percents = slower(5, 7);
+  EXPECT_THAT(percents, HasSubstr(">+25.0 %<"));
+  EXPECT_THAT(percents, HasSubstr(">+75.0 %<"));
+  EXPECT_THAT(percents, HasSubstr(" (+75.0 %)<"));
+  EXPECT_THAT(percents, Not(HasSubstr("x<")));
+  const std::string ratios = slower(3, 12);
+  EXPECT_THAT(ratios, HasSubstr(">0.75x<"));
+  EXPECT_THAT(ratios, HasSubstr(">3.00x<"));
+  EXPECT_THAT(ratios, HasSubstr(" (3.00x)<"));
+  EXPECT_THAT(ratios, Not(HasSubstr(" %<")));
+  EXPECT_THAT(ratios, Not(HasSubstr(" %)<")));
+}
+
 // Names that begin alike, and machines that do.
 TEST(Gantt, TellsTwoRunsApartByWhatDiffersInTheirNames) {
   Timeline a = predicted_runs(4)[0].timeline, b = a;

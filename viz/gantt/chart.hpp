@@ -52,6 +52,7 @@ class GanttChart {
   void draw_steps(double top, double bottom);
   void draw_begin_of_backward(double top);
   void draw_row(std::uint32_t row);
+  double row_ratio(std::uint32_t row) const;
   std::string row_number(std::uint32_t row) const;
   std::vector<Strip> strips_by_worker(std::size_t run) const;
   DrawnPath choose_path() const;
@@ -70,6 +71,7 @@ class GanttChart {
   std::vector<SortedRun> runs_;
   TimeAxis axis_;
   bool moves_ = false, bands_ = false;
+  bool as_ratios_ = false;  // the numbers at the right compare runs, and some is 2 or more
   std::vector<std::uint32_t> row_starts_;  // workers; and the end of the last row
   Sizes size_{};
   double side_at_ = 0;

@@ -38,35 +38,42 @@ double GanttChart::draw_differences(double y) {
   constexpr std::size_t kCalledOut = 5;
   const Comparison c =
       compare(timeline(0), timeline(1), kCalledOut * (options_.worker ? 4 * workers_ : 1));
-  std::vector<std::string> lines;
-  const auto line = [&](const std::string& what, Picoseconds a, Picoseconds b) {
-    const std::string change = a.value > 0 && b.value > 0 && a != b
-                                   ? fmt::format(" ({})", change_of(static_cast<double>(b.value) /
-                                                                    static_cast<double>(a.value)))
-                                   : "";
-    lines.push_back(fmt::format("{}: {} and {}{}", what, duration(a, axis_.unit),
-                                duration(b, axis_.unit), change));
+  struct Line {
+    std::string what;
+    Picoseconds a, b;
+    double ratio() const {
+      return a.value > 0 ? static_cast<double>(b.value) / static_cast<double>(a.value) : 0;
+    }
   };
+  std::vector<Line> lines;
   if (c.same_plan) {
     for (const ComparedTask& w : c.worst) {
       const TimelineTask& t = timeline(0).tasks[w.task];
       if (!shows(t.worker)) continue;
       if (lines.size() == kCalledOut) break;
       if (!bands_) call_out(w.task, lines.size() + 1);
-      line(fmt::format("{}   {}, worker {}, step {}", lines.size() + 1,
-                       short_name(timeline(0), w.task), t.worker, t.step),
-           w.took[0], w.took[1]);
+      lines.push_back({fmt::format("{}   {}, worker {}, step {}", lines.size() + 1,
+                                   short_name(timeline(0), w.task), t.worker, t.step),
+                       w.took[0], w.took[1]});
     }
   } else {
     for (const ComparedPart& p : c.classes)
       if (!p.name.starts_with("send") && (p.time[0].value > 0 || p.time[1].value > 0))
-        line(fmt::format("all {}", in_words(p.name)), p.time[0], p.time[1]);
+        lines.push_back({fmt::format("all {}", in_words(p.name)), p.time[0], p.time[1]});
   }
   words(edge(), y + 10, 10, ink::black, Anchor::Start, true,
         c.same_plan ? lines.empty() ? "No task differs" : "Tasks that differ most"
                     : "Time by kind of task");
   double at = y + 10;
-  for (const std::string& text : lines) line_of_words(at += 14, 10, ink::black, false, text);
+  const bool as_ratios =
+      std::ranges::any_of(lines, [](const Line& l) { return reads_as_ratio(l.ratio()); });
+  for (const Line& l : lines) {
+    const bool changes = l.ratio() > 0 && l.a != l.b;
+    line_of_words(
+        at += 14, 10, ink::black, false,
+        fmt::format("{}: {} and {}{}", l.what, duration(l.a, axis_.unit), duration(l.b, axis_.unit),
+                    changes ? fmt::format(" ({})", change_of(l.ratio(), as_ratios)) : ""));
+  }
   return at - y + 8;
 }
 

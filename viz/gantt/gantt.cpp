@@ -37,6 +37,8 @@ Picture GanttChart::draw() {
       draw_exchanges(runs_[r], path_, strips_by_worker(r), axis_, picture_.shapes);
   for (std::size_t r = 0; r < runs_.size() && !bands_; ++r)
     label_sizes_.emplace_back(runs_[r], options_.worker, strips_[0][r].compute, axis_);
+  for (std::uint32_t row = 0; row < rows() && runs_.size() == 2; ++row)
+    as_ratios_ = as_ratios_ || reads_as_ratio(row_ratio(row));
   for (std::uint32_t row = 0; row < rows(); ++row) draw_row(row);
   if (both) draw_begin_of_backward(top);
   picture_.shapes.insert(picture_.shapes.end(), whiskers.begin(), whiskers.end());
@@ -218,19 +220,29 @@ void GanttChart::draw_row(std::uint32_t row) {
           runs_.size() == 2 ? "compute" : "attend");
 }
 
+// How much the second run computes in this row over what the first does; 0: the first does nothing.
+double GanttChart::row_ratio(std::uint32_t row) const {
+  double part[2] = {0, 0};
+  for (std::size_t r = 0; r < 2; ++r)
+    for (std::uint32_t w = first_of(row); w < last_of(row); ++w) {
+      const WorkerTimes& t = runs_[r].times.workers[w];
+      part[r] += static_cast<double>(t.attending.value) + static_cast<double>(t.overhead.value);
+    }
+  return part[0] > 0 ? part[1] / part[0] : 0;
+}
+
 // The number at the right: the share of its time that a worker attends, or how much more of it the
 // second run computes.
 std::string GanttChart::row_number(std::uint32_t row) const {
-  double part[2] = {0, 0};
-  for (std::size_t r = 0; r < runs_.size(); ++r)
-    for (std::uint32_t w = first_of(row); w < last_of(row); ++w) {
-      const WorkerTimes& t = runs_[r].times.workers[w];
-      part[r] += static_cast<double>(t.attending.value);
-      if (runs_.size() == 2) part[r] += static_cast<double>(t.overhead.value);
-    }
-  if (runs_.size() == 2) return part[0] > 0 ? change_of(part[1] / part[0]) : "";
+  if (runs_.size() == 2) {
+    const double ratio = row_ratio(row);
+    return ratio > 0 ? change_of(ratio, as_ratios_) : "";
+  }
   if (!bands_ && is_unknown(*runs_[0].timeline, first_of(row))) return "";
-  return fmt::format("{:.0f} %", 100 * part[0] / static_cast<double>(axis_.runs_ps) /
+  double attending = 0;
+  for (std::uint32_t w = first_of(row); w < last_of(row); ++w)
+    attending += static_cast<double>(runs_[0].times.workers[w].attending.value);
+  return fmt::format("{:.0f} %", 100 * attending / static_cast<double>(axis_.runs_ps) /
                                      (last_of(row) - first_of(row)));
 }
 

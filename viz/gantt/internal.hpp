@@ -57,8 +57,10 @@ std::string facts(const Timeline&, const RunTimes&);
 bool has_more(const Timeline&, std::uint32_t worker);
 // Whether the run was given up and this worker's process left no times.
 bool is_unknown(const Timeline&, std::uint32_t worker);
-// "+12.5 %", or "3.2x" from twice on: how much longer the second run takes.
-std::string change_of(double ratio);
+// How much longer the second run takes: "+12.5 %" and "-3.0 %", or "1.12x" and "0.97x" if any ratio
+// beside it is 2 or more, so that a list has one form.
+std::string change_of(double ratio, bool as_ratio);
+inline bool reads_as_ratio(double ratio) { return ratio >= 2; }
 void refuse_incomplete(const Timeline&);  // its times cannot be compared
 // "; noise 5 %", or empty.
 std::string conditions_of(const Timeline&);

@@ -107,8 +107,9 @@ void refuse_empty(const Timeline& t) {
     fail("no task in the timeline of {} takes any time: nothing to draw", named(t));
 }
 
-std::string change_of(double ratio) {
-  return ratio < 2 ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : fmt::format("{:.1f}x", ratio);
+std::string change_of(double ratio, bool as_ratio) {
+  return as_ratio ? fmt::format("{:.{}f}x", ratio, ratio < 10 ? 2 : 1)
+                  : fmt::format("{:+.1f} %", 100 * (ratio - 1));
 }
 
 void refuse_incomplete(const Timeline& t) {
