@@ -502,6 +502,13 @@ TEST(Gantt, OfARunThatDidNotEndSaysSoAndStandsAlone) {
   EXPECT_THAT(text, HasSubstr("process 1 is gone"));
   EXPECT_THAT(text, Not(HasSubstr("overlap")));
   expect_tidy(gantt(t));
+  // With no heading as well.
+  for (const char* title : {"", "Mine"}) {
+    GanttOptions plain{.page = page_for("column")};
+    plain.page.title = title;
+    EXPECT_THAT(svg(gantt(t, plain)), HasSubstr(">INCOMPLETE, given up after"));
+    expect_tidy(gantt(t, plain));
+  }
   // Worker 0 has computed all it had to, or waits for a turn that it did not get.
   EXPECT_THAT(text, HasSubstr(">done<"));
   for (std::uint32_t id = 0; id < t.tasks.size(); ++id)

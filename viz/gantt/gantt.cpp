@@ -74,11 +74,16 @@ void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, 
   words(edge(), y, size, colour, Anchor::Start, bold, std::move(text));
 }
 
-// Without the picture's own heading: the requested title, or nothing. Returns where the rows begin.
+// Without the picture's own heading: the requested title, or nothing; but a run that did not end
+// says so. Returns where the rows begin.
 double GanttChart::draw_title() {
   const std::string& title = options_.page.title;
+  const std::string mark = incomplete_mark(timeline(0));
   if (!title.empty()) line_of_words(12, 12, ink::black, true, title);
-  return title.empty() ? 20 : 38;
+  const double top = title.empty() ? 20 : 38;
+  if (mark.empty()) return top;
+  line_of_words(top - 8, 10, ink::black, true, mark);
+  return top + 16;
 }
 
 // The name of the picture, and its figures below.

@@ -53,6 +53,8 @@ Colour cargo_colour(const Value&);
 std::string_view cargo_name(const Value&);  // "result", "keys" or "query"
 // "makespan 24.2 ms · idle 14.0 % · ..."
 std::string facts(const Timeline&, const RunTimes&);
+// "INCOMPLETE, given up after 3.1 ms: worker 3 is gone"; empty for a run that ended.
+std::string incomplete_mark(const Timeline&);
 // Whether the run was given up before this worker had computed everything.
 bool has_more(const Timeline&, std::uint32_t worker);
 // Whether the run was given up and this worker's process left no times.

@@ -66,10 +66,15 @@ std::string_view cargo_name(const Value& value) {
   return value.type == TypeId::KeysValues ? "keys" : "query";
 }
 
+std::string incomplete_mark(const Timeline& t) {
+  return t.incomplete.empty()
+             ? ""
+             : fmt::format("INCOMPLETE, given up after {}: {}", duration(t.makespan(), t.unit),
+                           printable(t.incomplete, 100));
+}
+
 std::string facts(const Timeline& t, const RunTimes& r) {
-  if (!t.incomplete.empty())
-    return fmt::format("INCOMPLETE, given up after {}: {}", duration(r.makespan, t.unit),
-                       printable(t.incomplete, 100));
+  if (!t.incomplete.empty()) return incomplete_mark(t);
   std::string text =
       fmt::format("makespan {} · idle {}", duration(r.makespan, t.unit), percent(r.idle_fraction));
   const bool moves = std::any_of(r.workers.begin(), r.workers.end(),
@@ -114,7 +119,7 @@ std::string change_of(double ratio, bool as_ratio) {
 
 void refuse_incomplete(const Timeline& t) {
   if (!t.incomplete.empty())
-    fail("the run of {} is incomplete, so it cannot be drawn beside another: {}", named(t),
+    fail("the run of {} is incomplete, so its times cannot be compared: {}", named(t),
          printable(t.incomplete, 200));
 }
 

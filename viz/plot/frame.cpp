@@ -47,6 +47,28 @@ class Sheet {
   }
 
   double draw_head() {
+    double y = draw_heading();
+    if (s_.warning.empty()) return y;
+    for (std::string_view rest = s_.warning; !rest.empty();) {
+      const std::string_view line = first_line(rest);
+      words(edge(), y += kPlotLine, kPlotWords, ink::black,
+            fitted(std::string(line), kPlotWords, true), Anchor::Start, true);
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
+    return y + (s_.page.heading ? 6 : 2);
+  }
+  // The words that fit on one line, in bold; at least one.
+  std::string_view first_line(std::string_view text) const {
+    std::size_t end = text.size();
+    while (text_width(text.substr(0, end), kPlotWords, true) > p_.width - 2 * edge()) {
+      const std::size_t space = text.rfind(' ', end - 1);
+      if (space == text.npos || space == 0) break;
+      end = space;
+    }
+    return text.substr(0, end);
+  }
+
+  double draw_heading() {
     const std::string& title = s_.page.title;
     if (!s_.page.heading) {
       if (!title.empty())

@@ -43,6 +43,7 @@ struct KeyEntry {
 struct PlotSheet {
   const Page& page;
   std::string heading, subject, x_name, y_name;
+  std::string warning = {};         // drawn even without a heading
   std::vector<std::string> panels;  // names; one without a name stands alone
   double right = 4;                 // room at the right of each panel
   double left = 0;                  // least room at the left

@@ -83,6 +83,7 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
               .subject = fmt::format("{}, {}", named(t), counted(t.problem.workers, "worker")),
               .x_name = "time",
               .y_name = "memory of a worker",
+              .warning = incomplete_mark(t),
               .panels = {""},
               .right = text_width("worker 0000", kPlotWords) + 8,
               .key = {},

@@ -63,6 +63,7 @@ class TrafficMap {
                 .subject = t_.subject,
                 .x_name = "to worker",
                 .y_name = "from worker",
+                .warning = t_.warning,
                 .panels = {""},
                 .right = std::max(4.0, (page_.fixed() ? room - left : 536 - left) -
                                            kLargestCell * static_cast<double>(side_)),
@@ -198,14 +199,18 @@ Traffic traffic_of(const Timeline& t, std::uint32_t per_node) {
   const std::uint32_t workers = t.problem.workers;
   Traffic out{.heading = "Bytes from worker to worker",
               .subject = {},
+              .warning = incomplete_mark(t),
               .workers = workers,
               .per_node = per_node,
               .bytes = std::vector<double>(std::size_t{workers} * workers)};
   const auto add = [&](std::uint32_t from, std::uint32_t to, double bytes) {
     out.bytes[std::size_t{from} * workers + to] += bytes;
   };
+  const auto ended = [&](std::uint32_t task) {
+    return !std::ranges::binary_search(t.unfinished, TaskId{task});
+  };
   for (std::uint32_t i = 0; i < t.tasks.size(); ++i)
-    if (is_send(t.tasks[i].kind))
+    if (is_send(t.tasks[i].kind) && ended(i))
       add(t.tasks[i].worker, t.tasks[i].other, static_cast<double>(t.details[i].bytes.value));
   for (const TimelineExchange& e : t.exchanges)
     for (std::uint32_t to = e.first.value; to < e.end(); ++to) {
@@ -218,7 +223,7 @@ Traffic traffic_of(const Timeline& t, std::uint32_t per_node) {
             "(ringsched plan)",
             named(t), to_text(e.form), t.value(t.tasks[to]).name);
       for (std::uint32_t from = e.first.value; from < e.end(); ++from)
-        if (from != to) add(t.tasks[from].worker, t.tasks[to].worker, bytes);
+        if (from != to && ended(to)) add(t.tasks[from].worker, t.tasks[to].worker, bytes);
     }
   double all = 0, between = 0;
   for (std::uint32_t from = 0; from < workers; ++from)

@@ -94,6 +94,7 @@ Picture time_bars(const TimeBars&, const Page& = {});
 // Who sends how much to whom.
 struct Traffic {
   std::string heading, subject;
+  std::string warning = {};  // drawn even without a heading: that the run did not end
   std::uint32_t workers = 0;
   std::uint32_t per_node = 0;  // workers of a node, in order; 0: all are in one
   std::vector<double> bytes;   // from worker i to worker j at i * workers + j
