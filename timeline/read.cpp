@@ -346,6 +346,27 @@ void read_parts(const Where& file, dom::object o, Timeline& t) {
   }
 }
 
+void read_gradients(const Where& file, dom::object o, Timeline& t) {
+  dom::element list;
+  if (o["gradients"].get(list) != simdjson::SUCCESS) return;
+  if (t.details.empty()) file.fail("\"gradients\" needs the columns of details");
+  std::int64_t number = 0, least = 0;
+  for (const dom::element e : array({file, "gradients", list})) {
+    const Where where{file.file, "gradients", number++};
+    dom::array cells;
+    if (e.get(cells) != simdjson::SUCCESS || cells.size() != 2)
+      where.fail("must be a list of a backward attend and the bytes of its gradients of keys");
+    const auto task =
+        static_cast<std::uint32_t>(whole_number({where, "task", cells.at(0).value()}, least,
+                                                static_cast<std::int64_t>(t.tasks.size()) - 1));
+    least = std::int64_t{task} + 1;
+    if (outputs_of(t.tasks[task].kind) < 2) where.fail("task {} makes one tensor", task);
+    t.gradients.push_back(
+        {{task},
+         {whole_number({where, "bytes", cells.at(1).value()}, 0, t.details[task].bytes.value)}});
+  }
+}
+
 void read_incomplete(const Where& where, dom::object o, std::int64_t tasks, Timeline& t) {
   if (dom::element given; o["incomplete"].get(given) == simdjson::SUCCESS) {
     t.incomplete = text_field(where, o, "incomplete");
@@ -419,6 +440,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   read_exchanges(where, o, t);
   read_spans(where, o, t);
   read_parts(where, o, t);
+  read_gradients(where, o, t);
   read_incomplete(where, o, m.tasks, t);
   return t;
 }

@@ -185,12 +185,11 @@ class MadeBytes {
   Bytes of(TaskId id) {
     const Task& t = plan_.tasks[id.value];
     if (outputs_of(t.kind) == 0 && !is_transfer(t.kind)) return {};
-    Bytes sum = of(t.piece);
-    for (std::uint32_t o = 1; o < outputs_of(t.kind); ++o) {
-      const Tensor made = plan_.tensor(plan_.output(id, o));
-      sum = capped_sum(sum, plan_.bytes(Piece{made.value, made.rows, made.columns}));
-    }
-    return sum;
+    return outputs_of(t.kind) > 1 ? capped_sum(of(t.piece), second_of(id)) : of(t.piece);
+  }
+  // Of the second tensor of a task that makes two.
+  Bytes second_of(TaskId id) const {
+    return plan_.bytes(plan_.second_piece(plan_.tasks[id.value]));
   }
   Bytes of(PieceId piece) {
     Bytes& known = known_[piece.value];
@@ -211,6 +210,7 @@ void add_details(const Plan& plan, Timeline& out) {
     TaskDetail& d = out.details[i];
     if (is_attend(t.kind)) d.pairs = plan.works[t.work.value].pairs;
     d.bytes = bytes.of(TaskId{i});
+    if (outputs_of(t.kind) > 1) out.gradients.push_back({{i}, bytes.second_of({i})});
     if (is_receive(t.kind)) {
       d.needs[0] = t.peer;
       continue;

@@ -120,6 +120,9 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
     };
     return fmt::format("[{},{},{}]", x.task.value, chunks(x.queries), chunks(x.keys));
   });
+  write_list(text, "gradients", t.gradients, [](const TaskGradients& g) {
+    return fmt::format("[{},{}]", g.task.value, g.keys.value);
+  });
   text += "\"columns\": [";
   for (std::size_t c = 0; c < (detailed ? kAllColumns : kColumns); ++c)
     text += fmt::format("{}\"{}\"", c == 0 ? "" : ", ", kColumnNames[c]);

@@ -10,11 +10,14 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
+#include "ringsched/scheduler/verify.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
 #include "support/refusal.hpp"
+#include "support/runs.hpp"
+#include "trace/parts.hpp"
 
 namespace ringsched {
 namespace {
@@ -77,7 +80,7 @@ Timeline timeline(std::uint32_t workers, const std::vector<Given>& tasks, Pass p
 }
 
 // Worker 0 sends its keys to worker 1, which posts its receive earlier and then attends.
-Timeline small(std::int64_t bytes = 3000) {
+Timeline small_run(std::int64_t bytes = 3000) {
   constexpr ValueId kv = attention::kKeyValue;
   return timeline(
       2,
@@ -115,7 +118,7 @@ std::vector<std::string> counter(const std::string& trace, int worker, const std
 using Steps = std::vector<std::string>;
 
 TEST(ChromeTrace, HasASliceForEachTaskThatTakesTimeAndAnInstantForTheRest) {
-  const std::string trace = chrome_trace(small());
+  const std::string trace = chrome_trace(small_run());
   EXPECT_EQ(line_with(trace, "\"task\":2"),
             "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":4.000000,\"dur\":5.000000,\"cat\":\"attend\","
             "\"name\":\"attend q1 "
@@ -132,7 +135,7 @@ TEST(ChromeTrace, HasASliceForEachTaskThatTakesTimeAndAnInstantForTheRest) {
 
 // Worker W is the critical path.
 TEST(ChromeTrace, HasATrackOfTheCriticalPathIfThatIsKnown) {
-  Timeline t = small();
+  Timeline t = small_run();
   EXPECT_THAT(chrome_trace(t), Not(HasSubstr("critical path")));
   t.critical_path = {{{0}, {0}, {0}}, {{1}, {1}, {4 * kUS}}, {{2}, {4 * kUS}, {9 * kUS}}};
   const std::string trace = chrome_trace(t);
@@ -146,7 +149,7 @@ TEST(ChromeTrace, HasATrackOfTheCriticalPathIfThatIsKnown) {
 }
 
 TEST(ChromeTrace, GivesEightWorkersEightColoursThatTheViewerKnows) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.problem.workers = 8;
   t.tasks.resize(3);
   t.details.resize(3);
@@ -166,7 +169,7 @@ TEST(ChromeTrace, GivesEightWorkersEightColoursThatTheViewerKnows) {
 }
 
 TEST(ChromeTrace, DrawsAnArrowFromTheSendToWhereBothEndsArePosted) {
-  const std::string trace = chrome_trace(small());
+  const std::string trace = chrome_trace(small_run());
   EXPECT_EQ(line_with(trace, "\"ph\":\"s\""),
             "{\"ph\":\"s\",\"pid\":0,\"tid\":6,\"ts\":1.234567,\"id\":1,\"cat\":\"message\","
             "\"name\":\"message\"},");
@@ -177,7 +180,7 @@ TEST(ChromeTrace, DrawsAnArrowFromTheSendToWhereBothEndsArePosted) {
 }
 
 TEST(ChromeTrace, EndsAnArrowInsideAReceiveThatIsSaidToEndBeforeItsSend) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.tasks[0].start_ps = 5 * kUS;  // clocks of two machines
   t.tasks[0].end_ps = 6 * kUS;
   EXPECT_THAT(line_with(chrome_trace(t), "\"ph\":\"f\""), HasSubstr("\"ts\":2.000003,"));
@@ -186,7 +189,7 @@ TEST(ChromeTrace, EndsAnArrowInsideAReceiveThatIsSaidToEndBeforeItsSend) {
 }
 
 TEST(ChromeTrace, CountsMemoryAsDocumented) {
-  const std::string trace = chrome_trace(small());
+  const std::string trace = chrome_trace(small_run());
   EXPECT_EQ(counter(trace, 0, "memory"), Steps({"0.000000: 1000"}));
   // Comes in, read until 9 while a partial is made; the merge is done in place of that and frees
   // the other; the output keeps it.
@@ -196,7 +199,7 @@ TEST(ChromeTrace, CountsMemoryAsDocumented) {
 }
 
 TEST(ChromeTrace, CountsAMergeThatGrowsBesideItsInputs) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.details[4].bytes = {70};
   EXPECT_EQ(counter(chrome_trace(t), 1, "memory"),
             Steps({"0.000000: 1000", "0.000007: 4000", "4.000000: 4050", "9.000000: 1100",
@@ -227,8 +230,45 @@ TEST(ChromeTrace, TellsTheTwoGradientsOfABackwardAttendApartWhereTheyAreRead) {
                    "4.000000: 1095", "5.000000: 1035"}));
 }
 
+std::vector<std::int64_t> most_held(const Timeline& t) {
+  std::vector<std::int64_t> out;
+  for (const auto& steps : memory_counters(t))
+    out.push_back(std::ranges::max_element(steps, {}, &CounterStep::value)->value);
+  return out;
+}
+
+// On each worker of every schedule, forward and backward. A bound for any timing may be higher.
+TEST(ChromeTrace, CountsNoMoreMemoryThanVerifyFinds) {
+  std::size_t reached = 0, all = 0;
+  for (const NamedRun& r : predicted_runs(kSanitized ? 4 : 8)) {
+    SCOPED_TRACE(r.name);
+    const std::vector<Bytes> peak = verify(r.plan).peak;
+    const std::vector<std::int64_t> held = most_held(r.timeline);
+    ASSERT_EQ(held.size(), peak.size());
+    for (std::size_t w = 0; w < peak.size(); ++w) {
+      EXPECT_LE(held[w], peak[w].value) << w;
+      reached += held[w] == peak[w].value ? 1 : 0;
+      ++all;
+    }
+  }
+  EXPECT_GT(reached, all / 4);
+}
+
+// Nothing is held for a task that the run did not begin, and what such a task reads stays.
+TEST(ChromeTrace, CountsOnlyWhatAnIncompleteRunHasMade) {
+  Timeline t = small_run();
+  t.incomplete = "worker 0 is gone";
+  t.unfinished = {{3}, {4}, {5}};
+  for (const TaskId id : t.unfinished) t.tasks[id.value].start_ps = t.tasks[id.value].end_ps = 0;
+  EXPECT_EQ(counter(chrome_trace(t), 1, "memory"),
+            Steps({"0.000000: 1000", "0.000007: 4000", "4.000000: 4050", "9.000000: 1050"}));
+  t.details[3].needs[0] = {1};
+  EXPECT_EQ(counter(chrome_trace(t), 1, "memory"),
+            Steps({"0.000000: 1000", "0.000007: 4000", "4.000000: 4050"}));
+}
+
 TEST(ChromeTrace, CountsEachMessageAtItsAverageRateWhileBothEndsArePosted) {
-  const std::string trace = chrome_trace(small(2'765'433));  // as many bytes as ps
+  const std::string trace = chrome_trace(small_run(2'765'433));  // as many bytes as ps
   EXPECT_EQ(counter(trace, 0, "GB/s out"),
             Steps({"0.000000: 0.000000000", "1.234567: 1000.000000000", "4.000000: 0.000000000"}));
   EXPECT_EQ(counter(trace, 1, "GB/s in"), counter(trace, 0, "GB/s out"));
@@ -236,7 +276,7 @@ TEST(ChromeTrace, CountsEachMessageAtItsAverageRateWhileBothEndsArePosted) {
 }
 
 TEST(ChromeTrace, CountsNoFurtherThanThereAreNumbers) {
-  Timeline t = small(std::int64_t{1} << 60);
+  Timeline t = small_run(std::int64_t{1} << 60);
   t.tasks[1].start_ps = t.tasks[1].end_ps - 1;
   t.tasks.insert(t.tasks.end(), 20, t.tasks[1]);
   t.details.insert(t.details.end(), 20, t.details[1]);
@@ -248,7 +288,7 @@ TEST(ChromeTrace, CountsNoFurtherThanThereAreNumbers) {
 }
 
 TEST(ChromeTrace, PutsTasksThatOverlapOnFurtherTracks) {
-  Timeline t = small();
+  Timeline t = small_run();
   for (int i = 0; i < 2; ++i) {
     t.tasks.push_back(t.tasks[1]);
     t.details.push_back(t.details[1]);
@@ -265,7 +305,7 @@ TEST(ChromeTrace, PutsTasksThatOverlapOnFurtherTracks) {
 }
 
 TEST(ChromeTrace, GivesFurtherLanesTracksOfTheirOwn) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.lanes = {"compute", "fetch", "return", "the \"outer\""};
   t.tasks[0].lane = t.tasks[1].lane = static_cast<Lane>(3);
   for (const std::string& trace : {chrome_trace(t), kineto_trace(t, 1)})
@@ -278,20 +318,20 @@ TEST(ChromeTrace, GivesFurtherLanesTracksOfTheirOwn) {
 }
 
 TEST(ChromeTrace, DoesWithoutDetails) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.details.clear();
   const std::string trace = chrome_trace(t);
   EXPECT_EQ(count(trace, "\"ph\":\"X\""), 5u);
   for (const char* phase : {"\"ph\":\"C\"", "\"ph\":\"s\"", "\"ph\":\"f\"", "bytes", "cause"})
     EXPECT_THAT(trace, Not(HasSubstr(phase)));
-  Timeline rates = small();
+  Timeline rates = small_run();
   rates.initial.clear();
   EXPECT_THAT(chrome_trace(rates), Not(HasSubstr("\"memory\"")));
   EXPECT_THAT(chrome_trace(rates), HasSubstr("\"GB/s in\""));
 }
 
 TEST(Traces, EscapeWhatComesFromOutside) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.machine = "a \"machine\" of \\ mine\t\x01\x7f";
   t.schedule = "r\xc3\xadng \xe2\x82\xac\xf0\x9f\x98\x80 \xff\xc0\xaf\xed\xa0\x80 \xe2\x82";
   const std::string machine = "\"a \\\"machine\\\" of \\\\ mine\\u0009\\u0001\\u007f\"";
@@ -305,7 +345,7 @@ TEST(Traces, EscapeWhatComesFromOutside) {
 }
 
 TEST(Traces, RefuseWhatCannotBeDrawn) {
-  Timeline t = small();
+  Timeline t = small_run();
   EXPECT_EQ(refusal([&] { kineto_trace(t, 2); }), "no worker 2; the timeline has workers 0 to 1");
   t.tasks.clear();
   t.details.clear();
@@ -314,7 +354,7 @@ TEST(Traces, RefuseWhatCannotBeDrawn) {
 }
 
 TEST(KinetoTrace, HasTheKernelsOfOneWorker) {
-  const std::string trace = kineto_trace(small(), 1);
+  const std::string trace = kineto_trace(small_run(), 1);
   EXPECT_THAT(trace, HasSubstr("\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 1, "
                                "\"world_size\": 2},\n"));
   EXPECT_EQ(count(trace, "\"ph\":\"X\",\"cat\":\"kernel\""), 4u);
@@ -326,11 +366,11 @@ TEST(KinetoTrace, HasTheKernelsOfOneWorker) {
             "\"Process Group Name\":\"0\",\"Process Group Description\":\"default_pg\","
             "\"dtype\":\"Byte\",\"In msg nelems\":3000,\"Out msg nelems\":3000}},");
   EXPECT_THAT(line_with(trace, "\"task\":4,"), HasSubstr("\"name\":\"merge\""));
-  EXPECT_EQ(count(kineto_trace(small(), 0), "\"ph\":\"X\""), 1u);
+  EXPECT_EQ(count(kineto_trace(small_run(), 0), "\"ph\":\"X\""), 1u);
 }
 
 TEST(KinetoTrace, RoundsInstantsSoThatWhatTouchesStillDoes) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.tasks[2].end_ps = t.tasks[3].start_ps = 9 * kUS + 700;  // 0.7168 of a tick
   t.tasks[5].end_ps += 400;                                 // nothing is left of it
   const std::string trace = kineto_trace(t, 1);
@@ -341,7 +381,7 @@ TEST(KinetoTrace, RoundsInstantsSoThatWhatTouchesStillDoes) {
 }
 
 TEST(KinetoTrace, DoesWithoutDetails) {
-  Timeline t = small();
+  Timeline t = small_run();
   t.details.clear();
   t.initial.clear();
   EXPECT_THAT(kineto_trace(t, 1), HasSubstr("\"Collective name\":\"recv\""));

@@ -62,12 +62,19 @@ std::size_t half_of(const TimelineTask& maker, ValueId read) {
 class Memory {
  public:
   explicit Memory(const Timeline& t) : t_(t), made_(t.tasks.size()) {
+    // Of what a run that was given up did not begin, nothing was made.
     for (std::size_t i = 0; i < t.tasks.size(); ++i)
-      if (makes_tensors(t.tasks[i].kind)) made_[i].bytes[0] = t.details[i].bytes.value;
-    split();
+      if (makes_tensors(t.tasks[i].kind) && (ended(i) || t.tasks[i].end_ps > 0))
+        made_[i].bytes[0] = t.details[i].bytes.value;
+    if (t.gradients.empty()) split();
+    for (const TaskGradients& g : t.gradients)
+      if (std::int64_t* bytes = made_[g.task.value].bytes; bytes[0] > 0) {
+        bytes[0] -= g.keys.value;
+        bytes[1] = g.keys.value;
+      }
     for (std::size_t i = 0; i < t.tasks.size(); ++i) {
       const TimelineTask& x = t.tasks[i];
-      const std::int64_t until = is_output(x.kind) ? kNever : x.end_ps;
+      const std::int64_t until = is_output(x.kind) || !ended(i) ? kNever : x.end_ps;
       each_read(i,
                 [&](Made& m, std::size_t half) { m.until[half] = std::max(m.until[half], until); });
     }
@@ -99,6 +106,10 @@ class Memory {
   }
 
  private:
+  bool ended(std::size_t i) const {
+    return !std::ranges::binary_search(t_.unfinished, TaskId{static_cast<std::uint32_t>(i)});
+  }
+
   // For each tensor that a task of this worker made and task i reads.
   template <class Do>
   void each_read(std::size_t i, Do&& use) {
@@ -107,8 +118,9 @@ class Memory {
       if (id.valid()) use(made_[id.value], half_of(t_.tasks[id.value], t_.tasks[i].makes));
   }
 
-  // The file does not say how much of a backward attend's result is gradients of keys; the tasks
-  // that send or sum them do. If those do not either, both are held as long as one of them.
+  // Files of older versions do not say how much of a backward attend's result is gradients of keys;
+  // the tasks that send or sum them do. If those do not either, both are held as long as one of
+  // them.
   void split() {
     std::vector<Made> evidence(t_.problem.pass == Pass::Forward ? 0 : t_.tasks.size());
     for (std::size_t i = 0; i < evidence.size(); ++i)

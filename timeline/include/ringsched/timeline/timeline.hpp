@@ -111,6 +111,15 @@ struct TaskPart {
   friend bool operator==(const TaskPart&, const TaskPart&) = default;
 };
 
+// How much of what a backward attend makes is gradients of keys and values; the rest is those of
+// queries.
+struct TaskGradients {
+  TaskId task;
+  Bytes keys;
+
+  friend bool operator==(const TaskGradients&, const TaskGradients&) = default;
+};
+
 struct Timeline {
   TimelineSource source = TimelineSource::Predicted;
   std::string program;  // what made it, with its version
@@ -131,6 +140,7 @@ struct Timeline {
   std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
   std::vector<TaskSpan> spans;              // sorted by task; most tasks need none
   std::vector<TaskPart> parts;              // likewise
+  std::vector<TaskGradients> gradients;     // by task; none without details
   // For a run that did not finish: why, and the tasks that did not end, in order. Those that had
   // begun end when it was given up; the others have no time.
   std::string incomplete;
