@@ -111,15 +111,26 @@ std::map<std::string, SweepRow> known_rows(const std::string& file, const Journa
 }
 
 // Lines if tokens or workers vary, else where the time goes.
-void draw(const std::vector<SweepRow>& rows, FileKind kind, const std::string& file,
-          const Page& page, bool say) {
+Picture picture_of(const std::vector<SweepRow>& rows, const Page& page) {
   std::string csv = sweep_csv_header();
   for (const SweepRow& row : rows) csv += to_csv(row);
   const Records records = read_csv_records(csv, "this sweep");
-  write_picture(has_lines(records) ? line_plot(sweep_lines(records, PlotY::Time), page)
-                                   : time_bars(sweep_bars(records), page),
-                kind, file, page.pixels);
-  if (say) fmt::print("\nplot {}\n", file);
+  return has_lines(records) ? line_plot(sweep_lines(records, PlotY::Time), page)
+                            : time_bars(sweep_bars(records), page);
+}
+
+// Throws Error, before the work, if such rows cannot be drawn, whatever their results.
+void require_picture(const std::vector<SweepCell>& cells, const Page& page) {
+  std::vector<SweepRow> rows;
+  for (const SweepCell& cell : cells) {
+    SweepRow& row = rows.emplace_back(cell.row);
+    for (std::string* result : {&row.makespan_us, &row.idle_fraction, &row.overlap_fraction,
+                                &row.exposed_communication_us, &row.attending_us, &row.overhead_us,
+                                &row.waiting_us, &row.waiting_for_host_us, &row.out_of_work_us,
+                                &row.speedup, &row.bound_us, &row.peak_bytes})
+      *result = "1";
+  }
+  picture_of(rows, page);
 }
 
 // Returns 2 if there is nothing to rank.
@@ -134,6 +145,7 @@ ExitCode run(const SweepCommand& c) {
       c.plot.empty() ? FileKind::Svg : file_kind(c.plot, "--plot", kPictureKinds);
   const Page page = c.page.page();
   if (c.plot.empty()) c.page.refuse("is only for a picture: --plot FILE (.svg, .pdf or .png)");
+  if (!c.plot.empty()) require_picture(cells, page);
   Journal journal(c.output);
   std::map<std::string, SweepRow> known = known_rows(c.output, journal);
   std::vector<SweepRow> others;  // rows of the file that this sweep does not ask for
@@ -182,7 +194,10 @@ ExitCode run(const SweepCommand& c) {
   }
   const bool any =
       std::any_of(rows.begin(), rows.end(), [](const SweepRow& r) { return r.holds(); });
-  if (any && !c.plot.empty()) draw(rows, picture, c.plot, page, c.format == "text");
+  if (any && !c.plot.empty()) {
+    write_picture(picture_of(rows, page), picture, c.plot, page.pixels);
+    if (c.format == "text") fmt::print("\nplot {}\n", c.plot);
+  }
   return any ? 0 : 2;
 }
 

@@ -226,6 +226,17 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("sweep -w 2 --plot x.gif", "--plot x.gif: use a name that ends in");
   expect_refused("sweep -w 2 --for column", "--for is only for a picture: --plot FILE");
   expect_refused("sweep -w 2 -o x.csv --plot x.csv", "would overwrite x.csv");
+  // Before the work: nothing is printed, and no row is kept.
+  for (const auto& [what, why] :
+       {std::pair{"-m ideal,dgx-a100 -w 2,4", "counts blocks and others seconds; plot them apart"},
+        {"-s ring -w 2,4 --heads 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25 "
+         "--kv-heads 1",
+         "more than 24 panels would be needed"}}) {
+    expect_refused(fmt::format("sweep {} -o kept.csv --plot x.svg", what), why);
+    EXPECT_EQ(run(fmt::format("sweep {} --plot x.svg", what)).out, "");
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "kept.csv"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "kept.csv.partial"));
+  }
 }
 
 }  // namespace
