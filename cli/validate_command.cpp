@@ -37,10 +37,11 @@ ExitCode run(const ValidateCommand& c) {
   check_choice("--format", c.format, {"text", "json", "csv", "markdown"});
   const double tolerance = c.tolerance.empty() ? -1 : parse_share(c.tolerance, "--tolerance", 1000);
   const Validation v = validated(measurements_of(c.file));
-  fmt::print("{}", c.format == "json"       ? json_of(v)
-                   : c.format == "csv"      ? csv_of(v)
-                   : c.format == "markdown" ? markdown_of(v)
-                                            : text_of(v, c.rows || !c.file.empty()));
+  fmt::print("{}", c.format == "json"  ? json_of(v)
+                   : c.format == "csv" ? csv_of(v)
+                   : c.format == "markdown"
+                       ? markdown_of(v, c.file == "-" ? "standard input" : c.file)
+                       : text_of(v, c.rows || !c.file.empty()));
   return tolerance >= 0 && v.errors().mean > tolerance ? 1 : 0;
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "ringsched/scheduler/mask.hpp"
+#include "ringsched/scheduler/printable.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -134,11 +136,21 @@ std::string ranking_of(const ValidatedGroup& g) {
                      r.in_order, r.pairs);
 }
 
+// A name may have what ends a cell, or a line.
+std::string markdown_cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
 std::string markdown_table(const Rows& rows) {
   std::string out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     out += "|";
-    for (const std::string& cell : rows[i]) out += fmt::format(" {} |", cell);
+    for (const std::string& cell : rows[i]) out += fmt::format(" {} |", markdown_cell(cell));
     out += "\n";
     if (i > 0) continue;
     out += "|";
@@ -182,26 +194,37 @@ std::string text_of(const Validation& v, bool rows) {
   return out;
 }
 
-std::string markdown_of(const Validation& v) {
-  std::string out =
-      "# Predictions against published measurements\n\n"
-      "`ringsched validate --format markdown` writes this page; do not edit it. The measurements\n"
-      "are in [validation/](../validation/), the machines in [machines/](../machines/). Machines "
-      "are\ncalibrated only on figures of kernels and links: no measurement below set a constant, "
-      "and we\nleft none out because of its error.\n\n"
-      "[validation](validation.md) compares predictions with runs of this program itself.\n\n" +
+namespace {
+
+constexpr std::string_view kPublishedPage =
+    "# Predictions against published measurements\n\n"
+    "`ringsched validate --format markdown` writes this page; do not edit it. The measurements\n"
+    "are in [validation/](../validation/), the machines in [machines/](../machines/). Machines "
+    "are\ncalibrated only on figures of kernels and links: no measurement below set a constant, "
+    "and we\nleft none out because of its error.\n\n"
+    "[validation](validation.md) compares predictions with runs of this program itself.\n\n";
+
+}  // namespace
+
+std::string markdown_of(const Validation& v, std::string_view file) {
+  std::string out = file.empty() ? std::string(kPublishedPage)
+                                 : fmt::format("# Predictions against the measurements of {}\n\n",
+                                               printable(file, 100));
+  out +=
       fmt::format("**{}.**\n\n{}.\n\n", fmt::join(summary_lines(v.errors()), "; "), kErrorColumns) +
       markdown_table(by_source(v)) + "\n## By group\n\n" + markdown_table(by_group(v)) +
       "\nIn the tables below, the columns after *error* say where the predicted time goes, on the "
-      "critical\npath ([metrics](metrics.md)).\n";
+      "critical\npath" +
+      (file.empty() ? " ([metrics](metrics.md)).\n" : ".\n");
   for (const ValidatedGroup& g : v.groups) {
-    out += fmt::format("\n## {}\n\n{}. Unit: {}.\n\n", g.name, g.source, unit_of(g.measure));
+    out += fmt::format("\n## {}\n\n{}Unit: {}.\n\n", g.name,
+                       g.source.empty() ? "" : g.source + ". ", unit_of(g.measure));
     out += markdown_table(rows_of(g));
     if (g.order_only) out += fmt::format("\nHere {}.\n", kOrderOnly);
     if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("\nRanking: {}.\n", r);
     if (!g.why.empty()) out += fmt::format("\nNotes: {}.\n", g.why);
   }
-  out += "\n## Left out\n\n";
+  if (!v.excluded.empty()) out += "\n## Left out\n\n";
   for (const Excluded& e : v.excluded) out += fmt::format("- {}: {}.\n", e.what, e.reason);
   return out;
 }

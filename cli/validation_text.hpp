@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringsched/simulator/validation.hpp"
@@ -13,7 +14,8 @@ namespace ringsched {
 std::vector<std::string> summary_lines(const Errors&);
 
 std::string text_of(const Validation&, bool rows);
-std::string markdown_of(const Validation&);  // a page: docs/validation-published.md
+// A page: docs/validation-published.md, or of a user's file.
+std::string markdown_of(const Validation&, std::string_view file);
 std::string json_of(const Validation&);
 std::string csv_of(const Validation&);  // a line for each result
 

@@ -716,6 +716,16 @@ results = [
                            "\"published\": 20", "\"difference\": ", "\"median_error\": "})
     EXPECT_THAT(json.out, HasSubstr(told));
 
+  const Outcome page = run("validate --file mine.toml --format markdown");
+  EXPECT_THAT(page.out, testing::StartsWith(
+                            "# Predictions against the measurements of mine.toml\n\n**2 results"));
+  EXPECT_THAT(page.out, testing::Not(HasSubstr("](")));
+  EXPECT_THAT(page.out, testing::Not(HasSubstr("Left out")));
+  std::string named = read_all(folder_ / "mine.toml");
+  write("named.toml", named.replace(named.find("my ring"), 7, "a | b"));
+  EXPECT_THAT(run("validate --file named.toml --format markdown").out,
+              HasSubstr("\n| a \\| b | 2 | "));
+
   EXPECT_EQ(run("validate --file mine.toml --tolerance 500%").code, 0);
   EXPECT_EQ(run("validate --file mine.toml --tolerance 0").code, 1);
 
