@@ -20,11 +20,6 @@ std::size_t given_columns() {
   return given && *given >= '1' && *given <= '9' ? std::strtoull(given, nullptr, 10) : 0;
 }
 
-std::size_t chart_columns() {
-  const std::size_t found = isatty(STDOUT_FILENO) ? terminal_columns() : given_columns();
-  return found == 0 ? kUsual : std::clamp(found, kLeast, kMost);
-}
-
 std::string_view setting(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -62,11 +57,16 @@ std::size_t terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+std::size_t page_columns() {
+  const std::size_t found = isatty(STDOUT_FILENO) ? terminal_columns() : given_columns();
+  return found == 0 ? kUsual : std::clamp(found, kLeast, kMost);
+}
+
 std::string for_locale(std::string text) { return is_ascii_locale() ? in_ascii(text) : text; }
 
 std::string terminal_chart(const Timeline& t) {
   const Colours has = colours();
-  return terminal_gantt(t, {.columns = chart_columns(),
+  return terminal_gantt(t, {.columns = page_columns(),
                             .colour = has != Colours::None,
                             .indexed = has == Colours::Indexed,
                             .plain = is_ascii_locale()});

@@ -11,6 +11,10 @@ namespace ringsched {
 // Columns of the terminal; 0 if standard output is not one: text for files is not wrapped.
 std::size_t terminal_columns();
 
+// The width of what must not be wider than a page: that of the terminal, from 40 to 240; elsewhere
+// COLUMNS, or 100.
+std::size_t page_columns();
+
 // Block characters as they are, or as ASCII if the locale (LC_ALL, LC_CTYPE, LANG) is set and is
 // not UTF-8.
 std::string for_locale(std::string text);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "ringsched/scheduler/error.hpp"
@@ -205,6 +206,28 @@ std::string table_within(const Rows& rows, std::size_t keys, std::size_t columns
     while (next < widths.size() && (next == first || used + 2 + widths[next] <= columns))
       used += 2 + widths[next++];
     out += (out.empty() ? "" : "\n") + aligned(columns_of(rows, keys, first, next));
+  }
+  return out;
+}
+
+std::string table_of_names(const Rows& rows, std::size_t columns) {
+  if (columns == 0 || width_of(widths_of(rows)) <= columns) return aligned(rows);
+  Rows below = rows;
+  for (std::size_t r = 1; r < rows.size(); ++r) below[r][0].clear();
+  const std::vector<std::size_t> widths = widths_of(below);
+  std::string out;
+  for (std::size_t next = 1; next < widths.size();) {
+    std::size_t used = widths[0];
+    const std::size_t first = next;
+    while (next < widths.size() && (next == first || used + 2 + widths[next] <= columns))
+      used += 2 + widths[next++];
+    std::istringstream lines(aligned(columns_of(below, 1, first, next)));
+    if (!out.empty()) out += "\n";
+    std::string line;
+    for (std::size_t r = 0; std::getline(lines, line); ++r) {
+      if (r > 0) out += in_lines(rows[r][0], 2, columns) + "\n";
+      out += line + "\n";
+    }
   }
   return out;
 }

@@ -41,5 +41,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t
 // The same in this many columns (0: any number).
 std::string table_within(const std::vector<std::vector<std::string>>& rows, std::size_t keys,
                          std::size_t columns);
+// The same for rows with long names in the first column: where they do not fit, each name stands
+// above its row, broken between words.
+std::string table_of_names(const std::vector<std::vector<std::string>>& rows, std::size_t columns);
 
 }  // namespace ringsched

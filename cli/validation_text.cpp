@@ -175,9 +175,11 @@ std::vector<std::string> summary_lines(const Errors& e) {
 }
 
 std::string text_of(const Validation& v, bool rows) {
-  std::string out =
-      fmt::format("{}\n\n{}\n", fmt::join(summary_lines(v.errors()), "\n"), table(by_source(v)));
-  if (!rows) out += table(by_group(v)) + "\n";
+  std::string out;
+  for (const std::string& line : summary_lines(v.errors()))
+    out += in_lines(line, 2, page_columns()) + "\n";
+  out += "\n" + table_of_names(by_source(v), terminal_columns()) + "\n";
+  if (!rows) out += table_of_names(by_group(v), page_columns()) + "\n";
   for (const ValidatedGroup& g : v.groups) {
     if (!rows) break;
     out += fmt::format("{} ({})\n", g.name, unit_of(g.measure));

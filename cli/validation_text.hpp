@@ -13,6 +13,7 @@ namespace ringsched {
 // intervals.
 std::vector<std::string> summary_lines(const Errors&);
 
+// Summaries are as wide as the page at most.
 std::string text_of(const Validation&, bool rows);
 // A page: docs/validation-published.md, or of a user's file.
 std::string markdown_of(const Validation&, std::string_view file);

@@ -85,5 +85,36 @@ TEST(Table, WrapsWordsInItsLastColumn) {
             "   x  y\n");
 }
 
+TEST(TableOfNames, PutsNamesAboveTheirRowsWhereTheyDoNotFit) {
+  const Rows rows = {{"group", "results", "worst"},
+                     {"a long name, of three words and more", "3", "1.1x too fast"},
+                     {"short", "12", "2.0x too slow"}};
+  for (const std::size_t columns : {std::size_t{80}, std::size_t{0}})  // 0: any number
+    EXPECT_EQ(table_of_names(rows, columns), table_within(rows, 1, 0));
+  EXPECT_EQ(table_of_names(rows, 30),
+            "group  results  worst\n"
+            "a long name, of three words\n"
+            "  and more\n"
+            "       3        1.1x too fast\n"
+            "short\n"
+            "       12       2.0x too slow\n");
+  EXPECT_EQ(table_of_names(rows, 20),
+            "group  results\n"
+            "a long name, of\n"
+            "  three words and\n"
+            "  more\n"
+            "       3\n"
+            "short\n"
+            "       12\n"
+            "\n"
+            "group  worst\n"
+            "a long name, of\n"
+            "  three words and\n"
+            "  more\n"
+            "       1.1x too fast\n"
+            "short\n"
+            "       2.0x too slow\n");
+}
+
 }  // namespace
 }  // namespace ringsched
