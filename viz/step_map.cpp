@@ -83,6 +83,55 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
+// "0-7" of "kv0-7" or "h0-7": what stands behind the letters.
+std::string_view behind_letters(std::string_view word) {
+  const std::size_t at = word.find_first_of("0123456789");
+  return at == word.npos ? std::string_view() : word.substr(at);
+}
+
+// Explains the first label of heads and the first of several workers, if there are any: "h0-7:
+// heads 0 to 7." A label of parts of a share, such as "3b-d", is neither.
+class LabelNotes {
+ public:
+  void look_at(std::string_view text) {
+    while (!text.empty()) {
+      const std::string_view word = text.substr(0, text.find_first_of(" ,;"));
+      text.remove_prefix(std::min(text.size(), word.size() + 1));
+      const std::string_view numbers = behind_letters(word);
+      const std::size_t digits = std::min(numbers.find_first_not_of("0123456789"), numbers.size());
+      if (numbers.empty() || word.size() == numbers.size()) continue;
+      const std::string first(numbers.substr(0, digits));
+      const std::string_view rest = numbers.substr(digits);
+      if (word[0] == 'h' && heads_.empty()) {
+        heads_ = rest.empty() ? fmt::format("{}: head {}.", word, first)
+                              : fmt::format("{}: heads {} to {}.", word, first, rest.substr(1));
+      } else if (word[0] != 'h' && workers_.empty()) {
+        workers_ = several(word, first, rest);
+      }
+    }
+  }
+  std::string text() const {
+    return workers_ + (workers_.empty() || heads_.empty() ? "" : " ") + heads_;
+  }
+
+ private:
+  static std::string several(std::string_view word, const std::string& first,
+                             std::string_view rest) {
+    if (rest.starts_with("+"))
+      return fmt::format("{}: of workers {} and {}.", word, first, rest.substr(1));
+    if (rest.starts_with(".."))
+      return fmt::format("{}: of some of the workers {} to {}.", word, first, rest.substr(2));
+    if (rest.size() < 2 || rest[0] != '-' || rest[1] < '0' || rest[1] > '9') return {};
+    const std::size_t slash = rest.find('/');
+    const std::string_view last = rest.substr(1, slash == rest.npos ? slash : slash - 1);
+    return slash == rest.npos ? fmt::format("{}: of workers {} to {}.", word, first, last)
+                              : fmt::format("{}: of workers {} to {}, {} apart.", word, first, last,
+                                            rest.substr(slash + 1));
+  }
+
+  std::string workers_, heads_;
+};
+
 std::string row_text(const Share& share) {
   const std::string attends = share.attends.empty() ? "idle" : joined(share.attends);
   return share.receives.empty() ? attends : attends + "; gets " + joined(share.receives);
@@ -281,14 +330,20 @@ class StepDrawing {
     double y = bottom + 16;
     out_.height = bottom + 2;
     if (!page_.legend) return;
-    for (const char* note :
-         {"Rows are queries, columns are keys. A block has the colour of the worker that computes "
-          "it; blocks of earlier steps are pale. The strip on the left shows the owner of the "
-          "queries.",
-          "Bars: the work of each worker in this step. q3 k1: queries of worker 3 with keys of "
-          "worker 1 (3a, 3b: parts of its share).",
-          "gets: what the worker receives before it computes. q: queries, kv: keys and values, o: "
-          "partial results."}) {
+    LabelNotes labels;
+    for (const auto& [number, step] : steps_)
+      for (const Share& share : step.workers) labels.look_at(row_text(share));
+    for (const std::string& note : std::vector<std::string>{
+             "Rows are queries, columns are keys. A block has the colour of the worker that "
+             "computes "
+             "it; blocks of earlier steps are pale. The strip on the left shows the owner of the "
+             "queries.",
+             "Bars: the work of each worker in this step. q3 k1: queries of worker 3 with keys of "
+             "worker 1 (3a, 3b: parts of its share).",
+             labels.text(),
+             "gets: what the worker receives before it computes. q: queries, kv: keys and values, "
+             "o: "
+             "partial results."}) {
       for (std::string_view rest = note; !rest.empty(); y += 14) {
         const std::string_view part = first_line(rest);
         line(y, kFont, ink::black, false, std::string(part));

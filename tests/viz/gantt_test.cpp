@@ -398,6 +398,17 @@ TEST(Gantt, MarksWhereTheBackwardPassBegins) {
   EXPECT_THAT(svg(gantt(both("ring"), both("zigzag"))), Not(HasSubstr("waiting for")));
 }
 
+// The exchange of results is a step of its own, in which nothing is attended.
+TEST(Gantt, ExplainsStepsThatHaveNoMark) {
+  const auto drawn = [](const char* schedule) {
+    return svg(
+        gantt(predicted_run(build_plan(small_problem(4, 256, Pass::Both), find_schedule(schedule)),
+                            test_machine(Fabric::Switch, 4))));
+  };
+  EXPECT_THAT(drawn("ulysses"), HasSubstr(">step; in step 1 nothing is attended<"));
+  EXPECT_THAT(drawn("zigzag"), Not(HasSubstr("nothing is attended")));
+}
+
 TEST(Gantt, CountsWholeBlocks) {
   std::vector<std::string> ticks;
   for (const Label& l : all<Label>(gantt(run_of("balanced", 8, find_machine("ideal")))))

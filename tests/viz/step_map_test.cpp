@@ -100,6 +100,25 @@ TEST(StepMap, SaysWhatEachWorkerComputesAndReceives) {
   EXPECT_THAT(lines(drawn("ulysses")), testing::Contains(HasSubstr("all-to-all of q")));
 }
 
+// In the legend, with an example from the picture, and only if there is one.
+TEST(StepMap, ExplainsLabelsOfHeadsAndOfSeveralWorkers) {
+  const auto notes = [](const char* schedule, std::uint32_t workers) {
+    std::string all;
+    for (const std::string& line : lines(drawn(schedule, workers))) all += line + "\n";
+    return all;
+  };
+  EXPECT_THAT(notes("usp:ulysses=2", 4),
+              HasSubstr("\nq0-1: of workers 0 to 1. h0-1: heads 0 to 1.\n"));
+  EXPECT_THAT(notes("usp:ulysses=2:consecutive=ring", 8),
+              HasSubstr("\nq0+4: of workers 0 and 4. h0-1: heads 0 to 1.\n"));
+  EXPECT_THAT(notes("usp:ulysses=4:consecutive=ring", 8),
+              HasSubstr("\nq0-6/2: of workers 0 to 6, 2 apart. h0: head 0.\n"));
+  for (const char* schedule : {"ring", "zigzag", "balanced-split"}) {
+    EXPECT_THAT(notes(schedule, 4), testing::Not(HasSubstr(": of workers"))) << schedule;
+    EXPECT_THAT(notes(schedule, 4), testing::Not(HasSubstr(": head"))) << schedule;
+  }
+}
+
 TEST(StepMap, DrawsWorkToScale) {
   std::vector<std::string> bars;
   for (const Shape& s : drawn("ring", 2).shapes)

@@ -153,6 +153,7 @@ struct LegendUse {
   bool decodes = false;                                 // all queries are of new tokens
   bool apart = false;                                   // labels such as "q0-6/2"
   bool parts = false;                                   // labels such as "q1b"
+  std::string unmarked;                                 // steps between marked ones: "4", "4, 9"
   Colour of_exchange = ink::keys, of_wait = ink::keys;  // what the first one carries
   std::uint32_t workers = 8;
 };

@@ -218,6 +218,12 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(
           Label{b.x + b.width / 2, b.y + 9, 9, ink::black, Anchor::Middle, false, "h0-7"});
     });
+  if (!use.unmarked.empty())
+    entry(fmt::format("step; in step {} nothing is attended", use.unmarked), [&out](const Box& b) {
+      const double middle = b.x + b.width / 2;
+      out.emplace_back(
+          Stroke{{{middle, b.y}, {middle, b.y + b.height}}, ink::grey, 0.6, true, false});
+    });
   if (use.numbered)
     entry("in step 2", [&out](const Box& b) {
       Box corner = b;
@@ -236,6 +242,11 @@ LegendUse GanttChart::legend() const {
   use.moves = moves_;
   use.workers = workers_;
   use.decodes = timeline(0).problem.decodes();
+  std::size_t unmarked = 0;
+  for (std::size_t i = 1; i < step_starts_.size(); ++i)
+    for (Step s = step_starts_[i - 1].first + 1; s < step_starts_[i].first; ++s)
+      if (++unmarked <= 3) use.unmarked += fmt::format("{}{}", unmarked == 1 ? "" : ", ", s);
+  if (unmarked > 3) use.unmarked += " and others";
   for (const Shape& s : picture_.shapes) {
     const auto* box = std::get_if<Box>(&s);
     use.critical = use.critical || (box && box->outline == ink::black);
