@@ -337,10 +337,8 @@ struct Arrangement {
   }
 };
 
-}  // namespace
-
-Picture block_map(std::span<const Plan* const> plans, const Page& page) {
-  if (plans.empty()) fail("no plan to draw");
+// With maps of this side at most.
+Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double most_side) {
   Picture p;
   const Arrangement at(page, plans.size());
   double left = at.edge, top = at.head, tallest = 0;
@@ -351,8 +349,9 @@ Picture block_map(std::span<const Plan* const> plans, const Page& page) {
   });
   std::size_t chunks = 0;  // of the finest: maps side by side are of one size
   for (const Plan* plan : plans) chunks = std::max(chunks, plan->layout.chunks.size());
-  const double side =
-      page.fixed() ? at.side : std::min(at.side, kLargestCell * static_cast<double>(chunks));
+  const double side = std::min(
+      most_side,
+      page.fixed() ? at.side : std::min(at.side, kLargestCell * static_cast<double>(chunks)));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = *plans[i];
     if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
@@ -364,11 +363,11 @@ Picture block_map(std::span<const Plan* const> plans, const Page& page) {
     Map map(plan, side, page.least(), left, top, p.shapes);
     const Size size = map.draw();
     const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
-    double widest = size.width;
+    double widest = page.fixed() ? kAxis + at.side : size.width;
     const auto say = [&](double above, double font, Colour colour, const std::string& text) {
       double fits = font;
       if (page.fixed())
-        fits = std::min(font, font * side / text_width(text, font, font > 12));
+        fits = std::min(font, font * at.side / text_width(text, font, font > 12));
       else
         widest = std::max(widest, kAxis + text_width(text, font, font > 12));
       if (fits >= page.least())
@@ -398,6 +397,23 @@ Picture block_map(std::span<const Plan* const> plans, const Page& page) {
   }
   add_words(p, page, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
   return on_page(std::move(p), page);
+}
+
+}  // namespace
+
+Picture block_map(std::span<const Plan* const> plans, const Page& page) {
+  if (plans.empty()) fail("no plan to draw");
+  constexpr double kLeastSide = 90;
+  const Arrangement at(page, plans.size());
+  const auto rows = static_cast<double>((plans.size() + at.in_a_row - 1) / at.in_a_row);
+  double side = at.side;
+  Picture p = drawn_maps(plans, page, side);
+  // Smaller maps, where the page would else be too high.
+  while (page.height > 0 && p.height > page.height && side > kLeastSide) {
+    side = std::max(kLeastSide, side - (p.height - page.height) / page.unit() / rows - 1e-6);
+    p = drawn_maps(plans, page, side);
+  }
+  return p;
 }
 
 }  // namespace ringsched

@@ -14,8 +14,13 @@ namespace ringsched {
 
 class GanttChart {
  public:
-  GanttChart(std::vector<const Timeline*>, const GanttOptions&);
+  // `squeezed`: how far the rows give way to a page without room, from 0 on.
+  GanttChart(std::vector<const Timeline*>, const GanttOptions&,
+             std::optional<std::size_t> squeezed = {});
   Picture draw();
+
+  static std::size_t squeezes();
+  bool is_squeezed() const { return is_squeezed_; }  // it differs from the chart without
 
  private:
   double edge() const { return tight_ ? 2 : 16; }  // of the page
@@ -25,13 +30,13 @@ class GanttChart {
     double bar, lane, gap, words;
   };
   static Sizes sizes(std::size_t rows);
-  void lower_rows();
+  bool squeeze(std::size_t level);
 
   // What is shown, and where; in layout.cpp.
   std::string row_name(std::uint32_t row) const;
   std::string side(std::size_t run) const;
   void lay_out_rows(double top);
-  void choose_rows();
+  void choose_rows(std::uint32_t most_bands);
   std::string drawn_alone(std::uint32_t first, std::uint32_t last) const;
   std::uint32_t rows() const { return static_cast<std::uint32_t>(row_starts_.size() - 1); }
   void find_steps();
@@ -71,6 +76,7 @@ class GanttChart {
   std::vector<SortedRun> runs_;
   TimeAxis axis_;
   bool moves_ = false, bands_ = false;
+  bool is_squeezed_ = false, differences_ = true;
   bool as_ratios_ = false;  // the numbers at the right compare runs, and some is 2 or more
   std::vector<std::uint32_t> row_starts_;  // workers; and the end of the last row
   Sizes size_{};

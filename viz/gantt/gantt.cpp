@@ -49,7 +49,7 @@ Picture GanttChart::draw() {
   if (options_.page.legend) {
     double y = bottom + 28;
     y += draw_legend(use, std::max(edge(), 6.0), width_ - edge(), y, picture_.shapes);
-    if (runs_.size() == 2) y += draw_differences(y + 8);
+    if (runs_.size() == 2 && differences_) y += draw_differences(y + 8);
     picture_.height = y + 6;
   }
   return on_page(std::move(picture_), options_.page);
@@ -281,13 +281,26 @@ PathLook parse_path_look(std::string_view flag, std::string_view how) {
   return how == "fade" ? PathLook::Fade : how == "outline" ? PathLook::Outline : PathLook::None;
 }
 
-Picture gantt(const Timeline& t, const GanttOptions& options) {
-  return GanttChart({&t}, options).draw();
+namespace {
+
+// As it is, or squeezed as little as the page allows.
+Picture fitted(const std::vector<const Timeline*>& timelines, const GanttOptions& options) {
+  Picture p = GanttChart(timelines, options).draw();
+  const double most = options.page.height;
+  for (std::size_t s = 0; most > 0 && p.height > most && s < GanttChart::squeezes(); ++s) {
+    GanttChart lower(timelines, options, s);
+    if (lower.is_squeezed()) p = lower.draw();
+  }
+  return p;
 }
+
+}  // namespace
+
+Picture gantt(const Timeline& t, const GanttOptions& options) { return fitted({&t}, options); }
 
 Picture gantt(const Timeline& first, const Timeline& second, const GanttOptions& options) {
   for (const Timeline* t : {&first, &second}) refuse_incomplete(*t);
-  return GanttChart({&first, &second}, options).draw();
+  return fitted({&first, &second}, options);
 }
 
 }  // namespace ringsched

@@ -19,20 +19,6 @@ constexpr double kLeastWidth = 400, kMostWidth = 10'000;
 
 }  // namespace
 
-// Lower rows, if the page has no room for so many of this height.
-void GanttChart::lower_rows() {
-  if (options_.page.height <= 0) return;
-  const double other = (options_.page.heading ? 115 : 60) + (options_.page.legend ? 83 : 0);
-  const double room = options_.page.height / options_.page.unit() - other;
-  const auto runs = static_cast<double>(runs_.size());
-  for (const Sizes& lower : {Sizes{20, 4.5, 7, 11}, Sizes{13, 3, 4, 10}, Sizes{11, 2.5, 3, 9},
-                             Sizes{8, 2, 3, 8}, Sizes{6, 1.5, 2, 8}}) {
-    const double strip = size_.bar + (moves_ ? 2 * (size_.lane + 1) : 0);
-    const double row = runs * strip + 1.5 * (runs - 1) + size_.gap;
-    if (row * rows() > room && lower.bar < size_.bar) size_ = lower;
-  }
-}
-
 GanttChart::Sizes GanttChart::sizes(std::size_t rows) {
   if (rows <= 4) return {34, 8, 13, 12};
   if (rows <= 8) return {28, 6, 10, 11};
@@ -41,7 +27,42 @@ GanttChart::Sizes GanttChart::sizes(std::size_t rows) {
   return {8, 2, 3, 8};
 }
 
-GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOptions& options)
+namespace {
+
+// Rows that a page with less room has instead of the usual ones, lower and lower; then bands of
+// workers; and then no list of differences.
+struct Squeezed {
+  double bar, lane, gap, words;
+  std::uint32_t bands = 0;  // at most; 0: rows of workers
+  bool differences = true;
+};
+constexpr Squeezed kSqueezed[] = {
+    {20, 4.5, 7, 11},         {13, 3, 4, 10},           {11, 2.5, 3, 9},          {8, 2, 3, 8},
+    {6, 1.5, 2, 8},           {4.5, 1, 1.5, 8},         {12, 2, 4, 10, 16},       {12, 2, 4, 10, 8},
+    {12, 2, 4, 10, 8, false}, {12, 2, 4, 10, 4, false}, {9, 1.5, 3, 10, 4, false}};
+
+}  // namespace
+
+std::size_t GanttChart::squeezes() { return std::size(kSqueezed); }
+
+// Returns whether this changes anything.
+bool GanttChart::squeeze(std::size_t level) {
+  const Squeezed& to = kSqueezed[level];
+  if (to.bands == 0 && (bands_ || to.bar >= size_.bar)) return false;
+  // Bands have no tasks, so they have no path.
+  const bool path = options_.path.value_or(PathLook::None) != PathLook::None;
+  if (to.bands > 0 && (path || 2 * to.bands > workers_)) return false;
+  size_ = {to.bar, to.lane, to.gap, to.words};
+  differences_ = to.differences;
+  if (to.bands > 0) {
+    bands_ = true;
+    choose_rows(to.bands);
+  }
+  return true;
+}
+
+GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOptions& options,
+                       std::optional<std::size_t> squeezed)
     : options_(options),
       width_(options.page.fixed() ? options.page.units() : options.width),
       tight_(options.page.fixed() && !options.page.heading),
@@ -71,14 +92,15 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
   }
   bands_ = workers_ > kMostRows || bars > kMostBars;
   size_ = bands_ ? Sizes{30, 4, 8, 11} : sizes(workers_ * runs_.size() * (tight_ ? 2 : 1));
-  choose_rows();
-  lower_rows();
+  choose_rows(kMostBands);
+  is_squeezed_ = squeezed && squeeze(*squeezed);
   size_.words = std::max(size_.words, axis_.least_text);
 }
 
 // Bands that would look the same are one.
-void GanttChart::choose_rows() {
-  const std::uint32_t each = bands_ ? (workers_ + kMostBands - 1) / kMostBands : 1;
+void GanttChart::choose_rows(std::uint32_t most_bands) {
+  row_starts_.clear();
+  const std::uint32_t each = bands_ ? (workers_ + most_bands - 1) / most_bands : 1;
   std::string before;
   for (std::uint32_t w = 0; w < workers_; w += each) {
     std::string drawn = bands_ ? drawn_alone(w, std::min(workers_, w + each)) : "";

@@ -10,14 +10,19 @@ namespace ringsched {
 namespace {
 
 constexpr double kUsualWidth = 560, kNarrow = 500;  // units
+constexpr double kLeastHeight = 60;                 // of a panel's inside
 
 class Sheet {
  public:
-  explicit Sheet(const PlotSheet& s) : s_(s), tight_(s.page.fixed() && !s.page.heading) {
+  // `lower`: by how much panels are lower than they could be.
+  explicit Sheet(const PlotSheet& s, double lower = 0)
+      : s_(s), tight_(s.page.fixed() && !s.page.heading), lower_(lower) {
     p_.width = s.page.fixed() ? s.page.units() : kUsualWidth;
     const std::size_t n = s.panels.size();
     columns_ = n < 2 ? 1 : p_.width < kNarrow ? (s.square ? 2 : 1) : n == 3 || n > 4 ? 3 : 2;
   }
+
+  std::size_t rows() const { return (s_.panels.size() + columns_ - 1) / columns_; }
 
   Picture draw() {
     p_.title = s_.page.title.empty() ? s_.heading + (s_.subject.empty() ? "" : ": " + s_.subject)
@@ -112,13 +117,15 @@ class Sheet {
     PlotFrame f;
     // Its height decides about ticks, and they decide about its width.
     const double guess = cell - 30 - s_.right;
-    f.height = s_.height > 0 ? s_.height
-                             : std::max(s_.least_height,
-                                        s_.square ? guess : std::clamp(guess * 0.62, 90.0, 230.0));
+    f.height =
+        s_.height > 0
+            ? s_.height
+            : std::max({s_.least_height, kLeastHeight,
+                        (s_.square ? guess : std::clamp(guess * 0.62, 90.0, 230.0)) - lower_});
     f.y = s_.y_axis(i, f.height);
     f.left = x + std::max(left_, left_of(f.y));
     f.width = x + cell - s_.right - f.left;
-    if (s_.square) f.height = f.width;
+    if (s_.square) f.height = f.width = std::max(kLeastHeight, f.width - lower_);
     f.x = s_.x_axis(i, f.width);
     if (!s_.y_name.empty()) {
       y += kPlotLine;
@@ -183,6 +190,7 @@ class Sheet {
 
   const PlotSheet& s_;
   const bool tight_;
+  const double lower_;
   std::size_t columns_;
   double left_ = 0;  // room for the words at the left of all panels, so that they line up
   Picture p_;
@@ -190,7 +198,14 @@ class Sheet {
 
 }  // namespace
 
-Picture drawn(const PlotSheet& s) { return Sheet(s).draw(); }
+// Panels are lower where the page would else be too high.
+Picture drawn(const PlotSheet& s) {
+  Sheet sheet(s);
+  const double rows = static_cast<double>(sheet.rows());
+  Picture p = sheet.draw();
+  const double over = s.page.height > 0 ? (p.height - s.page.height) / s.page.unit() : 0;
+  return over > 0 && s.height <= 0 ? Sheet(s, over / rows).draw() : p;
+}
 
 std::vector<ValueRange> shared_ranges(std::vector<ValueRange> of_panels) {
   constexpr double kFlat = 4;
