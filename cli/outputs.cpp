@@ -61,6 +61,10 @@ OutputKinds OutputFlags::kinds(std::vector<std::string> inputs) const {
   return kinds;
 }
 
+void OutputFlags::require_drawable(const Plan& plan) const {
+  if (!block_map_.empty()) require_block_map(plan);
+}
+
 std::string OutputFlags::write(OutputKinds kinds, const Plan& plan,
                                std::span<const Timeline> timelines) const {
   std::string lines;

@@ -34,6 +34,8 @@ class OutputFlags {
   const std::string& timeline() const { return timeline_; }
   // Call it before any work. Throws Error if a name has an unknown ending or is one of `inputs`.
   OutputKinds kinds(std::vector<std::string> inputs) const;
+  // Call it before the plan is simulated or run. Throws Error if a picture of it cannot be drawn.
+  void require_drawable(const Plan&) const;
   // The last timeline is the run; the chart shows an earlier one beside it. Returns one line for
   // each file written.
   std::string write(OutputKinds, const Plan&, std::span<const Timeline>) const;

@@ -153,6 +153,7 @@ ExitCode run(const RunCommand& c) {
     proved = c.plan_file.empty()
                  ? proved_plan(c.problem.with_usual_workers(usual_workers(c, session.world())))
                  : proved_plan(c.plan_file);
+    c.outputs.require_drawable(proved->plan);
     prediction = prediction_of(c, *proved, session.first());
     const Plan& plan = proved->plan;
     if (!session.agrees(facts_of(c, options, plan, session.world()), plan)) return 2;

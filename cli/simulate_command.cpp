@@ -42,6 +42,7 @@ void run(const SimulateCommand& c) {
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem.as_run_by(machine.software))
                                                 : proved_plan(c.plan_file);
+  c.outputs.require_drawable(proved.plan);
   const std::uint32_t workers = proved.plan.problem.workers;
   Setup setup = c.machine.setup(machine, workers);
   c.machine.check_runs(varies(setup.conditions));

@@ -33,9 +33,6 @@ class Map {
       std::vector<Shape>& out)
       : plan_(plan), least_(std::max(6.0, least_text)), left_(left), top_(top), out_(out) {
     const std::size_t n = plan.layout.chunks.size();
-    if (n > kMostChunks)
-      fail("a block map of {} chunks is too large (limit {}); use a plan with fewer workers", n,
-           kMostChunks);
     cell_ = side / static_cast<double>(n);
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
@@ -354,7 +351,7 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
       page.fixed() ? at.side : std::min(at.side, kLargestCell * static_cast<double>(chunks)));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& plan = *plans[i];
-    if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
+    require_block_map(plan);
     if (i > 0 && i % at.in_a_row == 0) {
       left = at.edge;
       top += tallest + at.between_rows;
@@ -400,6 +397,13 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
 }
 
 }  // namespace
+
+void require_block_map(const Plan& plan) {
+  if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
+  if (const std::size_t n = plan.layout.chunks.size(); n > kMostChunks)
+    fail("a block map of {} chunks is too large (limit {}); use a plan with fewer workers", n,
+         kMostChunks);
+}
 
 Picture block_map(std::span<const Plan* const> plans, const Page& page) {
   if (plans.empty()) fail("no plan to draw");

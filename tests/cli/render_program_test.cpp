@@ -155,7 +155,11 @@ TEST_F(RenderProgram, RefusesInOneLineAndLeavesNothingBehind) {
   expect_refused("render t.json -o h.png --scale 1000", "--scale");
   expect_refused("simulate --gantt h.txt", "--gantt h.txt: use a name that ends in");
   expect_refused("simulate --block-map h", "--block-map h: use a name that ends in");
-  expect_refused("simulate -w 300 -s ring --block-map h.svg", "block map of 300 chunks");
+  // Before the work, so nothing else is written.
+  for (const char* command : {"simulate", "run -t 3000"})
+    expect_refused(std::string(command) + " -w 300 -s ring --timeline early.json --block-map h.svg",
+                   "block map of 300 chunks");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "early.json"));
   if (geteuid() != 0) expect_refused("render t.json -o shut/t.svg", "Permission denied");
   EXPECT_EQ(listing(), before);
   std::filesystem::permissions(folder_ / "shut", std::filesystem::perms::all);

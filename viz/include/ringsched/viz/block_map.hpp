@@ -15,5 +15,7 @@ namespace ringsched {
 // bands, one for each share of the heads. Several plans stand side by side. Throws Error for more
 // chunks than can be distinguished.
 Picture block_map(std::span<const Plan* const>, const Page& = {});
+// Throws the same Error, if any, without drawing.
+void require_block_map(const Plan&);
 
 }  // namespace ringsched
