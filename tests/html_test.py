@@ -450,6 +450,15 @@ class Page(unittest.TestCase):
         if SHOTS:
             pathlib.Path(SHOTS, "saved.svg").write_text(saved.read_text())
 
+    def test_a_saved_run_that_did_not_end_says_so(self):
+        [t] = self.page(["--machine", "dgx-a100"])
+        self.assertNotIn(">INCOMPLETE<", self.browser.ask("ringsched.svg()"))
+        t |= {"incomplete": "process 1 is gone", "unfinished": [len(t["tasks"]) - 1]}
+        (self.folder / "incomplete.json").write_text(json.dumps(t))
+        self.ringsched("render", "incomplete.json", "--output", "page.html")
+        self.browser.open(self.folder / "page.html")
+        self.assertIn(">INCOMPLETE<", self.browser.ask("ringsched.svg()"))
+
     def test_it_is_no_blank_page(self):
         for workers in (1, 2, 64):
             self.page(["--workers", str(workers), "--schedule", "balanced", "--machine", "ideal"])

@@ -244,10 +244,12 @@ function drawRun(w, current) {
   ctx.restore();
   drawNames(first, last, r);
   drawScrollbar(r, w);
-  if (below) {
+  // The heading of the page is not part of a saved picture.
+  const incomplete = run.facts.startsWith('INCOMPLETE');
+  if (below || incomplete) {
     ctx.font = (current ? 'bold ' : '') + '11px Helvetica, Arial, sans-serif';
     ctx.textAlign = 'right';
-    const text = run.name.slice(0, 60), tw = ctx.measureText(text).width;
+    const text = incomplete ? 'INCOMPLETE' : run.name.slice(0, 60), tw = ctx.measureText(text).width;
     ctx.fillStyle = colours.paper;
     ctx.fillRect(w - RIGHT - tw - 6, paneTop + 2, tw + 12, TOP - 6);
     ctx.fillStyle = colours.ink;
