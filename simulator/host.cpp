@@ -1,0 +1,150 @@
+#include "host.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ringsched/scheduler/operations.hpp"
+
+namespace ringsched {
+
+namespace {
+
+bool is_part(const Plan& plan, RegionId region) {
+  const Region r = plan.regions[region.value];
+  return r.count < plan.layout.share(plan.layout.owner(r.first)).count;
+}
+bool is_strictly_causal(const Plan& plan, const Task& attend) {
+  return plan.works[attend.work.value].form == TileForm::StrictlyCausal;
+}
+
+// The host's time for a task; the members of a group, or of a repack, are issued with the first.
+double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
+  const HostFigures& h = s.host;
+  if (t.with_previous) return 0;
+  switch (t.kind) {
+    case TaskKind::Attend:
+      return h.attend_us;
+    case TaskKind::AttendBackward:
+      if (is_part(plan, plan.rows(t)) || is_part(plan, t.keys) || is_strictly_causal(plan, t))
+        return h.attend_backward_us + h.slice_us;
+      return h.attend_backward_us;
+    case TaskKind::Merge:
+      return h.merge_us + (h.slice_us > 0 && is_slice(plan, t) ? h.slice_us : 0);
+    case TaskKind::Send:
+    case TaskKind::Receive:
+      return h.post_us;
+    case TaskKind::Exchange:
+      return h.exchange_us;
+    case TaskKind::Prepare:
+      return s.prepare_bytes > 0 ? h.pass_us : 0;
+    case TaskKind::Output:
+      return s.output_bytes > 0 ? h.pass_us : 0;
+    case TaskKind::Reduce:
+    case TaskKind::Round:
+    case TaskKind::Repack:
+      break;
+  }
+  return h.pass_us;
+}
+
+// The host of each worker issues its tasks in order, and waits for nothing. Like the libraries, it
+// posts what the next step needs before it launches the kernels of this one, if the plan lets that
+// move beside them.
+class Hosts {
+ public:
+  Hosts(const Plan& plan, const SoftwareFigures& s)
+      : plan_(plan), software_(s), hosts_(plan.problem.workers), issued_(plan.tasks.size()) {}
+
+  TaskColumn<std::int64_t> issue_all() {
+    const TaskColumn<std::uint32_t> follows = last_kernels();
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& t = plan_.tasks[id];
+      Host& h = hosts_[t.worker_index];
+      const bool computes = !communicates(t.kind);
+      const bool may_pass = is_transfer(t.kind) && t.lane != Lane::Compute && !h.kernels.empty() &&
+                            (follows[id] == kNone || follows[id] < h.kernels.front());
+      if (computes ? t.step > h.step : !may_pass && !t.with_previous) launch(h);
+      if (computes) {
+        h.step = t.step;
+        h.kernels.push_back(id);
+      } else {
+        issue(h, id);
+      }
+    }
+    for (Host& h : hosts_) launch(h);
+    return std::move(issued_);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = ~0u;
+  struct Host {
+    double at = 0;            // ps
+    std::int64_t begun = -1;  // the last step for which it has done what it does for each
+    std::int64_t step = -1;
+    std::vector<std::uint32_t> kernels;  // of that step, not launched yet
+  };
+
+  // By the first task of a group: the last kernel that must end before any member starts.
+  TaskColumn<std::uint32_t> last_kernels() const {
+    const LaneNumbers lanes(plan_);
+    std::vector<std::uint32_t> first(lanes.all);
+    TaskColumn<std::uint32_t> out;
+    out.assign(plan_.tasks.size(), kNone);
+    std::size_t control = 0;
+    for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+      const Task& t = plan_.tasks[id];
+      std::uint32_t& group = first[lanes.of(t)];
+      if (!t.with_previous) group = id;
+      const auto after = [&](TaskId before) {
+        if (!before.valid() || communicates(plan_.tasks[before.value].kind)) return;
+        if (out[group] == kNone || out[group] < before.value) out[group] = before.value;
+      };
+      for (const TensorId input : t.inputs)
+        if (input.valid()) after(plan_.producer(input));
+      for (; control < plan_.controls.size() && plan_.controls[control].after.value == id;
+           ++control)
+        after(plan_.controls[control].before);
+    }
+    return out;
+  }
+
+  void launch(Host& h) {
+    for (const std::uint32_t id : h.kernels) issue(h, id);
+    h.kernels.clear();
+  }
+  void issue(Host& h, std::uint32_t id) {
+    const Task& t = plan_.tasks[id];
+    const std::int64_t step = h.kernels.empty() ? t.step : h.step;
+    if (step > h.begun) h.at += software_.host.step_us * 1e6;
+    h.begun = std::max(h.begun, step);
+    h.at += host_us(plan_, software_, t) * 1e6;
+    issued_[id] = rounded_ps(h.at);
+  }
+
+  const Plan& plan_;
+  const SoftwareFigures& software_;
+  std::vector<Host> hosts_;
+  TaskColumn<std::int64_t> issued_;
+};
+
+}  // namespace
+
+bool is_slice(const Plan& plan, const Task& merge) {
+  const TaskId maker = plan.producer(merge.inputs[1]);
+  if (is_part(plan, plan.rows(merge))) return true;
+  return maker.valid() && is_attend(plan.tasks[maker.value].kind) &&
+         is_strictly_causal(plan, plan.tasks[maker.value]);
+}
+
+TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s) {
+  return Hosts(plan, s).issue_all();
+}
+
+Picoseconds issue_time(const Plan& plan, const SoftwareFigures& software) {
+  std::int64_t last = 0;
+  for (const std::int64_t ps : issue_times(plan, software)) last = std::max(last, ps);
+  return {last};
+}
+
+}  // namespace ringsched

@@ -1,0 +1,19 @@
+// The host of a worker: a thread that launches kernels and posts messages, one after the other.
+#pragma once
+
+#include <cstdint>
+
+#include "ringsched/machine/machine.hpp"
+#include "ringsched/scheduler/plan.hpp"
+#include "ringsched/simulator/simulate.hpp"
+
+namespace ringsched {
+
+// A library that merges into a slice of its result copies the slice out and in again: if a tile has
+// only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
+bool is_slice(const Plan&, const Task& merge);
+
+// By task: when the host of its worker has issued it, ps.
+TaskColumn<std::int64_t> issue_times(const Plan&, const SoftwareFigures&);
+
+}  // namespace ringsched
