@@ -224,7 +224,7 @@ std::uint32_t place_here(World& world, std::optional<std::uint32_t> said) {
   const std::vector<std::string> all = world.gather((said ? "+" : "-") + name_of_clock());
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].starts_with('+') && !all[rank].starts_with('-'))
-      throw RunFailed(fmt::format("process {} sent a place that cannot be read", rank));
+      throw RunFailed(fmt::format("process {} sent a host name that cannot be read", rank));
   const auto knows = [](const std::string& one) { return one.starts_with('+'); };
   if (std::all_of(all.begin(), all.end(), knows)) return said.value_or(0);
   const std::string here = all[world.rank()].substr(1);

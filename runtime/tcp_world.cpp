@@ -34,7 +34,7 @@ class TcpWorld final : public World {
       store_ = std::make_unique<Store>(
           StoreOptions{at, size_, options.secret, options.patience, silence},
           [](const std::string& what) {
-            std::fprintf(stderr, "ringsched: process 0: store: %s\n", what.c_str());
+            std::fprintf(stderr, "ringsched: process 0 %s\n", what.c_str());
           });
       at = store_->address();
     }

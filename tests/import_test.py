@@ -47,7 +47,7 @@ class Import(unittest.TestCase):
     def test_a_real_run(self):
         said, timeline = self.imported(*RANKS)
         self.assertIn("call      2 of 2", said)
-        self.assertIn("messages  2 in the traces for each of the plan", said)
+        self.assertIn("messages  each message of the plan is 2 messages in the traces", said)
         self.assertIn("clocks    as in the traces", said)
         self.assertNotIn("note", said)
         self.assertEqual(timeline["source"], "measured")
@@ -137,12 +137,12 @@ class Import(unittest.TestCase):
     def test_an_attend_that_is_missing(self):
         bad = [RANKS[0], TRACES / "skipped-rank-1.json"]
         said = self.ringsched("import", *bad, "--plan", self.plan, "--annotation", "ring", code=1)
-        self.assertEqual(said, "1 attend in the trace, 2 in the plan, on worker 1\ndoes not match: 1 difference\n")
+        self.assertEqual(said, "worker 1: 1 attend in the trace; the plan needs 2\ndoes not match: 1 difference\n")
         said = self.ringsched("import", *bad, "--plan", self.plan, code=1)
-        self.assertIn("2 attends in the trace, 4 in the plan (2 calls of 2), on worker 1\n", said)
+        self.assertIn("worker 1: 2 attends in the trace; the plan needs 4 (2 calls with 2 each)\n", said)
         self.assertFalse(self.path("measured.json").exists())
         said = self.ringsched("import", *RANKS, "--plan", self.make_plan("causal"), code=1)
-        self.assertEqual(said, "4 attends in the trace, 2 in the plan (2 calls of 1), on worker 0\ndoes not match: 1 difference\n")
+        self.assertEqual(said, "worker 0: 4 attends in the trace; the plan needs 2 (2 calls with 1 each)\ndoes not match: 1 difference\n")
 
     def test_bad_input(self):
         def refused(*words):

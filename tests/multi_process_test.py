@@ -171,7 +171,7 @@ class Refusals(Runs):
             self.assertLess(one.ended - began, deadline + GRACE)
             self.assertIn(one.code, codes, one.stderr())
             self.assertEqual(one.stdout(), "")
-            own = [line for line in one.said() if re.match(r"ringsched: (process \d+: (?!store: )|[^\d])", line)]
+            own = [line for line in one.said() if re.match(r"ringsched: (?!\d|all \d|process 0 refused )", line)]
             self.assertEqual(len(own), 1, one.stderr())
             for word in words:
                 self.assertIn(word, own[0])
@@ -179,7 +179,7 @@ class Refusals(Runs):
     def test_too_few_come(self):
         p = self.processes()
         p.ranks([0, 2], *problem("-w 4 --tokens 60 --deadline 1"), size=4)
-        self.ends(p, 1, "processes 1, 3 did not come to 127.0.0.1:", "within 1.00 s", codes=(FAILED,))
+        self.ends(p, 1, "processes 1, 3 did not connect to 127.0.0.1:", "within 1.00 s", codes=(FAILED,))
 
     def test_two_have_one_number(self):
         p, port = self.processes(), free_port()
@@ -233,9 +233,9 @@ class Refusals(Runs):
             p.ranks([rank], *problem("-w 4 --tokens 60 --deadline 1"), size=2, port=port, env={"RINGSCHED_SECRET": secret})
         self.assertTrue(p.wait())
         self.assertEqual([one.code for one in p.all], [FAILED, BAD])
-        self.assertIn("does not know the secret", p.all[1].stderr())
-        self.assertRegex(p.all[0].stderr(), r"process 1 did not come .*; one that says it is process 1 was refused: .* before it "
-                                            r"had proved to know the secret")
+        self.assertIn("has another secret (RINGSCHED_SECRET) than this process", p.all[1].stderr())
+        self.assertRegex(p.all[0].stderr(), r"process 1 did not connect .*; a process that claims to be process 1 was refused: .* before "
+                                            r"it proved that it knows the secret")
 
     def test_a_secret_that_process_zero_has_not(self):
         p, port = self.processes(), free_port()
@@ -272,7 +272,7 @@ class Refusals(Runs):
         for one in p.all:
             [line] = one.stderr().splitlines()
             self.assertEqual((one.code, one.stdout()), (FAILED, ""), line)
-            if "process 1 did not come" not in line:
+            if "process 1 did not connect" not in line:
                 self.assertRegex(line, told)
                 limited += 1
         self.assertGreater(limited, 5)
@@ -380,7 +380,7 @@ class Failures(Runs):
 
     def left(self, p, *words):
         """Process 0 says once what became of all, and the timeline says that it is incomplete."""
-        [summary] = [line for line in p.all[0].said() if line.startswith("ringsched: 3 processes: ")]
+        [summary] = [line for line in p.all[0].said() if re.match(r"ringsched: (all 3 processes have|3 processes: \d)", line)]
         for word in words:
             self.assertIn(word, summary)
         self.assertRegex(summary, r"t\.json is incomplete: \d+ of \d+ tasks had ended")
@@ -400,7 +400,7 @@ class Failures(Runs):
         lines = self.failed(p, since, 0, (0, 2))
         for line in lines.values():
             self.assertRegex(line, r"process 1 (\(.*\) )?is gone: its connection (for messages )?(closed|broke)")
-        timeline = self.left(p, "1 is gone (its connection ", "0, 2 ended")
+        timeline = self.left(p, "1 is gone (its connection ", "0, 2 have stopped")
         worker, took, start = (timeline["columns"].index(c) for c in ("worker", "duration_ps", "start_ps"))
         of = {row[worker] for row in timeline["tasks"] if row[took] > 0}
         self.assertTrue({0, 1, 4, 5} >= of and of & {4, 5}, of)  # of process 2, too, and not of process 1
@@ -422,7 +422,7 @@ class Failures(Runs):
         for line in self.failed(p, since, 0, (0, 1)).values():
             self.assertRegex(line, r"process 2 (\(.*\) )?is gone: its connection (for messages )?(closed|broke)")
             self.assertRegex(line, r"step 1, exchange of rounded_partial chunk \d, waiting for worker 4 of process 2, worker 5 of process 2\)")
-        self.left(p, "2 is gone (its connection ", "0, 1 ended")
+        self.left(p, "2 is gone (its connection ", "0, 1 have stopped")
 
     def test_process_zero_is_killed(self):
         p, since = self.started(60), time.monotonic()
@@ -434,7 +434,7 @@ class Failures(Runs):
         p, since = self.started(4), time.monotonic()
         p.all[2].kill(signal.SIGSTOP)
         self.failed(p, since, 4, (0, 1))
-        self.left(p, "0, 1 ended", "2")
+        self.left(p, "0, 1 have stopped", "2")
         p.all[2].kill(signal.SIGCONT)  # and it ends, too
         self.failed(p, time.monotonic(), 0, (2,))
 
@@ -452,7 +452,7 @@ class Failures(Runs):
         self.assertIn("stopped by signal 15; pending", lines[1])
         for rank in (0, 2):
             self.assertIn("process 1 gave up: stopped by signal 15; pending", lines[rank])
-        self.left(p, "0, 1, 2 ended")
+        self.left(p, "all 3 processes have stopped")
 
     def test_measured_links_are_told_to_end(self):
         """Process 0 hears of its own end from the store, and says it once all the same."""
@@ -478,7 +478,7 @@ class Failures(Runs):
         since = time.monotonic()
         for line in self.failed(p, since, 6, (0, 1, 2)).values():  # making the inputs takes its time
             self.assertIn("not finished after 3.00 s; pending", line)
-        self.left(p, "0, 1, 2 ended")
+        self.left(p, "all 3 processes have stopped")
 
     def slow_file(self):
         """A pipe that takes little, until somebody reads."""
@@ -513,7 +513,7 @@ class Failures(Runs):
         since = time.monotonic()
         p.all[1].kill(signal.SIGTERM)
         self.failed(p, since, 0, (0, 1, 2))
-        self.assertRegex(p.all[0].stderr(), r"\nringsched: 3 processes: 0, 1, 2 ended; t\.json is missing: writing it took too "
+        self.assertRegex(p.all[0].stderr(), r"\nringsched: all 3 processes have stopped; t\.json is missing: writing it took too "
                                             r"long\n$")
         self.assertEqual([file.name for file in self.folder.iterdir()], ["t.json"])
 

@@ -54,8 +54,8 @@ void refuse_different_problems(const Timeline& first, const Timeline& second) {
   if (first.problem.workers != second.problem.workers ||
       first.problem.tokens != second.problem.tokens)
     fail(
-        "the timelines are of different problems: {} workers and {} tokens, {} workers and {} "
-        "tokens",
+        "the timelines are of different problems: the first has {} workers and {} tokens, the "
+        "second {} workers and {} tokens",
         first.problem.workers, first.problem.tokens.value, second.problem.workers,
         second.problem.tokens.value);
 }

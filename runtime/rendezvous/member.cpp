@@ -124,7 +124,7 @@ bool Member::try_to_join(const std::string& hello, Steady::time_point until, std
       throw foreign(wrong.what());
     }
     if (answer && answer->kind == FrameKind::Refused)
-      throw_with_code(answer->number, fmt::format("process 0 at {} refuses this one: {}", at,
+      throw_with_code(answer->number, fmt::format("process 0 at {} refused this process: {}", at,
                                                   printable(answer->body, 300)));
     return answer.has_value();
   };
@@ -135,7 +135,7 @@ bool Member::try_to_join(const std::string& hello, Steady::time_point until, std
     throw foreign("it answers out of turn");
   const std::string_view nonce = body.substr(0, kNonce);
   if (!same_proof(body.substr(kNonce), store_proof(options_.secret, hello, nonce)))
-    fail("process 0 at {} does not know the secret (RINGSCHED_SECRET) of this one", at);
+    fail("process 0 at {} has another secret (RINGSCHED_SECRET) than this process", at);
   const std::string proof = process_proof(options_.secret, hello, nonce);
   why = "it closes the connection before it lets this process in";
   if (!send_all(socket_, frame(FrameKind::Proof, 0, proof), until) || !answers()) return false;
@@ -212,7 +212,7 @@ void Member::handle(const Frame& f) {
   const std::int64_t at = now();
   if (f.kind == FrameKind::Ended) return end(printable(f.body, 2000), f.number);
   if (f.kind == FrameKind::Refused)
-    return end("process 0 refuses this one: " + printable(f.body, 300), f.number);
+    return end("process 0 refused this process: " + printable(f.body, 300), f.number);
   bool readable = true;
   {
     const std::lock_guard lock(guard_);

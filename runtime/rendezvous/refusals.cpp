@@ -10,9 +10,9 @@ Refusals::Refusals(std::function<void(const std::string&)> tell) : tell_(std::mo
 
 void Refusals::add(std::string_view who, std::string_view why) {
   if (++count_ <= kMostTold)
-    tell_(fmt::format("refused {}: {}", who, why));
+    tell_(fmt::format("refused a connection from {}: {}", who, why));
   else if (count_ == kMostTold + 1)
-    tell_("more connections refused; further messages suppressed");
+    tell_("refused more connections; further messages are suppressed");
 }
 
 }  // namespace ringsched

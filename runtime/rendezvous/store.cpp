@@ -124,13 +124,14 @@ std::string Store::late(std::vector<std::uint32_t> all) const {
   const std::size_t more = all.size() - std::min(kNamed, all.size());
   all.resize(all.size() - more);
   std::string out = fmt::format(
-      "process{} {}{} did not come {} within {}", all.size() > 1 ? "es" : "", fmt::join(all, ", "),
+      "process{} {}{} did not {} within {}", all.size() > 1 ? "es" : "", fmt::join(all, ", "),
       more > 0 ? fmt::format(" and {} more", more) : "",
-      complete_ ? "to meet the others" : "to " + address_.text(), text_of(options_.patience));
+      complete_ ? "join the others" : "connect to " + address_.text(), text_of(options_.patience));
   if (!complete_)
     for (const std::uint32_t r : all)
       if (const auto found = turned_away_.find(r); found != turned_away_.end())
-        out += fmt::format("; one that says it is process {} was refused: {}", r, found->second);
+        out += fmt::format("; a process that claims to be process {} was refused: {}", r,
+                           found->second);
   return out;
 }
 
@@ -241,7 +242,7 @@ void Store::lose(Visitor& v, const std::string& how) {
     // A process with another secret leaves when it finds that process 0 does not know that secret.
     if (!v.hello.empty() && !options_.secret.empty())
       turn_away(v, *parse_greeting(v.hello),
-                how + " before it had proved to know the secret (RINGSCHED_SECRET) of process 0");
+                how + " before it proved that it knows the secret (RINGSCHED_SECRET) of process 0");
     else
       refusals_.add(v.name, how);
     return;

@@ -112,7 +112,7 @@ bool by_slurm_too(const Launch& l) {
 
 Launch launched_by(const LaunchFlags& flags) {
   if (flags.rank.empty() != flags.ranks.empty())
-    fail("--rank (number of this process) and --ranks (number of processes) need each other");
+    fail("give both --rank (number of this process) and --ranks (number of processes), or neither");
   Launch l;
   std::string local = variable("LOCAL_RANK");
   if (!flags.rank.empty()) {

@@ -25,7 +25,7 @@ std::string list(const std::vector<std::uint32_t>& ranks) {
   return out;
 }
 
-// "2 is gone (its connection closed); 0, 1, 3 ended"
+// "4 processes: 2 is gone (its connection closed); 0, 1, 3 have stopped"
 std::string what_became(const std::vector<std::optional<World::LastWords>>& words) {
   std::map<std::string, std::vector<std::uint32_t>> gone;
   std::vector<std::uint32_t> ended, silent;
@@ -37,13 +37,15 @@ std::string what_became(const std::vector<std::optional<World::LastWords>>& word
     else
       ended.push_back(r);
   }
+  if (ended.size() == words.size())
+    return fmt::format("all {} processes have stopped", words.size());
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   for (const auto& [how, ranks] : gone)
     add(fmt::format("{} {} gone ({})", list(ranks), ranks.size() == 1 ? "is" : "are", how));
-  if (!ended.empty()) add(list(ended) + " ended");
+  if (!ended.empty()) add(list(ended) + (ended.size() == 1 ? " has stopped" : " have stopped"));
   if (!silent.empty()) add(fmt::format("nothing was heard of {}", list(silent)));
-  return out;
+  return fmt::format("{} processes: {}", words.size(), out);
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ void Remains::leave(const std::string& why, int code) {
   std::string summary;
   if (world_.size() > 1 &&
       std::any_of(words.begin() + 1, words.end(), [](const auto& w) { return w.has_value(); }))
-    summary = fmt::format("{} processes: {}", world_.size(), what_became(words));
+    summary = what_became(words);
   if (execution_ && !file_.empty()) {
     const Timeline t = timeline_so_far(words, why);
     const std::string before = summary.empty() ? "" : summary + "; ";

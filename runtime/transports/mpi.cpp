@@ -254,7 +254,7 @@ class MpiWorld final : public World {
       first[r] = static_cast<int>(total);
       total += lengths[r];
       if (lengths[r] < 0 || total > std::numeric_limits<int>::max())
-        throw RunFailed("the processes tell each other more than 2 GiB");
+        throw RunFailed("the processes exchange more than 2 GiB at once");
     }
     std::string all(static_cast<std::size_t>(total), '\0');
     require_success(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),

@@ -244,7 +244,7 @@ class TcpTransport final : public Transport {
     if (!header)
       lose_header(p);
     else if (!begin(p, *header))
-      lose(p, "it sends what cannot be read");
+      lose(p, "it sent unreadable data");
     return true;
   }
 

@@ -123,7 +123,7 @@ class Imports(unittest.TestCase):
         for mask in ("full", "causal"):
             self.run_example(*["--causal"] * (mask == "causal"))
             said, timeline = self.imported(make_plan(4, "ring", mask=mask, **flags), "--annotation", "ring")
-            self.assertIn("messages  2 in the traces for each of the plan", said)
+            self.assertIn("messages  each message of the plan is 2 messages in the traces", said)
             self.check_attends(timeline)
             ringsched("simulate", self.write(make_plan(4, "ring", mask=mask, **flags)), "--machine", "laptop", "--timeline",
                       self.folder + "/predicted.json")
@@ -137,9 +137,9 @@ class Imports(unittest.TestCase):
         self.run_example("--skip-on-rank", "3")
         plan = make_plan(4, "ring", tokens=1024, heads=8, kv_heads=8, head_dim=64, mask="full", passes="forward")
         said, _ = self.imported(plan, "--annotation", "ring", code=1)
-        self.assertEqual(said, "3 attends in the trace, 4 in the plan, on worker 3\ndoes not match: 1 difference\n")
+        self.assertEqual(said, "worker 3: 3 attends in the trace; the plan needs 4\ndoes not match: 1 difference\n")
         said, _ = self.imported(plan, code=1)
-        self.assertEqual(said, "9 attends in the trace, 12 in the plan (3 calls of 4), on worker 3\ndoes not match: 1 difference\n")
+        self.assertEqual(said, "worker 3: 9 attends in the trace; the plan needs 12 (3 calls with 4 each)\ndoes not match: 1 difference\n")
 
     def test_ours_message_by_message(self):
         for schedule, passes in (("zigzag", "both"), ("balanced", "forward"), ("balanced-split", "both"), ("ring", "both")):

@@ -86,11 +86,11 @@ TEST(TraceImport, SaysWhichAttendsAreMissing) {
   };
   erase(3, TraceWork::Attend);
   EXPECT_THAT(import_traces(plan, traces).mismatches,
-              ElementsAre("3 attends in the trace, 4 in the plan, on worker 3"));
+              ElementsAre("worker 3: 3 attends in the trace; the plan needs 4"));
   erase(1, TraceWork::AttendBackward);
   EXPECT_THAT(import_traces(plan, traces).mismatches,
-              ElementsAre("3 attends in the trace, 4 in the plan, on worker 3",
-                          "3 backward attends in the trace, 4 in the plan, on worker 1"));
+              ElementsAre("worker 3: 3 attends in the trace; the plan needs 4",
+                          "worker 1: 3 backward attends in the trace; the plan needs 4"));
 }
 
 // What context parallelism that is silently off looks like: one attend each, and no messages.
@@ -102,8 +102,8 @@ TEST(TraceImport, SaysWhenContextParallelismIsOff) {
     t.events = {*last};
   }
   EXPECT_THAT(import_traces(plan, traces).mismatches,
-              ElementsAre("1 attend in the trace, 2 in the plan, on worker 0",
-                          "1 attend in the trace, 2 in the plan, on worker 1"));
+              ElementsAre("worker 0: 1 attend in the trace; the plan needs 2",
+                          "worker 1: 1 attend in the trace; the plan needs 2"));
 }
 
 TEST(TraceImport, SaysWhichMessagesAreMissing) {
@@ -112,7 +112,7 @@ TEST(TraceImport, SaysWhichMessagesAreMissing) {
   std::erase_if(traces[2].events, [](const TraceEvent& e) { return e.work == TraceWork::Send; });
   const auto found = import_traces(plan, traces).mismatches;
   ASSERT_THAT(found, testing::Not(IsEmpty()));
-  EXPECT_THAT(found, testing::Contains("0 sends in the trace, 3 in the plan, on worker 2"));
+  EXPECT_THAT(found, testing::Contains("worker 2: 0 sends in the trace; the plan needs 3"));
 }
 
 // The k-th of several calls, 1 s apart.
@@ -297,8 +297,8 @@ TEST(TraceImport, TakesWhatARangeHolds) {
   EXPECT_EQ(import_traces(plan, traces, options).calls, 1u);
   for (RankTrace& t : traces) t.ranges[0].end_ps = 3'000'000 * kUs;
   EXPECT_THAT(import_traces(plan, traces, options).mismatches,
-              ElementsAre("4 attends in the trace, 2 in the plan, on worker 0",
-                          "4 attends in the trace, 2 in the plan, on worker 1"));
+              ElementsAre("worker 0: 4 attends in the trace; the plan needs 2",
+                          "worker 1: 4 attends in the trace; the plan needs 2"));
 }
 
 }  // namespace

@@ -169,9 +169,9 @@ void count_attends(const std::vector<WorkerTasks>& plan, std::span<const RankTra
                         found = count(traces[w], pass);
       if (found == calls * wanted) continue;
       out.mismatches.push_back(
-          fmt::format("{} in the trace, {} in the plan{}, on worker {}",
+          fmt::format("worker {}: {} in the trace; the plan needs {}{}", w,
                       counted(static_cast<std::int64_t>(found), kAttendNames[pass]), calls * wanted,
-                      calls == 1 ? "" : fmt::format(" ({} calls of {})", calls, wanted), w));
+                      calls == 1 ? "" : fmt::format(" ({} calls with {} each)", calls, wanted)));
     }
   }
 }

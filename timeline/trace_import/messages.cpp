@@ -180,9 +180,9 @@ std::string mismatch_of(const MessageList& list, const MatchRule& rule, std::siz
   const auto found = static_cast<std::int64_t>(list.found.size());
   if (list.found.size() < wanted)
     return fmt::format(
-        "{} in the trace, {} in the plan{}, on worker {}", counted(found, name), wanted,
-        rule.parts == 1 ? "" : fmt::format(" ({} for each of {})", rule.parts, list.wanted.size()),
-        list.worker);
+        "worker {}: {} in the trace; the plan needs {}{}", list.worker, counted(found, name),
+        wanted,
+        rule.parts == 1 ? "" : fmt::format(" ({} for each of {})", rule.parts, list.wanted.size()));
   return fmt::format("{} of the plan's {} fit none of the {} in the trace, on worker {}", missing,
                      counted(static_cast<std::int64_t>(wanted), name), found, list.worker);
 }

@@ -88,7 +88,7 @@ template <class Done>
 void Communicator::until(Done done, const char* what) {
   const auto begun = std::chrono::steady_clock::now();
   while (!done()) {
-    if (over_) throw RunFailed(fmt::format("{} was given up", what));
+    if (over_) throw RunFailed(fmt::format("{} was aborted", what));
     if (control_.stopped() && !leaving_) throw RunFailed(control_.why());
     if (control_.abandoned()) throw RunFailed(control_.abandoned_why());
     const auto waited = std::chrono::steady_clock::now() - begun;
@@ -128,7 +128,7 @@ void Communicator::group(const std::function<void()>& calls) {
   ncclResult_t result = ncclSuccess;
   {
     const std::lock_guard lock(calling_);
-    if (over_) throw RunFailed("exchanging messages by NCCL was given up");
+    if (over_) throw RunFailed("NCCL messages were aborted");
     require_success(ncclGroupStart(), "starting an NCCL group");
     try {
       calls();

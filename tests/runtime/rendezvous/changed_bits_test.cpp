@@ -172,7 +172,7 @@ TEST_F(ChangedBits, OfAGreetingMakeItCallAgain) {
   Between between(0, 8 * 20 + 3);
   testing::internal::CaptureStderr();
   EXPECT_EQ(run(between), (std::vector<std::string>{"", ""}));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("ringsched: process 0: refused "));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("ringsched: process 0 refused "));
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST(Lies, Samples) {
            [](auto& t) { return with_number(t, 1, -std::int64_t{1}); }})
     EXPECT_EQ(failure(measure, lie), "process 1 sent a sample that cannot be read");
   EXPECT_EQ(failure([](World& world) { place_here(world, {}); }, [](auto&) { return ""; }),
-            "process 1 sent a place that cannot be read");
+            "process 1 sent a host name that cannot be read");
 }
 
 TEST(Lies, Clocks) {

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 TEST_F(StoreMeeting, WhoDoesNotComeIsNamed) {
   open(4, "", 700ms);
   auto zero = joins(options(0, 4)), two = joins(options(2, 4));
-  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: processes 1, 3 did not come to 127.0.0.1:"),
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: processes 1, 3 did not connect to 127.0.0.1:"),
                                 HasSubstr("within 700 ms")));
   EXPECT_THAT(two.get(), HasSubstr("processes 1, 3"));
 }
@@ -21,9 +21,9 @@ TEST_F(StoreMeeting, WhoDoesNotComeButWasRefusedIsNamedWithTheReason) {
   open(2, "secret", 700ms);
   auto zero = joins(options(0, 2, "secret"));
   EXPECT_THAT(joins(options(1, 2, "other")).get(), HasSubstr("refused: "));
-  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: process 1 did not come to 127.0.0.1:"),
-                                HasSubstr("; one that says it is process 1 was refused: "),
-                                HasSubstr("proved to know the secret (RINGSCHED_SECRET)")));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("failed: process 1 did not connect to 127.0.0.1:"),
+                                HasSubstr("; a process that claims to be process 1 was refused: "),
+                                HasSubstr("proved that it knows the secret (RINGSCHED_SECRET)")));
 }
 
 TEST_F(StoreMeeting, WhoDoesNotComeToARoundIsNamed) {
@@ -39,7 +39,7 @@ TEST_F(StoreMeeting, WhoDoesNotComeToARoundIsNamed) {
       }
       return "";
     }));
-  for (auto& one : all) EXPECT_THAT(one.get(), HasSubstr("did not come to meet the others within"));
+  for (auto& one : all) EXPECT_THAT(one.get(), HasSubstr("did not join the others within"));
 }
 
 // A process that comes when the run has failed fails as the others do; its input may be good.
@@ -48,9 +48,9 @@ TEST_F(StoreMeeting, WhoComesAfterTheEndIsToldHowTheRunEnded) {
   all_join(2);
   members_.pop_back();  // without leave
   until_told("is gone: its connection closed", 1);
-  EXPECT_THAT(joins(options(1, 2)).get(),
-              AllOf(HasSubstr("failed: process 0 at "), HasSubstr(" refuses this one: process "),
-                    HasSubstr("is gone: its connection closed")));
+  EXPECT_THAT(joins(options(1, 2)).get(), AllOf(HasSubstr("failed: process 0 at "),
+                                                HasSubstr(" refused this process: process "),
+                                                HasSubstr("is gone: its connection closed")));
 }
 
 // Nobody can tell which of them is wrong, so all that were there are told that their input is bad.
@@ -60,10 +60,10 @@ TEST_F(StoreMeeting, WhatDoesNotFitIsBadInputOfAllWhoAreThere) {
     auto zero = joins(options(0, 3));
     const Socket one = admitted(1, 3);
     EXPECT_THAT(joins(options(1, size)).get(),
-                AllOf(HasSubstr("refused: process 0 at "), HasSubstr(" refuses this one: ")));
+                AllOf(HasSubstr("refused: process 0 at "), HasSubstr(" refused this process: ")));
     EXPECT_THAT(zero.get(), AllOf(HasSubstr("refused: "), HasSubstr("process 1")));
     EXPECT_THAT(joins(options(2, 3)).get(),
-                AllOf(HasSubstr("refused: process 0 at "), HasSubstr(" refuses this one: ")));
+                AllOf(HasSubstr("refused: process 0 at "), HasSubstr(" refused this process: ")));
   }
 }
 

@@ -51,7 +51,7 @@ TEST_F(StoreMeeting, StrangersAreRefusedAndSaidAndDisturbNobody) {
   const Socket guess = stranger();
   say(guess, frame(FrameKind::Hello, 0, greeting_text({1, 2, true, std::string(16, 'n'), "h"})) +
                  frame(FrameKind::Proof, 0, std::string(32, 'p')));
-  EXPECT_THAT(hear(guess), HasSubstr("does not know the secret"));
+  EXPECT_THAT(hear(guess), HasSubstr("has another secret (RINGSCHED_SECRET) than this process"));
   all_join(2, "secret");
   EXPECT_EQ(log().size(), 4u);
   EXPECT_TRUE(none_ended());
@@ -62,7 +62,8 @@ TEST_F(StoreMeeting, ASecretThatOnlyOneHasOrThatIsAnotherIsNamed) {
   EXPECT_THAT(joins(options(1, 2)).get(),
               AllOf(HasSubstr("refused: "), HasSubstr("it has no secret")));
   EXPECT_THAT(joins(options(1, 2, "other")).get(),
-              AllOf(HasSubstr("refused: "), HasSubstr("does not know the secret")));
+              AllOf(HasSubstr("refused: "),
+                    HasSubstr("has another secret (RINGSCHED_SECRET) than this process")));
   open(2);
   EXPECT_THAT(joins(options(1, 2, "secret")).get(), HasSubstr("process 0 has none"));
 }
@@ -101,7 +102,7 @@ TEST_F(StoreMeeting, OneThatCannotFitMustKnowTheSecretToEndTheRun) {
   const Socket guess = stranger();
   say(guess, frame(FrameKind::Hello, 0, greeting_text({1, 4, true, std::string(16, 'n'), "h"})) +
                  frame(FrameKind::Proof, 0, std::string(32, 'p')));
-  EXPECT_THAT(hear(guess), HasSubstr("does not know the secret"));
+  EXPECT_THAT(hear(guess), HasSubstr("has another secret (RINGSCHED_SECRET) than this process"));
   auto one = joins(options(1, 3, "secret")), two = joins(options(2, 3, "secret"));
   EXPECT_EQ(one.get(), "joined");
   EXPECT_EQ(two.get(), "joined");

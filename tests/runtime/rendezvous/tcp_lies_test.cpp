@@ -110,7 +110,7 @@ class TcpLies : public testing::Test {
 
 TEST_F(TcpLies, AMessageIsAskedForOnce) {
   for (const bool while_it_comes : {false, true})
-    EXPECT_EQ(ready_twice(while_it_comes), "process 1 is gone: it sends what cannot be read");
+    EXPECT_EQ(ready_twice(while_it_comes), "process 1 is gone: it sent unreadable data");
 }
 
 }  // namespace

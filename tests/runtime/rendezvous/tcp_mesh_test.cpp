@@ -80,7 +80,7 @@ TEST(TcpMesh, SilentStrangersMakeRoomAndAreToldOfTwentyTimes) {
   EXPECT_EQ(pair.awaited, 1u);
   EXPECT_EQ(pair.calls.get(), 1u);
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("ringsched: process 0: refused 127.0.0.1:"));
+  EXPECT_THAT(told, HasSubstr("ringsched: process 0 refused a connection from 127.0.0.1:"));
   EXPECT_THAT(told, HasSubstr("it did not identify itself, and others connected"));
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), Refusals::kMostTold + 1);
 }

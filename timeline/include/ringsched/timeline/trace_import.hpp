@@ -67,7 +67,7 @@ struct ImportOptions {
 
 struct ImportedRun {
   Timeline timeline;                    // meaningful only if nothing mismatches
-  std::vector<std::string> mismatches;  // "7 attends in the trace, 8 in the plan, on worker 3"
+  std::vector<std::string> mismatches;  // "worker 3: 7 attends in the trace; the plan needs 8"
   std::vector<std::string> notes;       // what was left out or is doubtful
   std::uint32_t call = 0, calls = 0;    // which of how many was taken, from 1
   std::uint32_t parts = 1;              // messages in the trace for each of the plan
