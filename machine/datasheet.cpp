@@ -166,9 +166,9 @@ Machine machine_of(const DatasheetMachine& d) {
   const std::string link_name = d.link.empty() ? gpu.link : d.link;
   const Link link = part<Link>("links", "link", link_name);
   if (link.fabric.kind == Fabric::Switch && gpu.nvlinks == 0)
-    fail("--link {}: {} has no NVLink; leave out --link for {}", link_name, gpu.about, gpu.link);
+    fail("--link {}: {} has no NVLink; without --link, {} is used", link_name, gpu.about, gpu.link);
   if (link.fabric.kind == Fabric::Mesh && link_name != gpu.link)
-    fail("--link {}: {} has no such links; leave out --link for {}", link_name, gpu.about,
+    fail("--link {}: {} has no such links; without --link, {} is used", link_name, gpu.about,
          gpu.link);
   if (d.nodes > 1 && d.nic.empty()) fail("--nodes {} needs --nic, the link between nodes", d.nodes);
   if (d.nodes == 1 && !d.nic.empty()) fail("--nic {} needs --nodes of at least 2", d.nic);

@@ -40,7 +40,7 @@ std::vector<std::string> invalid(const Machine& m) {
   needs(m.comm_sms == 0 || m.comm_sms < m.sms, "communication.sms must be fewer than devices.sms");
   if (m.devices_per_node > 1 || m.fabric.kind == Fabric::Memory) {
     needs(m.fabric.kind != Fabric::Free,
-          "fabric.kind is missing: what joins the devices of a node");
+          "fabric.kind is missing; use memory, mesh, pcie or switch");
     needs(m.fabric.link.gb_per_s > 0, "fabric.gb_per_s is missing");
   }
   if (m.fabric.kind == Fabric::Mesh)
@@ -51,7 +51,7 @@ std::vector<std::string> invalid(const Machine& m) {
     needs(m.fabric.uplink_gb_per_s > 0, "fabric.uplink_gb_per_s is missing");
   }
   if (m.nodes > 1) {
-    needs(m.network.nics > 0, "network.nics is missing: how many each node has");
+    needs(m.network.nics > 0, "network.nics is missing; give the number of NICs of each node");
     at_most("network.nics times devices.nodes", std::uint64_t{m.network.nics} * m.nodes,
             kMaxWorkers);
     needs(m.network.link.gb_per_s > 0, "network.gb_per_s is missing");

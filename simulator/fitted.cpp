@@ -70,8 +70,10 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     }
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }
-  fail("changing one figure of machine '{}' by up to {:g}x gives {:.4g} to {:.4g} ms, not {:g} ms",
-       m.name, kMost, least / 1e9, most / 1e9, seconds(measured) / 1e9);
+  fail(
+      "no single number of profile '{}', changed by up to {:g}x, gives {:g} ms; they give {:.4g} "
+      "to {:.4g} ms",
+      m.name, kMost, seconds(measured) / 1e9, least / 1e9, most / 1e9);
 }
 
 }  // namespace ringsched

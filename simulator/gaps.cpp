@@ -52,8 +52,8 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
   for (const Dtype d : {Dtype::Bf16, Dtype::Fp16, Dtype::Fp32})
     if (!dims.contains(d)) missing.emplace_back(to_text(d));
   if (!missing.empty())
-    out.push_back({"kernels", fmt::format("{}: no table for {}, which is refused", pass,
-                                          joined(missing, "and"))});
+    out.push_back({"kernels", fmt::format("{0}: no table for {1}, so problems in {1} are refused",
+                                          pass, joined(missing, "and"))});
   std::map<std::set<std::uint32_t>, std::vector<std::string>> alike;
   for (const auto& [d, has] : dims) alike[has].emplace_back(to_text(d));
   for (const auto& [has, dtypes] : alike) {
@@ -63,23 +63,27 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
         {"kernels",
          fmt::format("{}, {}: head dimension {}; {}", pass, joined(dtypes, "and"),
                      joined(names, "and"),
-                     m.flops_per_clock > 0 ? "others are derived from the nearest"
-                                           : "others take the rates of the nearest, as there is no "
-                                             "devices.flops_per_clock")});
+                     m.flops_per_clock > 0
+                         ? "other head dimensions: computed from the nearest"
+                         : "other head dimensions: the rates of the nearest, as there is no "
+                           "devices.flops_per_clock")});
   }
   std::map<std::pair<std::uint32_t, TileShape>, std::vector<std::string>> one_mask;
   for (const auto& [of, has] : shapes)
     if (has.size() == 1) one_mask[{of.second, *has.begin()}].emplace_back(to_text(of.first));
   for (const auto& [of, dtypes] : one_mask)
-    out.push_back({"kernels", fmt::format("{}, {}, head dimension {}: no {} table; {}", pass,
-                                          joined(dtypes, "and"), of.first,
-                                          of.second == TileShape::Full ? "causal" : "full",
-                                          by_blocks ? "derived from the other mask by its blocks"
-                                                    : "takes the rates of the other mask")});
-  out.push_back({"kernels", fmt::format("{}: shorter tiles than {} tokens, and longer ones than "
-                                        "{}, are extrapolated from {}",
-                                        pass, tokens_text(first), tokens_text(last),
-                                        by_blocks ? "blocks" : "the end of a table")});
+    out.push_back(
+        {"kernels", fmt::format("{}, {}, head dimension {}: no {} table; {} the {}-mask table{}",
+                                pass, joined(dtypes, "and"), of.first,
+                                of.second == TileShape::Full ? "causal" : "full-mask",
+                                by_blocks ? "computed from" : "the rates of",
+                                of.second == TileShape::Full ? "full" : "causal",
+                                by_blocks ? ", counting kernel blocks" : "")});
+  out.push_back(
+      {"kernels", fmt::format("{}: shorter tiles than {} tokens, and longer ones than "
+                              "{}, are extrapolated from {}",
+                              pass, tokens_text(first), tokens_text(last),
+                              by_blocks ? "the kernel's blocks" : "the end of the table")});
 }
 
 void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out) {
@@ -89,10 +93,10 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
                                         what)});
   else
     out.push_back(
-        {"links", fmt::format("{}: messages from {:.0f} to {:.0f} bytes are known; the "
-                              "start-up of shorter ones falls to latency_us, and longer "
-                              "ones have that of the longest",
-                              what, link.messages.front().bytes, link.messages.back().bytes)});
+        {"links",
+         fmt::format("{}: messages from {:.0f} to {:.0f} bytes are known; for shorter ones the "
+                     "start-up time shrinks to latency_us; longer ones use that of the longest",
+                     what, link.messages.front().bytes, link.messages.back().bytes)});
   if (link.latency_us <= 0)
     out.push_back({"links", fmt::format("{}: no latency_us, so messages start at once", what)});
 }
@@ -127,7 +131,7 @@ void spread_gaps(const Machine& m, std::vector<Gap>& out) {
   add("network", m.nodes > 1 && m.network.spread <= 0, kLinkSpread);
   add("software", m.software.spread <= 0, kSoftwareSpread);
   add("host", !m.software.host.issues_in_no_time() && m.software.host.spread <= 0, kHostSpread);
-  if (!usual.empty()) out.push_back({"spread", "not given, so as usual: " + usual});
+  if (!usual.empty()) out.push_back({"spread", "not given; defaults: " + usual});
 }
 
 }  // namespace
@@ -148,7 +152,7 @@ std::vector<Gap> gaps(const Machine& m) {
     out.push_back({"software", "no [software], so merges are one fused pass over memory"});
   if (m.software.host.issues_in_no_time())
     out.push_back({"host",
-                   "no [host], so issuing work takes the host no time, and short problems are "
+                   "no [host], so the host is assumed to launch work instantly; short problems are "
                    "predicted too fast"});
   spread_gaps(m, out);
   return out;

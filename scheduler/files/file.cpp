@@ -214,4 +214,10 @@ std::string read_json(const std::string& path, std::uint64_t most, std::size_t p
   });
 }
 
+void require_json_object(std::string_view text, std::string_view name) {
+  JsonScanner scanner(name, kMaxJsonDepth);
+  scanner.read(text);
+  scanner.end();
+}
+
 }  // namespace ringsched

@@ -34,15 +34,15 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
   if (!p.choices.empty()) {
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
-      fail("{} of schedule {} is '{}'; use {}", p.name, schedule, printable(text),
+      fail("{}: parameter {} is '{}'; use {}", schedule, p.name, printable(text),
            any_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
   std::uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc{} || end != text.data() + text.size() || n < p.least || n > p.most)
-    fail("{} of schedule {} must be a whole number from {} to {}, not \"{}\"", p.name, schedule,
-         p.least, p.most, printable(text));
+    fail("{}: parameter {} is '{}'; use a whole number from {} to {}", schedule, p.name,
+         printable(text), p.least, p.most);
   return n;
 }
 
@@ -68,9 +68,9 @@ Arguments Arguments::parse(std::string_view schedule, std::span<const Parameter>
     const Parameter& p = find(schedule, parameters, one.substr(0, equals));
     const auto i = static_cast<std::size_t>(&p - parameters.data());
     if (equals == one.size())
-      fail("{} of schedule {} needs a {}: {}:{}={}", p.name, schedule,
-           p.choices.empty() ? "number" : "word", schedule, p.name, value_text(p, p.initial));
-    if (given[i]) fail("{} of schedule {} is given twice", p.name, schedule);
+      fail("{0}: parameter {1} needs a value, e.g. {0}:{1}={2}", schedule, p.name,
+           value_text(p, p.initial));
+    if (given[i]) fail("{}: parameter {} is given twice", schedule, p.name);
     given[i] = true;
     out.numbers_[i].second = number(schedule, p, one.substr(equals + 1));
   }

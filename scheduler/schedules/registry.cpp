@@ -12,29 +12,29 @@
 // One line for each schedule: function, name, layout, summary, source; then its parameters, each as
 // {name, words, initial, least, most}.
 // clang-format off
-#define RINGSCHED_SENDS {"sends", "needed, or all: send every block round the whole ring, as libraries do, even if no longer needed", 0, 0, 1, {"needed", "all"}}
+#define RINGSCHED_SENDS {"sends", "all: send every block round the whole ring, as libraries do; needed: stop when no worker needs it", 0, 0, 1, {"needed", "all"}}
 #define RINGSCHED_SCHEDULES(X)                                                                          \
   X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
-  X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; half a block each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
+  X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
-  X(balanced_split, "balanced-split", halves, "balanced, with the last blocks cut in two: no idle slot", "ringsched") \
+  X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks so that no worker is idle", "ringsched") \
   X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
-    {"node", "workers in a node; 0: the largest number up to 8 that divides all", 0, 0}) \
-  X(ulysses, "ulysses", contiguous, "all tokens of some heads each: all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
-    {"pad", "1: dummy heads, so that all workers have equally many; 0: uneven heads", 0, 0, 1}) \
+    {"node", "workers in a node; 0: the largest divisor of the worker count, up to 8", 0, 0}) \
+  X(ulysses, "ulysses", contiguous, "each worker takes some heads and all tokens; an all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
+    {"pad", "1: add dummy heads so that every worker has the same number; 0: numbers may differ", 0, 0, 1}) \
   X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, all heads at once or some at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
     {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
-    {"shares", "contiguous or zigzag", 0, 0, 1, {"contiguous", "zigzag"}}) \
+    {"shares", "which tokens a worker holds: contiguous, or zigzag (one part from each end)", 0, 0, 1, {"contiguous", "zigzag"}}) \
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
     {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
-    {"consecutive", "ulysses or ring: which groups get consecutive worker numbers, as in a node", 0, 0, 1, {"ulysses", "ring"}}, RINGSCHED_SENDS) \
-  X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
-    {"to", "all or one: who gets the result; one: the worker with the new tokens", 0, 0, 1, {"all", "one"}}) \
+    {"consecutive", "which workers are numbered consecutively, so that they share a node: those of a Ulysses group, or of a ring", 0, 0, 1, {"ulysses", "ring"}}, RINGSCHED_SENDS) \
+  X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends to its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
+    {"to", "which workers get the result: all, or one (the worker with the new tokens)", 0, 0, 1, {"all", "one"}}) \
   X(tree_decode, "tree-decode", decode_layout, "decoding: partial results merge in a tree, inside nodes first", "Tree Attention, arXiv:2408.04093", \
-    {"node", "workers in a node, the last may have fewer", 8, 1}, \
-    {"to", "all or one: who gets the result; one: the worker with the new tokens", 0, 0, 1, {"all", "one"}}) \
+    {"node", "workers per node; the last node may have fewer", 8, 1}, \
+    {"to", "which workers get the result: all, or one (the worker with the new tokens)", 0, 0, 1, {"all", "one"}}) \
   X(ring_decode, "ring-decode", decode_layout, "decoding: the cached keys, or partial results, go round", "Ring Attention, arXiv:2310.01889", \
     {"passes", "keys or results: what goes round", 0, 0, 1, {"keys", "results"}}) \
   // New schedules above this line.

@@ -179,10 +179,14 @@ class CoverageCheck {
     if (!first) {
       const TaskId user =
           is_receive(plan_.tasks[used].kind) ? plan_.tasks[used].peer : TaskId{used};
-      findings_.add(Rule::Coverage, {id, user},
-                    "{} uses the {} of {} again, which {} has used: it would count twice",
-                    name_of(plan_, id), plan_.name(plan_.value(plan_.tasks[id.value])),
-                    name_of(plan_, plan_.producer(input)), name_of(plan_, user));
+      const std::string what =
+          fmt::format("{} of {}", plan_.name(plan_.value(plan_.tasks[id.value])),
+                      name_of(plan_, plan_.producer(input)));
+      if (id == user)
+        findings_.add(Rule::Coverage, {id}, "{} counts the {} twice", name_of(plan_, id), what);
+      else
+        findings_.add(Rule::Coverage, {id, user}, "{} and {} both use the {}; it would count twice",
+                      name_of(plan_, user), name_of(plan_, id), what);
     }
     const Task& task = plan_.tasks[id.value];
     used = is_send(task.kind)     ? task.peer.value
@@ -557,7 +561,7 @@ class CoverageCheck {
     if (found == visible(s.side, tokens({{row}, 1}), all_tokens())) return;
     for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
       if ((attends.empty() || !met[c].valid()) && pairs(c) > 0)
-        findings_.add(Rule::Coverage, {s.task}, "{}; it comes from {}",
+        findings_.add(Rule::Coverage, {s.task}, "{}; {} produces that result",
                       term(s, "lacks", band, row, c), name_of(plan_, s.task));
   }
 

@@ -65,7 +65,7 @@ class StructureCheck {
       wrong(id, "input {} is of a member that got nothing from its exchange", index);
       found.reset();
     } else if (does == Operation::Does::Combine && t.complete) {
-      wrong(id, "input {} is complete: more would count twice", index);
+      wrong(id, "input {} is already complete; adding to it would count twice", index);
     } else if (does != Operation::Does::Combine && !takes_both && !t.complete) {
       wrong(id, "input {} is a {} that is not complete", index, plan_.name(wanted));
     }
@@ -103,7 +103,7 @@ class StructureCheck {
     if (part == t.rows) return true;
     const Region p = region(part), whole = region(t.rows);
     if (whole.contains(p)) return true;
-    wrong(id, "it uses {} of a {} that holds only {}", name_of(p), plan_.name(t.value),
+    wrong(id, "it uses {}, but its {} tensor holds only {}", name_of(p), plan_.name(t.value),
           name_of(whole));
     return false;
   }
@@ -117,8 +117,8 @@ class StructureCheck {
 
   bool has_columns(TaskId id, ColumnRange part, const Tensor& t) {
     if (t.columns.contains(part)) return true;
-    wrong(id, "it uses {} of a {} that holds only {}", heads(t.value, part), plan_.name(t.value),
-          heads(t.value, t.columns));
+    wrong(id, "it uses {}, but its {} tensor holds only {}", heads(t.value, part),
+          plan_.name(t.value), heads(t.value, t.columns));
     return false;
   }
 
@@ -281,7 +281,8 @@ class StructureCheck {
     const Region rows = region(piece.rows);
     for (std::uint32_t c = rows.first.value; c < rows.end(); ++c)
       if (plan_.layout.owner({c}) != task.worker())
-        return wrong(id, "chunk {} lives on worker {}", c, plan_.layout.owner({c}).value);
+        return wrong(id, "chunk {} must be output on worker {}, which owns it", c,
+                     plan_.layout.owner({c}).value);
   }
 
   // One member, and with the first all of them together.

@@ -69,7 +69,7 @@ void check_groups(const Plan& plan, Findings& findings) {
   std::ranges::stable_sort(alone, {}, [&](TaskId t) { return lanes.of(plan.tasks[t.value]); });
   for (const TaskId id : alone)
     findings.add(Rule::Structure, {id},
-                 "{}: it must be posted with the transfer before it, but there is none",
+                 "{}: \"with_previous\" is true, but no transfer precedes it on its lane",
                  name_of(plan, id));
 }
 

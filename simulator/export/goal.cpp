@@ -13,8 +13,8 @@ namespace {
 
 void refuse_exchanges(const Plan& plan, const char* format) {
   if (plan.exchanges.empty()) return;
-  fail("--format {} has no exchanges, and this plan has {}; plan it with --exchanges direct",
-       format, plan.exchanges.size());
+  fail("--format {} cannot express exchanges, and this plan has {}; add --exchanges direct", format,
+       plan.exchanges.size());
 }
 
 }  // namespace

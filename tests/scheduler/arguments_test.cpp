@@ -35,12 +35,11 @@ TEST(ScheduleArguments, AreReadInAnyOrderAndHaveDefaults) {
 }
 
 TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
-  EXPECT_EQ(refusal("hop"), "hop of schedule mine needs a number: mine:hop=3");
+  EXPECT_EQ(refusal("hop"), "mine: parameter hop needs a value, e.g. mine:hop=3");
   for (const char* text : {"0", "100", "-1", "1.5", "4k", "", " 1", "99999999999999999999"})
-    EXPECT_EQ(refusal(std::string("hop=") + text),
-              std::string("hop of schedule mine must be a whole number from 1 to 99, not \"") +
-                  text + "\"");
-  EXPECT_EQ(refusal("hop=1:hop=2"), "hop of schedule mine is given twice");
+    EXPECT_EQ(refusal(std::string("hop=") + text), std::string("mine: parameter hop is '") + text +
+                                                       "'; use a whole number from 1 to 99");
+  EXPECT_EQ(refusal("hop=1:hop=2"), "mine: parameter hop is given twice");
   EXPECT_EQ(refusal("hops=1"),
             "schedule mine has no parameter 'hops'; did you mean hop? (known: hop, start)");
   EXPECT_EQ(refusal("hop=1:"),

@@ -164,16 +164,16 @@ TEST(Exchanges, AddUpEachTermOnce) {
         set_columns(p, p.tasks[3], {0, 3});
         restate_work(p, {3});
       }),
-      "the result of query chunk 0, heads 3, lacks key chunk 1; it comes from task 4 (worker 0, "
-      "step 0, exchange of partial chunk 0)");
+      "the result of query chunk 0, heads 3, lacks key chunk 1; task 4 (worker 0, step 0, exchange "
+      "of partial chunk 0) produces that result");
   EXPECT_EQ(said([](Plan& p) { double_terms(p, {3}); }),
             "the result of query chunk 0 counts key chunk 1 twice: by task 3 (worker 1, step "
             "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
             "attend of query chunks 0-1 with key chunk 1)");
   EXPECT_EQ(said([](Plan& p) { repeat_exchange(p, {1}, false); }),
-            "task 6 (worker 0, step 0, exchange of partial chunk 0) uses the partial of task 2 "
-            "(worker 0, step 0, attend of query chunks 0-1 with key chunk 0) again, which task 4 "
-            "(worker 0, step 0, exchange of partial chunk 0) has used: it would count twice");
+            "task 4 (worker 0, step 0, exchange of partial chunk 0) and task 6 (worker 0, step 0, "
+            "exchange of partial chunk 0) both use the partial of task 2 (worker 0, step 0, attend "
+            "of query chunks 0-1 with key chunk 0); it would count twice");
   EXPECT_EQ(said([](Plan& p) { repeat_exchange(p, {1}, true); }),
             "task 4 (worker 0, step 0, exchange of partial chunk 0): what a member gets from an "
             "exchange is complete");
@@ -223,10 +223,9 @@ TEST(Exchanges, AddUpTheTermsOfEachRow) {
                                  "plan"));
   };
   EXPECT_EQ(said("[0,5]"), "");
-  EXPECT_EQ(
-      said("[0,3]"),
-      "the result of query chunk 4 lacks key chunk 3; it comes from task 10 (worker 0, step 0, "
-      "exchange of partial chunk 0)");
+  EXPECT_EQ(said("[0,3]"),
+            "the result of query chunk 4 lacks key chunk 3; task 10 (worker 0, step 0, exchange of "
+            "partial chunk 0) produces that result");
 }
 
 // Worker 0 sends on what came into its buffer. That this has ended before the next message comes
@@ -295,8 +294,8 @@ TEST(Exchanges, FindsThoseThatWaitForAGroupThatWaitsForThem) {
   Plan behind = plan;
   behind.tasks[4].lane = Lane::Return;
   EXPECT_EQ(first_fault(behind),
-            "task 4 (worker 0, step 0, send of query chunk 1 to worker 1): it must be posted with "
-            "the transfer before it, but there is none");
+            "task 4 (worker 0, step 0, send of query chunk 1 to worker 1): \"with_previous\" is "
+            "true, but no transfer precedes it on its lane");
 }
 
 // An exchange on one lane, a message on another: worker 0 lists the message first, and worker 1 the

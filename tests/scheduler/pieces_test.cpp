@@ -140,7 +140,7 @@ TEST(Inputs, MustHoldTheRowsThatAreReadOfThem) {
   plan.tasks[attend.value].keys = {0};
   restate_work(plan, attend);
   EXPECT_THAT(faults_of(plan),
-              Contains(EndsWith("it uses chunk 0 of a key_value that holds only chunk 1")));
+              Contains(EndsWith("it uses chunk 0, but its key_value tensor holds only chunk 1")));
 }
 
 TEST(Inputs, AreSentWithRowsAndHeadsThatTheyHold) {
@@ -154,12 +154,13 @@ TEST(Inputs, AreSentWithRowsAndHeadsThatTheyHold) {
   };
   const Plan plan = plan_by("ring", 3, Pass::Forward);
   EXPECT_THAT(refused(plan, [](Plan& p, Task& t) { set_rows(p, t, {1}); }),
-              Contains(EndsWith("it uses chunk 1 of a key_value that holds only chunk 0")));
-  EXPECT_THAT(refused(by_half_the_heads(plan, true),
-                      [](Plan& p, Task& t) {
-                        set_columns(p, t, {1, 1});
-                      }),
-              Contains(EndsWith("it uses kv_heads 1 of a key_value that holds only kv_heads 0")));
+              Contains(EndsWith("it uses chunk 1, but its key_value tensor holds only chunk 0")));
+  EXPECT_THAT(
+      refused(by_half_the_heads(plan, true),
+              [](Plan& p, Task& t) {
+                set_columns(p, t, {1, 1});
+              }),
+      Contains(EndsWith("it uses kv_heads 1, but its key_value tensor holds only kv_heads 0")));
 }
 
 TEST(Inputs, ArePutOutAsTheyAre) {
@@ -221,7 +222,7 @@ TEST(Inputs, OfSumsNeedAllRowsWithTokens) {
   const TaskId prepare = find_task(plan, TaskKind::Prepare, 0);
   plan.tasks[prepare.value].inputs[0] = plan.output(find_task(plan, TaskKind::Attend, 0));
   EXPECT_THAT(faults_of(plan),
-              Contains(EndsWith("it uses chunks 0-1 of a partial that holds only chunk 0")));
+              Contains(EndsWith("it uses chunks 0-1, but its partial tensor holds only chunk 0")));
 }
 
 TEST(Inputs, AMergeMakesTheRowsOfBoth) {

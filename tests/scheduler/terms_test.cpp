@@ -58,10 +58,8 @@ TEST(Terms, ABackwardPlanWithOneTermMissingIsRefused) {
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(
       found_in(plan),
-      ElementsAre(
-          StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; it comes from task "),
-          StartsWith(
-              "the key_value_gradient of key chunk 1 lacks query chunk 2; it comes from task ")));
+      ElementsAre(StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; task "),
+                  StartsWith("the key_value_gradient of key chunk 1 lacks query chunk 2; task ")));
 }
 
 TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
@@ -111,7 +109,7 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
               Contains(StartsWith("the key_value_gradient of key chunk 0 counts query chunk 0, "
                                   "heads 1 twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("the key_value_gradient of key chunk 0 lacks query chunk 0, "
-                                       "heads 3; it comes from task ")));
+                                       "heads 3; task ")));
 }
 
 TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
@@ -135,11 +133,9 @@ TEST(Terms, APartialThatIsSentTwiceIsRefusedWithBothSends) {
   plan.tasks[second.value].peer = again;
   EXPECT_THAT(
       found_in(plan),
-      ElementsAre(fmt::format("{} uses the partial of {} again, which {} has used: it would count "
-                              "twice",
-                              name_of(plan, again),
-                              name_of(plan, plan.producer(plan.tasks[send.value].inputs[0])),
-                              name_of(plan, send)),
+      ElementsAre(fmt::format("{} and {} both use the partial of {}; it would count twice",
+                              name_of(plan, send), name_of(plan, again),
+                              name_of(plan, plan.producer(plan.tasks[send.value].inputs[0]))),
                   name_of(plan, second) + ": its partial result is never merged"));
 }
 
@@ -169,8 +165,7 @@ TEST(Terms, ACopyThatIsNotCompleteIsRefusedThoughAnotherIs) {
   restate_completion(plan);
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(found_in(plan),
-              ElementsAre(StartsWith(
-                  "the result of query chunk 2 lacks key chunk 0; it comes from task ")));
+              ElementsAre(StartsWith("the result of query chunk 2 lacks key chunk 0; task ")));
 }
 
 TEST(Terms, ResultsMayBeSentAndPreparedElsewhere) {
@@ -205,7 +200,8 @@ TEST(Terms, OnlyPartialTensorsAreAddedAndOnlyWhole) {
   const TaskId merge = find_task(plan, TaskKind::Merge, 1);
   repeat_task(plan, merge);
   plan.tasks[merge.value + 1].inputs[0] = plan.output(merge);
-  EXPECT_THAT(found_in(plan), Contains(EndsWith("input 0 is complete: more would count twice")));
+  EXPECT_THAT(found_in(plan),
+              Contains(EndsWith("input 0 is already complete; adding to it would count twice")));
 }
 
 }  // namespace

@@ -69,8 +69,7 @@ TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
       EXPECT_EQ(v.violations[i].worker, WorkerId{q});
       EXPECT_THAT(
           v.violations[i].text,
-          StartsWith(fmt::format(
-              "the result of query chunk {} lacks key chunk {}; it comes from task ", q, i)));
+          StartsWith(fmt::format("the result of query chunk {} lacks key chunk {}; task ", q, i)));
     }
   }
 }
@@ -124,7 +123,7 @@ TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
   EXPECT_THAT(v.violations[0].text,
               StartsWith("the result of query chunk 65 counts key chunk 63 twice: by "));
   EXPECT_THAT(v.violations[1].text,
-              StartsWith("the result of query chunk 65 lacks key chunk 64; it comes from task "));
+              StartsWith("the result of query chunk 65 lacks key chunk 64; task "));
 }
 
 TEST(Verify, FindsAPartialThatIsNeverMerged) {
@@ -271,7 +270,7 @@ TEST(Verify, FindsAGivenForwardResultThatIsChangedBeforeUse) {
   changed.tasks[1].inputs[0] = changed.output({0});
   restate_work(changed, {0});
   EXPECT_THAT(first_violation(changed, Rule::Structure),
-              HasSubstr("input 0 is complete: more would count twice"));
+              HasSubstr("input 0 is already complete; adding to it would count twice"));
 }
 
 TEST(Verify, FindsAKeyGradientThatNeverComesHome) {
@@ -306,11 +305,11 @@ TEST(Verify, FindsTensorsThatAreMarkedCompleteTooEarlyOrNotAtAll) {
   Plan early = plan;
   early.tasks[find_task(plan, TaskKind::Attend, 2).value].completes = 1;
   EXPECT_THAT(first_violation(early, Rule::Structure),
-              HasSubstr("input 0 is complete: more would count twice"));
+              HasSubstr("input 0 is already complete; adding to it would count twice"));
   Plan keys = plan;
   keys.tasks[find_task(plan, TaskKind::AttendBackward, 0).value].completes = 3;
   EXPECT_THAT(first_violation(keys, Rule::Structure),
-              HasSubstr("input 0 is complete: more would count twice"));
+              HasSubstr("input 0 is already complete; adding to it would count twice"));
   Plan unmarked = plan_of("ring", 3);
   unmarked.tasks[find_task(unmarked, TaskKind::Merge, 2, 1).value].completes = 0;
   EXPECT_THAT(first_violation(unmarked, Rule::Structure),
@@ -338,8 +337,9 @@ TEST(Verify, NamesTheHeadsThatAreMissingOrComputedTwice) {
   };
   Plan plan = shifted(TaskKind::AttendBackward, {1, 2});
   EXPECT_NE(interpret(plan, 1), "");
-  EXPECT_THAT(first_violation(plan, Rule::Structure),
-              HasSubstr("it uses heads 1-2 of a prepared_gradient that holds only heads 2-3"));
+  EXPECT_THAT(
+      first_violation(plan, Rule::Structure),
+      HasSubstr("it uses heads 1-2, but its prepared_gradient tensor holds only heads 2-3"));
 
   Plan forward = by_half_the_heads(plan_of("ring", 1));
   set_columns(forward, forward.tasks[1], {2, 1});
@@ -408,8 +408,9 @@ TEST(Verify, FindsAResultPutOutFarFromItsOwner) {
   plan.tasks[output.value].worker_index = 0;
   plan.tasks[output.value].inputs[0] = plan.output(find_task(plan, TaskKind::Attend, 0));
   const Verification v = verify(plan);
-  EXPECT_TRUE(std::ranges::any_of(
-      v.violations, [](const Violation& x) { return x.text.ends_with("lives on worker 1"); }));
+  EXPECT_TRUE(std::ranges::any_of(v.violations, [](const Violation& x) {
+    return x.text.ends_with("must be output on worker 1, which owns it");
+  }));
 }
 
 TEST(Verify, FindsAResultThatIsNeverPutOut) {

@@ -26,11 +26,16 @@ TEST(Gaps, TellOfEachProfileThatComesAlongButTheIdealOne) {
 
 TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   Machine m = find_machine("dgx-a100");
-  EXPECT_THAT(gaps(m), Contains(about("kernels", "forward: no table for fp32, which is refused")));
+  EXPECT_THAT(
+      gaps(m),
+      Contains(about("kernels", "forward: no table for fp32, so problems in fp32 are refused")));
   EXPECT_THAT(gaps(m), Contains(about("kernels",
-                                      "head dimension 64, 128 and 256; others are "
-                                      "derived from the nearest")));
-  EXPECT_THAT(gaps(m), Contains(about("kernels", "head dimension 256: no full table; derived")));
+                                      "head dimension 64, 128 and 256; other head "
+                                      "dimensions: computed from the nearest")));
+  EXPECT_THAT(gaps(m),
+              Contains(about(
+                  "kernels",
+                  "head dimension 256: no full-mask table; computed from the causal-mask table")));
   EXPECT_THAT(gaps(m), Contains(about("host", "no [host]")));
   EXPECT_THAT(gaps(m), Not(Contains(about("spread", "[fabric]")))) << "it gives one";
   EXPECT_THAT(gaps(m), Contains(about("spread", "[[kernel]] 6 %")));
@@ -38,7 +43,8 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   EXPECT_THAT(gaps(m), Not(Contains(about("exchanges", ""))));
 
   m.flops_per_clock = 0;
-  EXPECT_THAT(gaps(m), Contains(about("kernels", "others take the rates of the nearest")));
+  EXPECT_THAT(gaps(m),
+              Contains(about("kernels", "other head dimensions: the rates of the nearest")));
   m.memory_gb = 0;
   EXPECT_THAT(gaps(m), Contains(about("memory", "no memory.gb")));
   m.collectives.clear();

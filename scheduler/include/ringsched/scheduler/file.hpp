@@ -44,6 +44,10 @@ std::string read_whole(const std::string& path, std::uint64_t most);
 std::string read_json(const std::string& path, std::uint64_t most, std::size_t padding = 0);
 inline constexpr std::size_t kMaxJsonDepth = 16;  // plan files use four levels, timelines three
 
+// Throws Error with line and column at the first byte where a text is not a JSON object. `name` is
+// what messages call the text.
+void require_json_object(std::string_view text, std::string_view name);
+
 // What messages call it.
 inline std::string_view shown_path(const std::string& path) {
   return path == "-" ? "standard input" : std::string_view(path);
