@@ -179,23 +179,28 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   };
   flag("-o,--output", command->output, "FILE", "profile to write: .toml")->required();
   app->add_flag("--thorough", command->thorough,
-                "measure more, for minutes: fp32, bf16 and fp16, head dimensions 64 and 128, up to "
-                "4K tokens, --timeout 20");
-  flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; cuda: bf16)");
+                "measure more, which takes minutes: fp32, bf16 and fp16, head dimensions 64 and "
+                "128, up to 4K tokens; sets --timeout 20");
+  flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; with --backend cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
-  flag("--pass", command->passes, "NAME", "cpu: forward or both (default both)");
+  flag("--pass", command->passes, "NAME",
+       "only with --backend cpu: forward or both (default both)");
   flag("--most-tokens", command->most, "N",
-       "largest tile (block of attention) to measure, in tokens (default 2K; cuda: 16K)");
+       "largest tile (block of attention) to measure, in tokens (default 2K; with --backend cuda: "
+       "16K)");
   flag("--timeout", command->timeout, "SECONDS",
-       "cpu: time limit for all samples of one size (default 2)");
+       "only with --backend cpu: time limit for all samples of one size (default 2)");
   flag("--take", command->take, "NAME",
-       "cpu: which time to keep for each size: mean, or fastest for busy machines (default mean)");
+       "only with --backend cpu: which time to keep for each size: mean, or fastest for busy "
+       "machines (default mean)");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");
   flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");
   flag("--workers", command->workers, "N",
-       "cuda: workers that share the GPU, one partition each if it can be partitioned (default 1)");
-  flag("--heads", command->heads, "N", "cuda: query heads (default 32)");
-  flag("--kv-heads", command->kv_heads, "N", "cuda: key/value heads (default 8)");
+       "only with --backend cuda: workers that share the GPU; each gets its own partition of the "
+       "SMs if driver and GPU allow it (default 1)");
+  flag("--heads", command->heads, "N", "only with --backend cuda: query heads (default 32)");
+  flag("--kv-heads", command->kv_heads, "N",
+       "only with --backend cuda: key/value heads (default 8)");
   flag("--name", command->name, "NAME", "name of the profile (default this-cpu or this-gpu)");
   command->join.add_to(*app, false);
   flag("--deadline", command->deadline, "SECONDS",

@@ -45,17 +45,17 @@ std::string summary(const CpuFigures& f, const MeasuredLinks& links) {
   if (f.noise > kMostNoise)
     out += fmt::format(" (the profile has {:.0f} %, the most allowed)", 100 * kMostNoise);
   out += fmt::format(
-      "\nwith all cores busy: merging {} GB/s a core, copying {} GB/s, a message {} us or more\n",
+      "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message at least {} us\n",
       figure(f.memory_gb_per_s), figure(f.copy_gb_per_s), figure(f.latency_us));
   out += kernel_rows(f);
-  if (f.slowdown > 1) out += "the profile has the rates of one core alone, and that slowdown\n";
+  if (f.slowdown > 1) out += "the profile stores single-core rates and the slowdown above\n";
   if (const std::string doubt = unsettled(f, links); !doubt.empty())
     out +=
         doubt +
         ": something else uses this machine or its host;\nruns on a quiet machine will be faster "
         "than predicted\n";
   if (links.processes > 1)
-    out += fmt::format("between processes, by {}: {} GB/s, a message {} us or more\n",
+    out += fmt::format("between processes, by {}: {} GB/s, message at least {} us\n",
                        links.transport, figure(links.gb_per_s), figure(links.latency_us));
   return out;
 }

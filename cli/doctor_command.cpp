@@ -1,5 +1,6 @@
 // One screen to put into an issue: what this machine has, what is missing, and what that costs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
 #include <sys/utsname.h>
@@ -167,20 +168,24 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 std::string text_of(const std::vector<DoctorPart>& all) {
   constexpr std::size_t indent = 11;
   std::string out = fmt::format("ringsched {}, built by {}\n\n", RINGSCHED_VERSION, kCompiler);
-  std::size_t missing = 0;
+  std::vector<std::string> absent, lacking;
   for (const DoctorPart& p : all) {
     out += fmt::format("{:<{}}", p.name, indent);
     if (!p.found.empty()) out += wrapped(p.found, indent);
     if (!p.missing.empty()) {
       if (!p.found.empty()) out += "\n" + std::string(indent, ' ');
       out += wrapped((p.found.empty() ? "absent: " : "but: ") + p.missing, indent);
-      ++missing;
+      (p.found.empty() ? absent : lacking).emplace_back(p.name);
     }
     out += '\n';
   }
-  if (missing == 0) return out + "\nNothing is missing.\n";
-  return out + fmt::format("\n{} {} missing; plans, proofs, predictions and SVG work without.\n",
-                           missing, missing == 1 ? "part is" : "parts are");
+  if (absent.empty() && lacking.empty()) return out + "\nNothing is missing.\n";
+  std::string last;
+  if (!absent.empty()) last += fmt::format("Missing: {}. ", fmt::join(absent, ", "));
+  if (!lacking.empty()) last += fmt::format("Incomplete: {}. ", fmt::join(lacking, ", "));
+  last += fmt::format("Plans, proofs, predictions and SVG work without {}.",
+                      absent.size() + lacking.size() == 1 ? "it" : "them");
+  return out + "\n" + wrapped(last, 0) + "\n";
 }
 
 std::string json_of(const std::vector<DoctorPart>& all) {

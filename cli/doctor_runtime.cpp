@@ -22,18 +22,18 @@ DoctorPart attention_kernels() {
                         cap ? fmt::format(" (RINGSCHED_CPU is {})", escaped(cap)) : ""),
             ""};
   } catch (const Error& wrong) {
-    return {"attention", "", fmt::format("{}; run and calibrate cannot run", wrong.what())};
+    return {"attention", "", fmt::format("{}; run and calibrate are not available", wrong.what())};
   }
 }
 
 DoctorPart mpi() {
   const Installed transport = installed_mpi();
   if (!transport.missing.empty())
-    return {"MPI", "", transport.missing + "; --transport mpi cannot run, but tcp can"};
+    return {"MPI", "", transport.missing + "; --transport mpi is not available; use tcp"};
   const std::string mpirun = answer_of("command -v mpirun 2>/dev/null");
   if (mpirun.empty())
     return {"MPI", transport.found, "no mpirun in PATH; start processes with srun or torchrun"};
-  return {"MPI", fmt::format("{}, started by {}", transport.found, mpirun), ""};
+  return {"MPI", fmt::format("{}, launcher {}", transport.found, mpirun), ""};
 }
 
 DoctorPart part(const char* name, const Installed& what, const char* cost) {
@@ -46,11 +46,11 @@ std::vector<DoctorPart> runtime_parts() {
   return {
       attention_kernels(),
       mpi(),
-      part("GPU", installed_gpus(), "run and calibrate with --backend cuda cannot run"),
+      part("GPU", installed_gpus(), "--backend cuda is not available"),
       part("CUDA", installed_cuda(),
-           "--backend cuda cannot run; build with CUDA 13 and cuDNN (docs/gpu.md)"),
+           "--backend cuda is not available; build with CUDA 13 and cuDNN (docs/gpu.md)"),
       part("cuDNN", installed_cudnn(), "--backend cuda takes a kernel of its own, which is slow"),
-      part("NCCL", installed_nccl(), "--transport nccl cannot run")};
+      part("NCCL", installed_nccl(), "--transport nccl is not available")};
 }
 
 }  // namespace ringsched

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kColumns = 80;
 constexpr std::size_t kIndent = 28;  // of descriptions
 
-// The words of `text` after `name`, in lines that start at kIndent.
+// The words of `text` after `name`, in lines that start at kIndent; '\n' starts a line.
 std::string entry(const std::string& name, std::string_view text) {
   std::string out, line = "  " + name;
   if (line.size() + 2 > kIndent) {
@@ -23,9 +23,10 @@ std::string entry(const std::string& name, std::string_view text) {
   }
   line.resize(kIndent, ' ');
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
     const bool first = line.size() == kIndent;
-    if (!first && line.size() + 1 + end - at > kColumns) {
+    const bool starts_line = at > 0 && text[at - 1] == '\n';
+    if (starts_line || (!first && line.size() + 1 + end - at > kColumns)) {
       out += line + "\n";
       line.assign(kIndent, ' ');
     } else if (!first) {

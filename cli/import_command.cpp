@@ -43,7 +43,8 @@ std::string summary(const ImportedRun& run, const Plan& plan) {
                                 counted(plan.problem.workers, "worker"), described(plan.problem));
   out += fmt::format("call      {} of {}\n", run.call, run.calls);
   if (run.parts > 1)
-    out += fmt::format("messages  {} in the traces for each of the plan\n", run.parts);
+    out +=
+        fmt::format("messages  each message of the plan is {} messages in the traces\n", run.parts);
   out += fmt::format("clocks    {}\n", run.clocks_moved_ps == 0
                                            ? "as in the traces"
                                            : fmt::format("moved by up to {}, by the messages",

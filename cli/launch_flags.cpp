@@ -37,7 +37,8 @@ void BackendFlags::add_to(CLI::App& app) {
   app.add_option("--backend", name, "cpu, or cuda for NVIDIA GPUs (default cpu)")
       ->type_name("NAME")
       ->group("Run");
-  app.add_flag("--graph", graph, "cuda: capture the run as a CUDA graph and launch that")
+  app.add_flag("--graph", graph,
+               "only with --backend cuda: capture the run as a CUDA graph and launch that")
       ->group("Run");
 }
 

@@ -6,10 +6,12 @@
 #include <limits>
 #include <optional>
 
+#include "content.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/what_if.hpp"
+#include "text.hpp"
 #include "usage_error.hpp"
 
 namespace ringsched {
@@ -57,11 +59,13 @@ double parse_share(const std::string& text, std::string_view what, double most) 
 void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
   name_ = usual;
   command
-      .add_option("-m,--machine", name_,
-                  *usual ? "machine to simulate; see 'ringsched machines', or give your own "
-                           "FILE.toml (default ideal: the block model)"
-                         : "also predict the run on machine NAME; see 'ringsched machines', or "
-                           "give your own FILE.toml")
+      .add_option(
+          "-m,--machine", name_,
+          *usual
+              ? "machine to simulate; see 'ringsched machines', or give your own "
+                "FILE.toml (default ideal: a full block takes one unit of time, all else is free)"
+              : "also predict the run on machine NAME; see 'ringsched machines', or "
+                "give your own FILE.toml")
       ->type_name("NAME")
       ->group("Machine");
   add_figures_to(command, *usual != 0);
@@ -84,7 +88,8 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   if (!ideal) return;
   command
       .add_option("--diagonal", diagonal_,
-                  "machine ideal: cost of a diagonal block, e.g. 1/2 or 0.6 (default 1/2)")
+                  "only with machine ideal: cost of a diagonal block, as a share of a full one, "
+                  "e.g. 0.6 (default 1/2)")
       ->type_name("D")
       ->group("Machine");
 }
@@ -105,8 +110,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
       ->group("Conditions");
   flag("--seed", seed_, "N", "seed of noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
-       "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; with "
-       "noise as many as are quick, at most 1001)");
+       "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; with noise, as "
+       "many as finish quickly, up to 1001)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
@@ -126,11 +131,15 @@ Machine MachineFlags::with_figures(Machine m) const {
     m.library = library_;
   }
   if (!software_.empty()) {
+    if (is_machine_file(software_) && content_of(beginning_of(software_)) == Content::Machine)
+      fail("{} is a machine profile; --software takes a file with [software] and [host]",
+           software_);
     m.software = find_software(software_);
     if (m.ideal) fail("--software has no meaning on machine 'ideal', where merges are free");
   }
   if (!m.ideal && !diagonal_.empty())
-    fail("--diagonal is only for machine 'ideal'; machine '{}' has kernel times", m.name);
+    fail("--diagonal is only for machine 'ideal'; '{}' takes this cost from its kernel times",
+         m.name);
   return m;
 }
 
@@ -142,6 +151,13 @@ std::string MachineFlags::figures() const {
        {std::pair{"kernels", library_}, {"software", software_}, {"diagonal", diagonal_}})
     if (!value.empty()) out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name, value);
   return out;
+}
+
+std::string MachineFlags::first_figure() const {
+  return !library_.empty()    ? "--kernels " + library_
+         : !software_.empty() ? "--software " + software_
+         : !diagonal_.empty() ? "--diagonal " + diagonal_
+                              : "";
 }
 
 std::string MachineFlags::figures(const Machine& m) const {
@@ -193,8 +209,7 @@ Setup MachineFlags::setup(const Machine& machine, std::uint32_t workers) const {
     s.runs = c.noise > 0 ? 0 : 1;
     return s;
   }
-  const std::int64_t runs = parse_count(runs_, "--runs");
-  if (runs < 1 || runs > 1'000'000) fail("--runs is {}; use 1 to 1000000", runs_);
+  const std::int64_t runs = number_of(runs_, "--runs", 1, 1'000'000);
   s.runs = varies(c) ? static_cast<std::uint32_t>(runs) : 1;
   return s;
 }

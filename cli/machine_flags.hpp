@@ -29,6 +29,7 @@ class MachineFlags {
   Machine with_figures(Machine) const;  // those of the flags in place of its own
   double diagonal() const;
   std::string figures() const;                // the flags that were given, as text
+  std::string first_figure() const;           // the first of them as typed: "--kernels fa2"
   std::string figures(const Machine&) const;  // the same, with the default kernel library
   Setup setup(const Machine&, std::uint32_t workers) const;
   // Throws Error if --runs was given but no run varies (`any_varies`).

@@ -53,7 +53,8 @@ ExitCode run(const std::string& name, Format format) {
     return code;
   }
   fmt::print("{}: no errors\n", name);
-  if (!guessed.empty()) fmt::print("\nWhat it does not say, and what predictions use instead:\n");
+  if (!guessed.empty())
+    fmt::print("\nMissing from the profile, and what predictions use instead:\n");
   std::string before;
   for (const Gap& g : guessed) {
     fmt::print("{}", report_line(g.about == before ? "" : g.about, g.text));

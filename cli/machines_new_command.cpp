@@ -65,7 +65,8 @@ void run(const NewCommand& c) {
   file.append(profile);
   file.finish();
   fmt::print(
-      "profile    {}\n\nNo figure was measured. To see what is missing: ringsched machines check "
+      "profile    {}\n\nNothing was measured on your machine. To see what is missing: ringsched "
+      "machines check "
       "{}\nTo use it: ringsched simulate --machine {}\n",
       c.output, c.output, c.output);
 }
@@ -84,7 +85,8 @@ void add_new_command(CLI::App& machines) {
   flag("--gpus", command->gpus, "N", "GPUs per node (default 8)");
   flag("--link", command->link, "NAME",
        "link between the GPUs: " + names(known_links()) +
-           "; -host: no direct copies (default: the GPU's usual link)");
+           "; names ending in -host: copies pass through the host's memory (default: the GPU's "
+           "usual link)");
   flag("--nodes", command->nodes, "N", "nodes (default 1)");
   flag("--nic", command->nic, "NAME", "NIC between the nodes: " + names(known_nics()));
   flag("--nics", command->nics, "N", "NICs of a node, shared by its GPUs (default: one per GPU)");

@@ -65,8 +65,8 @@ std::string circumstances(const Measurement& m) {
   std::string out;
   if (m.run.makespans.size() > 1) {
     const auto [least, most] = std::minmax_element(m.run.makespans.begin(), m.run.makespans.end());
-    out += fmt::format("({} of {}: {}{})\n", reported(m.run), m.run.makespans.size(),
-                       range(*least, *most),
+    out += fmt::format("({} of {} runs, which took {}{})\n", reported(m.run),
+                       m.run.makespans.size(), range(*least, *most),
                        is_near(m.run) ? fmt::format("; median {}", duration(m.run.median)) : "");
   }
   if (m.prediction != nullptr) {

@@ -16,8 +16,7 @@ CLI::Option* add_path_look(CLI::App& app, std::string& value) {
       .add_option(
           "--critical-path", value,
           "how charts show the critical path: fade (all else is pale), outline or none "
-          "(default: fade, if the run has only one critical path and its tasks can be drawn "
-          "as a connected line; else none)")
+          "(default: fade if there is one critical path and it can be drawn as a line, else none)")
       ->type_name("HOW");
 }
 

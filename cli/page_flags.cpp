@@ -9,7 +9,7 @@ namespace ringsched {
 void PageFlags::add_to(CLI::App& app, const char* group) {
   app.add_option("--for", medium_,
                  "fit the picture to a column (238 points wide), text (the full width of a page, "
-                 "506) or slide (960); in column and text, labels have 7 points")
+                 "506) or slide (960); labels are 7 points high in column and text")
       ->type_name("MEDIUM")
       ->group(group);
   app.add_option("--title", title_, "title to draw instead of the default")

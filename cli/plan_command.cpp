@@ -44,10 +44,10 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
   line("moves", moves_line(plan, s));
   line("memory", human(proved.peak) + " on the fullest worker");
   if (!proved.lowered.empty())
-    line("exchanges", lowered_line(proved.lowered));
+    line("exchanges", lowered_line(proved.lowered, proved.exchanges));
   else if (proved.exchanges != Lowering::Native)
     line("exchanges", "none");
-  line("proof", "verified: structure, communication, coverage, deadlock, memory");
+  line("proof", "verified: structure, communication, coverage, no deadlock, memory");
   if (!command.output.empty()) line("file", command.output);
 }
 

@@ -78,9 +78,10 @@ std::string tasks_line(const PlanSummary& s) {
     if (s.tasks[k] > 0)
       line += fmt::format(
           "{}{}{}", line.empty() ? "" : ", ",
-          counted(static_cast<TaskKind>(k) == TaskKind::Repack ? s.repack_count : s.tasks[k],
-                  nouns[k]),
-          is_exchange(static_cast<TaskKind>(k)) ? " of " + counted(s.exchange_count, "exchange")
+          is_exchange(static_cast<TaskKind>(k))          ? counted(s.exchange_count, "exchange")
+          : static_cast<TaskKind>(k) == TaskKind::Repack ? counted(s.repack_count, nouns[k])
+                                                         : counted(s.tasks[k], nouns[k]),
+          is_exchange(static_cast<TaskKind>(k)) ? fmt::format(" ({})", counted(s.tasks[k], "task"))
                                                 : "");
   return line;
 }
@@ -97,14 +98,15 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
   return line.empty() ? "nothing" : line;
 }
 
-std::string lowered_line(const std::vector<LoweredForm>& forms) {
+std::string lowered_line(const std::vector<LoweredForm>& forms, Lowering asked) {
   std::string line;
   for (const LoweredForm& f : forms)
     line +=
-        fmt::format("{}{} {} as {}", line.empty() ? "" : ", ", grouped(f.count), to_text(f.form),
+        fmt::format("{}{} {} as {}{}", line.empty() ? "" : ", ", grouped(f.count), to_text(f.form),
                     f.as == Lowering::Ring   ? "rings"
                     : f.as == Lowering::Tree ? "trees"
-                                             : "direct messages");
+                                             : "direct messages",
+                    f.as == asked ? "" : fmt::format(" (no {} exists)", to_text(asked)));
   return line;
 }
 

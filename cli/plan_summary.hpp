@@ -40,7 +40,7 @@ std::string tasks_line(const PlanSummary&);
 // "6 key_value (160.0 MiB), 1 all-to-all of query (48.0 MiB)"
 std::string moves_line(const Plan&, const PlanSummary&);
 // "2 all-gather as rings, 3 all-to-all as direct messages"
-std::string lowered_line(const std::vector<LoweredForm>&);
+std::string lowered_line(const std::vector<LoweredForm>&, Lowering asked);
 // By value: in messages and exchanges; at most 2^63 - 1 each.
 std::vector<Bytes> all_moved(const PlanSummary&);
 

@@ -31,6 +31,8 @@ struct PlotCommand {
 };
 
 constexpr std::uint64_t kMostText = std::uint64_t{1} << 28;
+constexpr const char* kDrawn =
+    "a file that plot can draw (sweep, simulate, run, validate, timeline or plan)";
 constexpr double kTolerance = 0.1;  // of the band around predictions
 
 enum class Held : std::uint8_t { Sweep, Prediction, Validation, Timeline, Plan };
@@ -48,7 +50,7 @@ struct PlotInput {
     } else if (content == Content::Plan) {
       held = Held::Plan;
     } else if (content != Content::Sweep && content != Content::Unknown) {
-      refuse_content(name, content, "the output of a sweep, of simulate or of validate");
+      refuse_content(name, content, kDrawn);
     } else if (content == Content::Unknown) {
       held = held_by_unnamed();
     }
@@ -65,7 +67,7 @@ struct PlotInput {
     const auto has = [&](std::string_view field) { return text.find(field) != text.npos; };
     if (text[at] == '{') return has("\"groups\"") ? Held::Validation : Held::Prediction;
     if (text[at] != '[' && text.substr(0, text.find('\n')).find(',') == text.npos)
-      fail("{} is neither CSV nor JSON of ringsched", name);
+      fail("{} is not {}", name, kDrawn);
     return Held::Sweep;
   }
   const char* what() const {
@@ -288,23 +290,27 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->required();
   app->add_option(
          "--kind", command->kind,
-         "chart to draw. Sweep: lines, map (which schedule is fastest where), pareto (time "
-         "against memory) or breakdown (where time goes). JSON of simulate: breakdown or "
-         "tornado (what changes would help), or runs (how makespans vary; also JSON of run). JSON "
-         "of "
-         "validate: scatter. Timelines: memory, breakdown or traffic (bytes from worker to "
-         "worker; also of a plan). Default: lines, breakdown, scatter, memory or traffic, "
-         "depending on the file")
+         "chart to draw (default: the first that is named for the file)\n"
+         "sweep: lines, map (which schedule is fastest where), pareto (time against memory) or "
+         "breakdown (where time goes; the default if neither tokens nor workers vary)\n"
+         "simulate JSON: breakdown, tornado (what changes would help) or runs (how makespans "
+         "vary)\n"
+         "run JSON: runs\n"
+         "validate JSON: scatter\n"
+         "one timeline: memory, breakdown or traffic (bytes from worker to worker)\n"
+         "several timelines: breakdown\n"
+         "plan: traffic")
       ->type_name("KIND");
   app->add_option("--y", command->y,
                   "what lines show: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
   app->add_option("--x", command->x,
-                  "horizontal axis of lines: tokens or workers (default: what varies)")
+                  "horizontal axis of lines: tokens or workers (default: the one that varies; if "
+                  "both do, workers if each worker count has one token count, else tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
-                  "for --kind traffic: the machine that gives the nodes to mark (default: that of "
-                  "the timeline)")
+                  "only with --kind traffic: mark the nodes of this machine (default: the "
+                  "timeline's machine)")
       ->type_name("NAME");
   app->add_option(
          "--scale", command->scale,

@@ -181,7 +181,7 @@ std::string price_of(const ExchangeReport& e, const Machine& m) {
 // What priced the exchanges, and which of them the profile has no figures for.
 std::string exchange_line(const Prediction& p) {
   if (!p.proved.lowered.empty())
-    return lowered_line(p.proved.lowered) + " (priced from link speeds)";
+    return lowered_line(p.proved.lowered, p.proved.exchanges) + "; priced from link speeds";
   const Machine& m = p.study.setup.machine;
   if (m.ideal) return "take no time";
   std::string out;
@@ -201,14 +201,20 @@ std::string too_large(const Prediction& p) {
                      sharing > 1 ? fmt::format(" for {}", counted(sharing, "worker")) : "");
 }
 
-// "time of attention kernels x1.21; the prediction was 10.2 ms; ..."
+// "attention kernels: 1.21x the profile's time; the prediction was 10.2 ms; ..."
 std::string fit_text(const Fit& f) {
   return fmt::format(
-      "time of {} x{:.3g}; the prediction was {}; that is {:.2g} times their spread of {:g} %, {} "
-      "it{}",
+      "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.2g} times the "
+      "uncertainty of {:g} %, so {}{}",
       f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
-      f.within_spread() ? "within" : "beyond",
-      f.too_weak.empty() ? "" : "; not alone enough: " + f.too_weak);
+      f.within_spread() ? "it is plausible" : "suspect something else",
+      f.too_weak.empty() ? "" : "; not enough alone: " + f.too_weak);
+}
+
+// In a table, where "lane" alone would not say enough.
+const char* waited_for(Cause::Kind cause, bool group) {
+  if (group) return "data (sent as one group)";
+  return cause == Cause::Lane ? "previous task" : to_text(cause);
 }
 
 std::string path_table(const Prediction& p) {
@@ -225,7 +231,7 @@ std::string path_table(const Prediction& p) {
     rows.push_back({fmt::format("{}", s.task.value), std::string(kind),
                     fmt::format("{}", t.worker_index), fmt::format("{}", t.step),
                     duration(s.start, p.unit()), duration(s.end - s.start, p.unit()),
-                    group ? "data (its whole group)" : to_text(s.cause)});
+                    waited_for(s.cause, group)});
   }
   return table(rows);
 }

@@ -8,18 +8,16 @@
 #include "content.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/simulator/as_run.hpp"
+#include "text.hpp"
 #include "usage_error.hpp"
 
 namespace ringsched {
 
 namespace {
 
-std::uint32_t small_count(const std::string& text, const char* flag,
+std::uint32_t small_count(const std::string& text, const char* flag, std::uint32_t least = 1,
                           std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
-  const std::int64_t n = parse_count(text, flag);
-  if (n > std::numeric_limits<std::uint32_t>::max())
-    fail("{} is {}; use at most {}", flag, text, most);
-  return static_cast<std::uint32_t>(n);
+  return static_cast<std::uint32_t>(number_of(text, flag, least, most));
 }
 
 }  // namespace
@@ -70,11 +68,12 @@ void ProblemFlags::add_rest_to(CLI::App& command) {
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--kv-heads", kv_heads_, "N",
-       "key/value heads (default 8, or --heads if 8 does not divide it)");
+       "key/value heads (default 8; the value of --heads if that is not a multiple of 8)");
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
-       "causal; full; window:N; prefix:P,window:N; or documents:A,B,... (default causal)");
+       "causal; full; window:N (each token sees the last N); prefix:P,window:N (and the first P); "
+       "or documents:A,B,... (lengths in tokens) (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
        "decoding: new tokens at the end (of each document); the rest are cached "
@@ -85,8 +84,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers per worker and kind of tensor; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how exchanges run: native (one library call), or as messages: direct, ring or tree "
-       "(default native)");
+       "how collectives (all-to-all, all-gather, ...) run: native (one library call), or split "
+       "into messages: direct, ring or tree (default native)");
 }
 
 ProblemFlags ProblemFlags::as_run_by(const SoftwareFigures& software) const {
@@ -119,14 +118,14 @@ Problem ProblemFlags::problem() const {
   refuse_list("--heads", heads_);
   refuse_list("--overlap", overlap_);
   Problem p;
-  p.workers = small_count(workers_, "--workers", kMaxWorkers);
+  p.workers = small_count(workers_, "--workers", 1, kMaxWorkers);
   p.tokens = {tokens_.empty() ? tokens_each_ * std::int64_t{p.workers}
                               : parse_count(tokens_, "--tokens")};
-  p.heads = small_count(heads_, "--heads", kMaxHeads);
-  p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads", kMaxHeads)
+  p.heads = small_count(heads_, "--heads", 1, kMaxHeads);
+  p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads", 1, kMaxHeads)
                : p.heads % 8 == 0 ? 8
                                   : p.heads;
-  p.head_dim = small_count(head_dim_, "--head-dim", kMaxHeadDim);
+  p.head_dim = small_count(head_dim_, "--head-dim", 1, kMaxHeadDim);
   p.dtype = parse_dtype(dtype_);
   p.mask = parse_mask(mask_);
   p.pass = parse_pass(pass_);
@@ -139,7 +138,7 @@ Problem ProblemFlags::problem() const {
 }
 
 CommunicationLimits ProblemFlags::limits() const {
-  return {parse_overlap(overlap_), small_count(buffers_, "--buffers")};
+  return {parse_overlap(overlap_), small_count(buffers_, "--buffers", 0)};
 }
 
 }  // namespace ringsched

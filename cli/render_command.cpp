@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -90,9 +91,7 @@ void refuse(const RenderCommand& c, std::initializer_list<const char*> flags, co
 }
 
 std::uint32_t worker_of(const RenderCommand& c) {
-  const std::int64_t n = parse_count(c.worker, "--worker");
-  if (n < 0 || n > kMaxWorkers) fail("--worker is {}; use 0 to {}", c.worker, kMaxWorkers);
-  return static_cast<std::uint32_t>(n);
+  return static_cast<std::uint32_t>(number_of(c.worker, "--worker", 0, kMaxWorkers));
 }
 
 void write_kineto(const Timeline& t, const std::string& folder,
@@ -180,11 +179,13 @@ GraphPart part_of(const RenderCommand& c) {
   if (!c.worker.empty()) part.worker = WorkerId{worker_of(c)};
   if (c.steps.empty()) return part;
   const std::size_t dash = c.steps.find('-', 1);
-  if (c.steps.ends_with('-')) fail("--steps is {}; use one step (3) or a range (2-5)", c.steps);
   const auto step = [&](const std::string& text) {
-    const std::int64_t n = parse_count(text, "--steps");
-    if (n < 0 || n > 0xffffffff) fail("--steps is {}; use 0 to 4294967295", c.steps);
-    return static_cast<Step>(n);
+    Step n = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, n);
+    if (error != std::errc{} || end != last)
+      fail("--steps is '{}'; use one step (3) or a range (2-5)", printable(c.steps));
+    return n;
   };
   part.first_step = step(c.steps.substr(0, dash));
   part.last_step = dash == c.steps.npos ? part.first_step : step(c.steps.substr(dash + 1));

@@ -87,7 +87,7 @@ RunOptions asked(const RunCommand& c) {
 OutputKinds check_files(const RunCommand& c) {
   const OutputKinds kinds = c.outputs.kinds({c.plan_file, c.machine.file()});
   if (!c.machine.given() && !c.machine.figures().empty())
-    fail("{} needs --machine", c.machine.figures());
+    fail("{} needs --machine", c.machine.first_figure());
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   if (c.machine.given() && c.machine.machine().ideal)
     fail(

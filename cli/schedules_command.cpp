@@ -38,8 +38,9 @@ void print_list() {
 std::string layout_words(const std::string& name) {
   return name == "contiguous" ? "contiguous (consecutive tokens)"
          : name == "halves"   ? "halves (consecutive tokens, in halves)"
-         : name == "striped"  ? "striped (every W-th token)"
+         : name == "striped"  ? "striped (every W-th token, for W workers)"
          : name == "zigzag"   ? "zigzag (one part from each end)"
+         : name == "decode"   ? "decode (cached tokens spread over the workers)"
                               : name;
 }
 

@@ -85,9 +85,9 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->machine.add_machine_to(*app);
   command->machine.add_conditions_to(*app);
   app->add_option("--what-if", command->questions,
-                  "also simulate with one change: bandwidth=2x, latency=0x, kernels=2x, "
-                  "memory=2x, communication-sms=0 or worker:3=2x (worker 3 takes twice as long); "
-                  "repeatable")
+                  "also simulate with one change: bandwidth, kernels, memory or host=2x (twice as "
+                  "fast), latency=0x (none), worker:3=2x (worker 3 takes twice as long) or "
+                  "communication-sms=0; repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

@@ -137,8 +137,7 @@ void require_picture(const std::vector<SweepCell>& cells, const Page& page) {
 ExitCode run(const SweepCommand& c) {
   check_choice("--format", c.format, {"text", "csv", "json"});
   std::vector<SweepCell> cells = cells_of(c);
-  const std::int64_t jobs = parse_count(c.jobs, "--jobs");
-  if (jobs < 0 || jobs > 4096) fail("--jobs is {}; use 0 (all cores) to 4096", c.jobs);
+  const std::int64_t jobs = number_of(c.jobs, "--jobs", 0, 4096);
   require_output(c.output);
   check_output(c.plot, "--plot", std::span(&c.output, 1));
   const FileKind picture =
@@ -215,8 +214,8 @@ void add_sweep_command(CLI::App& program, ExitCode& code) {
   flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");
   flag("--format", command->format, "FORMAT", "text, csv or json (default text)");
   flag("--plot", command->plot, "FILE",
-       "draw time against tokens or workers, or its breakdown: .svg, .pdf or .png; 'ringsched "
-       "plot' has more charts");
+       "draw time against tokens or workers, or where the time goes: .svg, .pdf or .png; "
+       "'ringsched plot' has more charts");
   command->page.add_to(*app);
   app->callback([command, &code] { code = run(*command); });
 }

@@ -142,7 +142,7 @@ std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string&
   const std::string header = sweep_csv_header();
   if (text.empty()) return rows;
   if (!text.starts_with(header))
-    fail("{} is not a CSV file of this version's sweep, so no rows are added to it", name);
+    fail("{} was not written by this version of ringsched sweep; use another --output", name);
   std::size_t at = header.size();
   for (std::size_t line = 2; at < text.size(); ++line) {
     const std::size_t end = text.find('\n', at);
@@ -181,6 +181,12 @@ bool same_results(const SweepRow& a, const SweepRow& b) {
   });
 }
 
+// A reason for a refusal without the name of its schedule, which stands before it already.
+std::string without_name(const std::string& reason, const std::string& schedule) {
+  const std::string name = schedule.substr(0, schedule.find(':')) + ": ";
+  return reason.starts_with(name) ? reason.substr(name.size()) : reason;
+}
+
 // In what share of the draws of the machine's figures the best is faster than another; "tie" if
 // nobody can tell, "-" if one of them has no draws.
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
@@ -202,9 +208,10 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   if (whose.empty()) return {};
   const std::string names =
       whose.size() == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
-  return on_terminal_lines(
-             fmt::format("   extrapolated  {}; 'ringsched simulate' shows which figures", names),
-             17) +
+  return on_terminal_lines(fmt::format("   extrapolated  {}: the profile lacks some numbers; "
+                                       "'ringsched simulate' names them",
+                                       names),
+                           17) +
          "\n";
 }
 
@@ -240,7 +247,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
       if (!row->holds()) {
-        std::string& whom = refused[row->refused];
+        std::string& whom = refused[without_name(row->refused, row->schedule)];
         whom += fmt::format("{}{}{}", whom.empty() ? "" : ", ", row->schedule,
                             one_overlap ? "" : " " + row->overlap);
         continue;

@@ -8,6 +8,7 @@
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/problem.hpp"
 #include "terminal.hpp"
 
@@ -108,7 +109,12 @@ std::vector<std::string> list_of(const std::string& text, const char* flag) {
 
 std::int64_t number_of(const std::string& text, const char* flag, std::int64_t least,
                        std::int64_t most) {
-  const std::int64_t n = parse_count(text, flag);
+  std::int64_t n = 0;
+  try {
+    n = parse_count(text, flag);
+  } catch (const Error&) {
+    fail("{} is '{}'; use a whole number from {} to {}", flag, printable(text), least, most);
+  }
   if (n < least || n > most) fail("{} is {}; use {} to {}", flag, text, least, most);
   return n;
 }

@@ -48,10 +48,12 @@ std::vector<std::string_view> views(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
 }
 
+// "sweep has it", "simulate, sweep and export have it"
 std::string names(const std::vector<const CLI::App*>& commands) {
   std::string out;
-  for (const CLI::App* one : commands) out += (out.empty() ? "" : ", ") + one->get_name();
-  return out;
+  for (const CLI::App* one : commands)
+    out += (out.empty() ? "" : one == commands.back() ? " and " : ", ") + one->get_name();
+  return out + (commands.size() == 1 ? " has it" : " have it");
 }
 
 std::string unknown_flag(const CLI::App& program, const std::string& given) {
@@ -67,7 +69,7 @@ std::string unknown_flag(const CLI::App& program, const std::string& given) {
   const std::vector<std::string> flags = flags_of(command);
   const std::string hint = did_you_mean(name, views(flags));
   return fmt::format("{} has no flag {}{}{}{}", full_name(program, command), shown, hint,
-                     hint.empty() && !owners.empty() ? "; it is a flag of " + names(owners) : "",
+                     hint.empty() && !owners.empty() ? "; " + names(owners) : "",
                      see_help(program));
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "content.hpp"
 #include "machine_flags.hpp"
 #include "progress.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -23,7 +24,11 @@ struct ValidateCommand {
 Measurements measurements_of(const std::string& file) {
   if (file.empty()) return published_measurements();
   constexpr std::uint64_t most = (1 << 20) - 1;
-  return read_measurements(read_whole(file, most), file == "-" ? "standard input" : file);
+  const std::string text = read_whole(file, most);
+  // The text of a machine profile may be part of a file of measurements.
+  if (text.find("[[group]]") == text.npos)
+    refuse_content(file, content_of(text), "a file of measurements");
+  return read_measurements(text, file == "-" ? "standard input" : file);
 }
 
 Validation validated(const Measurements& measured) {

@@ -168,7 +168,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{} results: median error {}, mean {}",
                   grouped(static_cast<std::int64_t>(e.results)), share(e.median), share(e.mean)),
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
-      fmt::format("{} are predicted too fast; {} pairs are ranked as measured",
+      fmt::format("{} are predicted too fast; {} pairs of results are in the measured order",
                   share_of(e.too_fast, e.results), in_order(e.ranking)),
       fmt::format("{} lie in their 80 % interval; the median interval is +-{}",
                   share_of(e.held, e.intervals), e.intervals == 0 ? "-" : share(e.half_width))};

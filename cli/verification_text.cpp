@@ -11,14 +11,14 @@ namespace ringsched {
 
 namespace {
 
-// "12 messages arrive as sent", "every member of 3 exchanges gets what it asks for"
+// "12 messages arrive as sent", "each worker gets what it needs from 3 exchanges"
 std::string arrivals(const PlanSummary& s) {
   const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
   std::string text;
   if (n > 0 || s.exchange_count == 0)
     text = fmt::format("{} arrive{} as sent", counted(n, "message"), n == 1 ? "s" : "");
   if (s.exchange_count > 0)
-    text += fmt::format("{}every member of {} gets what it asks for", text.empty() ? "" : ", ",
+    text += fmt::format("{}each worker gets what it needs from {}", text.empty() ? "" : ", ",
                         counted(s.exchange_count, "exchange"));
   return text;
 }
@@ -29,19 +29,19 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
   std::string out = on_terminal_lines(headline(plan), 2) + "\n";
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
-    out += on_terminal_lines(fmt::format("holds: {}", tasks_line(s)), 2) + "\n";
+    out += on_terminal_lines(fmt::format("proved: {}", tasks_line(s)), 2) + "\n";
     out += on_terminal_lines(
                fmt::format("  communication  {}: {}", arrivals(s), moves_line(plan, s)), 17) +
            "\n";
     out +=
         fmt::format("  coverage       each visible pair is computed once and reaches its owner\n");
-    out += fmt::format("  deadlock       none, even if every send waits for its receive{}\n",
-                       s.exchange_count > 0 ? " and every member for all others" : "");
+    out += fmt::format("  deadlock       none, even if sends block until received{}\n",
+                       s.exchange_count > 0 ? " and each exchange waits for all its workers" : "");
     if (!v.stuck_in_one_queue.empty())
       out += fmt::format("  lanes          must progress independently: in one queue, {}\n",
                          v.stuck_in_one_queue);
     else
-      out += fmt::format("  lanes          need not progress independently: one queue would do\n");
+      out += fmt::format("  lanes          one queue per worker would be enough\n");
     out += fmt::format("  memory         at most {} per worker\n",
                        human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)
@@ -54,7 +54,7 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
   }
   for (const Violation& x : v.violations)
     out += on_terminal_lines(fmt::format("{}: {}", to_text(x.rule), x.text), 2) + "\n";
-  out += fmt::format("does not hold: {}{}\n",
+  out += fmt::format("not proved: {}{}\n",
                      counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
                      v.more ? fmt::format(", and there may be more; try --most {}", 5 * most) : "");
   return out;

@@ -23,7 +23,7 @@ def written_by(folder: str, script: str, *arguments: str) -> str:
 def prove(path: str) -> None:
     plan = rs.read_plan(path)
     proof = plan.verify()
-    print(f"{plan.schedule}, {plan.problem.workers} workers: {'holds' if proof else 'does not hold'}")
+    print(f"{plan.schedule}, {plan.problem.workers} workers: {'proved' if proof else 'not proved'}")
     for violation in proof.violations:
         print(f"  {violation.rule}: {violation.text}")
 

@@ -89,7 +89,7 @@ TEST_F(Doctor, SaysWhatIsMissingAndWhatThatCosts) {
               testing::AnyOf(HasSubstr("no mpirun in PATH"), HasSubstr("built without it")));
   EXPECT_EQ(part(doctor("RINGSCHED_CPU=none"), "attention"),
             "absent: RINGSCHED_CPU is 'none', not one of portable, avx2, avx512, avx512bf16, amx; "
-            "run and calibrate cannot run");
+            "run and calibrate are not available");
   EXPECT_EQ(part(doctor("RINGSCHED_CPU=portable"), "attention"),
             "portable for fp32, portable for bf16, portable for fp16 (RINGSCHED_CPU is portable)");
   std::ofstream(folder_ / "no-fonts.conf") << "<fontconfig><dir>/nowhere</dir></fontconfig>";
@@ -108,7 +108,7 @@ TEST_F(Doctor, KnowsGpus) {
   EXPECT_THAT(part(doctor(with_gpus("13010 3 100")), "GPU"),
               HasSubstr("2 x NVIDIA Other (80 GiB, compute capability 10.0), "));
 
-  const std::string cost = "; run and calibrate with --backend cuda cannot run";
+  const std::string cost = "; --backend cuda is not available";
   EXPECT_THAT(
       part(doctor(with_gpus("12040 1 90")), "GPU"),
       HasSubstr("but: the driver is too old: it supports CUDA 12.4, but this needs 13.0" + cost));

@@ -90,7 +90,10 @@ TEST_F(PlotProgram, DrawsPredictionsAndTimelines) {
   expect_refused("plot s.csv t.json --kind breakdown -o x.svg",
                  "s.csv is a sweep, but t.json is a timeline; give files of one kind");
   write("bad.json", "not JSON at all\n");
-  expect_refused("plot bad.json -o x.svg", "bad.json is neither CSV nor JSON of ringsched");
+  expect_refused(
+      "plot bad.json -o x.svg",
+      "bad.json is not a file that plot can draw (sweep, simulate, run, validate, timeline "
+      "or plan)");
   write("empty.json", "{}\n");
   expect_refused("plot empty.json -o x.svg",
                  "empty.json is not an output of ringsched sweep, simulate, run or validate");
@@ -207,7 +210,13 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot empty.csv -o x.svg", "empty.csv is empty");
   expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 32 columns");
   expect_refused("plot other.csv -o x.svg", "has no column schedule; its columns are a, b");
-  expect_refused("plot broken.json -o x.svg", "broken.json is not JSON");
+  expect_refused("plot broken.json -o x.svg", "broken.json:1:15: the file ends in the middle");
+  write("cut.json", "{\n\"unit\": \"us\", \"runs_us\": [1,");
+  write("cut-rows.json", "[{\"unit\": \"us\",");
+  expect_refused("plot cut-rows.json -o x.svg",
+                 "cut-rows.json is not JSON: it ends in the middle, or a comma, bracket or name "
+                 "is missing or superfluous");
+  expect_refused("plot cut.json -o x.svg", "cut.json:2:29: the file ends in the middle");
   expect_refused("plot plan.json --kind memory -o x.svg", "plan.json is a plan");
   expect_refused("plot s.csv --kind traffic -o x.svg", "s.csv is a sweep");
   expect_refused("plot s.csv --kind runs -o x.svg", "s.csv is a sweep");

@@ -265,7 +265,8 @@ TEST_F(RenderProgram, WritesPagesTracesAndGraphs) {
   expect_refused("render p.json --worker 3 -o x.dot", "workers 0 to 2");
   expect_refused("render p.json --steps 5 -o x.dot", "steps 0 to 2");
   expect_refused("render p.json --steps 1-x -o x.dot", "--steps");
-  expect_refused("render p.json --steps 1- -o x.dot", "--steps is 1-; use one step");
+  expect_refused("render p.json --steps 1- -o x.dot",
+                 "--steps is '1-'; use one step (3) or a range (2-5)");
   expect_refused("render t.json --scale 21 -o x.png", "0.1 to 20");
   expect_refused("render t.json --graph -o x.svg", "--graph needs a plan; t.json is a timeline");
   expect_refused("render t.json --steps 1 -o x.svg", "--steps needs a plan; t.json is a timeline");

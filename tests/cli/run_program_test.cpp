@@ -87,7 +87,7 @@ TEST_F(RunProgram, WritesWhatItMeasuredBesideThePrediction) {
       run(flags + "--timeline t.json --gantt g.svg --block-map b.svg --trace t2.json");
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("the prediction is"));
-  EXPECT_THAT(o.out, HasSubstr("(median of 3: "));
+  EXPECT_THAT(o.out, HasSubstr("(median of 3 runs, which took "));
   EXPECT_THAT(read_all(folder_ / "t.json"), HasSubstr("\"source\": \"measured\""));
   const std::string chart = read_all(folder_ / "g.svg");
   EXPECT_THAT(chart, HasSubstr(">predicted<"));
@@ -171,7 +171,7 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --rank 0 --ranks 99999999999", "use 1 to ");
   expect_refused(
       "run --rank 1",
-      "--rank (number of this process) and --ranks (number of processes) need each other");
+      "give both --rank (number of this process) and --ranks (number of processes), or neither");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1",
                  "--rank is 2; with --ranks 2 use 0 or 1");
   expect_refused("run --rank 1 --ranks 2",
@@ -208,7 +208,7 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("calibrate --head-dim 1024,1K -o my.toml", "--head-dim lists 1K twice");
   expect_refused("run --backend gpu", "(use cpu or cuda)");
   expect_refused("run --software ring-flash-attention",
-                 "software ring-flash-attention needs --machine");
+                 "--software ring-flash-attention needs --machine");
   expect_refused("run --nccl-ctas 4", "--nccl-ctas");
   expect_refused("run --graph", "--backend cuda");
 }

@@ -156,8 +156,9 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
   const Outcome text = run(flags + "ms=26");
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("makespan         26.0 ms"));
-  EXPECT_THAT(text.out, HasSubstr("calibrated       time of "));
-  EXPECT_THAT(text.out, HasSubstr("the prediction was 24.0 ms"));
+  EXPECT_THAT(text.out, HasSubstr("calibrated       "));
+  EXPECT_THAT(text.out,
+              HasSubstr("x the profile's time;\n                 the prediction was 24.0 ms;\n"));
   EXPECT_THAT(text.out, testing::Not(HasSubstr("80 % interval")));
   const std::string json = run(flags + "us=26000 --format json").out;
   EXPECT_NEAR(value(json, "makespan_us"), 26000, 26);
@@ -166,9 +167,20 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
               1e-6);
   for (const char* time : {"26", "ms=", "ms=0", "ms=-1", "ms=nan", "ms=1x", "h=1"})
     expect_refused(flags + time, "--calibrate-with is");
-  expect_refused(flags + "ms=0.001",
-                 "changing one figure of machine 'dgx-a100' by up to 10x gives ");
+  expect_refused(
+      flags + "ms=0.001",
+      "no single number of profile 'dgx-a100', changed by up to 10x, gives 0.001 ms; they give ");
   expect_refused("simulate --calibrate-with ms=1", "use --machine");
+}
+
+TEST_F(SimulateProgram, SaysWhatAMachineProfileIsForWhereItDoesNotFit) {
+  write("mine.toml", run("machines dgx-a100").out);
+  expect_refused("simulate -m dgx-a100 --software mine.toml",
+                 "mine.toml is a machine profile; --software takes a file with [software] and "
+                 "[host]");
+  expect_refused("validate --file mine.toml",
+                 "mine.toml is a machine profile, not a file of measurements; use it with "
+                 "--machine");
 }
 
 TEST_F(SimulateProgram, GivesTheNumbersOfTheBlockModel) {
@@ -256,7 +268,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --slow-worker 1.5:2", "--slow-worker 1.5:2: the worker must be 0 to 7"},
       {"simulate --slow-worker 3:2 --slow-worker 3:4", "--slow-worker gives worker 3 twice"},
       {"simulate --seed 99999999999999999999", "a whole number from 0 to 18446744073709551615"},
-      {"simulate -w 99999999999999999999", "use a whole number up to 9223372036854775807"},
+      {"simulate -w 99999999999999999999", "use a whole number from 1 to 65535"},
       {"simulate -t 9000000000G", "use a whole number up to 9223372036854775807"},
       {"simulate --diagonal 1/0", "--diagonal (denominator) is '0'; use a number from 1"},
       {"simulate --what-if bandwidth=2x", "machine 'ideal' has nothing like that to change"},
@@ -362,8 +374,10 @@ TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
 
 TEST_F(SimulateProgram, SaysWhyAScheduleHasNoResult) {
   const std::string out = run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses").out;
-  EXPECT_THAT(out, HasSubstr("\n   no result for ulysses: ulysses: 4 heads cannot be split over 8 "
-                             "workers; use\n     at most one worker for each head, or pad=1\n"));
+  EXPECT_THAT(
+      out, HasSubstr(
+               "\n   no result for ulysses: 4 heads cannot be split over 8 workers; use at most 4\n"
+               "     workers, or the schedule ulysses:pad=1\n"));
   EXPECT_THAT(run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses --overlap none,prefetch").out,
               HasSubstr("\n   no result for ulysses none, ulysses prefetch: "));
 }
@@ -410,7 +424,7 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
   const Outcome refused = run("export ulysses.json -m hgx-h100");
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(refused.err,
-            "ringsched: --format goal has no exchanges, and this plan has 3; plan it with "
+            "ringsched: --format goal cannot express exchanges, and this plan has 3; add "
             "--exchanges direct\n");
 }
 
@@ -421,7 +435,7 @@ TEST_F(SimulateProgram, MakesMessagesOfExchangesIfAsked) {
   EXPECT_THAT(goal.out, testing::StartsWith("num_ranks 4\n"));
   EXPECT_THAT(
       run("simulate -m dgx-a100" + ulysses).out,
-      HasSubstr("exchanges        3 all-to-all as direct messages (priced from link speeds)\n"));
+      HasSubstr("exchanges        3 all-to-all as direct messages; priced from link speeds\n"));
   EXPECT_THAT(run("simulate -m dgx-a100 --format json" + ulysses).out,
               HasSubstr("\"lowered_exchanges\": [\n    {\"form\": \"all-to-all\", \"count\": 3, "
                         "\"as\": \"direct\"}\n  ]"));
@@ -429,6 +443,8 @@ TEST_F(SimulateProgram, MakesMessagesOfExchangesIfAsked) {
   const Outcome plan = run("plan -o plan.json" + ulysses);
   EXPECT_THAT(plan.out, HasSubstr("36 sends, 36 receives"));
   EXPECT_THAT(plan.out, HasSubstr("exchanges 3 all-to-all as direct messages\n"));
+  EXPECT_THAT(run("plan -s ulysses -w 4 -t 4K --exchanges tree").out,
+              HasSubstr("exchanges 3 all-to-all as direct messages (no tree exists)\n"));
   EXPECT_EQ(run("verify plan.json").code, 0);
   EXPECT_EQ(run("run plan.json --check --no-chart").code, 0);
   EXPECT_THAT(run("sweep -m dgx-a100 -w 4 -s all-gather -t 4K --exchanges ring").out,
@@ -659,10 +675,11 @@ TEST_F(SimulateProgram, RanksSchedulesOfOnePlanAlike) {
 
 TEST_F(SimulateProgram, SaysWhatASweepExtrapolates) {
   const std::string flags = "sweep -m pcie-4090x8 -t 64K -s zigzag,ulysses ";
-  EXPECT_THAT(run(flags).out,
-              HasSubstr("\n   extrapolated  all; 'ringsched simulate' shows which figures\n"));
+  EXPECT_THAT(run(flags).out, HasSubstr("\n   extrapolated  all: the profile lacks some numbers; "
+                                        "'ringsched simulate' names them\n"));
   EXPECT_THAT(run("sweep -m hgx-h100 -t 128K -s zigzag,ulysses").out,
-              HasSubstr("\n   extrapolated  ulysses; 'ringsched simulate' shows which figures\n"));
+              HasSubstr("\n   extrapolated  ulysses: the profile lacks some numbers; "
+                        "'ringsched simulate' names them\n"));
   EXPECT_THAT(
       run(flags + "--format json").out,
       HasSubstr("\"extrapolated\": \"all-to-all from link speeds; forward tiles longer than the "
@@ -708,7 +725,7 @@ results = [
   EXPECT_THAT(text.out,
               testing::ContainsRegex("^2 results: median error [0-9.]+ %, mean [0-9.]+ %\n"
                                      "worst [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
-  EXPECT_THAT(text.out, HasSubstr("; 1 of 1 pairs are ranked as measured\n"));
+  EXPECT_THAT(text.out, HasSubstr("; 1 of 1 pairs of results are in the measured order\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

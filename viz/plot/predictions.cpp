@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
@@ -23,8 +24,10 @@ class Document {
  public:
   Document(const std::string& text, const std::string& name) : name_(name) {
     dom::element top;
-    if (const error_code wrong = parser_.parse(text).get(top); wrong != SUCCESS)
+    if (const error_code wrong = parser_.parse(text).get(top); wrong != SUCCESS) {
+      require_json_object(text, name);
       fail("{} is not JSON: {}", name, error_message(wrong));
+    }
     if (top.get(top_) != SUCCESS) fail("{}: expected an object", name);
     const auto has = [&](const char* field) { return top_[field].error() == SUCCESS; };
     if (!has("unit") && !has("groups") && !has("runs_us"))
