@@ -89,7 +89,7 @@ std::string comparison_text(const Timeline& first, const Timeline& second, const
                   "ratio", 1 + c.error(), outcome(c.error()));
   std::vector<ComparedPart> parts = c.classes;
   for (const ComparedPart& p : idle_parts(first, second)) parts.push_back(p);
-  out += fmt::format("{}\n{}", parts_table("time of all workers", parts, first.unit),
+  out += fmt::format("{}\n{}", parts_table("time, summed over workers", parts, first.unit),
                      parts_table("compute time of worker", c.workers, first.unit));
   if (!c.same_plan) {
     out += fmt::format("\n(the plans differ, so their tasks are not compared one by one)\n");

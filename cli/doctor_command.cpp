@@ -130,7 +130,7 @@ for name in "ringsched", "numpy", "torch":
   if (found.empty()) return {"Python", "", "no python3 in PATH; only the Python package needs one"};
   if (found.find("ringsched absent") == found.npos) return {"Python", std::move(found), ""};
   return {"Python", std::move(found),
-          "`import ringsched` fails there; docs/python.md says how to install the package"};
+          "this Python cannot import ringsched; docs/python.md says how to install it"};
 }
 
 std::vector<DoctorPart> parts() {
@@ -174,7 +174,7 @@ std::string text_of(const std::vector<DoctorPart>& all) {
     if (!p.found.empty()) out += wrapped(p.found, indent);
     if (!p.missing.empty()) {
       if (!p.found.empty()) out += "\n" + std::string(indent, ' ');
-      out += wrapped((p.found.empty() ? "absent: " : "but: ") + p.missing, indent);
+      out += wrapped((p.found.empty() ? "absent: " : "problem: ") + p.missing, indent);
       (p.found.empty() ? absent : lacking).emplace_back(p.name);
     }
     out += '\n';

@@ -143,7 +143,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "draw a Gantt chart of the run: .svg, .pdf, .png or .html")
       ->type_name("FILE");
   app->add_option("--repeat", command->repeat,
-                  "which attention call in the traces, from 1 (default: the last)")
+                  "read the Nth attention call in the traces, counting from 1 (default: the last)")
       ->type_name("N");
   app->add_option("--annotation", command->names.annotation,
                   "treat each record_function range of this name as one call")

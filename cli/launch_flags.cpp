@@ -19,8 +19,9 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
                    "(default: mpi under mpirun or srun --mpi, tcp under torchrun or with --rank, "
                    "else local)",
                    nccl ? "," : " or", nccl ? " or nccl (one GPU per process)" : ""));
-  flag("--rank", launch.rank, "N", "number of this process, from 0 (default: from the launcher)");
-  flag("--ranks", launch.ranks, "N", "number of processes (default: from the launcher)");
+  flag("--rank", launch.rank, "N",
+       "index of this process, counting from 0 (default: set by the launcher)");
+  flag("--ranks", launch.ranks, "N", "number of processes (default: set by the launcher)");
   flag("--master", launch.master, "HOST:PORT",
        "address of rank 0 (default: MASTER_ADDR and MASTER_PORT)");
 }

@@ -89,7 +89,7 @@ void add_new_command(CLI::App& machines) {
            "usual link)");
   flag("--nodes", command->nodes, "N", "nodes (default 1)");
   flag("--nic", command->nic, "NAME", "NIC between the nodes: " + names(known_nics()));
-  flag("--nics", command->nics, "N", "NICs of a node, shared by its GPUs (default: one per GPU)");
+  flag("--nics", command->nics, "N", "NICs per node, shared by its GPUs (default: one per GPU)");
   flag("-o,--output", command->output, "FILE", "profile to write: .toml (default: print it)");
   app->callback([command, &machines] {
     if (machines.count("--format") > 0)

@@ -290,7 +290,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->required();
   app->add_option(
          "--kind", command->kind,
-         "chart to draw (default: the first that is named for the file)\n"
+         "chart to draw; the choices depend on the file (default: the first in its list)\n"
          "sweep: lines, map (which schedule is fastest where), pareto (time against memory) or "
          "breakdown (where time goes; the default if neither tokens nor workers vary)\n"
          "simulate JSON: breakdown, tornado (what changes would help) or runs (how makespans "
@@ -305,8 +305,9 @@ void add_plot_command(CLI::App& program, ExitCode&) {
                   "what lines show: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
   app->add_option("--x", command->x,
-                  "horizontal axis of lines: tokens or workers (default: the one that varies; if "
-                  "both do, workers if each worker count has one token count, else tokens)")
+                  "horizontal axis of lines: tokens or workers (default: whichever varies; if both "
+                  "do: workers when each worker count appears with only one token count, "
+                  "otherwise tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -226,8 +226,9 @@ std::string path_table(const Prediction& p) {
     const Task& t = plan.tasks[s.task.value];
     const bool group = sent && s.cause == Cause::Data && !is_transfer(t.kind);
     sent = is_send(t.kind);
-    const std::string_view kind =
-        is_exchange(t.kind) ? to_text(form_of(plan, plan.exchange(t))) : to_text(t.kind);
+    const std::string_view kind = is_exchange(t.kind) ? to_text(form_of(plan, plan.exchange(t)))
+                                  : t.kind == TaskKind::Round ? "rounding"
+                                                              : to_text(t.kind);
     rows.push_back({fmt::format("{}", s.task.value), std::string(kind),
                     fmt::format("{}", t.worker_index), fmt::format("{}", t.step),
                     duration(s.start, p.unit()), duration(s.end - s.start, p.unit()),

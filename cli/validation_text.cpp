@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ringsched/scheduler/mask.hpp"
 #include "ringsched/scheduler/printable.hpp"
@@ -33,7 +34,8 @@ std::string error(double e) {
   return e < 1 ? fmt::format("{:+.1f} %", 100 * e) : fmt::format("{:.1f}x", 1 + e);
 }
 std::string share(double s) {
-  return s < 10 ? fmt::format("{:.1f} %", 100 * s) : fmt::format("{:.0f}x", s);
+  return s < 10 ? fmt::format("{:.1f} %", 100 * s)
+                : fmt::format("{} %", grouped(std::llround(100 * s)));
 }
 std::string share_of(std::size_t some, std::size_t all) {
   return all == 0 ? "-" : share(static_cast<double>(some) / static_cast<double>(all));

@@ -41,7 +41,7 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
       out += fmt::format("  lanes          must progress independently: in one queue, {}\n",
                          v.stuck_in_one_queue);
     else
-      out += fmt::format("  lanes          one queue per worker would be enough\n");
+      out += fmt::format("  lanes          no deadlock even if each worker has only one queue\n");
     out += fmt::format("  memory         at most {} per worker\n",
                        human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)

@@ -97,7 +97,11 @@ Of part(std::string_view file, std::string_view what, const std::string& name) {
   const toml::table all = parts_in(file);
   std::vector<std::string_view> names;
   for (const auto& [key, node] : all) names.push_back(key.str());
-  if (!all.contains(name)) throw Error(unknown_name(what, name, names));
+  if (!all.contains(name))
+    throw Error(
+        fmt::format("{}; for another {}, edit a copy of a profile: ringsched machines NAME "
+                    "> mine.toml",
+                    unknown_name(what, name, names), what));
   Section s(*all.get(name)->as_table(), std::string(file), name);
   Of out;
   read_part(s, out);

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
+#include "ringsched/scheduler/words.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
 
 namespace ringsched {
@@ -59,14 +61,13 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
   for (const auto& [has, dtypes] : alike) {
     std::vector<std::string> names;
     for (const std::uint32_t dim : has) names.push_back(std::to_string(dim));
-    out.push_back(
-        {"kernels",
-         fmt::format("{}, {}: head dimension {}; {}", pass, joined(dtypes, "and"),
-                     joined(names, "and"),
-                     m.flops_per_clock > 0
-                         ? "other head dimensions: computed from the nearest"
-                         : "other head dimensions: the rates of the nearest, as there is no "
-                           "devices.flops_per_clock")});
+    out.push_back({"kernels", fmt::format("{}, {}: only head dimension{} {} {} given; others {}",
+                                          pass, joined(dtypes, "and"), names.size() == 1 ? "" : "s",
+                                          joined(names, "and"), names.size() == 1 ? "is" : "are",
+                                          m.flops_per_clock > 0
+                                              ? "are computed from the nearest"
+                                              : "have the rates of the nearest, as there is no "
+                                                "devices.flops_per_clock")});
   }
   std::map<std::pair<std::uint32_t, TileShape>, std::vector<std::string>> one_mask;
   for (const auto& [of, has] : shapes)
@@ -79,24 +80,29 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
                                 by_blocks ? "computed from" : "the rates of",
                                 of.second == TileShape::Full ? "full" : "causal",
                                 by_blocks ? ", counting kernel blocks" : "")});
+  const char* const from = by_blocks ? "the kernel's blocks" : "the end of the table";
   out.push_back(
-      {"kernels", fmt::format("{}: shorter tiles than {} tokens, and longer ones than "
-                              "{}, are extrapolated from {}",
-                              pass, tokens_text(first), tokens_text(last),
-                              by_blocks ? "the kernel's blocks" : "the end of the table")});
+      {"kernels",
+       first >= last
+           ? fmt::format("{}: only tiles of {} tokens are given; others are extrapolated from {}",
+                         pass, tokens_text(first), from)
+           : fmt::format("{}: tiles shorter than {} tokens or longer than {} are extrapolated "
+                         "from {}",
+                         pass, tokens_text(first), tokens_text(last), from)});
 }
 
 void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out) {
   if (link.messages.empty())
-    out.push_back({"links", fmt::format("{}: no messages, so latency_us and gb_per_s alone say how "
-                                        "long a message of any size takes",
+    out.push_back({"links", fmt::format("{}: no measured message sizes, so all times are computed "
+                                        "from latency_us and gb_per_s",
                                         what)});
   else
     out.push_back(
         {"links",
-         fmt::format("{}: messages from {:.0f} to {:.0f} bytes are known; for shorter ones the "
-                     "start-up time shrinks to latency_us; longer ones use that of the longest",
-                     what, link.messages.front().bytes, link.messages.back().bytes)});
+         fmt::format("{}: messages of {} to {} are given; below, the start-up time shrinks to "
+                     "latency_us; above, it stays that of the largest message",
+                     what, human(Bytes{std::llround(link.messages.front().bytes)}),
+                     human(Bytes{std::llround(link.messages.back().bytes)}))});
   if (link.latency_us <= 0)
     out.push_back({"links", fmt::format("{}: no latency_us, so messages start at once", what)});
 }

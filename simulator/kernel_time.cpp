@@ -33,6 +33,25 @@ TileShape shape_of(const Work& w) {
   return static_cast<double>(w.pairs.value) > 0.99 * cells ? TileShape::Full : TileShape::Causal;
 }
 
+// Has a tile as many visible pairs as one that a causal mask cuts? There each row sees one key more
+// than the row before, from none to all.
+bool is_cut_by_diagonal(const Work& w) {
+  const auto triangle = [](std::int64_t side) { return side > 0 ? side * (side + 1) / 2 : 0; };
+  const auto pairs = [&](std::int64_t first) {  // if the row before the first sees this many keys
+    return triangle(first + w.rows) - triangle(first) - triangle(first + w.rows - w.keys) +
+           triangle(first - w.keys);
+  };
+  std::int64_t low = -w.rows, high = w.keys;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (pairs(middle) < w.pairs.value)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return pairs(low) == w.pairs.value;
+}
+
 }  // namespace
 
 double attention_flops(const Problem& p, Pairs pairs, std::uint32_t heads, bool backward) {
@@ -204,6 +223,10 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     unsure(kNearestSpread, fmt::format("{} {} tiles from {} ones", pass,
                                        shape == TileShape::Full ? "full" : "causal",
                                        t.shape == TileShape::Full ? "full" : "causal"));
+  if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
+    unsure(kDerivedSpread, fmt::format("{} tiles that a mask cuts elsewhere than on the diagonal, "
+                                       "by the rate of causal ones",
+                                       pass));
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double inner = 2 * rows * keys / (rows + keys);
   if (inner < 0.5 * t.tokens.front())

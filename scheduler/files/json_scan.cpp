@@ -99,7 +99,7 @@ std::size_t JsonScanner::passed_over(std::string_view text) {
 void JsonScanner::end() {
   if (state_ == State::End) return;
   if (state_ == State::Number && number_at(token_).complete) end_number();
-  wrong(state_ == State::Document ? "the file is empty" : "the file ends in the middle");
+  wrong(state_ == State::Document ? "the file is empty" : "the file is cut off here");
 }
 
 void JsonScanner::step(char c) {

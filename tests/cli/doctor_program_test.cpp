@@ -96,7 +96,7 @@ TEST_F(Doctor, SaysWhatIsMissingAndWhatThatCosts) {
   const std::string no_fonts = "FONTCONFIG_FILE=" + (folder_ / "no-fonts.conf").string();
   EXPECT_THAT(
       part(doctor(no_fonts), "Cairo"),
-      testing::AnyOf(HasSubstr("but: no font Liberation Sans"), HasSubstr("built without it")));
+      testing::AnyOf(HasSubstr("problem: no font Liberation Sans"), HasSubstr("built without it")));
 }
 
 TEST_F(Doctor, KnowsGpus) {
@@ -104,21 +104,22 @@ TEST_F(Doctor, KnowsGpus) {
   EXPECT_THAT(two, HasSubstr("1 x NVIDIA First (80 GiB, compute capability 9.0), "));
   EXPECT_THAT(two, HasSubstr("1 x NVIDIA Other (80 GiB, compute capability 9.0), "));
   EXPECT_THAT(two, HasSubstr("for CUDA 13.0"));
-  EXPECT_THAT(two, Not(HasSubstr("but:")));
+  EXPECT_THAT(two, Not(HasSubstr("problem:")));
   EXPECT_THAT(part(doctor(with_gpus("13010 3 100")), "GPU"),
               HasSubstr("2 x NVIDIA Other (80 GiB, compute capability 10.0), "));
 
   const std::string cost = "; --backend cuda is not available";
   EXPECT_THAT(
       part(doctor(with_gpus("12040 1 90")), "GPU"),
-      HasSubstr("but: the driver is too old: it supports CUDA 12.4, but this needs 13.0" + cost));
+      HasSubstr("problem: the driver is too old: it supports CUDA 12.4, but this needs 13.0" +
+                cost));
   EXPECT_THAT(
       part(doctor(with_gpus("13000 1 75")), "GPU"),
-      HasSubstr("but: GPU 0 has compute capability 7.5, but this needs 8.0 or more" + cost));
+      HasSubstr("problem: GPU 0 has compute capability 7.5, but this needs 8.0 or more" + cost));
   EXPECT_THAT(part(doctor(with_gpus("13000 0 0")), "GPU"),
-              HasSubstr("but: the driver finds no GPU" + cost));
+              HasSubstr("problem: the driver finds no GPU" + cost));
   EXPECT_THAT(part(doctor(with_gpus("13000 -100 0")), "GPU"),
-              HasSubstr("but: the driver finds no GPU (cuInit: error 100)" + cost));
+              HasSubstr("problem: the driver finds no GPU (cuInit: error 100)" + cost));
 }
 
 TEST_F(Doctor, SaysTheSameInJson) {
@@ -139,7 +140,7 @@ TEST_F(Doctor, SaysTheSameInJson) {
     EXPECT_FALSE(found.empty() && missing.empty()) << name;
     const std::string all = missing.empty() ? found
                             : found.empty() ? "absent: " + missing
-                                            : found + " but: " + missing;
+                                            : found + " problem: " + missing;
     if (name != "memory") {  // which changes from run to run
       EXPECT_EQ(part(text, name), all);
     }

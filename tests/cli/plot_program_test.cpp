@@ -210,13 +210,13 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("plot empty.csv -o x.svg", "empty.csv is empty");
   expect_refused("plot short.csv -o x.svg", "short.csv:2: expected 32 columns");
   expect_refused("plot other.csv -o x.svg", "has no column schedule; its columns are a, b");
-  expect_refused("plot broken.json -o x.svg", "broken.json:1:15: the file ends in the middle");
+  expect_refused("plot broken.json -o x.svg", "broken.json:1:15: the file is cut off here");
   write("cut.json", "{\n\"unit\": \"us\", \"runs_us\": [1,");
   write("cut-rows.json", "[{\"unit\": \"us\",");
   expect_refused("plot cut-rows.json -o x.svg",
-                 "cut-rows.json is not JSON: it ends in the middle, or a comma, bracket or name "
+                 "cut-rows.json is not JSON: it is cut off, or a comma, bracket or name "
                  "is missing or superfluous");
-  expect_refused("plot cut.json -o x.svg", "cut.json:2:29: the file ends in the middle");
+  expect_refused("plot cut.json -o x.svg", "cut.json:2:29: the file is cut off here");
   expect_refused("plot plan.json --kind memory -o x.svg", "plan.json is a plan");
   expect_refused("plot s.csv --kind traffic -o x.svg", "s.csv is a sweep");
   expect_refused("plot s.csv --kind runs -o x.svg", "s.csv is a sweep");

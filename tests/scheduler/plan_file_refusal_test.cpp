@@ -75,7 +75,7 @@ TEST(PlanFile, EachByteThatJsonCannotHaveIsNamedWithItsPlace) {
       {"{\"a\":\"\\u12g4\"}", "1:11: expected four hexadecimal digits after \\u"},
       {"{\"a\":1]", "1:7: expected ',' or '}'"},
       {"{}\n {}", "2:2: extra text after the end of the JSON"},
-      {"{\"a\":\"", "1:7: the file ends in the middle"}};
+      {"{\"a\":\"", "1:7: the file is cut off here"}};
   for (const auto& [text, says] : faults)
     EXPECT_THAT(error_of_plan(text), StartsWith(fmt::format("plan.json:{}", says))) << text;
 }
@@ -84,7 +84,8 @@ TEST(PlanFile, APlanFileCutShortAnywhereIsRejected) {
   const std::string text =
       write_plan(build_plan(problem(3, 48, Mask::causal(), Pass::Both), find_schedule("ring")));
   for (std::size_t n = 1; n + 1 < text.size(); ++n)
-    ASSERT_THAT(error_of_plan(std::string_view(text).substr(0, n)), HasSubstr("the file ends in"))
+    ASSERT_THAT(error_of_plan(std::string_view(text).substr(0, n)),
+                HasSubstr("the file is cut off"))
         << n;
 }
 

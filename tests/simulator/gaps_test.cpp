@@ -30,8 +30,8 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
       gaps(m),
       Contains(about("kernels", "forward: no table for fp32, so problems in fp32 are refused")));
   EXPECT_THAT(gaps(m), Contains(about("kernels",
-                                      "head dimension 64, 128 and 256; other head "
-                                      "dimensions: computed from the nearest")));
+                                      "only head dimensions 64, 128 and 256 are given; "
+                                      "others are computed from the nearest")));
   EXPECT_THAT(gaps(m),
               Contains(about(
                   "kernels",
@@ -43,8 +43,7 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   EXPECT_THAT(gaps(m), Not(Contains(about("exchanges", ""))));
 
   m.flops_per_clock = 0;
-  EXPECT_THAT(gaps(m),
-              Contains(about("kernels", "other head dimensions: the rates of the nearest")));
+  EXPECT_THAT(gaps(m), Contains(about("kernels", "others have the rates of the nearest")));
   m.memory_gb = 0;
   EXPECT_THAT(gaps(m), Contains(about("memory", "no memory.gb")));
   m.collectives.clear();
@@ -55,13 +54,13 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   EXPECT_THAT(gaps(m), Contains(about("software", "no [software]")));
   m.comm_source.clear();
   EXPECT_THAT(gaps(m), Contains(about("transfers", "take no SMs")));
-  EXPECT_THAT(gaps(m), Contains(about("links", "messages from 67108864 to 1073741824 bytes")));
+  EXPECT_THAT(gaps(m), Contains(about("links", "messages of 64.0 MiB to 1.0 GiB are given")));
   m.fabric.link.messages.clear();
-  EXPECT_THAT(gaps(m), Contains(about("links", "[fabric]: no messages")));
+  EXPECT_THAT(gaps(m), Contains(about("links", "[fabric]: no measured message sizes")));
   std::erase_if(m.kernels, [](const KernelTable& k) { return k.backward; });
   EXPECT_THAT(gaps(m), Contains(about("kernels", "no backward table")));
   m.nodes = 2;
-  EXPECT_THAT(gaps(m), Contains(about("links", "[network]: no messages")));
+  EXPECT_THAT(gaps(m), Contains(about("links", "[network]: no measured message sizes")));
 }
 
 }  // namespace

@@ -206,6 +206,12 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   const auto [few, tiles] = sure("ring", m, [](Problem& p) { p.tokens = {2048}; });
   EXPECT_EQ(tiles, (Names{"forward tiles shorter than the 2048 tokens measured"}));
 
+  // A window within a tile leaves a band, which no causal mask does.
+  const auto window = [](Problem& p) { p.mask = parse_mask("window:1000"); };
+  const Names cut = {
+      "forward tiles that a mask cuts elsewhere than on the diagonal, by the rate of causal ones"};
+  EXPECT_EQ(sure("ring", m, window).second, cut);
+
   Machine measured = m;
   measured.fabric.link.messages = {{1e9, 300}};
   EXPECT_EQ(sure("ring", measured).second, (Names{"messages shorter than any measured"}));

@@ -108,7 +108,7 @@ Records read_json_records(const std::string& text, const std::string& name) {
   if (const error_code wrong = parser.parse(text).get(top); wrong != SUCCESS)
     fail("{} is not JSON: {}", name,
          wrong == TAPE_ERROR
-             ? "it ends in the middle, or a comma, bracket or name is missing or superfluous"
+             ? "it is cut off, or a comma, bracket or name is missing or superfluous"
              : error_message(wrong));
   dom::array list;
   if (top.get(list) != SUCCESS) fail("{}: expected a list of objects", name);
