@@ -179,7 +179,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   };
   flag("-o,--output", command->output, "FILE", "profile to write: .toml")->required();
   app->add_flag("--thorough", command->thorough,
-                "measure more, which takes minutes: fp32, bf16 and fp16, head dimensions 64 and "
+                "measure more (takes minutes): fp32, bf16 and fp16, head dimensions 64 and "
                 "128, up to 4K tokens; sets --timeout 20");
   flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; with --backend cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");

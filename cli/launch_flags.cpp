@@ -27,9 +27,10 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 }
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
-  app.add_option("--mpi-exchanges", exchanges,
-                 "over mpi: run exchanges as collectives (of MPI) or as messages (default "
-                 "collectives)")
+  app.add_option(
+         "--mpi-exchanges", exchanges,
+         "with --transport mpi: run exchanges as collectives (of MPI) or as messages (default "
+         "collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }

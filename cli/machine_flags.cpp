@@ -185,11 +185,13 @@ std::string described(const Conditions& c, std::string out, bool middle) {
     if (!out.empty()) out += "; ";
     out += text;
   };
-  const std::string seed = fmt::format("{} (seed {})", middle ? ", median run" : "", c.seed);
-  if (c.noise > 0) add(fmt::format("noise {:.12g} %{}", 100 * c.noise, seed));
+  std::string random;
+  if (c.noise > 0) random = fmt::format("noise {:.12g} %", 100 * c.noise);
   if (c.straggler_share > 0)
-    add(fmt::format("stragglers {:.12g} %:{}{}", 100 * c.straggler_share, c.straggler_factor,
-                    seed));
+    random += fmt::format("{}stragglers {:.12g} %:{}", random.empty() ? "" : " and ",
+                          100 * c.straggler_share, c.straggler_factor);
+  if (!random.empty())
+    add(fmt::format("{}{} (seed {})", random, middle ? ", median run" : "", c.seed));
   for (std::size_t w = 0; w < c.slow_worker.size(); ++w)
     if (c.slow_worker[w] != 1) add(fmt::format("worker {} x{}", w, c.slow_worker[w]));
   return out;

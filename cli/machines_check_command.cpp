@@ -67,7 +67,7 @@ ExitCode run(const std::string& name, Format format) {
 
 void add_check_command(CLI::App& machines, Format& format, ExitCode& code) {
   CLI::App* app = machines.add_subcommand(
-      "check", "List all errors of a profile, and what predictions assume for missing figures");
+      "check", "List all errors in a profile, and what predictions assume for missing figures");
   auto name = std::make_shared<std::string>();
   app->add_option("FILE", *name, "your own FILE.toml, or the name of a profile")
       ->type_name("")

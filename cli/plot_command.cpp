@@ -281,7 +281,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
   command->app = app;
   app->add_option(
          "FILE", command->files,
-         "CSV or JSON of sweep, JSON of simulate, run or validate, timelines, or a plan; - "
+         "CSV or JSON from sweep; JSON from simulate, run or validate; timelines; or a plan; - "
          "is standard input")
       ->type_name("")
       ->required();
@@ -301,13 +301,15 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "several timelines: breakdown\n"
          "plan: traffic")
       ->type_name("KIND");
-  app->add_option("--y", command->y,
-                  "what lines show: time, speedup, tokens-per-second or memory (default time)")
+  app->add_option(
+         "--y", command->y,
+         "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option("--x", command->x,
-                  "horizontal axis of lines: tokens or workers (default: whichever varies; if both "
-                  "do: workers when each worker count appears with only one token count, "
-                  "otherwise tokens)")
+  app->add_option(
+         "--x", command->x,
+         "horizontal axis of --kind lines: tokens or workers (default: whichever varies; if both "
+         "do: workers when each worker count appears with only one token count, "
+         "otherwise tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -67,7 +67,7 @@ std::string in_words(const std::string& change) {
   static constexpr std::pair<std::string_view, std::string_view> names[] = {
       {"kernels=2x", "kernels 2x faster"}, {"bandwidth=2x", "links 2x faster"},
       {"latency=0x", "zero latency"},      {"memory=2x", "memory 2x faster"},
-      {"host=2x", "host 2x faster"},       {"communication-sms=0", "transfers use no SMs"}};
+      {"host=2x", "host 2x faster"},       {"communication-sms=0", "transfers without SMs"}};
   for (const auto& [name, words] : names)
     if (name == change) return std::string(words);
   return change;
@@ -175,7 +175,8 @@ std::string price_of(const ExchangeReport& e, const Machine& m) {
                        e.calls);
   if (e.row == ExchangeCost::kLinks) return "from link speeds; the profile has no table";
   const std::uint32_t measured = m.collectives[e.row].per_node;
-  return measured == e.per_node ? "as measured" : fmt::format("as measured with {}", measured);
+  return measured == e.per_node ? "from the profile's table"
+                                : fmt::format("from the profile's table for {}", measured);
 }
 
 // What priced the exchanges, and which of them the profile has no figures for.
@@ -186,8 +187,8 @@ std::string exchange_line(const Prediction& p) {
   if (m.ideal) return "take no time";
   std::string out;
   for (const ExchangeReport& e : p.study.report.exchanges)
-    out += fmt::format("{}{} {} of {}{} ({})", out.empty() ? "" : "; ", e.count, to_text(e.form),
-                       counted(e.members, "worker"),
+    out += fmt::format("{}{} among {}{} ({})", out.empty() ? "" : "; ",
+                       counted(e.count, to_text(e.form)), counted(e.members, "worker"),
                        e.nodes > 1 ? fmt::format(" on {}", counted(e.nodes, "node")) : "",
                        price_of(e, m));
   return out;
@@ -207,7 +208,9 @@ std::string fit_text(const Fit& f) {
       "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.2g} times the "
       "uncertainty of {:g} %, so {}{}",
       f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
-      f.within_spread() ? "it is plausible" : "suspect something else",
+      f.within_spread()
+          ? "it is plausible"
+          : "the cause is probably elsewhere: check the problem, --kernels and --software",
       f.too_weak.empty() ? "" : "; not enough alone: " + f.too_weak);
 }
 

@@ -84,10 +84,11 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);
   command->machine.add_conditions_to(*app);
-  app->add_option("--what-if", command->questions,
-                  "also simulate with one change: bandwidth=2x (also kernels, memory, host: "
-                  "twice as fast), latency=0x (none), worker:3=2x (slower: twice as long) or "
-                  "communication-sms=0; repeatable")
+  app->add_option(
+         "--what-if", command->questions,
+         "also simulate with one change: bandwidth=2x (twice as fast; also kernels, "
+         "memory or host), latency=0x (none), worker:3=2x (worker 3 takes twice as long) or "
+         "communication-sms=0; repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

@@ -121,8 +121,8 @@ Rows by_group(const Validation& v) {
 }
 
 constexpr std::string_view kErrorColumns =
-    "Errors are predicted over published, less 1: the median and mean of their absolute values, "
-    "and the worst one as a factor. Too fast: the prediction is shorter than the measurement. "
+    "Error = predicted / published - 1: the median and mean of its absolute value, and the worst "
+    "one as a factor. Too fast: the prediction is shorter than the measurement. "
     "Inside: the published value lies in the interval that should contain 80 % of them. Width: how "
     "far that interval reaches each way (the median). In order: pairs of results of one problem "
     "that differ by more than 3 % and are predicted in the published order";

@@ -71,9 +71,9 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }
   fail(
-      "no single number of profile '{}', changed by up to {:g}x, gives {:g} ms; they give {:.4g} "
-      "to {:.4g} ms",
-      m.name, kMost, seconds(measured) / 1e9, least / 1e9, most / 1e9);
+      "changing any one figure of profile '{}' by up to {:g}x gives {:.4g} to {:.4g} ms, never "
+      "{:g} ms; check the time and its unit",
+      m.name, kMost, least / 1e9, most / 1e9, seconds(measured) / 1e9);
 }
 
 }  // namespace ringsched

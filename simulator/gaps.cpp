@@ -61,7 +61,7 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
   for (const auto& [has, dtypes] : alike) {
     std::vector<std::string> names;
     for (const std::uint32_t dim : has) names.push_back(std::to_string(dim));
-    out.push_back({"kernels", fmt::format("{}, {}: only head dimension{} {} {} given; others {}",
+    out.push_back({"kernels", fmt::format("{} in {}: only head dimension{} {} {} given; others {}",
                                           pass, joined(dtypes, "and"), names.size() == 1 ? "" : "s",
                                           joined(names, "and"), names.size() == 1 ? "is" : "are",
                                           m.flops_per_clock > 0
@@ -99,8 +99,8 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
   else
     out.push_back(
         {"links",
-         fmt::format("{}: messages of {} to {} are given; below, the start-up time shrinks to "
-                     "latency_us; above, it stays that of the largest message",
+         fmt::format("{}: messages of {} to {} are given; smaller ones take less to start, down to "
+                     "latency_us; larger ones as much as the largest given",
                      what, human(Bytes{std::llround(link.messages.front().bytes)}),
                      human(Bytes{std::llround(link.messages.back().bytes)}))});
   if (link.latency_us <= 0)
@@ -117,8 +117,8 @@ void collective_gaps(const Machine& m, std::vector<Gap>& out) {
       missing.emplace_back(to_text(form));
   if (!missing.empty())
     out.push_back(
-        {"exchanges", fmt::format("no [[collective]] for {}{}; the links alone say how "
-                                  "long these take",
+        {"exchanges", fmt::format("no [[collective]] for {}{}; their times are computed "
+                                  "from the links",
                                   joined(missing, "and"),
                                   m.nodes > 1 ? fmt::format(" over {} nodes", m.nodes) : "")});
 }

@@ -207,7 +207,7 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     if (why != nullptr) why->insert(std::move(text));
   };
   if (problem_.decodes()) {
-    unsure(kDecodeSpread, "decoding kernels by bytes and operations");
+    unsure(kDecodeSpread, "times of decoding kernels, from their bytes and operations");
     return std::sqrt(squares);
   }
   const TileShape shape = shape_of(w);

@@ -77,7 +77,7 @@ class Assembly {
         options_(options),
         ends_(Steady::now() + options.patience),
         refusals_([rank = world.rank()](const std::string& what) {
-          std::fprintf(stderr, "ringsched: process %u: %s\n", rank, what.c_str());
+          std::fprintf(stderr, "ringsched: process %u %s\n", rank, what.c_str());
         }) {}
 
   std::map<std::uint32_t, Socket> meet(const std::set<std::uint32_t>& peers,

@@ -167,9 +167,8 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
               1e-6);
   for (const char* time : {"26", "ms=", "ms=0", "ms=-1", "ms=nan", "ms=1x", "h=1"})
     expect_refused(flags + time, "--calibrate-with is");
-  expect_refused(
-      flags + "ms=0.001",
-      "no single number of profile 'dgx-a100', changed by up to 10x, gives 0.001 ms; they give ");
+  expect_refused(flags + "ms=0.001",
+                 "changing any one figure of profile 'dgx-a100' by up to 10x gives ");
   expect_refused("simulate --calibrate-with ms=1", "use --machine");
 }
 
@@ -402,15 +401,18 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
       text.replace(wrap, text.find_first_not_of("\n ", wrap) - wrap, " ");
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(line("ulysses.json -m hgx-h100"), "3 all-to-all of 4 workers (as measured with 8)");
+  EXPECT_EQ(line("ulysses.json -m hgx-h100"),
+            "3 all-to-alls among 4 workers (from the profile's table for 8)");
   EXPECT_EQ(line("ulysses.json -m pcie-a5000x8"),
-            "3 all-to-all of 4 workers (from link speeds; the profile has no table)");
+            "3 all-to-alls among 4 workers (from link speeds; the profile has no table)");
   EXPECT_EQ(line("ulysses.json -m ideal"), "take no time");
-  EXPECT_THAT(line("gather.json -m hgx-h100x4-ib400"),
-              testing::StartsWith("2 all-gather of 16 workers on 2 nodes (from link speeds; the "
-                                  "profile has no table); "));
+  EXPECT_THAT(
+      line("gather.json -m hgx-h100x4-ib400"),
+      testing::StartsWith("2 all-gathers among 16 workers on 2 nodes (from link speeds; the "
+                          "profile has no table); "));
   EXPECT_THAT(line("gather.json -m dgx-a100x2-ib200"),
-              testing::StartsWith("2 all-gather of 16 workers on 2 nodes (as measured); "));
+              testing::StartsWith(
+                  "2 all-gathers among 16 workers on 2 nodes (from the profile's table); "));
   EXPECT_THAT(run("simulate ulysses.json -m hgx-h100 --path --no-chart").out,
               HasSubstr("  all-to-all  "));
   const std::string json = run("simulate ulysses.json -m hgx-h100 --format json").out;

@@ -88,9 +88,8 @@ TEST(Fit, RefusesWhatNoFigureExplains) {
       fit(plan, setup, {ps});
       FAIL() << ps;
     } catch (const Error& e) {
-      EXPECT_THAT(
-          e.what(),
-          HasSubstr("no single number of profile 'dgx-a100', changed by up to 10x, gives "));
+      EXPECT_THAT(e.what(),
+                  HasSubstr("changing any one figure of profile 'dgx-a100' by up to 10x gives "));
       EXPECT_THAT(e.what(), testing::Not(HasSubstr("\n")));
     }
   }

@@ -52,7 +52,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // What a task makes: one tensor, or a backward attend's gradients of queries and of keys.
 struct Made {
   std::int64_t bytes[2] = {};
-  std::int64_t until[2] = {};  // the end of the last that reads it
+  std::int64_t until[2] = {-1, -1};  // the end of the last that reads it
 };
 
 std::size_t half_of(const TimelineTask& maker, ValueId read) {
@@ -81,7 +81,7 @@ class Memory {
     for (std::size_t i = 0; i < t.tasks.size(); ++i) {
       Made& m = made_[i];
       for (std::int64_t& until : m.until)
-        if (until == 0) until = kNever;
+        if (until < 0) until = kNever;
       if (is_backward(t.tasks[i].kind) && m.bytes[1] == 0)
         m.until[0] = std::max(m.until[0], m.until[1]);
     }

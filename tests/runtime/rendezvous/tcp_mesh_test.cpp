@@ -102,7 +102,7 @@ TEST(TcpMesh, StrangersThatTalkAreRefusedAndToldOfTwentyTimes) {
   EXPECT_EQ(pair.calls.get(), 1u);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_THAT(told, HasSubstr("it is not one of the awaited processes"));
-  EXPECT_THAT(told, HasSubstr("more connections refused; further messages suppressed"));
+  EXPECT_THAT(told, HasSubstr("refused more connections; further messages are suppressed"));
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), Refusals::kMostTold + 1);
 }
 
