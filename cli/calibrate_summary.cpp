@@ -19,8 +19,7 @@ std::vector<std::string> named(const MeasuredKernel& k) {
 }
 
 std::string kernel_rows(const CpuFigures& f) {
-  Rows rows = {{f.cores > 1 ? "TFLOP/s of a core, all busy" : "TFLOP/s of the core", "mask",
-                "dtype", "head dim"}};
+  Rows rows = {{"pass", "mask", "dtype", "head dim"}};
   const std::vector<std::int64_t>& tokens = f.kernels.front().tokens;
   std::vector<std::size_t> shown = {0};  // the least, one between, the most
   if (tokens.size() > 4) shown.push_back(3);
@@ -31,7 +30,8 @@ std::string kernel_rows(const CpuFigures& f) {
     rows.push_back(named(k));
     for (const std::size_t i : shown) rows.back().push_back(fmt::format("{:.3f}", k.tflops[i]));
   }
-  return table(rows);
+  return fmt::format("TFLOP/s per core{}, by tokens:\n{}",
+                     f.cores > 1 ? " with all cores busy" : "", table(rows));
 }
 
 }  // namespace

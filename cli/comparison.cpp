@@ -60,7 +60,7 @@ std::string parts_table(const char* what, const std::vector<ComparedPart>& parts
 
 // The time in which workers do not compute, summed like the kinds of task.
 std::vector<ComparedPart> idle_parts(const Timeline& first, const Timeline& second) {
-  ComparedPart waiting{"wait", {}, {}}, out{"done", {}, {}};
+  ComparedPart waiting{"wait", {}, {}}, out{"idle after the last task", {}, {}};
   const Timeline* const both[] = {&first, &second};
   for (const int i : {0, 1})
     for (const WorkerTimes& w : run_times(*both[i]).workers) {

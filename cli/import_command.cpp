@@ -23,7 +23,7 @@ namespace {
 
 struct ImportCommand {
   std::vector<std::string> files;
-  std::string plan, output = "measured.json", gantt, repeat;
+  std::string plan, output = "measured.json", gantt, call;
   PageFlags page;
   TraceNames names;
   Format format = Format::Text;
@@ -93,8 +93,8 @@ ExitCode run(const ImportCommand& c) {
     c.page.refuse("is only for a picture: --gantt FILE (.svg, .pdf or .png)");
   ImportOptions options;
   options.annotated = !c.names.annotation.empty();
-  if (!c.repeat.empty())
-    options.repeat = static_cast<std::uint32_t>(number_of(c.repeat, "--repeat", 1, 1'000'000));
+  if (!c.call.empty())
+    options.repeat = static_cast<std::uint32_t>(number_of(c.call, "--call", 1, 1'000'000));
   expect_content(c.plan, Content::Plan);
   const Plan plan = read_plan_file(c.plan);
   std::vector<RankTrace> traces;
@@ -142,7 +142,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
   app->add_option("--gantt", command->gantt,
                   "draw a Gantt chart of the run: .svg, .pdf, .png or .html")
       ->type_name("FILE");
-  app->add_option("--repeat", command->repeat,
+  app->add_option("--call", command->call,
                   "read the Nth attention call in the traces, counting from 1 (default: the last)")
       ->type_name("N");
   app->add_option("--annotation", command->names.annotation,

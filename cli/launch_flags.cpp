@@ -29,8 +29,8 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option(
          "--mpi-exchanges", exchanges,
-         "with --transport mpi: run exchanges as collectives (of MPI) or as messages (default "
-         "collectives)")
+         "with --transport mpi: how collectives run: collectives (calls of MPI) or messages "
+         "(point-to-point) (default collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }

@@ -48,24 +48,23 @@ void list(Format format) {
   for (const MachineProfile& p : software_profiles())
     software += fmt::format("{}{}", software.empty() ? "" : ", ", p.name);
   fmt::print(
-      "{}\nTo see a profile and the sources of its figures: ringsched machines NAME\n"
+      "{}\nTo see a profile and the sources of its figures: ringsched machines show NAME\n"
       "To write one from datasheets: ringsched machines new --gpu NAME -o FILE.toml\n"
       "To find its errors: ringsched machines check FILE.toml\n"
       "To use it: ringsched simulate --machine FILE.toml\n\n{}\n",
       table(rows), in_lines("Names for --software: " + software, 2));
 }
 
-void run(const MachinesCommand& c) {
-  if (c.name.empty()) return list(c.format);
-  if (c.format == Format::Json)
+void show(const std::string& name, Format format) {
+  if (format == Format::Json)
     fail("--format json is only for the list; a single profile is printed as TOML");
-  find_machine(c.name);  // throws Error for an unknown name
+  find_machine(name);  // throws Error for an unknown name
   for (const MachineProfile& p : machine_profiles())
-    if (p.name == c.name) {
+    if (p.name == name) {
       fmt::print("{}", p.toml);
       return;
     }
-  fmt::print("{}", read_whole(c.name, 1u << 30));
+  fmt::print("{}", read_whole(name, 1u << 30));
 }
 
 }  // namespace
@@ -75,11 +74,18 @@ void add_machines_command(CLI::App& program, ExitCode& code) {
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name, "profile to show (default: list all)")->type_name("");
   add_format_flag(*app, command->format);
+  CLI::App* all = app->add_subcommand("list", "List all profiles, the default");
+  all->callback([command] { list(command->format); });
+  CLI::App* one = app->add_subcommand("show", "Print a profile, as `machines NAME` does");
+  one->add_option("NAME", command->name, "built-in profile, or a file")->type_name("")->required();
+  one->callback([command] { show(command->name, command->format); });
   add_check_command(*app, command->format, code);
   add_new_command(*app);
   // The callback keeps `command`: a flag of `check` sets its format.
   app->callback([app, command] {
-    if (app->get_subcommands().empty()) run(*command);
+    if (!app->get_subcommands().empty()) return;
+    if (command->name.empty()) return list(command->format);
+    show(command->name, command->format);
   });
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
 #include <memory>
 
 #include "machines_command.hpp"
@@ -38,6 +39,8 @@ std::string command_line(const NewCommand& c) {
 void run(const NewCommand& c) {
   if (!c.output.empty() && c.output != "-" && !c.output.ends_with(".toml"))
     fail("--output {}: use a name that ends in .toml", c.output);
+  if (std::filesystem::exists(c.output))  // people edit profiles by hand
+    fail("{} exists; remove it first, or choose another name", c.output);
   if (!c.nics.empty() && c.nic.empty()) fail("--nics {} needs --nic NAME", c.nics);
   const auto count = [](const std::string& text, const char* flag) {
     return static_cast<std::uint32_t>(number_of(text, flag, 1, 1024));

@@ -13,10 +13,9 @@ namespace ringsched {
 
 CLI::Option* add_path_look(CLI::App& app, std::string& value) {
   return app
-      .add_option(
-          "--critical-path", value,
-          "how charts show the critical path: fade (all else is pale), outline or none "
-          "(default: fade if there is one critical path and it can be drawn as a line, else none)")
+      .add_option("--critical-path", value,
+                  "how charts show the critical path: fade (all else is pale), outline or none "
+                  "(default: fade if one unbroken path can be drawn, else none)")
       ->type_name("HOW");
 }
 

@@ -106,7 +106,7 @@ std::string lowered_line(const std::vector<LoweredForm>& forms, Lowering asked) 
                     f.as == Lowering::Ring   ? "rings"
                     : f.as == Lowering::Tree ? "trees"
                                              : "direct messages",
-                    f.as == asked ? "" : fmt::format(" (no {} exists)", to_text(asked)));
+                    f.as == asked ? "" : fmt::format(" (it has no {} form)", to_text(asked)));
   return line;
 }
 

@@ -305,11 +305,10 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option(
-         "--x", command->x,
-         "horizontal axis of --kind lines: tokens or workers (default: whichever varies; if both "
-         "do: workers when each worker count appears with only one token count, "
-         "otherwise tokens)")
+  app->add_option("--x", command->x,
+                  "horizontal axis of --kind lines: tokens or workers (default: the one that "
+                  "varies; if both "
+                  "do, tokens, unless there is one token count per worker count)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

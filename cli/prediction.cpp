@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "machine_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 #include "stage.hpp"
 #include "text.hpp"
 
@@ -36,10 +39,26 @@ ProvedPlan proved_plan(const ProblemFlags& flags, bool announced) {
 std::string with_exchanges(std::string conditions, const ProvedPlan& p) {
   if (p.exchanges == Lowering::Native) return conditions;
   return fmt::format("{}{}exchanges {}{}", conditions, conditions.empty() ? "" : "; ",
-                     to_text(p.exchanges), p.lowered.empty() ? " (there are none)" : "");
+                     to_text(p.exchanges),
+                     p.lowered.empty() ? " (the plan has no collectives)" : "");
 }
 
+namespace {
+
+// PLAN is a file; people also write the name of a schedule there.
+void refuse_schedule_name(const std::string& file) {
+  const std::string_view name = std::string_view(file).substr(0, file.find(':'));
+  for (const auto& all : {schedules(), decode_schedules()})
+    if (std::ranges::any_of(all, [&](const Schedule& s) { return s.name == name; }) &&
+        !std::filesystem::exists(file))
+      fail("'{}' is not a file; for the schedule, use --schedule {}", printable(file, 60),
+           printable(file, 60));
+}
+
+}  // namespace
+
 ProvedPlan proved_plan(const std::string& file) {
+  refuse_schedule_name(file);
   return prove(read_plan_file(file), file, stages());
 }
 

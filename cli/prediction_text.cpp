@@ -171,8 +171,8 @@ std::string bound_line(const Report& r, TimeUnit unit) {
 
 std::string price_of(const ExchangeReport& e, const Machine& m) {
   if (e.calls > 1)
-    return fmt::format("from link speeds, as {} calls: no library adds up softmax results",
-                       e.calls);
+    return fmt::format(
+        "from link speeds, as {} calls: no library merges partial softmax results in one", e.calls);
   if (e.row == ExchangeCost::kLinks) return "from link speeds; the profile has no table";
   const std::uint32_t measured = m.collectives[e.row].per_node;
   return measured == e.per_node ? "from the profile's table"
@@ -182,7 +182,7 @@ std::string price_of(const ExchangeReport& e, const Machine& m) {
 // What priced the exchanges, and which of them the profile has no figures for.
 std::string exchange_line(const Prediction& p) {
   if (!p.proved.lowered.empty())
-    return lowered_line(p.proved.lowered, p.proved.exchanges) + "; priced from link speeds";
+    return lowered_line(p.proved.lowered, p.proved.exchanges) + "; timed from link speeds";
   const Machine& m = p.study.setup.machine;
   if (m.ideal) return "take no time";
   std::string out;
@@ -216,8 +216,23 @@ std::string fit_text(const Fit& f) {
 
 // In a table, where "lane" alone would not say enough.
 const char* waited_for(Cause::Kind cause, bool group) {
-  if (group) return "data (sent as one group)";
-  return cause == Cause::Lane ? "previous task" : to_text(cause);
+  if (group) return "its input (one group)";
+  switch (cause) {
+    case Cause::Data:
+      return "its input";
+    case Cause::Lane:
+      return "previous task";
+    case Cause::Control:
+      return "free buffers";
+    case Cause::Kernel:
+      return "SMs or core";
+    case Cause::Host:
+      return "its launch";
+    case Cause::None:
+    case Cause::Member:
+      break;
+  }
+  return to_text(cause);
 }
 
 std::string path_table(const Prediction& p) {
@@ -286,7 +301,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
     line("80 % interval", fmt::format("{} to {}, from the uncertainty of the machine's figures",
                                       duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
-    line("extrapolated", fmt::format("{}, so the interval is wider", fmt::join(what, "; ")));
+    line("extrapolated", fmt::format("{}. The interval is wider for it", fmt::join(what, "; ")));
   line("idle", percent(r.idle_fraction));
   if (moved(r))
     line("overlap", fmt::format("{}; {} exposed per worker", percent(r.overlap_fraction),

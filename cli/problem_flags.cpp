@@ -68,7 +68,7 @@ void ProblemFlags::add_rest_to(CLI::App& command) {
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--kv-heads", kv_heads_, "N",
-       "key/value heads (default 8; the value of --heads if that is not a multiple of 8)");
+       "key/value heads (default 8, or as many as --heads if 8 does not divide --heads)");
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",

@@ -187,12 +187,12 @@ std::string without_name(const std::string& reason, const std::string& schedule)
   return reason.starts_with(name) ? reason.substr(name.size()) : reason;
 }
 
-// In what share of the draws of the machine's figures the best is faster than another; "tie" if
+// In what share of the draws of the machine's figures the best is faster than another; a "tie" if
 // nobody can tell, "-" if one of them has no draws.
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
   if (best.possible.empty() || other.possible.empty()) return "-";
   const double wins = beats(best.possible, other.possible);
-  return wins <= kTie ? "tie" : fmt::format("{:.0f} %", 100 * wins);
+  return fmt::format("{:.0f} %{}", 100 * wins, wins <= kTie ? ", tie" : "");
 }
 
 }  // namespace
@@ -239,7 +239,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     const bool lowered =
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
-                                                    "vs best", "best wins", "speed-up", "idle",
+                                                    "vs best", "* wins in", "speed-up", "idle",
                                                     "overlap", "memory"}};
     if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
     const bool one_overlap = std::ranges::all_of(
@@ -269,11 +269,16 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
            row->fits == "no" ? memory + " does not fit" : memory});
       if (lowered) lines.back().insert(lines.back().begin() + 3, row->exchanges);
     }
-    const bool drawn =
-        std::ranges::any_of(rows, [](const SweepRow* row) { return !row->possible.empty(); });
+    const bool drawn = first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
+                         return !row->possible.empty();
+                       });
     if (!drawn)  // the column of how often the best wins
       for (std::vector<std::string>& line : lines) line.erase(line.begin() + (lowered ? 6 : 5));
     if (lines.size() > 1) out += table(lines, 2);
+    if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
+          return !row->interval_low_us.empty() && row->possible.empty();
+        }))
+      out += "   (\"* wins in\" is unknown for rows of an earlier sweep)\n";
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";

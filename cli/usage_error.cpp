@@ -62,8 +62,11 @@ std::string unknown_flag(const CLI::App& program, const std::string& given) {
   const std::string shown = printable(name, 40);
   if (&command == &program && (name == "-V" || name == "-v"))
     return fmt::format("unknown flag {}; did you mean --version?", shown);
-  if (&command == &program)
-    return fmt::format("unknown flag {}; flags come after the command{}", shown, see_help(program));
+  if (&command == &program) {
+    const std::string hint = did_you_mean(name, views(flags_of(program)));
+    return fmt::format("unknown flag {}{}{}", shown,
+                       hint.empty() ? "; flags come after the command" : hint, see_help(program));
+  }
   const auto owners =
       program.get_subcommands([&](const CLI::App* c) { return flag_named(*c, name) != nullptr; });
   const std::vector<std::string> flags = flags_of(command);
@@ -131,7 +134,12 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
   if (arguments.size() > 1 && arguments[0] == "help" && &command != &program)
     return fmt::format("help is a flag: ringsched {} --help", full_name(program, command));
   std::vector<std::string> extras = program.remaining();
-  if (&command != &program) extras = command.remaining();
+  if (&command != &program) {
+    if (!extras.empty() && arguments[0].starts_with("-"))
+      return fmt::format("{} comes before the command; flags come after it{}",
+                         printable(arguments[0], 40), see_help(program));
+    extras = command.remaining();
+  }
   if (!extras.empty()) {
     if (&command == &program && !extras[0].starts_with("-"))
       return unknown_command(program, extras[0]);

@@ -47,7 +47,12 @@ ExitCode run(const ValidateCommand& c) {
                    : c.format == "markdown"
                        ? markdown_of(v, c.file == "-" ? "standard input" : c.file)
                        : text_of(v, c.rows || !c.file.empty()));
-  return tolerance >= 0 && v.errors().mean > tolerance ? 1 : 0;
+  if (tolerance < 0) return 0;
+  const bool within = v.errors().mean <= tolerance;
+  if (c.format == "text")
+    fmt::print("\nmean error {} the tolerance of {:g} %\n", within ? "within" : "OUTSIDE",
+               100 * tolerance);
+  return within ? 0 : 1;
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ Rows rows_of(const ValidatedGroup& g) {
   Rows rows = {{"schedule"}};
   if (varying.heads) rows[0].emplace_back("heads");
   if (varying.tokens) rows[0].emplace_back("tokens");
-  for (const char* title : {"published", "predicted", "80 %", "", "difference", "error",
-                            "attending", "overhead", "moving", "slowed", "host", "waiting"})
+  for (const char* title : {"published", "predicted", "80 %", "", "difference", "error", "attend",
+                            "overhead", "transfer", "contention", "host", "wait"})
     rows[0].emplace_back(title);
   for (const ValidatedResult& r : g.results) {
     std::vector<std::string> row = {r.overlap == Overlap::Prefetch
@@ -170,9 +170,9 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{} results: median error {}, mean {}",
                   grouped(static_cast<std::int64_t>(e.results)), share(e.median), share(e.mean)),
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
-      fmt::format("{} are predicted too fast; {} pairs of results are in the measured order",
+      fmt::format("{} are predicted too fast; the faster of two schedules is right in {} cases",
                   share_of(e.too_fast, e.results), in_order(e.ranking)),
-      fmt::format("{} lie in their 80 % interval; the median interval is +-{}",
+      fmt::format("{} lie in the predicted 80 % interval, which reaches {} each way (median)",
                   share_of(e.held, e.intervals), e.intervals == 0 ? "-" : share(e.half_width))};
 }
 

@@ -33,15 +33,18 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
     out += on_terminal_lines(
                fmt::format("  communication  {}: {}", arrivals(s), moves_line(plan, s)), 17) +
            "\n";
-    out +=
-        fmt::format("  coverage       each visible pair is computed once and reaches its owner\n");
+    out += fmt::format(
+        "  coverage       each visible query-key pair is computed once, and its result reaches the "
+        "query's worker\n");
     out += fmt::format("  deadlock       none, even if sends block until received{}\n",
                        s.exchange_count > 0 ? " and each exchange waits for all its workers" : "");
     if (!v.stuck_in_one_queue.empty())
-      out += fmt::format("  lanes          must progress independently: in one queue, {}\n",
-                         v.stuck_in_one_queue);
+      out += fmt::format(
+          "  one queue      deadlock: the lanes of a worker must progress independently, as {}\n",
+          v.stuck_in_one_queue);
     else
-      out += fmt::format("  lanes          no deadlock even if each worker has only one queue\n");
+      out += fmt::format(
+          "  one queue      no deadlock even if each worker issues all lanes in a single queue\n");
     out += fmt::format("  memory         at most {} per worker\n",
                        human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)

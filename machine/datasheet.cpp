@@ -99,7 +99,7 @@ Of part(std::string_view file, std::string_view what, const std::string& name) {
   for (const auto& [key, node] : all) names.push_back(key.str());
   if (!all.contains(name))
     throw Error(
-        fmt::format("{}; for another {}, edit a copy of a profile: ringsched machines NAME "
+        fmt::format("{}; for another {}, edit a copy of a profile: ringsched machines show NAME "
                     "> mine.toml",
                     unknown_name(what, name, names), what));
   Section s(*all.get(name)->as_table(), std::string(file), name);

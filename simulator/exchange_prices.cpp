@@ -182,17 +182,17 @@ class Prices {
       extrapolated_.insert(std::move(text));
     };
     if (cost.row == ExchangeCost::kLinks) {
-      unsure(kNoTableSpread, fmt::format("{} from link speeds", form));
+      unsure(kNoTableSpread, fmt::format("{} (from link speeds)", form));
     } else {
       const CollectiveTable& t = machine_.collectives[cost.row];
       const std::size_t groups = at_once_[key_of(e)].size();
       const double size = cost.moved / moved_share(t.kind, members);
       if (t.per_node != cost.per_node)
-        unsure(kOtherTableSpread, fmt::format("{} of {} workers in a node, from the table for {}",
+        unsure(kOtherTableSpread, fmt::format("{} of {} workers in a node (from the table for {})",
                                               form, cost.per_node, t.per_node));
       if (t.groups != groups)
         unsure(kOtherTableSpread,
-               fmt::format("{} simultaneous {}s, from the table for one", groups, form));
+               fmt::format("{} simultaneous {}s (from the table for one)", groups, form));
       if (size < 0.5 * t.busbw.front().bytes || size > 2 * t.busbw.back().bytes)
         unsure(kOtherTableSpread, fmt::format("{} {} than any measured", form,
                                               size < t.busbw.front().bytes ? "shorter" : "longer"));

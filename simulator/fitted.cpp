@@ -71,9 +71,9 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }
   fail(
-      "changing any one figure of profile '{}' by up to {:g}x gives {:.4g} to {:.4g} ms, never "
-      "{:g} ms; check the time and its unit",
-      m.name, kMost, least / 1e9, most / 1e9, seconds(measured) / 1e9);
+      "{:g} ms is out of reach: with any one figure of profile '{}' up to {:g}x faster or slower, "
+      "predictions range from {:.4g} to {:.4g} ms; check the time and its unit",
+      seconds(measured) / 1e9, m.name, kMost, least / 1e9, most / 1e9);
 }
 
 }  // namespace ringsched

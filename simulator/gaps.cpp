@@ -79,14 +79,14 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
                                 of.second == TileShape::Full ? "causal" : "full-mask",
                                 by_blocks ? "computed from" : "the rates of",
                                 of.second == TileShape::Full ? "full" : "causal",
-                                by_blocks ? ", counting kernel blocks" : "")});
-  const char* const from = by_blocks ? "the kernel's blocks" : "the end of the table";
+                                by_blocks ? ", counting thread blocks" : "")});
+  const char* const from = by_blocks ? "the kernel's thread blocks" : "the end of the table";
   out.push_back(
       {"kernels",
        first >= last
-           ? fmt::format("{}: only tiles of {} tokens are given; others are extrapolated from {}",
+           ? fmt::format("{}: only attends of {} tokens are given; others are extrapolated from {}",
                          pass, tokens_text(first), from)
-           : fmt::format("{}: tiles shorter than {} tokens or longer than {} are extrapolated "
+           : fmt::format("{}: attends of fewer than {} tokens or more than {} are extrapolated "
                          "from {}",
                          pass, tokens_text(first), tokens_text(last), from)});
 }
@@ -99,10 +99,11 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
   else
     out.push_back(
         {"links",
-         fmt::format("{}: messages of {} to {} are given; smaller ones take less to start, down to "
-                     "latency_us; larger ones as much as the largest given",
-                     what, human(Bytes{std::llround(link.messages.front().bytes)}),
-                     human(Bytes{std::llround(link.messages.back().bytes)}))});
+         fmt::format(
+             "{}: measured for messages of {} to {}; below, the start-up time falls to latency_us; "
+             "above, it stays that of the largest",
+             what, human(Bytes{std::llround(link.messages.front().bytes)}),
+             human(Bytes{std::llround(link.messages.back().bytes)}))});
   if (link.latency_us <= 0)
     out.push_back({"links", fmt::format("{}: no latency_us, so messages start at once", what)});
 }

@@ -207,7 +207,7 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     if (why != nullptr) why->insert(std::move(text));
   };
   if (problem_.decodes()) {
-    unsure(kDecodeSpread, "times of decoding kernels, from their bytes and operations");
+    unsure(kDecodeSpread, "decoding kernels (from their bytes and operations)");
     return std::sqrt(squares);
   }
   const TileShape shape = shape_of(w);
@@ -216,25 +216,24 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
   if (t.head_dim != problem_.head_dim) {
     const bool derived = machine_.flops_per_clock > 0;
     unsure(derived ? kDerivedSpread : kNearestSpread,
-           fmt::format("{} kernels of head dimension {} from {}", pass, problem_.head_dim,
+           fmt::format("{} kernels of head dimension {} (from {})", pass, problem_.head_dim,
                        t.head_dim));
   }
   if (t.shape != shape)
-    unsure(kNearestSpread, fmt::format("{} {} tiles from {} ones", pass,
+    unsure(kNearestSpread, fmt::format("{} {} attends (from {} ones)", pass,
                                        shape == TileShape::Full ? "full" : "causal",
                                        t.shape == TileShape::Full ? "full" : "causal"));
   if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
-    unsure(kDerivedSpread, fmt::format("{} tiles that a mask cuts elsewhere than on the diagonal, "
-                                       "by the rate of causal ones",
-                                       pass));
+    unsure(kDerivedSpread,
+           fmt::format("{} attends that a mask cuts off the diagonal (from causal ones)", pass));
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double inner = 2 * rows * keys / (rows + keys);
   if (inner < 0.5 * t.tokens.front())
-    unsure(kBeyondSpread,
-           fmt::format("{} tiles shorter than the {:.0f} tokens measured", pass, t.tokens.front()));
+    unsure(kBeyondSpread, fmt::format("{} attends of fewer tokens than the {:.0f} measured", pass,
+                                      t.tokens.front()));
   if (inner > 2 * t.tokens.back())
-    unsure(kBeyondSpread,
-           fmt::format("{} tiles longer than the {:.0f} tokens measured", pass, t.tokens.back()));
+    unsure(kBeyondSpread, fmt::format("{} attends of more tokens than the {:.0f} measured", pass,
+                                      t.tokens.back()));
   return std::sqrt(squares);
 }
 

@@ -110,11 +110,11 @@ class Import(unittest.TestCase):
         self.assertTrue(found["differences"])
 
     def test_a_call_and_a_range(self):
-        first = self.imported(*RANKS, "--repeat", 1)
-        self.assertEqual(first, self.imported(*RANKS, "--annotation", "ring", "--repeat", 1))
+        first = self.imported(*RANKS, "--call", 1)
+        self.assertEqual(first, self.imported(*RANKS, "--annotation", "ring", "--call", 1))
         self.assertNotEqual(first[1], self.imported(*RANKS)[1])
-        self.assertIn("--repeat is 3; the traces have 2 calls",
-                      self.ringsched("import", *RANKS, "--plan", self.plan, "--repeat", 3, code=2))
+        self.assertIn("--call is 3; the traces have 2 calls",
+                      self.ringsched("import", *RANKS, "--plan", self.plan, "--call", 3, code=2))
         self.assertIn("no range has the name", self.ringsched("import", *RANKS, "--plan", self.plan, "--annotation", "x", code=2))
 
     def test_clocks_that_are_seconds_apart(self):

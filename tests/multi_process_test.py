@@ -103,7 +103,7 @@ class Numbers(Runs):
             p.start(problem(f"-w 3 --tokens 60 --check --rank {rank} --ranks 3 --master localhost:{port}"),
                     {"RINGSCHED_SECRET": "of this test", "RANK": "7", "WORLD_SIZE": "9"})
         p.all.insert(0, p.all.pop(1))
-        self.assertIn("3 workers in 3 processes over tcp (found by --rank and --ranks)", self.good(p))
+        self.assertIn("3 workers in 3 processes over tcp (set by --rank and --ranks)", self.good(p))
 
     def test_one_process_is_alone(self):
         for more in ([], ["--transport", "tcp"]):

@@ -103,8 +103,8 @@ std::string RunBackend::machine() const {
 }
 
 std::string RunBackend::where() const {
-  const std::string processes = fmt::format("in {} processes over {} (found by {})", world_.size(),
-                                            cuda_ ? "nccl" : world_.name(), found_by(launch_));
+  const std::string processes = fmt::format("in {} processes over {} (set by {})", world_.size(),
+                                            cuda_ ? "nccl" : world_.name(), set_by(launch_));
   if (cuda_) return cuda_->where() + (world_.size() == 1 ? "" : ", " + processes);
   return fmt::format("this machine: {}, {}; {} {}", counted(usable_cores(), "core"),
                      cpu_instructions(plan_.problem.dtype),

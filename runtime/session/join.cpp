@@ -170,7 +170,7 @@ std::unique_ptr<World> world_of(const JoinOptions& flags, const Launch& launch,
                                               : tcp_world(launch, patience, control);
 }
 
-std::string found_by(const Launch& l) {
+std::string set_by(const Launch& l) {
   if (l.launcher.empty()) return "no launcher";
   return by_flags(l) ? l.found : fmt::format("{}'s {}", l.launcher, l.found);
 }

@@ -210,9 +210,8 @@ TEST_F(Program, WritesAPlanThatItThenProves) {
     const Outcome proof = run("verify p.json");
     EXPECT_EQ(proof.code, 0) << proof.err;
     EXPECT_THAT(proof.out, HasSubstr("\nproved: "));
-    EXPECT_THAT(
-        proof.out,
-        HasSubstr("\n  lanes          no deadlock even if each worker has only one queue\n"));
+    EXPECT_THAT(proof.out, HasSubstr("\n  one queue      no deadlock even if each worker issues "
+                                     "all lanes in a single queue\n"));
     EXPECT_EQ(run("plan -o -" + flags).out, read_all(folder_ / "p.json"));
     EXPECT_EQ(run("verify - < p.json").out, proof.out);
   }
@@ -230,8 +229,8 @@ TEST_F(Program, SaysIfAPlanNeedsLanesThatProgressIndependently) {
              {"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify p.json");
   EXPECT_EQ(text.code, 0);
-  EXPECT_THAT(text.out,
-              HasSubstr("\n  lanes          must progress independently: in one queue, task 0 "));
+  EXPECT_THAT(text.out, HasSubstr("\n  one queue      deadlock: the lanes of a worker must "
+                                  "progress independently, as task 0 "));
   EXPECT_THAT(run("verify p.json --format json").out,
               HasSubstr("\"needs_independent_lanes\": true"));
 }
@@ -243,8 +242,9 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(text.out,
-              HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; task 1 "));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; made by task 1 "));
   EXPECT_THAT(text.out, HasSubstr("not proved: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

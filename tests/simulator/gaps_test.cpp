@@ -54,7 +54,7 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   EXPECT_THAT(gaps(m), Contains(about("software", "no [software]")));
   m.comm_source.clear();
   EXPECT_THAT(gaps(m), Contains(about("transfers", "take no SMs")));
-  EXPECT_THAT(gaps(m), Contains(about("links", "messages of 64.0 MiB to 1.0 GiB are given")));
+  EXPECT_THAT(gaps(m), Contains(about("links", "measured for messages of 64.0 MiB to 1.0 GiB")));
   m.fabric.link.messages.clear();
   EXPECT_THAT(gaps(m), Contains(about("links", "[fabric]: no measured message sizes")));
   std::erase_if(m.kernels, [](const KernelTable& k) { return k.backward; });

@@ -191,7 +191,7 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   EXPECT_EQ(none, Names{});
 
   const auto [derived, dims] = sure("ring", m, [](Problem& p) { p.head_dim = 96; });
-  EXPECT_EQ(dims, (Names{"forward kernels of head dimension 96 from 128"}));
+  EXPECT_EQ(dims, (Names{"forward kernels of head dimension 96 (from 128)"}));
   EXPECT_GT(derived, 1.2 * usual);
   Machine silent = m;
   silent.flops_per_clock = 0;  // the nearest table as it is
@@ -200,16 +200,15 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   Machine full = m;
   std::erase_if(full.kernels, [](const KernelTable& t) { return t.shape == TileShape::Causal; });
   const auto [borrowed, shapes] = sure("striped", full);
-  EXPECT_EQ(shapes, (Names{"forward causal tiles from full ones"}));
+  EXPECT_EQ(shapes, (Names{"forward causal attends (from full ones)"}));
   EXPECT_GT(borrowed, 1.5 * sure("striped", m).first);
 
   const auto [few, tiles] = sure("ring", m, [](Problem& p) { p.tokens = {2048}; });
-  EXPECT_EQ(tiles, (Names{"forward tiles shorter than the 2048 tokens measured"}));
+  EXPECT_EQ(tiles, (Names{"forward attends of fewer tokens than the 2048 measured"}));
 
   // A window within a tile leaves a band, which no causal mask does.
   const auto window = [](Problem& p) { p.mask = parse_mask("window:1000"); };
-  const Names cut = {
-      "forward tiles that a mask cuts elsewhere than on the diagonal, by the rate of causal ones"};
+  const Names cut = {"forward attends that a mask cuts off the diagonal (from causal ones)"};
   EXPECT_EQ(sure("ring", m, window).second, cut);
 
   Machine measured = m;
@@ -217,12 +216,12 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   EXPECT_EQ(sure("ring", measured).second, (Names{"messages shorter than any measured"}));
 
   EXPECT_EQ(sure("all-gather", m).second,
-            (Names{"all-gather of 4 workers in a node, from the table for 8"}));
+            (Names{"all-gather of 4 workers in a node (from the table for 8)"}));
   EXPECT_THAT(sure("usp:ulysses=2", m).second,
-              testing::Contains("2 simultaneous all-to-alls, from the table for one"));
+              testing::Contains("2 simultaneous all-to-alls (from the table for one)"));
   Machine untold = m;
   untold.collectives.clear();
-  EXPECT_EQ(sure("all-gather", untold).second, (Names{"all-gather from link speeds"}));
+  EXPECT_EQ(sure("all-gather", untold).second, (Names{"all-gather (from link speeds)"}));
 }
 
 // A measurement's own noise adds to what the figures leave open, as independent errors do.

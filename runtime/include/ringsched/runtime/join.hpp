@@ -39,6 +39,6 @@ NcclOptions nccl_options(const JoinOptions&, std::uint32_t place,
                          std::chrono::nanoseconds patience);
 
 // For people: "torchrun's RANK and WORLD_SIZE".
-std::string found_by(const Launch&);
+std::string set_by(const Launch&);
 
 }  // namespace ringsched
