@@ -25,6 +25,8 @@ std::string outcome(double error) {
                      error < 0 ? "shorter" : "longer");
 }
 
+const std::string kAfterwards = "idle after the last task";
+
 std::string kind_words(std::string_view kind) {
   constexpr std::string_view backward = "_backward";
   if (kind.ends_with(backward))
@@ -36,6 +38,7 @@ std::string kind_words(std::string_view kind) {
 
 // Of a class: a kind of task, and what it moves.
 std::string class_words(const std::string& name) {
+  if (name == kAfterwards) return name;
   const std::size_t space = name.find(' ');
   if (space == name.npos) return kind_words(name);
   return kind_words(name.substr(0, space)) + " of " + value_words(name.substr(space + 1));
@@ -60,7 +63,7 @@ std::string parts_table(const char* what, const std::vector<ComparedPart>& parts
 
 // The time in which workers do not compute, summed like the kinds of task.
 std::vector<ComparedPart> idle_parts(const Timeline& first, const Timeline& second) {
-  ComparedPart waiting{"wait", {}, {}}, out{"idle after the last task", {}, {}};
+  ComparedPart waiting{"wait", {}, {}}, out{kAfterwards, {}, {}};
   const Timeline* const both[] = {&first, &second};
   for (const int i : {0, 1})
     for (const WorkerTimes& w : run_times(*both[i]).workers) {

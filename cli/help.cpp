@@ -70,6 +70,8 @@ constexpr CommandExamples kExamples[] = {
     {"plan", {"plan --workers 4 --schedule zigzag", "plan --schedule ring --output ring.json"}},
     {"verify", {"verify plan.json", "plan --output - | ringsched verify -"}},
     {"machines", {"machines", "machines dgx-a100 > mine.toml", "machines check mine.toml"}},
+    {"machines list", {"machines list", "machines list --format json"}},
+    {"machines show", {"machines show dgx-a100"}},
     {"machines check", {"machines check mine.toml"}},
     {"machines new",
      {"machines new --gpu l20 --link pcie4 -o l20.toml",

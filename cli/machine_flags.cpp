@@ -123,11 +123,12 @@ Machine MachineFlags::with_figures(Machine m) const {
   if (!library_.empty()) {
     const auto known = kernel_libraries(m);
     if (std::find(known.begin(), known.end(), library_) == known.end())
-      throw Error(m.ideal || known == std::vector<std::string_view>{""}
-                      ? fmt::format("--kernels {}: machine '{}' does not name its kernel library; "
-                                    "leave out --kernels",
-                                    library_, m.name)
-                      : unknown_name("kernel library", library_, known));
+      throw Error(
+          m.ideal || known == std::vector<std::string_view>{""}
+              ? fmt::format("--kernels {}: machine '{}' has the kernels of one library only; "
+                            "leave out --kernels",
+                            library_, m.name)
+              : unknown_name("kernel library", library_, known));
     m.library = library_;
   }
   if (!software_.empty()) {

@@ -74,7 +74,8 @@ void add_machines_command(CLI::App& program, ExitCode& code) {
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name, "profile to show (default: list all)")->type_name("");
   add_format_flag(*app, command->format);
-  CLI::App* all = app->add_subcommand("list", "List all profiles, the default");
+  CLI::App* all = app->add_subcommand("list", "List all profiles (what `machines` alone does)");
+  add_format_flag(*all, command->format);
   all->callback([command] { list(command->format); });
   CLI::App* one = app->add_subcommand("show", "Print a profile, as `machines NAME` does");
   one->add_option("NAME", command->name, "built-in profile, or a file")->type_name("")->required();

@@ -81,8 +81,9 @@ std::string tasks_line(const PlanSummary& s) {
           is_exchange(static_cast<TaskKind>(k))          ? counted(s.exchange_count, "exchange")
           : static_cast<TaskKind>(k) == TaskKind::Repack ? counted(s.repack_count, nouns[k])
                                                          : counted(s.tasks[k], nouns[k]),
-          is_exchange(static_cast<TaskKind>(k)) ? fmt::format(" ({})", counted(s.tasks[k], "task"))
-                                                : "");
+          is_exchange(static_cast<TaskKind>(k))
+              ? fmt::format(" ({}, one per member)", counted(s.tasks[k], "task"))
+              : "");
   return line;
 }
 

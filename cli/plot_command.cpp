@@ -307,8 +307,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("WHAT");
   app->add_option("--x", command->x,
                   "horizontal axis of --kind lines: tokens or workers (default: the one that "
-                  "varies; if both "
-                  "do, tokens, unless there is one token count per worker count)")
+                  "varies; if both do, tokens, or workers if each worker count has a single token "
+                  "count)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -135,7 +135,7 @@ std::string path_line(const PathShare& p, TimeUnit unit) {
   part("attend", p.attending);
   part("overhead", p.overhead);
   part("transfer", p.wire);
-  part("start-up", p.startup);
+  part("latency", p.startup);
   part("contention", p.contention);
   part("host", p.host);
   part("wait", p.waiting);
@@ -216,7 +216,7 @@ std::string fit_text(const Fit& f) {
 
 // In a table, where "lane" alone would not say enough.
 const char* waited_for(Cause::Kind cause, bool group) {
-  if (group) return "its input (one group)";
+  if (group) return "its input (sent in a group)";
   switch (cause) {
     case Cause::Data:
       return "its input";
@@ -301,7 +301,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
     line("80 % interval", fmt::format("{} to {}, from the uncertainty of the machine's figures",
                                       duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
-    line("extrapolated", fmt::format("{}. The interval is wider for it", fmt::join(what, "; ")));
+    line("extrapolated", fmt::format("{}. This widens the interval", fmt::join(what, "; ")));
   line("idle", percent(r.idle_fraction));
   if (moved(r))
     line("overlap", fmt::format("{}; {} exposed per worker", percent(r.overlap_fraction),

@@ -98,7 +98,7 @@ void add_schedules_command(CLI::App& program, ExitCode&) {
   CLI::App* command = program.add_subcommand("schedules", "List the schedules, or explain one");
   auto format = std::make_shared<Format>(Format::Text);
   auto name = std::make_shared<std::string>();
-  command->add_option("NAME", *name, "a schedule to explain");
+  command->add_option("NAME", *name, "a schedule to explain")->type_name("");
   add_format_flag(*command, *format);
   command->callback([format, name] {
     const bool text = *format == Format::Text;

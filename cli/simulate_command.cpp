@@ -86,9 +86,9 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->machine.add_conditions_to(*app);
   app->add_option(
          "--what-if", command->questions,
-         "also simulate with one change: bandwidth=2x, kernels=2x, memory=2x (twice as fast), "
-         "host=2x (the same, for software with host times), latency=0x (none), worker:3=2x "
-         "(worker 3 twice as slow) or communication-sms=0; repeatable")
+         "also simulate with one change: bandwidth=2x, kernels=2x, memory=2x, host=2x (twice as "
+         "fast; host: if the software profile has launch times), latency=0x (none), worker:3=2x "
+         "(worker 3 twice as slow) or communication-sms=0 (transfers take no SMs); repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

@@ -170,8 +170,9 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{} results: median error {}, mean {}",
                   grouped(static_cast<std::int64_t>(e.results)), share(e.median), share(e.mean)),
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
-      fmt::format("{} are predicted too fast; the faster of two schedules is right in {} cases",
-                  share_of(e.too_fast, e.results), in_order(e.ranking)),
+      fmt::format(
+          "{} are predicted too fast; the faster of two schedules is picked correctly in {}",
+          share_of(e.too_fast, e.results), in_order(e.ranking)),
       fmt::format("{} lie in the predicted 80 % interval, which reaches {} each way (median)",
                   share_of(e.held, e.intervals), e.intervals == 0 ? "-" : share(e.half_width))};
 }

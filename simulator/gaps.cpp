@@ -32,7 +32,7 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
   const char* const pass = backward ? "backward" : "forward";
   std::map<Dtype, std::set<std::uint32_t>> dims;
   std::map<std::pair<Dtype, std::uint32_t>, std::set<TileShape>> shapes;
-  double first = 0, last = 0;
+  std::map<std::uint32_t, std::pair<double, double>> given;  // tokens, by head dimension
   bool by_blocks = true;
   for (const KernelTable& t : m.kernels) {
     if (t.library != m.library || t.backward != backward) continue;
@@ -40,8 +40,10 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
       dims[d].insert(t.head_dim);
       shapes[{d, t.head_dim}].insert(t.shape);
     }
-    first = first > 0 ? std::max(first, t.tokens.front()) : t.tokens.front();
-    last = last > 0 ? std::min(last, t.tokens.back()) : t.tokens.back();
+    const auto [at, added] = given.try_emplace(t.head_dim, t.tokens.front(), t.tokens.back());
+    auto& [first, last] = at->second;
+    first = std::max(first, t.tokens.front());
+    last = std::min(last, t.tokens.back());
     by_blocks = by_blocks && t.blocks.overhead_keys > 0;
   }
   if (dims.empty()) {
@@ -80,15 +82,25 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
                                 by_blocks ? "computed from" : "the rates of",
                                 of.second == TileShape::Full ? "full" : "causal",
                                 by_blocks ? ", counting thread blocks" : "")});
-  const char* const from = by_blocks ? "the kernel's thread blocks" : "the end of the table";
-  out.push_back(
-      {"kernels",
-       first >= last
-           ? fmt::format("{}: only attends of {} tokens are given; others are extrapolated from {}",
-                         pass, tokens_text(first), from)
-           : fmt::format("{}: attends of fewer than {} tokens or more than {} are extrapolated "
-                         "from {}",
-                         pass, tokens_text(first), tokens_text(last), from)});
+  const char* const from = by_blocks ? "their count of thread blocks" : "the end of the table";
+  std::map<std::pair<double, double>, std::vector<std::string>> dims_of;  // by range of tokens
+  for (const auto& [dim, range] : given) dims_of[range].push_back(std::to_string(dim));
+  for (const auto& [range, names] : dims_of) {
+    const auto [first, last] = range;
+    const std::string what = dims_of.size() == 1
+                                 ? pass
+                                 : fmt::format("{}, head dimension{} {}", pass,
+                                               names.size() == 1 ? "" : "s", joined(names, "and"));
+    out.push_back(
+        {"kernels",
+         first >= last
+             ? fmt::format("{}: only attends of {} tokens are given; others are extrapolated from "
+                           "{}",
+                           what, tokens_text(first), from)
+             : fmt::format("{}: attends of fewer than {} tokens or more than {} are extrapolated "
+                           "from {}",
+                           what, tokens_text(first), tokens_text(last), from)});
+  }
 }
 
 void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out) {
@@ -100,8 +112,8 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
     out.push_back(
         {"links",
          fmt::format(
-             "{}: measured for messages of {} to {}; below, the start-up time falls to latency_us; "
-             "above, it stays that of the largest",
+             "{}: measured for messages of {} to {}; for shorter ones the start-up time falls "
+             "to latency_us, for longer ones it stays as it is",
              what, human(Bytes{std::llround(link.messages.front().bytes)}),
              human(Bytes{std::llround(link.messages.back().bytes)}))});
   if (link.latency_us <= 0)

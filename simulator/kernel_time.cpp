@@ -224,8 +224,11 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
                                        shape == TileShape::Full ? "full" : "causal",
                                        t.shape == TileShape::Full ? "full" : "causal"));
   if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
-    unsure(kDerivedSpread,
-           fmt::format("{} attends that a mask cuts off the diagonal (from causal ones)", pass));
+    unsure(
+        kDerivedSpread,
+        fmt::format(
+            "{} attends of blocks off the diagonal that the mask hides in part (from causal ones)",
+            pass));
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double inner = 2 * rows * keys / (rows + keys);
   if (inner < 0.5 * t.tokens.front())

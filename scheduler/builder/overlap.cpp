@@ -136,7 +136,8 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
         if (!reader.valid()) continue;
         if (reader >= group)
           fail(
-              "{} needs more than {} {} buffer{} per worker (0: as many as needed): in step {}, "
+              "{} needs more than {} {} buffer{} per worker (--buffers 0 gives it enough): in step "
+              "{}, "
               "worker {} would overwrite one that task {} ({}) still reads",
               printable(plan.schedule), buffers, plan.name(plan.value(task)),
               buffers == 1 ? "" : "s", task.step, task.worker_index, reader.value,

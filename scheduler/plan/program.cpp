@@ -189,8 +189,8 @@ Program program_of(const Problem& p) {
     out.values[v.value].name = name;
     out.values[v.value].words = words;
   };
-  call(kOutputGradient, "output_gradient", "");
-  call(kPreparedGradient, "prepared_gradient", "output gradients");
+  call(kOutputGradient, "output_gradient", "output gradients");
+  call(kPreparedGradient, "prepared_gradient", "prepared output gradients");
   call(kKeyValueGradient, "key_value_gradient", "key and value gradients");
   for (const ValueId v : {kPartial, kQueryGradient, kKeyValueGradient}) add_rounded(out, v);
   if (p.pass == Pass::Forward) {

@@ -18,7 +18,8 @@ namespace {
 const Parameter& find(std::string_view schedule, std::span<const Parameter> all,
                       std::string_view name) {
   if (name.empty())
-    fail("--schedule {}: a parameter is missing beside ':'; write NAME:PARAMETER=VALUE", schedule);
+    fail("--schedule {}: a parameter is missing before or after ':'; write NAME:PARAMETER=VALUE",
+         schedule);
   if (all.empty())
     fail("schedule {} has no parameters, but was given \"{}\"", schedule, printable(name));
   std::vector<std::string_view> names;

@@ -167,7 +167,7 @@ class CoverageCheck {
       for_each_sum(plan_.tasks[id], [&](std::uint32_t out) {
         if (plan_.tasks[id].completes_output(out) || goes_to(plan_.output({id}, out)) != kNone)
           return;
-        findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its partial {} is never merged",
+        findings_.add(Rule::Coverage, {TaskId{id}}, "{}: its {} is neither merged nor output",
                       name_of(plan_, {id}), result(value_of({id}, out)));
       });
   }

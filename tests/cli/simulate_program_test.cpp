@@ -252,7 +252,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m dgx-a100 -w 16", "16 workers do not fit on machine 'dgx-a100'"},
       {"simulate -m dgx-a100 --dtype fp32",
        "no forward kernel times for fp32, only for bf16 and fp16"},
-      {"simulate -m dgx-a100 --kernels cudnn", "does not name its kernel library"},
+      {"simulate -m dgx-a100 --kernels cudnn", "has the kernels of one library only"},
       {"simulate -m hgx-h100 --kernels fa4", "unknown kernel library 'fa4'; did you mean"},
       {"simulate -m dgx-a100 --diagonal 1", "--diagonal is only for machine 'ideal'"},
       {"simulate --diagonal 2", "--diagonal is '2'; use a number from 0 to 1"},
@@ -728,7 +728,7 @@ results = [
   EXPECT_THAT(text.out,
               testing::ContainsRegex("^2 results: median error [0-9.]+ %, mean [0-9.]+ %\n"
                                      "worst [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
-  EXPECT_THAT(text.out, HasSubstr("; the faster of two schedules is right in 1 of 1 cases\n"));
+  EXPECT_THAT(text.out, HasSubstr("; the faster of two schedules is picked correctly in 1 of 1\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

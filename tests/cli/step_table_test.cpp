@@ -76,7 +76,7 @@ TEST(StepTable, NamesTheWorkersOfGroupsThatAreNoNeighbours) {
 TEST(PlanSummary, CountsWhatExchangesMoveBetweenWorkers) {
   const Plan plan = ulysses_of_three();
   const PlanSummary s = summarise(plan);
-  EXPECT_THAT(tasks_line(s), HasSubstr("6 exchanges (18 tasks)"));
+  EXPECT_THAT(tasks_line(s), HasSubstr("6 exchanges (18 tasks, one per member)"));
   EXPECT_THAT(tasks_line(s), HasSubstr("6 roundings"));
   // Of 9 rows and 4 heads of 8 bf16 numbers, each worker has a third already.
   const std::int64_t of_queries = 2 * 9 * 4 * 8 * 2 / 3;

@@ -42,8 +42,9 @@ TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
   EXPECT_EQ(refusal("hop=1:hop=2"), "mine: parameter hop is given twice");
   EXPECT_EQ(refusal("hops=1"),
             "schedule mine has no parameter 'hops'; did you mean hop? (known: hop, start)");
-  EXPECT_EQ(refusal("hop=1:"),
-            "--schedule mine: a parameter is missing beside ':'; write NAME:PARAMETER=VALUE");
+  EXPECT_EQ(
+      refusal("hop=1:"),
+      "--schedule mine: a parameter is missing before or after ':'; write NAME:PARAMETER=VALUE");
   EXPECT_EQ(refusal("x=1", {}), "schedule mine has no parameters, but was given \"x\"");
 }
 

@@ -204,7 +204,7 @@ TEST(Decode, AWrongPlanIsFound) {
                       read_instead(p, p.output(merge), p.tasks[merge.value].inputs[0]);
                       erase_task(p, merge);
                     }),
-              HasSubstr("never merged"));
+              HasSubstr("neither merged"));
   EXPECT_THAT(
       found("tree-decode:to=one",
             [](Plan& p) {

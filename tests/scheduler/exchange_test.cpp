@@ -157,8 +157,8 @@ TEST(Exchanges, AddUpEachTermOnce) {
     return first_fault(plan);
   };
   EXPECT_EQ(said([](Plan& p) { p.tasks[5].inputs[0] = {}; }),
-            "task 3 (worker 1, step 0, attend of query chunks 0-1 with key chunk 1): its partial "
-            "result is never merged");
+            "task 3 (worker 1, step 0, attend of query chunks 0-1 with key chunk 1): its "
+            "result is neither merged nor output");
   EXPECT_EQ(said([](Plan& p) {
               set_columns(p, p.tasks[3], {0, 3});
               restate_work(p, {3});

@@ -96,9 +96,10 @@ TEST(Buffers, OneIsTooFewForARingAndTheErrorSaysWhere) {
     plan_of("ring", 6, {Overlap::Prefetch, 1});
     FAIL() << "a ring sends on what it holds while it receives the next";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr(
-                              "ring needs more than 1 key_value buffer per worker (0: as many as "
-                              "needed): in step 2, worker 2 would overwrite one that"));
+    EXPECT_THAT(
+        e.what(),
+        testing::HasSubstr("ring needs more than 1 key_value buffer per worker (--buffers 0 gives "
+                           "it enough): in step 2, worker 2 would overwrite one that"));
   }
 }
 

@@ -137,7 +137,7 @@ TEST(Terms, APartialThatIsSentTwiceIsRefusedWithBothSends) {
       ElementsAre(fmt::format("{} and {} both use the partial of {}; it would count twice",
                               name_of(plan, send), name_of(plan, again),
                               name_of(plan, plan.producer(plan.tasks[send.value].inputs[0]))),
-                  name_of(plan, second) + ": its partial result is never merged"));
+                  name_of(plan, second) + ": its result is neither merged nor output"));
 }
 
 TEST(Terms, ResultsMayBeComputedAgainForTheirGradients) {

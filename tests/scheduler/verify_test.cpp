@@ -135,7 +135,7 @@ TEST(Verify, FindsAPartialThatIsNeverMerged) {
   restate_completion(plan);
   EXPECT_THAT(first_violation(plan, Rule::Coverage),
               AllOf(HasSubstr("worker 2, step 2"), HasSubstr("query chunk 2 with key chunk 0"),
-                    HasSubstr("never merged")));
+                    HasSubstr("neither merged")));
 }
 
 TEST(Verify, FindsAPartialThatIsMergedTwice) {

@@ -208,7 +208,8 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
 
   // A window within a tile leaves a band, which no causal mask does.
   const auto window = [](Problem& p) { p.mask = parse_mask("window:1000"); };
-  const Names cut = {"forward attends that a mask cuts off the diagonal (from causal ones)"};
+  const Names cut = {
+      "forward attends of blocks off the diagonal that the mask hides in part (from causal ones)"};
   EXPECT_EQ(sure("ring", m, window).second, cut);
 
   Machine measured = m;
