@@ -411,7 +411,7 @@ class Failures(Runs):
 
     @unittest.skipIf(not WRITE_EXCHANGE_PLANS, "ctest says what writes the plans")
     def test_a_process_is_killed_that_others_await_in_an_exchange(self):
-        execute([WRITE_EXCHANGE_PLANS, self.folder, "ulysses", 6, 3000 if SANITIZED else 12000, 6])
+        execute([WRITE_EXCHANGE_PLANS, self.folder, "ulysses", 6, 3000 if SANITIZED else 24000, 6])
         p = self.processes()
         p.ranks(3, *"run ulysses.json --repeat 1 --no-chart --deadline 60 --timeline t.json".split())
         p.computing(0.5)

@@ -143,7 +143,7 @@ std::vector<RankTrace> ranges_of(std::span<const RankTrace> traces, const Import
   out.calls = static_cast<std::uint32_t>(fewest);
   out.call = options.repeat == 0 ? out.calls : options.repeat;
   if (out.call > out.calls)
-    fail("--repeat is {}; the traces have {}", out.call,
+    fail("--call is {}; the traces have {}", out.call,
          counted(static_cast<std::int64_t>(fewest), "call"));
   std::vector<RankTrace> cut;
   for (const RankTrace& t : traces) {
@@ -208,7 +208,7 @@ TakenCall take_call(const std::vector<WorkerTasks>& plan, std::span<const RankTr
     out.calls = static_cast<std::uint32_t>(fewest);
     out.call = options.repeat == 0 ? out.calls : options.repeat;
     if (out.call > out.calls)
-      fail("--repeat is {}; the traces have {}", out.call,
+      fail("--call is {}; the traces have {}", out.call,
            counted(static_cast<std::int64_t>(fewest), "call"));
   }
   const std::size_t call = options.annotated ? 0 : out.call - 1;
