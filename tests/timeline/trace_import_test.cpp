@@ -147,7 +147,7 @@ TEST(TraceImport, TakesTheCallThatIsAskedFor) {
                 2 * kTickPs);
   }
   EXPECT_EQ(refusal([&] { import_traces(plan, traces, {.repeat = 4, .annotated = false}); }),
-            "--repeat is 4; the traces have 3 calls");
+            "--call is 4; the traces have 3 calls");
 }
 
 // Keys and values apart, and all hops round the ring, of which a causal plan needs the first only,
