@@ -101,7 +101,7 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   flag("--noise", noise_, "SHARE",
        "standard deviation of task times, e.g. 5% (default: from the profile, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
-       "make a random share of the workers FACTOR times slower, e.g. 10%:1.5");
+       "make this share of the workers, chosen at random, FACTOR times slower, e.g. 10%:1.5");
   command
       .add_option("--slow-worker", slow_,
                   "make this worker FACTOR times slower, e.g. 3:2; repeatable")

@@ -306,9 +306,9 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
   app->add_option("--x", command->x,
-                  "horizontal axis of --kind lines: tokens or workers (default: the one that "
-                  "varies; if both do, tokens, or workers if each worker count has a single token "
-                  "count)")
+                  "horizontal axis of --kind lines: tokens or workers (default: whichever "
+                  "varies; if both vary, tokens, except where each worker count has only one "
+                  "token count)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -73,6 +73,13 @@ std::string in_words(const std::string& change) {
   return change;
 }
 
+// Each line after the first.
+std::string indented(std::string_view lines, std::size_t indent) {
+  std::string out;
+  for (const char c : lines) out += c == '\n' ? "\n" + std::string(indent, ' ') : std::string(1, c);
+  return out;
+}
+
 }  // namespace
 
 std::string turns_note(std::uint32_t workers, std::uint32_t cores) {
@@ -93,9 +100,11 @@ std::string report_line(std::string_view label, std::string_view text) {
       used = indent;
     }
     const bool starts = used == indent;
-    const std::string_view shown = starts ? part.substr(part.find_first_not_of(' ')) : part;
+    std::string shown(starts ? part.substr(part.find_first_not_of(' ')) : part);
+    const bool wide = starts && shown.size() > columns - indent;
+    if (wide) shown = indented(in_lines(shown, 0, columns - indent), indent);
     line += shown;
-    used += shown.size();
+    used = wide ? columns : used + shown.size();
     text.remove_prefix(end);
   }
   return out + line + "\n";
@@ -135,7 +144,7 @@ std::string path_line(const PathShare& p, TimeUnit unit) {
   part("attend", p.attending);
   part("overhead", p.overhead);
   part("transfer", p.wire);
-  part("latency", p.startup);
+  part("start-up", p.startup);
   part("contention", p.contention);
   part("host", p.host);
   part("wait", p.waiting);
@@ -215,8 +224,8 @@ std::string fit_text(const Fit& f) {
 }
 
 // In a table, where "lane" alone would not say enough.
-const char* waited_for(Cause::Kind cause, bool group) {
-  if (group) return "its input (sent in a group)";
+const char* waited_for(Cause::Kind cause, bool group, bool gpu) {
+  if (group) return "its input (sent and received as one group)";
   switch (cause) {
     case Cause::Data:
       return "its input";
@@ -225,7 +234,7 @@ const char* waited_for(Cause::Kind cause, bool group) {
     case Cause::Control:
       return "free buffers";
     case Cause::Kernel:
-      return "SMs or core";
+      return gpu ? "free SMs" : "a free core";
     case Cause::Host:
       return "its launch";
     case Cause::None:
@@ -250,7 +259,7 @@ std::string path_table(const Prediction& p) {
     rows.push_back({fmt::format("{}", s.task.value), std::string(kind),
                     fmt::format("{}", t.worker_index), fmt::format("{}", t.step),
                     duration(s.start, p.unit()), duration(s.end - s.start, p.unit()),
-                    waited_for(s.cause, group)});
+                    waited_for(s.cause, group, p.study.setup.machine.sms > 0)});
   }
   return table(rows);
 }

@@ -82,7 +82,7 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
 
 void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
-       "receive buffers per worker and kind of tensor; 0 = as many as needed (default 0)");
+       "receive buffers for each kind of tensor on each worker; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
        "how collectives (all-to-all, all-gather, ...) run: native (one library call), or split "
        "into messages: direct, ring or tree (default native)");

@@ -86,15 +86,17 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->machine.add_conditions_to(*app);
   app->add_option(
          "--what-if", command->questions,
-         "also simulate with one change: bandwidth=2x, kernels=2x, memory=2x, host=2x (twice as "
-         "fast; host: if the software profile has launch times), latency=0x (none), worker:3=2x "
-         "(worker 3 twice as slow) or communication-sms=0 (transfers take no SMs); repeatable")
+         "also simulate with one change: bandwidth=2x, kernels=2x or memory=2x (twice as "
+         "fast), host=2x (the same; needs a [host] table, in the profile or in --software), "
+         "latency=0x (none), worker:3=2x (worker 3 takes twice as long) or communication-sms=0 "
+         "(transfers take no SMs); repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
-  app->add_option("--calibrate-with", command->measured,
-                  "measured time of this problem, e.g. ms=12.3: scales the machine's least certain "
-                  "figure until the prediction agrees")
+  app->add_option(
+         "--calibrate-with", command->measured,
+         "measured time of this problem, e.g. ms=12.3: scales the figure whose uncertainty "
+         "matters most here until the prediction agrees")
       ->type_name("TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

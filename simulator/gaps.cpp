@@ -63,13 +63,14 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
   for (const auto& [has, dtypes] : alike) {
     std::vector<std::string> names;
     for (const std::uint32_t dim : has) names.push_back(std::to_string(dim));
-    out.push_back({"kernels", fmt::format("{} in {}: only head dimension{} {} {} given; others {}",
-                                          pass, joined(dtypes, "and"), names.size() == 1 ? "" : "s",
-                                          joined(names, "and"), names.size() == 1 ? "is" : "are",
-                                          m.flops_per_clock > 0
-                                              ? "are computed from the nearest"
-                                              : "have the rates of the nearest, as there is no "
-                                                "devices.flops_per_clock")});
+    out.push_back(
+        {"kernels",
+         fmt::format("{} in {}: only head dimension{} {} {} given; others {}", pass,
+                     joined(dtypes, "and"), names.size() == 1 ? "" : "s", joined(names, "and"),
+                     names.size() == 1 ? "is" : "are",
+                     m.flops_per_clock > 0 ? "are computed from the nearest"
+                                           : "use the rates of the nearest one, as the profile has "
+                                             "no devices.flops_per_clock")});
   }
   std::map<std::pair<std::uint32_t, TileShape>, std::vector<std::string>> one_mask;
   for (const auto& [of, has] : shapes)
@@ -81,8 +82,9 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
                                 of.second == TileShape::Full ? "causal" : "full-mask",
                                 by_blocks ? "computed from" : "the rates of",
                                 of.second == TileShape::Full ? "full" : "causal",
-                                by_blocks ? ", counting thread blocks" : "")});
-  const char* const from = by_blocks ? "their count of thread blocks" : "the end of the table";
+                                by_blocks ? ", scaled by thread blocks" : "")});
+  const char* const from =
+      by_blocks ? "by their number of thread blocks" : "from the end of the table";
   std::map<std::pair<double, double>, std::vector<std::string>> dims_of;  // by range of tokens
   for (const auto& [dim, range] : given) dims_of[range].push_back(std::to_string(dim));
   for (const auto& [range, names] : dims_of) {
@@ -94,11 +96,11 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
     out.push_back(
         {"kernels",
          first >= last
-             ? fmt::format("{}: only attends of {} tokens are given; others are extrapolated from "
+             ? fmt::format("{}: only attends of {} tokens are given; others are extrapolated "
                            "{}",
                            what, tokens_text(first), from)
              : fmt::format("{}: attends of fewer than {} tokens or more than {} are extrapolated "
-                           "from {}",
+                           "{}",
                            what, tokens_text(first), tokens_text(last), from)});
   }
 }
@@ -113,7 +115,7 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
         {"links",
          fmt::format(
              "{}: measured for messages of {} to {}; for shorter ones the start-up time falls "
-             "to latency_us, for longer ones it stays as it is",
+             "to latency_us, for longer ones it stays at its value for the longest",
              what, human(Bytes{std::llround(link.messages.front().bytes)}),
              human(Bytes{std::llround(link.messages.back().bytes)}))});
   if (link.latency_us <= 0)

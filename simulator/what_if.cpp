@@ -91,8 +91,10 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   const double by = factor(given.substr(equals + 1), change);
   const auto needs_machine = [&] {
     if (s.machine.ideal)
-      fail("--what-if {}: machine 'ideal' has nothing like that to change; use another --machine",
-           change);
+      fail(
+          "--what-if {}: machine 'ideal' counts blocks and has no such figure; use another "
+          "--machine",
+          change);
   };
   if (name == "bandwidth") {
     needs_machine();
@@ -113,8 +115,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     if (h.issues_in_no_time())
       fail(
           "--what-if {}: the host of machine '{}' takes no time to issue work, as its profile has "
-          "no "
-          "[host]",
+          "no [host]; a --software may have it",
           change, s.machine.name);
     for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
                        &h.post_us, &h.exchange_us, &h.step_us})

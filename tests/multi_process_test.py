@@ -421,7 +421,7 @@ class Failures(Runs):
         p.all[2].kill()
         for line in self.failed(p, since, 0, (0, 1)).values():
             self.assertRegex(line, r"process 2 (\(.*\) )?is gone: its connection (for messages )?(closed|broke)")
-            self.assertRegex(line, r"step 1, exchange of rounded_partial chunk \d, waiting for worker 4 of process 2, worker 5 of process 2\)")
+            self.assertRegex(line, r"step 1, exchange of rounded_partial result of chunk \d, waiting for worker 4 of process 2, worker 5 of process 2\)")
         self.left(p, "2 is gone (its connection ", "0, 1 have stopped")
 
     def test_process_zero_is_killed(self):

@@ -26,7 +26,9 @@ std::string name_of(const Plan& plan, TaskId id) {
   } else if (is_attend(t.kind)) {
     what += fmt::format(" of query {} with key {}", region(plan.rows(t)), region(t.keys));
   } else {
-    what += fmt::format(" of {} {}", plan.name(plan.value(t)), region(plan.rows(t)));
+    const std::string_view name = plan.name(plan.value(t));
+    what += fmt::format(" of {} {}{}", name, name.ends_with("partial") ? "result of " : "",
+                        region(plan.rows(t)));
   }
   if (is_transfer(t.kind) && t.peer.value < plan.tasks.size())
     what += fmt::format(" {} worker {}", is_send(t.kind) ? "to" : "from",

@@ -270,7 +270,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -w 99999999999999999999", "use a whole number from 1 to 65535"},
       {"simulate -t 9000000000G", "use a whole number up to 9223372036854775807"},
       {"simulate --diagonal 1/0", "--diagonal (denominator) is '0'; use a number from 1"},
-      {"simulate --what-if bandwidth=2x", "machine 'ideal' has nothing like that to change"},
+      {"simulate --what-if bandwidth=2x", "machine 'ideal' counts blocks and has no such figure"},
       {"simulate -m dgx-a100 --what-if bandwith=2x", "unknown change 'bandwith'; did you mean"},
       {"simulate -m dgx-a100 --what-if kernels=0x", "the factor must be above 0"},
       {"simulate wrong.json", "wrong.json fails verification"},

@@ -64,11 +64,12 @@ TEST(Exchanges, HaveTheMembersThatThePlanLists) {
       "of an earlier exchange";
   for (const Exchange e : {Exchange{{11}, 0}, {{12}, 1}, {{11}, 2}, {{8}, 2}})
     EXPECT_EQ(said_of_ulysses([&](Plan& p) { p.exchanges.push_back(e); }), none);
-  EXPECT_EQ(said_of_ulysses([](Plan& p) {
-              p.exchanges.push_back({{11}, 1});
-            }),
-            "task 11 (worker 1, step 1, output of rounded_partial chunk 1) stands among the "
-            "members of exchange 3, but is not one of them");
+  EXPECT_EQ(
+      said_of_ulysses([](Plan& p) {
+        p.exchanges.push_back({{11}, 1});
+      }),
+      "task 11 (worker 1, step 1, output of rounded_partial result of chunk 1) stands among the "
+      "members of exchange 3, but is not one of them");
 }
 
 TEST(Exchanges, HaveMembersThatAgree) {
@@ -98,25 +99,28 @@ TEST(Exchanges, GiveEachCellOnce) {
   EXPECT_EQ(
       said_of_ulysses([](Plan& p) { p.tasks[1].inputs[0] = {}; }),
       fmt::format("{} gets cells that no member of its exchange gives: heads 0", kQueriesOf0));
-  EXPECT_EQ(said_of_ulysses([](Plan& p) {
-              set_columns(p, p.tasks[7], {3, 1});
-              restate_work(p, {7});
-            }),
-            "task 8 (worker 0, step 1, exchange of rounded_partial chunk 0) gets cells that no "
-            "member of its exchange gives: heads 2");
-  EXPECT_EQ(said_of_ulysses([](Plan& p) {
-              for (const std::uint32_t member : {8u, 9u}) {
-                set_value(p, p.tasks[member], attention::kPartial);
-                p.tasks[member].inputs[0] = p.output({member - 4});
-                restate_work(p, {member});
-              }
-              erase_task(p, {7});
-              erase_task(p, {6});
-              p.tasks[5].completes = 0;
-            }),
-            "task 7 (worker 1, step 1, exchange of partial chunk 1) gives a part of a sum to an "
-            "exchange, and task 6 (worker 0, step 1, exchange of partial chunk 0) a complete "
-            "tensor");
+  EXPECT_EQ(
+      said_of_ulysses([](Plan& p) {
+        set_columns(p, p.tasks[7], {3, 1});
+        restate_work(p, {7});
+      }),
+      "task 8 (worker 0, step 1, exchange of rounded_partial result of chunk 0) gets cells that no "
+      "member of its exchange gives: heads 2");
+  EXPECT_EQ(
+      said_of_ulysses([](Plan& p) {
+        for (const std::uint32_t member : {8u, 9u}) {
+          set_value(p, p.tasks[member], attention::kPartial);
+          p.tasks[member].inputs[0] = p.output({member - 4});
+          restate_work(p, {member});
+        }
+        erase_task(p, {7});
+        erase_task(p, {6});
+        p.tasks[5].completes = 0;
+      }),
+      "task 7 (worker 1, step 1, exchange of partial result of chunk 1) gives a part of a sum to "
+      "an "
+      "exchange, and task 6 (worker 0, step 1, exchange of partial result of chunk 0) a complete "
+      "tensor");
   Plan twice = gather_queries_by_hand(small_problem(2, 4));
   repeat_exchange(twice, {0}, true);
   restate_completion(twice);
@@ -165,17 +169,20 @@ TEST(Exchanges, AddUpEachTermOnce) {
             }),
             "the result of query chunk 0, heads 3, lacks key chunk 1; made by task 4 (worker 0, "
             "step 0, exchange "
-            "of partial chunk 0)");
+            "of partial result of chunk 0)");
   EXPECT_EQ(said([](Plan& p) { double_terms(p, {3}); }),
             "the result of query chunk 0 counts key chunk 1 twice: by task 3 (worker 1, step "
             "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
             "attend of query chunks 0-1 with key chunk 1)");
   EXPECT_EQ(said([](Plan& p) { repeat_exchange(p, {1}, false); }),
-            "task 4 (worker 0, step 0, exchange of partial chunk 0) and task 6 (worker 0, step 0, "
-            "exchange of partial chunk 0) both use the partial of task 2 (worker 0, step 0, attend "
+            "task 4 (worker 0, step 0, exchange of partial result of chunk 0) and task 6 (worker "
+            "0, step 0, "
+            "exchange of partial result of chunk 0) both use the partial of task 2 (worker 0, step "
+            "0, attend "
             "of query chunks 0-1 with key chunk 0); it would count twice");
   EXPECT_EQ(said([](Plan& p) { repeat_exchange(p, {1}, true); }),
-            "task 4 (worker 0, step 0, exchange of partial chunk 0): what a member gets from an "
+            "task 4 (worker 0, step 0, exchange of partial result of chunk 0): what a member gets "
+            "from an "
             "exchange is complete");
 }
 
@@ -226,7 +233,7 @@ TEST(Exchanges, AddUpTheTermsOfEachRow) {
   EXPECT_EQ(said("[0,3]"),
             "the result of query chunk 4 lacks key chunk 3; made by task 10 (worker 0, step 0, "
             "exchange of "
-            "partial chunk 0)");
+            "partial result of chunk 0)");
 }
 
 // Worker 0 sends on what came into its buffer. That this has ended before the next message comes

@@ -43,7 +43,7 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   EXPECT_THAT(gaps(m), Not(Contains(about("exchanges", ""))));
 
   m.flops_per_clock = 0;
-  EXPECT_THAT(gaps(m), Contains(about("kernels", "others have the rates of the nearest")));
+  EXPECT_THAT(gaps(m), Contains(about("kernels", "others use the rates of the nearest one")));
   m.memory_gb = 0;
   EXPECT_THAT(gaps(m), Contains(about("memory", "no memory.gb")));
   m.collectives.clear();

@@ -163,11 +163,11 @@ const Refusal kRefusals[] = {
     {"worker:-1=2x", "the worker must be 0 to 7"},
     {"worker:1\n2=2x", "the worker must be 0 to 7"},
     {"worker=2x", "--what-if worker=2x: which worker? Write, for example, worker:3=2x"},
-    {"bandwidth=2x", "machine 'ideal' has nothing like that to change", "ideal"},
-    {"latency=0x", "machine 'ideal' has nothing like that to change", "ideal"},
-    {"kernels=2x", "machine 'ideal' has nothing like that to change", "ideal"},
-    {"memory=2x", "machine 'ideal' has nothing like that to change", "ideal"},
-    {"communication-sms=0", "machine 'ideal' has nothing like that to change", "ideal"},
+    {"bandwidth=2x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
+    {"latency=0x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
+    {"kernels=2x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
+    {"memory=2x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
+    {"communication-sms=0", "machine 'ideal' counts blocks and has no such figure", "ideal"},
 };
 
 INSTANTIATE_TEST_SUITE_P(WhatIf, RefusedChange, testing::ValuesIn(kRefusals));

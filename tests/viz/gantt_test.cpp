@@ -148,7 +148,7 @@ TEST(Gantt, DrawsAWhiskerForWhatAMakespanMayBe) {
     t.interval = {Picoseconds{low}, Picoseconds{high}};
     const Picture p = gantt(t);
     expect_tidy(p);
-    EXPECT_THAT(svg(p), HasSubstr("makespan in 80 % of cases: "));
+    EXPECT_THAT(svg(p), HasSubstr("80 % interval of the makespan: "));
     const std::vector<double> at = caps(p);
     ASSERT_EQ(at.size(), 3u);  // low, high, the makespan
     EXPECT_NEAR((at[2] - at[0]) / (at[1] - at[2]),

@@ -41,6 +41,7 @@ std::string described(const std::string& column, const std::string& value) {
   if (column == "new_tokens") return value + " new tokens";
   if (column == "overlap") return "overlap " + value;
   if (column == "exchanges") return value + " exchanges";
+  if (column == "pass" && value == "both") return "forward and backward";
   return value.empty() ? "as usual" : value;
 }
 
