@@ -129,6 +129,10 @@ TEST_F(SimulateProgram, DatasheetsAreAsUnsureAsTheySay) {
   for (const auto& [gpu, measured] :
        {std::pair{"a100", "dgx-a100"}, {"h100", "hgx-h100"}, {"h200", "hgx-h200"}}) {
     ASSERT_EQ(run(fmt::format("machines new --gpu {0} -o {0}.toml", gpu)).code, 0);
+    EXPECT_THAT(run(fmt::format("machines new --gpu {0} -o {0}.toml", gpu)).err,
+                HasSubstr(".toml exists; remove it first"));
+    EXPECT_EQ(run(fmt::format("machines show {}.toml", gpu)).out,
+              read_all(folder_ / fmt::format("{}.toml", gpu)));
     for (const char* schedule : {"ring", "zigzag", "balanced", "ulysses"}) {
       const auto json = [&](const char* machine) {
         return run(fmt::format("simulate --machine {} -s {} -t 64K --format json", machine,
