@@ -78,8 +78,9 @@ std::string text_of(const std::string& transport, const World& world, const Tabl
       ++all;
     }
   if (unsettled > 0)
-    out += fmt::format("\n# {} of {} times did not settle: their samples differ by more than 5 %\n",
-                       unsettled, all);
+    out +=
+        fmt::format("\n# {} of {} timings did not settle: their samples differ by more than 5 %\n",
+                    unsettled, all);
   return out;
 }
 

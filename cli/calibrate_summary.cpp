@@ -39,23 +39,24 @@ std::string kernel_rows(const CpuFigures& f) {
 std::string summary(const CpuFigures& f, const MeasuredLinks& links) {
   std::string out = fmt::format("{}, {}", counted(f.cores, "core"), f.instructions);
   if (f.cores > 1)
-    out += fmt::format("; a task takes {:.3g} times as long with all cores busy as on one alone",
+    out += fmt::format("; a task takes {:.3g} times as long with all cores busy as with one",
                        f.slowdown);
   if (f.noise > 0) out += fmt::format("; times vary by {:.0f} %", 100 * f.noise);
   if (f.noise > kMostNoise)
     out += fmt::format(" (the profile has {:.0f} %, the most allowed)", 100 * kMostNoise);
   out += fmt::format(
-      "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message at least {} us\n",
+      "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message latency at least {} "
+      "us\n",
       figure(f.memory_gb_per_s), figure(f.copy_gb_per_s), figure(f.latency_us));
   out += kernel_rows(f);
   if (f.slowdown > 1) out += "the profile stores single-core rates and the slowdown above\n";
   if (const std::string doubt = unsettled(f, links); !doubt.empty())
-    out +=
-        doubt +
-        ": something else uses this machine or its host;\nruns on a quiet machine will be faster "
-        "than predicted\n";
+    out += doubt +
+           ": something else is using this machine or its host;\nruns on a quiet machine will be "
+           "faster "
+           "than predicted\n";
   if (links.processes > 1)
-    out += fmt::format("between processes, by {}: {} GB/s, message at least {} us\n",
+    out += fmt::format("between processes, by {}: {} GB/s, message latency at least {} us\n",
                        links.transport, figure(links.gb_per_s), figure(links.latency_us));
   return out;
 }

@@ -79,10 +79,10 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->type_name("LIBRARY")
       ->group("Machine");
   command
-      .add_option(
-          "--software", software_,
-          "merge and reduce implementation to model, e.g. fused; 'ringsched machines' lists "
-          "the names; or your own FILE.toml (default: from the profile)")
+      .add_option("--software", software_,
+                  "which implementation of merge and reduce to model, e.g. fused; 'ringsched "
+                  "machines' lists "
+                  "the names; or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
@@ -123,12 +123,12 @@ Machine MachineFlags::with_figures(Machine m) const {
   if (!library_.empty()) {
     const auto known = kernel_libraries(m);
     if (std::find(known.begin(), known.end(), library_) == known.end())
-      throw Error(
-          m.ideal || known == std::vector<std::string_view>{""}
-              ? fmt::format("--kernels {}: machine '{}' has the kernels of one library only; "
-                            "leave out --kernels",
-                            library_, m.name)
-              : unknown_name("kernel library", library_, known));
+      throw Error(m.ideal || known == std::vector<std::string_view>{""}
+                      ? fmt::format("--kernels {}: machine '{}' has no kernels of several "
+                                    "libraries to choose from; "
+                                    "leave out --kernels",
+                                    library_, m.name)
+                      : unknown_name("kernel library", library_, known));
     m.library = library_;
   }
   if (!software_.empty()) {
@@ -219,7 +219,7 @@ Setup MachineFlags::setup(const Machine& machine, std::uint32_t workers) const {
 
 void MachineFlags::check_runs(bool any_varies) const {
   if (!runs_.empty() && runs_ != "1" && !any_varies)
-    fail("--runs {}: all runs would be equal; add --noise or --stragglers", runs_);
+    fail("--runs {}: all runs would be identical; add --noise or --stragglers", runs_);
 }
 
 Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t workers) const {

@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "format_flag.hpp"
+#include "pictures.hpp"
 #include "plan_summary.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"
@@ -81,6 +82,7 @@ void write(const Plan& plan, const std::string& path) {
 }
 
 void run(const PlanCommand& command) {
+  if (command.output != "-") check_output(command.output, "--output", {});
   const ProvedPlan proved = proved_plan(command.flags);
   const Plan& plan = proved.plan;
   if (command.output == "-") {

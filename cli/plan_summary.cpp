@@ -65,8 +65,7 @@ std::string headline(const Plan& plan) {
   return fmt::format("{}: {}, {}",
                      plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName),
                      counted(plan.problem.workers, "worker"), described(plan.problem)) +
-         (plan.dummy_heads > 0 ? fmt::format(", {} of the heads for padding", plan.dummy_heads)
-                               : "");
+         (plan.dummy_heads > 0 ? fmt::format(", {} of them padding", plan.dummy_heads) : "");
 }
 
 std::string tasks_line(const PlanSummary& s) {
@@ -107,7 +106,7 @@ std::string lowered_line(const std::vector<LoweredForm>& forms, Lowering asked) 
                     f.as == Lowering::Ring   ? "rings"
                     : f.as == Lowering::Tree ? "trees"
                                              : "direct messages",
-                    f.as == asked ? "" : fmt::format(" (it has no {} form)", to_text(asked)));
+                    f.as == asked ? "" : fmt::format(" (these have no {} form)", to_text(asked)));
   return line;
 }
 

@@ -136,8 +136,8 @@ TimeBars bars_of(const std::vector<PlotInput>& inputs) {
     }
     if (i == 0) bars.unit = unit;
     if (unit != bars.unit)
-      fail("{} counts blocks or seconds, {} the other; plot them apart", inputs[0].name,
-           inputs[i].name);
+      fail("of {} and {}, one has times in blocks and the other in seconds; plot them separately",
+           inputs[0].name, inputs[i].name);
     const auto at = std::find_if(bars.panels.begin(), bars.panels.end(),
                                  [&](const TimePanel& p) { return p.name == one.name; });
     if (at == bars.panels.end())
@@ -195,9 +195,10 @@ Picture runs_picture(const std::vector<PlotInput>& inputs, const Page& page) {
       plot.subject = subject;
     }
     if (unit != plot.unit)
-      fail("{} counts blocks or seconds, {} the other; plot them apart", inputs[0].name, in.name);
+      fail("of {} and {}, one has times in blocks and the other in seconds; plot them separately",
+           inputs[0].name, in.name);
     if (subject != plot.subject)
-      fail("{} is of {}, {} of {}; plot them apart", inputs[0].name, plot.subject, in.name,
+      fail("{} is of {}, {} of {}; plot them separately", inputs[0].name, plot.subject, in.name,
            subject);
     plot.rows.push_back(std::move(row));
   }
@@ -307,7 +308,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("WHAT");
   app->add_option("--x", command->x,
                   "horizontal axis of --kind lines: tokens or workers (default: whichever "
-                  "varies; if both vary, tokens, except where each worker count has only one "
+                  "varies; if both vary, tokens, unless each worker count occurs with only one "
                   "token count)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,

@@ -40,7 +40,7 @@ std::string with_exchanges(std::string conditions, const ProvedPlan& p) {
   if (p.exchanges == Lowering::Native) return conditions;
   return fmt::format("{}{}exchanges {}{}", conditions, conditions.empty() ? "" : "; ",
                      to_text(p.exchanges),
-                     p.lowered.empty() ? " (the plan has no collectives)" : "");
+                     p.lowered.empty() ? " (no effect: the plan has no collectives)" : "");
 }
 
 namespace {

@@ -182,8 +182,8 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   flag("--take", command->take, "NAME",
        "which run to report: median, or fastest for busy machines (default median)");
   flag("--inputs", command->inputs, "KIND",
-       "numbers to compute with: normal, large (scores around 10 000), equal (all scores of a row "
-       "alike) or nan (one NaN in a key, so --check fails) (default normal)");
+       "numbers to compute with: normal, large (scores around 10 000), equal (all scores in a row "
+       "the same) or nan (one NaN in a key, so --check fails) (default normal)");
   flag("--seed", command->seed, "N", "seed of the inputs (default 1)");
   flag("--deadline", command->deadline, "SECONDS",
        "time limit for the start, each run, and each wait on other processes (default 600)");

@@ -87,7 +87,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   app->add_option(
          "--what-if", command->questions,
          "also simulate with one change: bandwidth=2x, kernels=2x or memory=2x (twice as "
-         "fast), host=2x (the same; needs a [host] table, in the profile or in --software), "
+         "fast), host=2x (the host issues work twice as fast; needs a [host] table, in the profile "
+         "or in --software), "
          "latency=0x (none), worker:3=2x (worker 3 takes twice as long) or communication-sms=0 "
          "(transfers take no SMs); repeatable")
       ->type_name("CHANGE")

@@ -84,7 +84,7 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
   } else {
     names = list_of(c.schedules, "--schedule");
     if (names.size() > 1 && std::find(names.begin(), names.end(), "all") != names.end())
-      fail("--schedule {}: use all alone, or name the schedules", printable(c.schedules, 60));
+      fail("--schedule {}: use 'all' by itself, or name the schedules", printable(c.schedules, 60));
   }
   std::vector<std::string> tokens(1);  // the usual ones
   if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <memory>
 
 #include "commands.hpp"
@@ -9,6 +11,7 @@
 #include "progress.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/simulator/validation.hpp"
 #include "validation_text.hpp"
 
@@ -17,7 +20,7 @@ namespace ringsched {
 namespace {
 
 struct ValidateCommand {
-  std::string format = "text", tolerance, file;
+  std::string format = "text", tolerance, file, only;
   bool rows = false;
 };
 
@@ -31,6 +34,26 @@ Measurements measurements_of(const std::string& file) {
   return read_measurements(text, file == "-" ? "standard input" : file);
 }
 
+// Keeps the groups whose name, source or machine contains `text`, in any case.
+void keep_only(Measurements& measured, const std::string& text) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
+  };
+  const auto contains = [&](const std::string& in) {
+    return !std::ranges::search(in, text, same).empty();
+  };
+  std::erase_if(measured.groups, [&](const MeasuredGroup& g) {
+    return !contains(g.name) && !contains(g.by) && !contains(g.machine.name);
+  });
+  measured.excluded.clear();
+  if (measured.groups.empty())
+    fail(
+        "--only takes part of the name of a group, a source or a machine, such as H800, not '{}'; "
+        "ringsched validate lists the groups",
+        printable(text, 40));
+}
+
 Validation validated(const Measurements& measured) {
   std::size_t results = 0;
   for (const MeasuredGroup& g : measured.groups) results += g.results.size();
@@ -41,7 +64,9 @@ Validation validated(const Measurements& measured) {
 ExitCode run(const ValidateCommand& c) {
   check_choice("--format", c.format, {"text", "json", "csv", "markdown"});
   const double tolerance = c.tolerance.empty() ? -1 : parse_share(c.tolerance, "--tolerance", 1000);
-  const Validation v = validated(measurements_of(c.file));
+  Measurements measured = measurements_of(c.file);
+  if (!c.only.empty()) keep_only(measured, c.only);
+  const Validation v = validated(measured);
   fmt::print("{}", c.format == "json"  ? json_of(v)
                    : c.format == "csv" ? csv_of(v)
                    : c.format == "markdown"
@@ -64,6 +89,9 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
   app->add_option("--file", command->file,
                   "your own measurements instead of the published ones (docs/validation.md)")
       ->type_name("FILE");
+  app->add_option("--only", command->only,
+                  "only groups whose name, source or machine contains this, e.g. H800")
+      ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (always with --file)");
   app->add_option("--format", command->format, "text, json, csv or markdown (default text)")

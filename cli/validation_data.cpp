@@ -14,10 +14,11 @@ std::string json_of(const Errors& e) {
       "\"results\": {}, \"impossible\": {}, \"median_error\": {}, \"mean_error\": {}, "
       "\"worst_error\": {}, \"worst_factor\": {}, \"worst_group\": \"{}\", \"worst_schedule\": "
       "\"{}\", \"too_fast\": {}, \"intervals\": {}, \"inside_80\": {}, \"median_half_width\": {}, "
-      "\"narrow\": {}, \"pairs\": {}, \"pairs_in_order\": {}",
+      "\"narrow\": {}, \"pairs\": {}, \"pairs_in_order\": {}, \"sure\": {}, "
+      "\"sure_in_order\": {}",
       e.results, e.impossible, e.median, e.mean, e.worst, e.worst_factor(), escaped(e.worst_group),
       escaped(e.worst_schedule), e.too_fast, e.intervals, e.held, e.half_width, e.narrow,
-      e.ranking.pairs, e.ranking.in_order);
+      e.ranking.pairs, e.ranking.in_order, e.ranking.sure, e.ranking.sure_in_order);
 }
 
 std::string json_of(const ValidatedResult& r) {
@@ -39,10 +40,13 @@ std::string json_of(const ValidatedResult& r) {
 }  // namespace
 
 std::string json_of(const Validation& v) {
-  std::string sources, groups;
+  std::string sources, sizes, groups;
   for (const std::string& source : v.sources())
     sources += fmt::format("{}\n    {{\"source\": \"{}\", {}}}", sources.empty() ? "" : ",",
                            escaped(source), json_of(v.errors_of(source)));
+  for (const SizeClass& c : kSizeClasses)
+    sizes += fmt::format("{}\n    {{\"tokens_per_worker\": \"{}\", {}}}", sizes.empty() ? "" : ",",
+                         c.name, json_of(v.errors_of(c)));
   for (const ValidatedGroup& g : v.groups) {
     std::string results;
     for (const ValidatedResult& r : g.results)
@@ -56,8 +60,9 @@ std::string json_of(const Validation& v) {
         json_of(errors_of(g)), results);
   }
   return fmt::format(
-      "{{\n  \"summary\": {{{}}},\n  \"sources\": [{}\n  ],\n  \"groups\": [{}\n  ]\n}}\n",
-      json_of(v.errors()), sources, groups);
+      "{{\n  \"summary\": {{{}}},\n  \"sources\": [{}\n  ],\n  \"sizes\": [{}\n  ],\n"
+      "  \"groups\": [{}\n  ]\n}}\n",
+      json_of(v.errors()), sources, sizes, groups);
 }
 
 std::string csv_of(const Validation& v) {

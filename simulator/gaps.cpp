@@ -114,8 +114,8 @@ void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out)
     out.push_back(
         {"links",
          fmt::format(
-             "{}: measured for messages of {} to {}; for shorter ones the start-up time falls "
-             "to latency_us, for longer ones it stays at its value for the longest",
+             "{}: measured for messages of {} to {}; for shorter messages, the start-up time falls "
+             "to latency_us; for longer ones, it is that of the longest measured",
              what, human(Bytes{std::llround(link.messages.front().bytes)}),
              human(Bytes{std::llround(link.messages.back().bytes)}))});
   if (link.latency_us <= 0)

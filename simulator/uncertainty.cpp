@@ -1,7 +1,10 @@
 #include "ringsched/simulator/uncertainty.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "costs.hpp"
@@ -17,30 +20,50 @@ std::uint64_t hashed(std::string_view text, std::uint64_t hash = 0xcbf29ce484222
   return hash;
 }
 
-// Numbers around 0 with variance 1, one for each name: a sum of four uniform ones, like the noise.
-// Every second draw is the previous one with all signs flipped, so that even a few draws are
-// centred on the figures.
-class Draw {
- public:
-  Draw(std::uint64_t seed, std::uint32_t draw)
-      : from_(mixed(mixed(seed) + draw / 2)), sign_(draw % 2 == 0 ? 1 : -1) {}
+constexpr std::uint32_t kPairs = Draws::kPairs, kInGroup = 4, kGroups = kPairs / kInGroup;
 
-  double operator()(std::uint64_t name) const {
-    const std::uint64_t h = mixed(from_ ^ name);
-    std::uint64_t sum = 0;
-    for (int part = 0; part < 4; ++part) sum += h >> (16 * part) & 0xffff;
-    constexpr double mean = 2 * 65535.0, per_sigma = 1.7320508075688772 / 65535;
-    return sign_ * (static_cast<double>(sum) - mean) * per_sigma;
+// The middles of kPairs equally probable parts of a normal distribution without its sign,
+// ascending, scaled to variance 1.
+std::array<double, kPairs> normal_quantiles() {
+  std::array<double, kPairs> out{};
+  double squares = 0;
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    double low = 0, high = 4;
+    while (high - low > 1e-12) {
+      const double z = (low + high) / 2;
+      (std::erf(z / std::numbers::sqrt2) < (i + 0.5) / kPairs ? low : high) = z;
+    }
+    out[i] = low;
+    squares += low * low;
   }
-  // As much longer in one draw as it is shorter in the other of its pair, as a factor.
-  double factor(std::uint64_t name, double spread) const {
-    return Deviation::factor(spread * (*this)(name));
-  }
+  for (double& z : out) z *= std::sqrt(kPairs / squares);
+  return out;
+}
 
- private:
-  std::uint64_t from_;
-  double sign_;
-};
+// The number at `place` of 0 to n - 1 in an order that `seed` chooses.
+template <std::uint32_t n>
+std::uint32_t shuffled(std::uint32_t place, std::uint64_t seed) {
+  std::array<std::uint32_t, n> order{};
+  for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
+  for (std::uint32_t i = n; i > 1; --i) std::swap(order[i - 1], order[(seed = mixed(seed)) % i]);
+  return order[place];
+}
+
+// Normal numbers for a name, one for each pair of draws of a block. They are the quantiles of the
+// distribution in random order, each once, and one of each quarter of them in each group of four.
+std::array<double, kPairs> normal_numbers(std::uint64_t name, std::uint64_t seed) {
+  static const std::array<double, kPairs> sizes = normal_quantiles();
+  const std::uint64_t h = mixed(seed ^ name);
+  std::array<double, kPairs> out{};
+  for (std::uint32_t pair = 0; pair < kPairs; ++pair) {
+    const std::uint32_t group = pair / kInGroup;
+    const std::uint32_t quarter = shuffled<kInGroup>(pair % kInGroup, h + group);
+    const std::uint32_t part = shuffled<kGroups>(group, h + kGroups + quarter);
+    const double sign = mixed(h + kPairs + pair) % 2 == 0 ? 1 : -1;
+    out[pair] = sign * sizes[kGroups * quarter + part];
+  }
+  return out;
+}
 
 double or_usual(double given, double usual) { return given > 0 ? given : usual; }
 
@@ -78,58 +101,92 @@ HostShares host_shares(const Plan& plan, SoftwareFigures software) {
   return out;
 }
 
+// A few random numbers may by chance be all small, or similar for two figures, and an interval from
+// them too narrow or too wide. So over a block of draws, each figure has variance 1 and no figure
+// correlates with another: each gives up what it shares with those before it (Gram and Schmidt).
+// Machines that share the sources of their first figures thus share these draws.
+Draws::Block Draws::block(std::uint32_t number) const {
+  const std::uint64_t seed = mixed(mixed(seed_) + number);
+  Block out;
+  const auto product = [](const Numbers& a, const Numbers& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0) / kPairs;
+  };
+  for (std::size_t i = 0; i < kFigures; ++i) {
+    out[i] = normal_numbers(figures_[i].name, seed);
+    for (std::size_t before = 0; before < i; ++before) {
+      const double shared = product(out[i], out[before]);
+      for (std::size_t pair = 0; pair < kPairs; ++pair) out[i][pair] -= shared * out[before][pair];
+    }
+    const double scale = 1 / std::sqrt(product(out[i], out[i]));
+    for (double& x : out[i]) x *= scale;
+  }
+  return out;
+}
+
 Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed,
              const HostShares& shares)
     : seed_(seed), of_calls_{shares.attends, shares.passes, shares.messages, shares.steps} {
   std::uint64_t tables = hashed("kernels");
   for (const KernelTable& t : m.kernels)
     if (t.library == m.library) tables = hashed(t.source, tables);
-  kernels_ = {tables, spreads(m).kernels};
+  figures_[kKernels] = {tables, spreads(m).kernels};
   constexpr const char* passes[] = {"forward", "backward"};
   constexpr const char* forms[] = {"full", "causal", "other"};
-  for (std::size_t i = 0; i < 2; ++i) passes_[i] = {hashed(passes[i], tables), kPassSpread};
-  for (std::size_t i = 0; i < 3; ++i) forms_[i] = {hashed(forms[i], tables), kFormSpread};
+  for (std::size_t i = 0; i < 2; ++i)
+    figures_[kPasses + i] = {hashed(passes[i], tables), kPassSpread};
+  for (std::size_t i = 0; i < 3; ++i)
+    figures_[kForms + i] = {hashed(forms[i], tables), kFormSpread};
   const auto figure = [](std::string_view what, std::string_view source, double given,
                          double usual) {
     return Figure{hashed(source, hashed(what)), or_usual(given, usual)};
   };
   const SoftwareFigures& s = m.software;
-  doubt_ = hashed("derived");
-  pass_ = figure("software", s.source, s.spread, kSoftwareSpread);
-  startup_ = figure("start-up", "", 0, kStartupSpread);
-  bytes_ = figure("links", m.fabric.source, m.fabric.spread, kLinkSpread);
-  between_ = figure("network", m.network.source, m.network.spread, kLinkSpread);
+  figures_[kDoubt] = {hashed("derived"), 1};
+  figures_[kStartup] = figure("start-up", "", 0, kStartupSpread);
+  figures_[kLinks] = figure("links", m.fabric.source, m.fabric.spread, kLinkSpread);
+  figures_[kSoftware] = figure("software", s.source, s.spread, kSoftwareSpread);
+  figures_[kProcessor] = figure("host", s.host.source, s.host.spread, kHostSpread);
+  figures_[kProcessor].spread *= kProcessorShare;
   constexpr const char* calls[] = {"attends", "passes", "messages", "steps"};
   for (std::size_t i = 0; i < 4; ++i)
-    calls_[i] = figure(calls[i], s.host.source, s.host.spread, kHostSpread);
-  processor_ = figure("host", s.host.source, s.host.spread, kHostSpread);
-  processor_.spread *= kProcessorShare;
-  model_ = figure(schedule, "", 0, kModelSpread);
+    figures_[kCalls + i] = figure(calls[i], s.host.source, s.host.spread, kHostSpread);
+  figures_[kNetwork] = figure("network", m.network.source, m.network.spread, kLinkSpread);
+  figures_[kModel] = figure(schedule, "", 0, kModelSpread);
+  first_ = block(0);
 }
 
 Deviation Draws::operator()(std::uint32_t draw) const {
-  const Draw of(seed_, draw);
-  const auto factor = [&](const Figure& f) { return of.factor(f.name, f.spread); };
+  const std::uint32_t number = draw / kBlockOfDraws, pair = draw % kBlockOfDraws / 2;
+  const Block other = number > 0 ? block(number) : Block{};
+  const Block& all = number > 0 ? other : first_;
+  // Every second draw is the previous one with all signs flipped, so that even a few draws are
+  // centred on the figures: as much longer in one draw as shorter in the other, as a factor.
+  const auto normal = [&](std::size_t i) { return draw % 2 == 0 ? all[i][pair] : -all[i][pair]; };
+  const auto factor = [&](std::size_t i) {
+    return Deviation::factor(figures_[i].spread * normal(i));
+  };
   Deviation d;
   for (std::size_t pass = 0; pass < 2; ++pass)
     for (std::size_t form = 0; form < 3; ++form)
-      d.attend[pass][form] = factor(kernels_) * factor(passes_[pass]) * factor(forms_[form]);
-  d.doubt = of(doubt_);
-  d.pass = factor(pass_);
-  d.startup = factor(startup_);
-  d.bytes = factor(bytes_);
-  d.bytes_between = factor(between_);
+      d.attend[pass][form] = factor(kKernels) * factor(kPasses + pass) * factor(kForms + form);
+  d.doubt = normal(kDoubt);
+  d.pass = factor(kSoftware);
+  d.startup = factor(kStartup);
+  d.bytes = factor(kLinks);
+  d.bytes_between = factor(kNetwork);
   d.host = 0;
   for (std::size_t i = 0; i < 4; ++i)
-    d.host += of_calls_[i] * factor(calls_[i]) * factor(processor_);
-  d.model = factor(model_);
+    d.host += of_calls_[i] * factor(kCalls + i) * factor(kProcessor);
+  d.model = factor(kModel);
   return d;
 }
 
 std::uint32_t draws_for(const Machine& m, std::size_t tasks) {
-  constexpr std::size_t most_tasks = 200'000, at_once = 64'000, most = 32;
+  constexpr std::size_t most_tasks = 200'000, at_once = 64'000;
+  constexpr std::uint32_t group = 2 * kInGroup;
   if (m.ideal || tasks > most_tasks) return 0;
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(at_once / (tasks + 1), 8, most)) & ~1u;
+  const auto draws = static_cast<std::uint32_t>(at_once / (tasks + 1));
+  return std::clamp(draws / group * group, group, kBlockOfDraws);
 }
 
 std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m, Conditions c,

@@ -120,12 +120,25 @@ Other compared_with(const Call& call, const Plan& plan, Overlap overlap, const M
   return out;
 }
 
-// The times, over those of what they are compared with.
-std::optional<Range> range_of(const Call& call, const Other& other, double noise) {
+// The times, over those of what they are compared with, by draw.
+std::vector<double> ratios_of(const Call& call, const Other& other) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(call.possible.size(), other.possible.size()); ++i)
     ratios.push_back(call.possible[i] / other.possible[i]);
-  return range_80(std::move(ratios), noise);
+  return ratios;
+}
+
+// How probable it is that the first is measured to take longer, if each measurement has that noise.
+double takes_longer(const ValidatedResult& a, const ValidatedResult& b, double noise) {
+  const std::size_t draws = std::min(a.possible.size(), b.possible.size());
+  if (draws == 0) return 0.5;
+  double sum = 0;
+  for (std::size_t i = 0; i < draws; ++i) {
+    const double lead = std::log(a.possible[i] / b.possible[i]);
+    // The difference of two normal errors deviates by sqrt(2) times one; erfc halves a square.
+    sum += noise > 0 ? std::erfc(-lead / (2 * noise)) / 2 : lead > 0 ? 1 : lead == 0 ? 0.5 : 0;
+  }
+  return sum / static_cast<double>(draws);
 }
 
 ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
@@ -139,7 +152,8 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   const Call call = called(plan, g.machine, g.loop);
   const Other other = compared_with(call, plan, m.overlap, g);
   out.predicted = in_unit(g.measure, call.ps(), other.ps, m.problem);
-  if (std::optional<Range> times = range_of(call, other, g.noise)) {
+  out.possible = ratios_of(call, other);
+  if (std::optional<Range> times = range_80(out.possible, g.noise)) {
     const double time = call.ps() / other.ps;
     *times = {std::min(times->low, time), std::max(times->high, time)};
     const double a = in_unit(g.measure, times->low, 1, m.problem);
@@ -172,6 +186,8 @@ class Gathered {
     const Ranking ranking = g.ranking();
     out_.ranking.pairs += ranking.pairs;
     out_.ranking.in_order += ranking.in_order;
+    out_.ranking.sure += ranking.sure;
+    out_.ranking.sure_in_order += ranking.sure_in_order;
     for (const ValidatedResult& r : g.results) {
       out_.impossible += r.impossible ? 1 : 0;
       if (r.impossible || g.order_only) continue;
@@ -217,6 +233,10 @@ Ranking ValidatedGroup::ranking() const {
       if (a.published <= 1.03 * b.published || a.problem != b.problem) continue;
       ++out.pairs;
       out.in_order += a.predicted > b.predicted ? 1 : 0;
+      const double longer = takes_longer(a, b, noise);
+      const double probable = is_rate(measure) ? 1 - longer : longer;
+      out.sure += probable >= kTie || probable <= 1 - kTie ? 1 : 0;
+      out.sure_in_order += probable >= kTie ? 1 : 0;
     }
   return out;
 }
@@ -241,6 +261,18 @@ Errors Validation::errors_of(const std::string& source) const {
   return some.errors();
 }
 
+Errors Validation::errors_of(const SizeClass& c) const {
+  Gathered some;
+  for (ValidatedGroup g : groups) {
+    std::erase_if(g.results, [&](const ValidatedResult& r) {
+      const std::int64_t tokens = r.problem.tokens.value / r.problem.workers;
+      return r.problem.decodes() || tokens < c.first || tokens >= c.end;
+    });
+    some.add(g);
+  }
+  return some.errors();
+}
+
 Errors errors_of(const ValidatedGroup& g) {
   Gathered one;
   one.add(g);
@@ -255,7 +287,7 @@ Validation validate(const Measurements& measured, const std::function<void()>& e
   for (const MeasuredGroup& g : measured.groups) {
     for (std::size_t i = 0; i < g.results.size(); ++i) places.emplace_back(out.groups.size(), i);
     out.groups.push_back(
-        {g.name, g.by, g.source, g.why, g.measure, g.machine.name, g.order_only, {}});
+        {g.name, g.by, g.source, g.why, g.measure, g.machine.name, g.order_only, g.noise, {}});
     out.groups.back().results.resize(g.results.size());
   }
   const auto one = [&](std::size_t i) {

@@ -115,7 +115,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     if (h.issues_in_no_time())
       fail(
           "--what-if {}: the host of machine '{}' takes no time to issue work, as its profile has "
-          "no [host]; a --software may have it",
+          "no [host]; add --software with a library that has one, such as ring-flash-attention",
           change, s.machine.name);
     for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
                        &h.post_us, &h.exchange_us, &h.step_us})

@@ -49,8 +49,7 @@ double Comparison::error() const {
 void refuse_different_problems(const Timeline& first, const Timeline& second) {
   if (first.unit != second.unit)
     fail(
-        "one timeline counts blocks (machine ideal) and the other seconds; they cannot be "
-        "compared");
+        "one timeline is in blocks (machine ideal), the other in seconds; they cannot be compared");
   if (first.problem.workers != second.problem.workers ||
       first.problem.tokens != second.problem.tokens)
     fail(

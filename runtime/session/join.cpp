@@ -17,14 +17,18 @@ namespace {
 
 void* mpi_module() { return ::dlopen("libringsched_mpi.so", RTLD_NOW | RTLD_GLOBAL); }
 
-std::unique_ptr<World> mpi_world() {
+void* required_mpi_module() {
   void* module = mpi_module();
   if (!module)
     fail(
         "the mpi transport is not available: {}; install libopenmpi-dev and openmpi-bin, then "
-        "build "
-        "again",
+        "build again",
         ::dlerror());
+  return module;
+}
+
+std::unique_ptr<World> mpi_world() {
+  void* module = required_mpi_module();
   const auto make = reinterpret_cast<MakeWorld>(::dlsym(module, "ringsched_make_mpi_world"));
   if (!make) fail("the mpi transport is not available: {}", ::dlerror());
   return std::unique_ptr<World>(make());
@@ -140,8 +144,12 @@ void JoinOptions::require_valid(bool on_gpus) const {
 
 void JoinOptions::refuse_alone(const Launch& l) const {
   if (!l.launcher.empty()) return;
-  if (transport == "mpi")
-    fail("--transport mpi needs several processes, and this is the only one; use mpirun -n N");
+  if (transport == "mpi") {
+    required_mpi_module();
+    fail(
+        "--transport mpi needs several processes, and this is the only one; start it with mpirun "
+        "-n N");
+  }
   if (transport == "tcp")
     fail(
         "--transport tcp needs several processes, and this is the only one; use torchrun, or "

@@ -53,7 +53,7 @@ class StructureCheck {
     const bool takes_both = does == Operation::Does::Transfer || is_member(task.kind);
     if (t.worker != task.worker()) {
       findings_.add(Rule::Communication, {id},
-                    "{} reads the {} of {} held by worker {}, which it has not received",
+                    "{} reads the {} of {} held by worker {} without having received it",
                     name_of(plan_, id), plan_.name(t.value), name_of(region(t.rows)),
                     t.worker.value);
       found.reset();

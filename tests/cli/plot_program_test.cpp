@@ -154,7 +154,7 @@ TEST_F(PlotProgram, DrawsHowMakespansVary) {
   write("one.json", run("simulate -m hgx-h100 -w 4 --runs 1 --format json").out);
   expect_refused("plot one.json --kind runs -o x.svg", "one.json has one run");
   write("c.json", run("simulate -m hgx-h100 -w 8 --noise 5% --runs 4 --format json").out);
-  expect_refused("plot a.json c.json --kind runs -o x.svg", "plot them apart");
+  expect_refused("plot a.json c.json --kind runs -o x.svg", "plot them separately");
 }
 
 TEST_F(PlotProgram, DrawsWhatWasPublished) {
@@ -237,7 +237,8 @@ TEST_F(PlotProgram, RefusesInOneLine) {
   expect_refused("sweep -w 2 -o x.csv --plot x.csv", "would overwrite x.csv");
   // Before the work: nothing is printed, and no row is kept.
   for (const auto& [what, why] :
-       {std::pair{"-m ideal,dgx-a100 -w 2,4", "counts blocks and others seconds; plot them apart"},
+       {std::pair{"-m ideal,dgx-a100 -w 2,4",
+                  "in blocks, the others in seconds; plot them separately"},
         {"-s ring -w 2,4 --heads 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25 "
          "--kv-heads 1",
          "more than 24 panels would be needed"}}) {

@@ -236,7 +236,7 @@ TEST_F(RunProgram, MeasuresMessagesBySize) {
   EXPECT_THAT(text.out, HasSubstr("#        size        time     algbw     busbw    #wrong\n"));
   EXPECT_THAT(text.out, HasSubstr("\n        65536"));
   EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n') -
-                (text.out.find(" times did not settle") != std::string::npos ? 2 : 0),
+                (text.out.find(" timings did not settle") != std::string::npos ? 2 : 0),
             2 * (3 + 5) + 1);
   const Outcome json = run("bench-links -b 100 -e 100 -n 2 --format json");
   EXPECT_EQ(json.code, 0) << json.err;

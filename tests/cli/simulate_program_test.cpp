@@ -172,7 +172,7 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
   for (const char* time : {"26", "ms=", "ms=0", "ms=-1", "ms=nan", "ms=1x", "h=1"})
     expect_refused(flags + time, "--calibrate-with is");
   expect_refused(flags + "ms=0.001",
-                 "with any one figure of profile 'dgx-a100' up to 10x faster or slower, ");
+                 "if one figure of profile 'dgx-a100' is up to 10x better or worse, ");
   expect_refused("simulate --calibrate-with ms=1", "use --machine");
 }
 
@@ -256,7 +256,8 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m dgx-a100 -w 16", "16 workers do not fit on machine 'dgx-a100'"},
       {"simulate -m dgx-a100 --dtype fp32",
        "no forward kernel times for fp32, only for bf16 and fp16"},
-      {"simulate -m dgx-a100 --kernels cudnn", "has the kernels of one library only"},
+      {"simulate -m dgx-a100 --kernels cudnn",
+       "has no kernels of several libraries to choose from"},
       {"simulate -m hgx-h100 --kernels fa4", "unknown kernel library 'fa4'; did you mean"},
       {"simulate -m dgx-a100 --diagonal 1", "--diagonal is only for machine 'ideal'"},
       {"simulate --diagonal 2", "--diagonal is '2'; use a number from 0 to 1"},
@@ -265,7 +266,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --noise nan", "--noise is 'nan'; use a share from 0 to 25%"},
       {"simulate --noise 5", "--noise is '5'; use a share from 0 to 25%"},
       {"simulate --noise 26%", "--noise is '26%'; use a share from 0 to 25%"},
-      {"simulate --runs 5", "--runs 5: all runs would be equal; add --noise or --stragglers"},
+      {"simulate --runs 5", "--runs 5: all runs would be identical; add --noise or --stragglers"},
       {"simulate --runs 0", "--runs is 0; use 1 to 1000000"},
       {"simulate --slow-worker 8:2", "--slow-worker 8:2: the worker must be 0 to 7"},
       {"simulate --slow-worker 1.5:2", "--slow-worker 1.5:2: the worker must be 0 to 7"},
@@ -283,7 +284,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate none.json", "cannot read none.json"},
       {"simulate --timeline none/t.json", "cannot write none/t.json"},
       {"sweep -s ring,nope", "unknown schedule 'nope'"},
-      {"sweep -s all,ring", "--schedule all,ring: use all alone, or name the schedules"},
+      {"sweep -s all,ring", "--schedule all,ring: use 'all' by itself, or name the schedules"},
       {"compare t.json t.json --tolerance 10", "--tolerance is 10, a share above 1; use 10%"},
       {"validate --tolerance 10", "--tolerance is 10, a share above 1; use 10% for 10 percent"},
       {"simulate -m dgx-h100", "did you mean hgx-h100?"},
@@ -334,7 +335,7 @@ TEST_F(SimulateProgram, CountsBlocksOnTheBlockModel) {
   for (const char* both : {"compare t.json a.json", "render t.json a.json -o x.svg"}) {
     const Outcome o = run(both);
     EXPECT_EQ(o.code, 2) << both;
-    EXPECT_THAT(o.err, HasSubstr("one timeline counts blocks"));
+    EXPECT_THAT(o.err, HasSubstr("one timeline is in blocks"));
   }
 }
 
@@ -450,16 +451,16 @@ TEST_F(SimulateProgram, MakesMessagesOfExchangesIfAsked) {
   EXPECT_THAT(plan.out, HasSubstr("36 sends, 36 receives"));
   EXPECT_THAT(plan.out, HasSubstr("exchanges 3 all-to-all as direct messages\n"));
   EXPECT_THAT(run("plan -s ulysses -w 4 -t 4K --exchanges tree").out,
-              HasSubstr("exchanges 3 all-to-all as direct messages (it has no tree form)\n"));
+              HasSubstr("exchanges 3 all-to-all as direct messages (these have no tree form)\n"));
   EXPECT_EQ(run("verify plan.json").code, 0);
   EXPECT_EQ(run("run plan.json --check --no-chart").code, 0);
   EXPECT_THAT(run("sweep -m dgx-a100 -w 4 -s all-gather -t 4K --exchanges ring").out,
               HasSubstr("--overlap  --exchanges  makespan"));
   // Where there is nothing to make messages of, the header says so, and so does the picture.
   const Outcome none = run("simulate -m dgx-a100 -w 4 -s ring --exchanges tree --gantt x.svg");
-  EXPECT_THAT(none.out, HasSubstr("exchanges tree (the plan has no collectives)\n"));
+  EXPECT_THAT(none.out, HasSubstr("exchanges tree (no effect: the plan has no collectives)\n"));
   EXPECT_THAT(read_all(folder_ / "x.svg"),
-              HasSubstr("exchanges tree (the plan has no collectives)"));
+              HasSubstr("exchanges tree (no effect: the plan has no collectives)"));
   EXPECT_THAT(run("plan -w 4 -s ring --exchanges tree").out, HasSubstr("exchanges none\n"));
   const Outcome refused = run("plan -s ulysses --exchanges rings");
   EXPECT_EQ(refused.code, 2);
@@ -551,7 +552,7 @@ TEST_F(SimulateProgram, SweepsUnderNoise) {
   EXPECT_EQ(value(run(of + "noisy.toml").out, "makespan_us"), value(alone, "makespan_us"));
   // Of several machines one may have no noise.
   EXPECT_EQ(run(of + "noisy.toml,laptop --runs 5").code, 0);
-  EXPECT_THAT(run(of + "laptop --runs 5").err, HasSubstr("--runs 5: all runs would be equal"));
+  EXPECT_THAT(run(of + "laptop --runs 5").err, HasSubstr("--runs 5: all runs would be identical"));
 }
 
 TEST_F(SimulateProgram, HasSlackThatIsNeverNegativeUnderAllConditions) {
@@ -716,6 +717,13 @@ TEST_F(SimulateProgram, ValidatesWithinWhatItPromises) {
       << "ringsched validate --format markdown > docs/validation-published.md";
 }
 
+TEST_F(SimulateProgram, ValidatesOnlySomeGroups) {
+  const Outcome burst = run("validate --only burst --format csv");
+  EXPECT_EQ(burst.code, 0) << burst.err;
+  EXPECT_THAT(burst.out, HasSubstr("BurstAttention"));
+  EXPECT_THAT(burst.out, testing::Not(HasSubstr("UltraAttn")));
+}
+
 TEST_F(SimulateProgram, ValidatesMeasurementsOfAUser) {
   write("mine.toml", R"([[group]]
 name = "my ring"
@@ -732,7 +740,8 @@ results = [
   EXPECT_THAT(text.out,
               testing::ContainsRegex("^2 results: median error [0-9.]+ %, mean [0-9.]+ %\n"
                                      "worst [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
-  EXPECT_THAT(text.out, HasSubstr("; the faster of two schedules is picked correctly in 1 of 1\n"));
+  EXPECT_THAT(text.out, HasSubstr("the faster of two schedules is picked correctly in 1 of 1 "
+                                  "pairs, and in 1 of 1 when sure\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");
@@ -750,8 +759,20 @@ results = [
   EXPECT_THAT(run("validate --file named.toml --format markdown").out,
               HasSubstr("\n| a \\| b | 2 | "));
 
-  EXPECT_EQ(run("validate --file mine.toml --tolerance 500%").code, 0);
-  EXPECT_EQ(run("validate --file mine.toml --tolerance 0").code, 1);
+  const Outcome within = run("validate --file mine.toml --tolerance 500%");
+  EXPECT_EQ(within.code, 0);
+  EXPECT_THAT(within.out, testing::EndsWith("\nmean error within the tolerance of 500 %\n"));
+  const Outcome outside = run("validate --file mine.toml --tolerance 0");
+  EXPECT_EQ(outside.code, 1);
+  EXPECT_THAT(outside.out, testing::EndsWith("\nmean error OUTSIDE the tolerance of 0 %\n"));
+
+  EXPECT_EQ(run("validate --file mine.toml --only 'MY Ring'").out, text.out);
+  EXPECT_EQ(run("validate --file mine.toml --only DGX-a100").out, text.out);
+  const Outcome none = run("validate --file mine.toml --only h100");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err,
+            "ringsched: --only takes part of the name of a group, a source or a machine, such as "
+            "H800, not 'h100'; ringsched validate lists the groups\n");
 
   std::string ideal = read_all(folder_ / "mine.toml");
   ideal.replace(ideal.find("dgx-a100"), 8, "ideal");

@@ -130,7 +130,7 @@ TEST(Inputs, ThatAreNotThereAreSaidOnce) {
   EXPECT_THAT(faults_of(plan), ElementsAre(EndsWith("input 1 is missing")));
   merge.inputs[1] = {3};  // the keys of worker 0, at home
   EXPECT_THAT(faults_of(plan),
-              ElementsAre(EndsWith("held by worker 0, which it has not received")));
+              ElementsAre(EndsWith("held by worker 0 without having received it")));
 }
 
 TEST(Inputs, MustHoldTheRowsThatAreReadOfThem) {

@@ -179,7 +179,7 @@ TEST(Verify, FindsAUseOfWhatWasNeverSentHere) {
   const TaskId attend = find_task(plan, TaskKind::Attend, 1, 1);
   plan.tasks[attend.value].inputs[1] = {3};  // the keys of worker 0, at home
   EXPECT_THAT(first_violation(plan, Rule::Communication),
-              HasSubstr("held by worker 0, which it has not received"));
+              HasSubstr("held by worker 0 without having received it"));
 }
 
 // Two workers that both send first and receive second, each transfer on its own.

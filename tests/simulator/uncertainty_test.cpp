@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -107,6 +108,50 @@ TEST(Uncertainty, DrawsComeInPairsAroundTheFigures) {
   EXPECT_NEAR(up.bytes * down.bytes, 1, 1e-12);
   EXPECT_NEAR(up.model * down.model, 1, 1e-12);
   EXPECT_EQ(up.doubt, -down.doubt);
+}
+
+// Whatever the seed: a few random numbers would be all small for some of them, or alike for two
+// figures.
+TEST(Uncertainty, FiguresDeviateByTheirSpreadsAndIndependentlyOverABlockOfDraws) {
+  Machine m = find_machine("dgx-a100");
+  m.fabric.spread = 0.03;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const Draws drawn(m, "ring", seed);
+    for (const std::uint32_t block : {0u, 1u}) {
+      double doubt = 0, links = 0, both = 0, model = 0;
+      for (std::uint32_t i = block * kBlockOfDraws; i < (block + 1) * kBlockOfDraws; ++i) {
+        const Deviation d = drawn(i);
+        // What makes a figure 1 + x times as slow is x.
+        const auto x = [](double factor) { return factor > 1 ? factor - 1 : 1 - 1 / factor; };
+        doubt += d.doubt * d.doubt / kBlockOfDraws;
+        links += x(d.bytes) * x(d.bytes) / kBlockOfDraws;
+        model += x(d.model) * x(d.model) / kBlockOfDraws;
+        both += d.doubt * x(d.bytes) / kBlockOfDraws;
+      }
+      EXPECT_NEAR(doubt, 1, 1e-9);
+      EXPECT_NEAR(std::sqrt(links), 0.03, 1e-9);
+      EXPECT_NEAR(std::sqrt(model), kModelSpread, 1e-9);
+      EXPECT_NEAR(both, 0, 1e-9);
+    }
+  }
+}
+
+TEST(Uncertainty, IntervalsHardlyDependOnTheSeed) {
+  const Machine m = find_machine("dgx-a100");
+  const Plan plan = limit_communication(
+      build_plan(small_problem(8, 65536, Pass::Forward), find_schedule("zigzag")),
+      {Overlap::Prefetch, 0});
+  const Workload w = price(plan, m);
+  double least = 1e300, most = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Conditions c;
+    c.seed = seed;
+    const Interval i = *interval(possible_makespans(w, m, c, draws_for(m, plan.tasks.size()), 1));
+    const auto width = static_cast<double>((i.high - i.low).value);
+    least = std::min(least, width);
+    most = std::max(most, width);
+  }
+  EXPECT_LT(most, 1.06 * least);
 }
 
 // A host that only attends is as uncertain as its attends; one with four kinds of calls is less so,

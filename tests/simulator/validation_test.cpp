@@ -210,6 +210,63 @@ TEST(Validation, PairsThatHardlyDifferHaveNoOrder) {
   EXPECT_EQ(g.ranking().pairs, 1u);
 }
 
+TEST(Validation, SumsUpBySize) {
+  Validation v;
+  v.groups.resize(1);
+  const auto add = [&](std::int64_t tokens, double published, double predicted) {
+    ValidatedResult r;
+    r.problem.workers = 4;
+    r.problem.tokens = {tokens};
+    r.published = published;
+    r.predicted = predicted;
+    r.error = predicted / published - 1;
+    v.groups[0].results.push_back(r);
+  };
+  add(4 * 1023, 1, 1);
+  add(4 * 1024, 2, 3);
+  add(4 * 4096, 5, 5);
+  add(4 * 4096, 6, 4);  // in the other order
+  add(4 * 4097, 1, 1);
+  add(4 * 16384, 1, 1);
+  v.groups[0].results.back().problem.new_tokens = {1};  // decodes
+  std::vector<std::size_t> results, pairs;
+  for (const SizeClass& c : kSizeClasses) {
+    results.push_back(v.errors_of(c).results);
+    pairs.push_back(v.errors_of(c).ranking.pairs);
+  }
+  EXPECT_THAT(results, testing::ElementsAre(1, 3, 1, 0));
+  EXPECT_THAT(pairs, testing::ElementsAre(0, 1, 0, 0));
+  EXPECT_NEAR(v.errors_of(kSizeClasses[1]).median, 1. / 3, 1e-12);
+}
+
+// Of a pair, the second takes longer in 8 of 10 draws, or in 7.
+TEST(Validation, IsSureOfAPairThatMostDrawsOrderAlike) {
+  ValidatedGroup g;
+  g.results.resize(2);
+  ValidatedResult &first = g.results[0], &second = g.results[1];
+  first.published = 1;
+  second.published = 2;
+  first.possible.assign(10, 5.0);
+  second.possible = {6, 6, 6, 6, 6, 6, 6, 6, 4, 4};
+  EXPECT_EQ(g.ranking().pairs, 1u);
+  EXPECT_EQ(g.ranking().sure, 1u);
+  EXPECT_EQ(g.ranking().sure_in_order, 1u);
+  g.measure = Measure::IterationsPerS;  // the published order is the opposite one
+  EXPECT_EQ(g.ranking().sure, 1u);
+  EXPECT_EQ(g.ranking().sure_in_order, 0u);
+  g.measure = Measure::Ms;
+  g.noise = 0.5;  // measurements that noisy may come in any order
+  EXPECT_EQ(g.ranking().sure, 0u);
+  g.noise = 0;
+  second.possible[7] = 4;
+  EXPECT_EQ(g.ranking().sure, 0u);
+  second.possible[7] = 5;  // equal: counts by half
+  EXPECT_EQ(g.ranking().sure, 0u);
+  first.possible.clear();  // a plan too large to draw
+  EXPECT_EQ(g.ranking().sure, 0u);
+  EXPECT_EQ(g.ranking().pairs, 1u);
+}
+
 // Where the kernels of others stand in, an error would be theirs.
 TEST(Validation, ErrorsOfResultsThatAreOnlyOrderedDoNotCount) {
   Validation v;

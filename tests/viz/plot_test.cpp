@@ -571,7 +571,7 @@ TEST(SweepFile, IsRefusedInOneLineWhereItIsNone) {
   expect_refused(kHeader + good + "m,4,2048,ring,1e999,,,3,100,yes,\n", "expected a number");
   expect_refused(kHeader + good + "m,4,-5,ring,7,,,3,100,yes,\n", "row 2: tokens is -5");
   expect_refused(kHeader + good + good + "m,4,2048,ring,7,,,3,100,yes,\n", "a second result");
-  expect_refused(kHeader + good + "ideal,4,2048,ring,7,,,3,100,yes,\n", "counts blocks");
+  expect_refused(kHeader + good + "ideal,4,2048,ring,7,,,3,100,yes,\n", "times in blocks");
 }
 
 TEST(SweepFile, MayBeJsonAndHaveColumnsOfItsOwn) {

@@ -168,7 +168,8 @@ class SweepTable {
       blocks += unit ? cell(i, *unit) == "blocks" : machine && cell(i, *machine) == "ideal";
     if (blocks == 0) return PlotUnit::Microseconds;
     if (blocks != held_.size())
-      fail("{}: the machine ideal counts blocks and others seconds; plot them apart", r_.name);
+      fail("{}: the machine ideal has times in blocks, the others in seconds; plot them separately",
+           r_.name);
     return PlotUnit::Blocks;
   }
   // Throws Error if two rows of a panel are of one schedule at one place.

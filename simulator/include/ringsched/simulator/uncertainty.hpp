@@ -3,6 +3,8 @@
 // off is off for all of them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -43,22 +45,46 @@ struct HostShares {
 };
 HostShares host_shares(const Plan&, SoftwareFigures);
 
+// Over as many draws, figures deviate by exactly their spreads, and independently of each other.
+inline constexpr std::uint32_t kBlockOfDraws = 64;
+
 // How far off a machine's figures are, draw by draw. Figures of one source are off together, on
 // every machine; the model's own error belongs to the schedule.
 class Draws {
  public:
+  static constexpr std::size_t kPairs = kBlockOfDraws / 2;
+
   Draws(const Machine&, std::string_view schedule, std::uint64_t seed, const HostShares& = {});
   Deviation operator()(std::uint32_t draw) const;
 
  private:
+  // Places of figures: first those that most machines share.
+  enum : std::size_t {
+    kKernels,
+    kPasses,               // forward, backward
+    kForms = kPasses + 2,  // full, causal, other
+    kDoubt = kForms + 3,   // of what is extrapolated
+    kStartup,
+    kLinks,
+    kSoftware,
+    kProcessor,
+    kCalls,  // attends, passes, messages, steps
+    kNetwork = kCalls + 4,
+    kModel,
+    kFigures
+  };
   struct Figure {
     std::uint64_t name = 0;
     double spread = 0;  // standard deviation, as a share
   };
-  std::uint64_t seed_, doubt_;
-  Figure kernels_, passes_[2], forms_[3], pass_, startup_, bytes_, between_, processor_, calls_[4],
-      model_;
+  using Numbers = std::array<double, kPairs>;
+  using Block = std::array<Numbers, kFigures>;
+  Block block(std::uint32_t number) const;
+
+  std::uint64_t seed_;
+  std::array<Figure, kFigures> figures_{};
   double of_calls_[4];  // of the host's time
+  Block first_;
 };
 
 // As many as are quick; none on `ideal`, which has no figures.

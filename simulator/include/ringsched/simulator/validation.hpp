@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +24,10 @@ struct ValidatedResult {
   double time_ratio = 1;  // predicted time over published time
   // Should hold the published value in 80 % of cases, in the same unit.
   std::optional<Range> interval;
-  double half_width = 0;    // of the interval of the time, as a share of the predicted time
+  double half_width = 0;  // of the interval of the time, as a share of the predicted time
+  // By draw of the machine's figures: the time in ps, over that of what it is compared with, if
+  // any.
+  std::vector<double> possible;
   bool impossible = false;  // faster than the bytes over the busiest link, so not counted
   // Where the predicted time goes, in ms: the critical path's parts.
   double attending_ms = 0, overhead_ms = 0, communication_ms = 0, contention_ms = 0;
@@ -30,9 +35,11 @@ struct ValidatedResult {
 };
 
 // Pairs of results of one problem whose published values differ by more than 3 percent, the
-// variation of measurements; and how many of them are predicted in the published order.
+// variation of measurements; and how many of them are predicted in the published order. A
+// prediction is sure of a pair if one of the two is larger in 80 % of the draws.
 struct Ranking {
   std::size_t pairs = 0, in_order = 0;
+  std::size_t sure = 0, sure_in_order = 0;
 };
 
 struct ValidatedGroup {
@@ -40,6 +47,7 @@ struct ValidatedGroup {
   Measure measure = Measure::Ms;
   std::string machine;
   bool order_only = false;
+  double noise = 0;  // of the measurements
   std::vector<ValidatedResult> results;
   Ranking ranking() const;
 };
@@ -68,12 +76,24 @@ struct Errors {
   double worst_factor() const { return worst_ratio < 1 ? 1 / worst_ratio : worst_ratio; }
 };
 
+// A range of sizes, in tokens per worker: from `first` up to, but not including, `end`.
+struct SizeClass {
+  const char* name;
+  std::int64_t first, end;
+};
+inline constexpr SizeClass kSizeClasses[] = {
+    {"below 1K", 0, 1 << 10},
+    {"1K to 4K", 1 << 10, (4 << 10) + 1},
+    {"4K to 16K", (4 << 10) + 1, (16 << 10) + 1},
+    {"more than 16K", (16 << 10) + 1, std::numeric_limits<std::int64_t>::max()}};
+
 struct Validation {
   std::vector<ValidatedGroup> groups;
   std::vector<Excluded> excluded;
   std::vector<std::string> sources() const;  // the groups' `by`, in order of appearance
   Errors errors() const;
   Errors errors_of(const std::string& source) const;
+  Errors errors_of(const SizeClass&) const;  // of whole sequences; decoding is left out
 };
 Errors errors_of(const ValidatedGroup&);
 
