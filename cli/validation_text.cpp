@@ -140,7 +140,7 @@ constexpr std::string_view kErrorColumns =
     "that differ by more than 3 % and are predicted in the published order. When sure: the same, "
     "of "
     "those pairs that the prediction orders the same way in at least 80 % of its draws; the others "
-    "it calls a tie";
+    "it calls a tie. Tokens each: tokens per worker";
 
 constexpr std::string_view kOrderOnly =
     "only the order is compared: the machine has no figures for such kernels, and borrows those of "
@@ -184,15 +184,21 @@ std::string markdown_table(const Rows& rows) {
 
 std::vector<std::string> summary_lines(const Errors& e) {
   if (e.results == 0) return {"no results to count"};
-  return {
+  std::vector<std::string> lines = {
       fmt::format("{} results: median error {}, mean {}",
                   grouped(static_cast<std::int64_t>(e.results)), share(e.median), share(e.mean)),
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
-      fmt::format("{} are predicted too fast", share_of(e.too_fast, e.results)),
-      fmt::format("the faster of two schedules is picked in {} pairs, and in {} when sure",
-                  in_order(e.ranking), when_sure(e.ranking)),
-      fmt::format("{} lie in the predicted 80 % interval, which is {} wide each way (median)",
-                  share_of(e.held, e.intervals), e.intervals == 0 ? "-" : share(e.half_width))};
+      fmt::format("{} are predicted too fast", share_of(e.too_fast, e.results))};
+  if (e.ranking.pairs > 0)
+    lines.push_back(fmt::format(
+        "the faster of two schedules is picked in {} pairs, and {}", in_order(e.ranking),
+        e.ranking.sure > 0 ? fmt::format("in {} when sure", when_sure(e.ranking))
+                           : "never surely"));
+  if (e.intervals > 0)
+    lines.push_back(
+        fmt::format("{} lie in the predicted 80 % interval, which is {} wide each way (median)",
+                    share_of(e.held, e.intervals), share(e.half_width)));
+  return lines;
 }
 
 std::string text_of(const Validation& v, bool rows) {

@@ -195,6 +195,12 @@ void read_software(const Source& file, const Chain& chain, SoftwareFigures& figu
 
 }  // namespace
 
+SoftwareFigures read_software(std::string_view text, std::string_view name) {
+  SoftwareFigures figures;
+  read_software({std::string(name), std::string(text)}, {}, figures);
+  return figures;
+}
+
 SoftwareFigures find_software(const std::string& name) {
   SoftwareFigures figures;
   read_software(base_of("", name, "software", software_profiles()), {}, figures);

@@ -120,12 +120,13 @@ std::string in_place(const toml::node& string, const std::string& text) {
   return std::string(first - 1, '\n') + text;
 }
 
-Machine read_group_machine(const toml::node& n, const std::string& text, const std::string& file) {
-  if (text.find('\n') == std::string::npos) return find_machine(text);
+// Errors in the profile of several lines name the line of the file.
+template <class Read>
+auto with_right_line(const toml::node& n, const std::string& text, Read read) {
   try {
-    return read_machine(text, file);
+    return read(text);
   } catch (const Error&) {
-    return read_machine(in_place(n, text), file);  // throws again, with the right line
+    return read(in_place(n, text));  // throws again, with the right line
   }
 }
 
@@ -139,17 +140,24 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
       s.wrong(n, "group.machine must be a string: a name, a path or the text of a profile");
     if (same) s.wrong(n, "group.machine is given along with same_machine = true; keep one of them");
     const bool inside = text->find('\n') != std::string::npos;
-    machine = inside ? read_group_machine(n, *text, file)
+    machine = inside ? with_right_line(n, *text,
+                                       [&](const std::string& t) { return read_machine(t, file); })
                      : at(s, "machine", [&] { return find_machine(*text); });
   } else if (!same) {
     s.wrong(s.table(), "group.machine is missing: a name, a path or the text of a profile");
   } else if (!machine) {
     s.wrong(*s.table().get("same_machine"), "group.same_machine: there is no group before this");
   }
-  std::string software;
-  s.text("software", software);
-  if (!software.empty())
-    machine->software = at(s, "software", [&] { return find_software(software); });
+  if (!s.has("software")) return;
+  const toml::node& n = *s.table().get("software");
+  const auto software = n.value_exact<std::string>();
+  if (!software || software->empty())
+    s.wrong(n, "group.software must be a string: a name, a path or the text of a profile");
+  machine->software = software->find('\n') == std::string::npos
+                          ? at(s, "software", [&] { return find_software(*software); })
+                          : with_right_line(n, *software, [&](const std::string& text) {
+                              return read_software(text, file);
+                            });
 }
 
 MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Machine>& machine) {

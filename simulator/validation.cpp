@@ -228,16 +228,28 @@ class Gathered {
 
 Ranking ValidatedGroup::ranking() const {
   Ranking out;
+  const auto count = [&](const ValidatedResult& larger, const ValidatedResult& smaller) {
+    ++out.pairs;
+    out.in_order += larger.predicted > smaller.predicted ? 1 : 0;
+    const double longer = takes_longer(larger, smaller, noise);
+    const double probable = is_rate(measure) ? 1 - longer : longer;
+    out.sure += probable >= kTie || probable <= 1 - kTie ? 1 : 0;
+    out.sure_in_order += probable >= kTie ? 1 : 0;
+  };
   for (const ValidatedResult& a : results)
     for (const ValidatedResult& b : results) {
       if (a.published <= 1.03 * b.published || a.problem != b.problem) continue;
-      ++out.pairs;
-      out.in_order += a.predicted > b.predicted ? 1 : 0;
-      const double longer = takes_longer(a, b, noise);
-      const double probable = is_rate(measure) ? 1 - longer : longer;
-      out.sure += probable >= kTie || probable <= 1 - kTie ? 1 : 0;
-      out.sure_in_order += probable >= kTie ? 1 : 0;
+      count(a, b);
     }
+  // A speed-up over another schedule is itself a pair of the two.
+  for (const ValidatedResult& a : results) {
+    if (measure != Measure::SpeedupOver) break;
+    ValidatedResult other = a;
+    other.published = other.predicted = 1;
+    other.possible.assign(a.possible.size(), 1);
+    if (a.published > 1.03) count(a, other);
+    if (a.published < 1 / 1.03) count(other, a);
+  }
   return out;
 }
 

@@ -20,6 +20,10 @@ std::uint32_t node_size(std::uint32_t workers, std::uint32_t given) {
 
 }  // namespace
 
+Layout double_ring_layout(const Problem& p, const Arguments& given) {
+  return given["ring"] == 0 ? contiguous(p.workers, p.tokens) : zigzag(p.workers, p.tokens);
+}
+
 void double_ring(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
   const std::uint32_t node = node_size(problem.workers, given["node"]);
   const Lane between_nodes = plan.lane("between nodes");
@@ -33,7 +37,10 @@ void double_ring(const Problem& problem, PlanBuilder& plan, const Arguments& giv
     }
     for (std::uint32_t first = 0; first < problem.workers; first += node) {
       PlanBuilder inside = plan.view(std::span(visiting).subspan(first, node));
-      ring(inside.problem(), inside, false);
+      if (given["ring"] == 0)
+        ring(inside.problem(), inside, false);
+      else
+        zigzag(inside.problem(), inside, false);
     }
     visiting = std::move(next);
   }

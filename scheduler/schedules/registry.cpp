@@ -19,8 +19,9 @@
   X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks so that no worker is idle", "ringsched") \
-  X(double_ring, "double-ring", contiguous, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
-    {"node", "workers in a node; 0: the largest divisor of the worker count, up to 8", 0, 0}) \
+  X(double_ring, "double-ring", double_ring_layout, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
+    {"node", "workers in a node; 0: the largest divisor of the worker count, up to 8", 0, 0}, \
+    {"ring", "ring or zigzag: what runs inside the nodes", 0, 0, 1, {"ring", "zigzag"}}) \
   X(ulysses, "ulysses", contiguous, "each worker takes some heads and all tokens; an all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
     {"pad", "1: add dummy heads so that every worker has the same number; 0: numbers may differ", 0, 0, 1}) \
   X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, all heads at once or some at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
@@ -43,6 +44,7 @@
 namespace ringsched {
 
 Layout all_gather_layout(const Problem&, const Arguments&);
+Layout double_ring_layout(const Problem&, const Arguments&);
 Layout usp_layout(const Problem&, const Arguments&);
 
 #define TYPE(...) const Problem&, PlanBuilder& __VA_OPT__(, const Arguments&)

@@ -9,6 +9,7 @@ namespace ringsched {
 
 // `all`: keys go all the way round, and their gradients with them, even where nobody reads them.
 void ring(const Problem&, PlanBuilder&, bool all);
+void zigzag(const Problem&, PlanBuilder&, bool all);
 
 inline bool sends_all(const Arguments& given) { return given["sends"] == 1; }
 

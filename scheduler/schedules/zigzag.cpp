@@ -20,14 +20,18 @@ Partial attend_visible_half(PlanBuilder& plan, Queries queries, Keys keys) {
 
 }  // namespace
 
-void zigzag(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
+void zigzag(const Problem& problem, PlanBuilder& plan, bool all) {
   std::vector<Keys> visiting = keys_at_home(plan, problem.workers);
   for (Step s = 0; s < problem.workers; ++s) {
     plan.step(s);
-    if (s > 0) visiting = rotate(plan, visiting, sends_all(given));
+    if (s > 0) visiting = rotate(plan, visiting, all);
     for (std::uint32_t r = 0; r < problem.workers; ++r)
       plan.merge(attend_visible_half(plan, plan.queries(WorkerId{r}), visiting[r]));
   }
+}
+
+void zigzag(const Problem& problem, PlanBuilder& plan, const Arguments& given) {
+  zigzag(problem, plan, sends_all(given));
 }
 
 }  // namespace ringsched

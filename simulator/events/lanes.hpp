@@ -63,9 +63,9 @@ inline bool EventRun::waits(std::uint32_t lane, std::uint32_t id) {
   return false;
 }
 
-// The groups of a worker, on whatever lanes, in the order of steps; in one step as the lanes are
-// numbered, which is the same at both ends of a message. Exchanges have streams of their own, also
-// where messages make them.
+// The groups of a worker on the lanes that every plan has, in the order of steps; in one step as
+// the lanes are numbered, which is the same at both ends of a message. A schedule's own lanes are
+// process groups of their own. Exchanges have streams of their own, also where messages make them.
 inline void EventRun::put_on_one_stream() {
   if (!plan_.repacks.empty()) return;
   struct Group {
@@ -75,7 +75,7 @@ inline void EventRun::put_on_one_stream() {
   std::vector<std::vector<Group>> groups(plan_.problem.workers);
   for (std::uint32_t number = 0; number < lanes_.size(); ++number) {
     const LaneState& l = lanes_[number];
-    if (l.computes) continue;
+    if (l.computes || number % plan_.lane_count() >= kBasicLanes.size()) continue;
     for (std::uint32_t at = l.at; at < l.end; ++at) {
       const std::uint32_t id = order_[at];
       if (is_exchange(plan_.tasks[id].kind)) continue;

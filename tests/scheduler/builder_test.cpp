@@ -429,15 +429,18 @@ TEST(DoubleRing, IsARingWhereThereIsOneToBeMade) {
   for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both})
     for (const Mask& mask : {Mask::causal(), Mask::full()}) {
       const Problem p = small_problem(6, 48, pass, mask);
-      Plan ring = build_plan(p, find_schedule("ring"));
-      ring.schedule.clear();
-      for (const std::uint32_t node : {1u, 6u}) {
-        Plan plan = build_plan(p, find_schedule(fmt::format("double-ring:node={}", node)));
-        plan.schedule.clear();
-        for (Task& t : plan.tasks)
-          if (t.lane == Lane{3}) t.lane = Lane::Fetch;
-        plan.lanes.resize(3);
-        EXPECT_EQ(write_plan(plan), write_plan(ring)) << node;
+      for (const char* name : {"ring", "zigzag"}) {
+        Plan ring = build_plan(p, find_schedule(name));
+        ring.schedule.clear();
+        for (const std::uint32_t node : {1u, 6u}) {
+          Plan plan =
+              build_plan(p, find_schedule(fmt::format("double-ring:node={}:ring={}", node, name)));
+          plan.schedule.clear();
+          for (Task& t : plan.tasks)
+            if (t.lane == Lane{3}) t.lane = Lane::Fetch;
+          plan.lanes.resize(3);
+          EXPECT_EQ(write_plan(plan), write_plan(ring)) << node << " " << name;
+        }
       }
     }
 }
@@ -449,12 +452,16 @@ TEST(DoubleRing, HoldsForNodesOfAnySizeUnderEveryOverlap) {
         for (const Overlap overlap : {Overlap::None, Overlap::Prefetch, Overlap::Unbounded}) {
           if (kSanitized && node != 3 && overlap != Overlap::Prefetch) continue;
           const Problem p = small_problem(12, 57, pass, mask);
-          const Plan plan = limit_communication(
-              build_plan(p, find_schedule(fmt::format("double-ring:node={}", node))), {overlap, 0});
-          const Verification v = verify(plan);
-          ASSERT_TRUE(v.holds()) << v.violations[0].text;
-          EXPECT_EQ(v.unread, 0u);
-          EXPECT_EQ(interpret(plan, 1), "");
+          for (const char* ring : {"ring", "zigzag"}) {
+            const Plan plan = limit_communication(
+                build_plan(p,
+                           find_schedule(fmt::format("double-ring:node={}:ring={}", node, ring))),
+                {overlap, 0});
+            const Verification v = verify(plan);
+            ASSERT_TRUE(v.holds()) << v.violations[0].text;
+            EXPECT_EQ(v.unread, 0u);
+            EXPECT_EQ(interpret(plan, 1), "");
+          }
         }
 }
 

@@ -134,6 +134,16 @@ TEST(BlockModel, GivesTheTimesOfThePapers) {
       }
 }
 
+// As one zigzag ring takes: (W - 1) / 2 + d.
+TEST(BlockModel, BalancesDoubleRingsOfZigzag) {
+  for (const std::uint32_t w : {8u, 12u, 16u, 24u})
+    for (const double d : {0.5, 1.0, 0.375}) {
+      const Plan plan = build_plan(small_problem(w, 8 * std::int64_t{w}),
+                                   find_schedule("double-ring:node=4:ring=zigzag"));
+      EXPECT_DOUBLE_EQ(block_model(plan, d).makespan, (w - 1) / 2.0 + d) << w << " " << d;
+    }
+}
+
 // With fewer heads than a group could have workers: the shares follow the groups that there are.
 TEST(BlockModel, BalancesUspWithoutAnyNumberGiven) {
   for (const char* ring :

@@ -320,7 +320,9 @@ class Naive {
 
   // Is a group of an earlier step on its way, or one of this step on a lane before this one?
   bool has_one_stream(const Group& g) const {
-    return w_.one_stream && plan_.repacks.empty() && !is_exchange(plan_.tasks[g.tasks[0]].kind);
+    const Task& first = plan_.tasks[g.tasks[0]];
+    return w_.one_stream && plan_.repacks.empty() && !is_exchange(first.kind) &&
+           first.lane <= Lane::Return;
   }
   bool blocked_by_stream(std::size_t lane, const Group& group) const {
     const std::size_t lanes = plan_.lane_count(), first = lane / lanes * lanes;

@@ -252,5 +252,6 @@ Machine find_machine(const std::string& name_or_path);
 // says.
 std::vector<MachineProfile> software_profiles();
 SoftwareFigures find_software(const std::string& name);
+SoftwareFigures read_software(std::string_view toml, std::string_view name);  // as read_machine
 
 }  // namespace ringsched

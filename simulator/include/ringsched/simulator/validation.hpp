@@ -85,7 +85,7 @@ inline constexpr SizeClass kSizeClasses[] = {
     {"below 1K", 0, 1 << 10},
     {"1K to 4K", 1 << 10, (4 << 10) + 1},
     {"4K to 16K", (4 << 10) + 1, (16 << 10) + 1},
-    {"more than 16K", (16 << 10) + 1, std::numeric_limits<std::int64_t>::max()}};
+    {"above 16K", (16 << 10) + 1, std::numeric_limits<std::int64_t>::max()}};
 
 struct Validation {
   std::vector<ValidatedGroup> groups;
