@@ -116,12 +116,12 @@ std::vector<std::string> disturbances(const OtherPrograms& others, const StolenT
                                       bool alone) {
   std::vector<std::string> out;
   if (alone && others.cores() >= kMuchOther * usable_cores())
-    out.push_back(fmt::format("other programs used {:.1f} of {} cores meanwhile", others.cores(),
-                              usable_cores()));
+    out.push_back(fmt::format("other programs used {:.1f} of {} cores during the measurement",
+                              others.cores(), usable_cores()));
   if (stolen.share() >= kMuchStolen)
     out.push_back(
         fmt::format("the host of this virtual machine withheld {:.1f} % of its processor time "
-                    "meanwhile",
+                    "during the measurement",
                     100 * stolen.share()));
   return out;
 }

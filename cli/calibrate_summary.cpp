@@ -43,7 +43,7 @@ std::string summary(const CpuFigures& f, const MeasuredLinks& links) {
                        f.slowdown);
   if (f.noise > 0) out += fmt::format("; times vary by {:.0f} %", 100 * f.noise);
   if (f.noise > kMostNoise)
-    out += fmt::format(" (the profile has {:.0f} %, the most allowed)", 100 * kMostNoise);
+    out += fmt::format(" (the profile says {:.0f} %, the maximum)", 100 * kMostNoise);
   out += fmt::format(
       "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message latency at least {} "
       "us\n",

@@ -29,7 +29,7 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option(
          "--mpi-exchanges", exchanges,
-         "with --transport mpi: how collectives run: collectives (those of MPI) or messages "
+         "with --transport mpi: what carries collectives: collectives (MPI's own) or messages "
          "(point-to-point) (default collectives)")
       ->type_name("NAME")
       ->group("Processes");

@@ -124,9 +124,8 @@ Machine MachineFlags::with_figures(Machine m) const {
     const auto known = kernel_libraries(m);
     if (std::find(known.begin(), known.end(), library_) == known.end())
       throw Error(m.ideal || known == std::vector<std::string_view>{""}
-                      ? fmt::format("--kernels {}: machine '{}' has no kernels of several "
-                                    "libraries to choose from; "
-                                    "leave out --kernels",
+                      ? fmt::format("--kernels {}: machine '{}' has no choice of kernel "
+                                    "libraries; leave out --kernels",
                                     library_, m.name)
                       : unknown_name("kernel library", library_, known));
     m.library = library_;
@@ -194,7 +193,7 @@ std::string described(const Conditions& c, std::string out, bool middle) {
   if (!random.empty())
     add(fmt::format("{}{} (seed {})", random, middle ? ", median run" : "", c.seed));
   for (std::size_t w = 0; w < c.slow_worker.size(); ++w)
-    if (c.slow_worker[w] != 1) add(fmt::format("worker {} x{}", w, c.slow_worker[w]));
+    if (c.slow_worker[w] != 1) add(fmt::format("worker {} {}x slower", w, c.slow_worker[w]));
   return out;
 }
 

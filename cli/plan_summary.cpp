@@ -93,8 +93,9 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
       line += fmt::format("{}{} of {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
                           value_words(plan.program.values[k].name), human(s.moved[k]));
   for (const ExchangeSummary& x : s.exchanges)
-    line += fmt::format("{}{} {} of {} ({})", line.empty() ? "" : ", ", grouped(x.count),
-                        to_text(x.form), value_words(plan.name(x.value)), human(x.moved));
+    line +=
+        fmt::format("{}{} of {} ({})", line.empty() ? "" : ", ", counted(x.count, to_text(x.form)),
+                    value_words(plan.name(x.value)), human(x.moved));
   return line.empty() ? "nothing" : line;
 }
 
@@ -102,7 +103,7 @@ std::string lowered_line(const std::vector<LoweredForm>& forms, Lowering asked) 
   std::string line;
   for (const LoweredForm& f : forms)
     line +=
-        fmt::format("{}{} {} as {}{}", line.empty() ? "" : ", ", grouped(f.count), to_text(f.form),
+        fmt::format("{}{} as {}{}", line.empty() ? "" : ", ", counted(f.count, to_text(f.form)),
                     f.as == Lowering::Ring   ? "rings"
                     : f.as == Lowering::Tree ? "trees"
                                              : "direct messages",

@@ -306,10 +306,11 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option("--x", command->x,
-                  "horizontal axis of --kind lines: tokens or workers (default: whichever "
-                  "varies; if both vary, tokens, unless each worker count occurs with only one "
-                  "token count)")
+  app->add_option(
+         "--x", command->x,
+         "horizontal axis of --kind lines: tokens or workers (default: whichever "
+         "varies; if both vary: workers if each worker count has only one token count, else "
+         "tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -157,7 +157,7 @@ std::string host_line(const Report& r, TimeUnit unit) {
   for (const WorkerTimes& w : r.workers) sum += static_cast<double>(w.waiting_for_host.value);
   const Picoseconds each{static_cast<std::int64_t>(sum / static_cast<double>(r.workers.size()))};
   if (each.value == 0) return "";
-  return fmt::format("{} of the makespan waiting for it, {} per worker",
+  return fmt::format("workers wait for it {} of the makespan, {} each",
                      percent(share(each, r.makespan)), duration(each, unit));
 }
 
@@ -217,9 +217,9 @@ std::string fit_text(const Fit& f) {
       "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.2g} times the "
       "uncertainty of {:g} %, so {}{}",
       f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
-      f.within_spread()
-          ? "it is plausible"
-          : "the cause is probably elsewhere: check the problem, --kernels and --software",
+      f.within_spread() ? "it is plausible"
+                        : "the cause is probably elsewhere: check the sizes and the mask, "
+                          "--kernels and --software",
       f.too_weak.empty() ? "" : "; not enough alone: " + f.too_weak);
 }
 

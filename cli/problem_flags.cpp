@@ -30,7 +30,8 @@ void ProblemFlags::flag(CLI::App& command, const char* name, std::string& value,
 void ProblemFlags::refuse_beside(const std::string& plan_file) const {
   for (const CLI::Option* option : options_)
     if (option->count() > 0)
-      fail("{} is a plan, which fixes the problem; leave out {}", plan_file, option->get_name());
+      fail("{} is a plan, which already has a problem; leave out {}", plan_file,
+           option->get_name());
   expect_content(plan_file, Content::Plan);
 }
 

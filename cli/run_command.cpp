@@ -180,10 +180,10 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   };
   flag("--repeat", command->repeat, "N", "number of runs (default 3)");
   flag("--take", command->take, "NAME",
-       "which run to report: median, or fastest for busy machines (default median)");
+       "which run to report: median, or fastest (better on busy machines) (default median)");
   flag("--inputs", command->inputs, "KIND",
-       "numbers to compute with: normal, large (scores around 10 000), equal (all scores in a row "
-       "the same) or nan (one NaN in a key, so --check fails) (default normal)");
+       "numbers to compute with: normal, large (scores around 10 000), equal (the same score in "
+       "all of a row) or nan (one NaN in a key, so --check fails) (default normal)");
   flag("--seed", command->seed, "N", "seed of the inputs (default 1)");
   flag("--deadline", command->deadline, "SECONDS",
        "time limit for the start, each run, and each wait on other processes (default 600)");

@@ -187,7 +187,7 @@ std::string step_table(const Plan& plan) {
   }
   out += plan.problem.decodes()
              ? "k1       the queries of the new tokens attend to worker 1's keys (1a: part of them)"
-             : "q3 k1    worker 3's queries attend to worker 1's keys (3a, 3b: parts of q3)";
+             : "q3 k1    worker 3's queries attend to worker 1's keys (q3a, q3b: parts of q3)";
   if (signs.heads) out += "\nh0-7     with query heads 0 to 7";
   if (signs.apart) out += "\nq0-6/2   queries of workers 0, 2, 4 and 6; q0+4: of workers 0 and 4";
   if (signs.helped) out += "\n*        the worker helps: the queries are another worker's";

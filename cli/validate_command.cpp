@@ -49,8 +49,8 @@ void keep_only(Measurements& measured, const std::string& text) {
   measured.excluded.clear();
   if (measured.groups.empty())
     fail(
-        "--only takes part of the name of a group, a source or a machine, such as H800, not '{}'; "
-        "ringsched validate lists the groups",
+        "--only {}: no group, source or machine has this in its name; ringsched validate lists the "
+        "groups",
         printable(text, 40));
 }
 

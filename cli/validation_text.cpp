@@ -8,6 +8,7 @@
 
 #include "ringsched/scheduler/mask.hpp"
 #include "ringsched/scheduler/printable.hpp"
+#include "ringsched/scheduler/words.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
 
@@ -140,7 +141,7 @@ constexpr std::string_view kErrorColumns =
     "that differ by more than 3 % and are predicted in the published order. When sure: the same, "
     "of "
     "those pairs that the prediction orders the same way in at least 80 % of its draws; the others "
-    "it calls a tie. Tokens each: tokens per worker";
+    "it calls a tie. Tokens each: tokens per worker, without decoding";
 
 constexpr std::string_view kOrderOnly =
     "only the order is compared: the machine has no figures for such kernels, and borrows those of "
@@ -185,8 +186,9 @@ std::string markdown_table(const Rows& rows) {
 std::vector<std::string> summary_lines(const Errors& e) {
   if (e.results == 0) return {"no results to count"};
   std::vector<std::string> lines = {
-      fmt::format("{} results: median error {}, mean {}",
-                  grouped(static_cast<std::int64_t>(e.results)), share(e.median), share(e.mean)),
+      fmt::format("{}: median error {}, mean {}",
+                  counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
+                  share(e.mean)),
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
       fmt::format("{} are predicted too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
@@ -196,7 +198,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
                            : "never surely"));
   if (e.intervals > 0)
     lines.push_back(
-        fmt::format("{} lie in the predicted 80 % interval, which is {} wide each way (median)",
+        fmt::format("{} lie in the predicted 80 % interval, which extends {} either way (median)",
                     share_of(e.held, e.intervals), share(e.half_width)));
   return lines;
 }

@@ -176,7 +176,8 @@ Machine machine_of(const DatasheetMachine& d) {
          gpu.link);
   if (d.nodes > 1 && d.nic.empty()) fail("--nodes {} needs --nic, the link between nodes", d.nodes);
   if (d.nodes == 1 && !d.nic.empty()) fail("--nic {} needs --nodes of at least 2", d.nic);
-  if (d.nics > d.gpus) fail("--nics is {}; use 1 to {}, the GPUs of a node", d.nics, d.gpus);
+  if (d.nics > d.gpus)
+    fail("--nics is {}; use 1 to {} (a node has {} GPUs)", d.nics, d.gpus, d.gpus);
   const auto kernels = part<Kernels>("kernels", "kernels", gpu.kernels);
 
   Machine m;

@@ -71,9 +71,11 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }
   fail(
-      "{:g} ms is out of reach: if one figure of profile '{}' is up to {:g}x better or worse, "
-      "predictions range from {:.4g} to {:.4g} ms; check the time and its unit",
-      seconds(measured) / 1e9, m.name, kMost, least / 1e9, most / 1e9);
+      "{:g} ms is out of reach: making any one figure of profile '{}' up to {:g}x {} gives {} "
+      "{:.4g} "
+      "ms; check the time and its unit",
+      seconds(measured) / 1e9, m.name, kMost, measured < predicted ? "better" : "worse",
+      measured < predicted ? "at least" : "at most", (measured < predicted ? least : most) / 1e9);
 }
 
 }  // namespace ringsched

@@ -84,7 +84,7 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
                                 of.second == TileShape::Full ? "full" : "causal",
                                 by_blocks ? ", scaled by thread blocks" : "")});
   const char* const from =
-      by_blocks ? "by their number of thread blocks" : "from the end of the table";
+      by_blocks ? "in proportion to their thread blocks" : "from the end of the table";
   std::map<std::pair<double, double>, std::vector<std::string>> dims_of;  // by range of tokens
   for (const auto& [dim, range] : given) dims_of[range].push_back(std::to_string(dim));
   for (const auto& [range, names] : dims_of) {

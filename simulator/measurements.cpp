@@ -86,8 +86,10 @@ void read_problem(Section& s, Described& d) {
   if (!d.kv_heads) p.kv_heads = p.heads;
 }
 
-MeasuredResult read_result(Section& s, Described d, Measure measure) {
+MeasuredResult read_result(Section& s, Described d, Measure measure, double noise) {
   MeasuredResult m;
+  m.noise = noise;
+  s.number("noise", m.noise, 0, 1);
   m.line = s.table().source().begin.line;
   s.required("schedule");
   s.required("published");
@@ -172,7 +174,8 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   s.choice("quantity", g.measure, measures());
   s.flag("order_only", g.order_only);
   s.flag("loop", g.loop);
-  s.number("noise", g.noise, 0, 1);
+  double noise = 0;
+  s.number("noise", noise, 0, 1);
   s.text("over", g.over);
   if ((g.measure == Measure::SpeedupOver) == g.over.empty())
     s.wrong(s.table(), g.over.empty() ? "group.over is missing: the schedule of speedup_over"
@@ -191,8 +194,8 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
   s.section(
       "problem", [&](Section& p) { read_problem(p, problem); }, false);
   s.sections(
-      "results", [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure)); },
-      false);
+      "results",
+      [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure, noise)); }, false);
   return g;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -128,15 +129,18 @@ std::vector<double> ratios_of(const Call& call, const Other& other) {
   return ratios;
 }
 
-// How probable it is that the first is measured to take longer, if each measurement has that noise.
-double takes_longer(const ValidatedResult& a, const ValidatedResult& b, double noise) {
+// How probable it is that the first is measured to take longer, with the noise of both.
+double takes_longer(const ValidatedResult& a, const ValidatedResult& b) {
   const std::size_t draws = std::min(a.possible.size(), b.possible.size());
   if (draws == 0) return 0.5;
+  const double noise = std::hypot(a.noise, b.noise);
   double sum = 0;
   for (std::size_t i = 0; i < draws; ++i) {
     const double lead = std::log(a.possible[i] / b.possible[i]);
-    // The difference of two normal errors deviates by sqrt(2) times one; erfc halves a square.
-    sum += noise > 0 ? std::erfc(-lead / (2 * noise)) / 2 : lead > 0 ? 1 : lead == 0 ? 0.5 : 0;
+    sum += noise > 0   ? std::erfc(-lead / (std::numbers::sqrt2 * noise)) / 2
+           : lead > 0  ? 1
+           : lead == 0 ? 0.5
+                       : 0;
   }
   return sum / static_cast<double>(draws);
 }
@@ -147,13 +151,14 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   out.overlap = m.overlap;
   out.problem = m.problem;
   out.published = m.published;
+  out.noise = m.noise;
   const Schedule schedule = find_schedule(as_run(m.schedule, g.machine.software));
   const Plan plan = limit_communication(build_plan(m.problem, schedule), {m.overlap, 0});
   const Call call = called(plan, g.machine, g.loop);
   const Other other = compared_with(call, plan, m.overlap, g);
   out.predicted = in_unit(g.measure, call.ps(), other.ps, m.problem);
   out.possible = ratios_of(call, other);
-  if (std::optional<Range> times = range_80(out.possible, g.noise)) {
+  if (std::optional<Range> times = range_80(out.possible, m.noise)) {
     const double time = call.ps() / other.ps;
     *times = {std::min(times->low, time), std::max(times->high, time)};
     const double a = in_unit(g.measure, times->low, 1, m.problem);
@@ -231,7 +236,7 @@ Ranking ValidatedGroup::ranking() const {
   const auto count = [&](const ValidatedResult& larger, const ValidatedResult& smaller) {
     ++out.pairs;
     out.in_order += larger.predicted > smaller.predicted ? 1 : 0;
-    const double longer = takes_longer(larger, smaller, noise);
+    const double longer = takes_longer(larger, smaller);
     const double probable = is_rate(measure) ? 1 - longer : longer;
     out.sure += probable >= kTie || probable <= 1 - kTie ? 1 : 0;
     out.sure_in_order += probable >= kTie ? 1 : 0;
@@ -246,6 +251,7 @@ Ranking ValidatedGroup::ranking() const {
     if (measure != Measure::SpeedupOver) break;
     ValidatedResult other = a;
     other.published = other.predicted = 1;
+    other.noise = 0;
     other.possible.assign(a.possible.size(), 1);
     if (a.published > 1.03) count(a, other);
     if (a.published < 1 / 1.03) count(other, a);
@@ -299,7 +305,7 @@ Validation validate(const Measurements& measured, const std::function<void()>& e
   for (const MeasuredGroup& g : measured.groups) {
     for (std::size_t i = 0; i < g.results.size(); ++i) places.emplace_back(out.groups.size(), i);
     out.groups.push_back(
-        {g.name, g.by, g.source, g.why, g.measure, g.machine.name, g.order_only, g.noise, {}});
+        {g.name, g.by, g.source, g.why, g.measure, g.machine.name, g.order_only, {}});
     out.groups.back().results.resize(g.results.size());
   }
   const auto one = [&](std::size_t i) {

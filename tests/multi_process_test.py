@@ -280,7 +280,7 @@ class Refusals(Runs):
 
     def test_half_of_what_torchrun_leaves(self):
         for env, told in (({"RANK": "1"}, "RANK is '1', but WORLD_SIZE (the number of processes) is not set"),
-                          ({"WORLD_SIZE": "4"}, "WORLD_SIZE is '4', but RANK (the number of this process) is not set")):
+                          ({"WORLD_SIZE": "4"}, "WORLD_SIZE is '4', but RANK (the index of this process) is not set")):
             for command in (["run", *flags("-w 2 --tokens 60")], ["bench-links"], ["calibrate", "-o", "c.toml"]):
                 code, out, err = execute([PROGRAM, *command], env=env, cwd=self.folder)
                 self.assertEqual((code, out, err.count("\n")), (BAD, "", 1), err)

@@ -97,7 +97,7 @@ void refuse_halves() {
     if (size.empty())
       fail("{} is '{}', but {} (the number of processes) is not set; set both or neither", k.rank,
            printable(rank), k.size);
-    fail("{} is '{}', but {} (the number of this process) is not set; set both or neither", k.size,
+    fail("{} is '{}', but {} (the index of this process) is not set; set both or neither", k.size,
          printable(size), k.rank);
   }
 }
@@ -112,7 +112,7 @@ bool by_slurm_too(const Launch& l) {
 
 Launch launched_by(const LaunchFlags& flags) {
   if (flags.rank.empty() != flags.ranks.empty())
-    fail("give both --rank (number of this process) and --ranks (number of processes), or neither");
+    fail("give both --rank (index of this process) and --ranks (number of processes), or neither");
   Launch l;
   std::string local = variable("LOCAL_RANK");
   if (!flags.rank.empty()) {

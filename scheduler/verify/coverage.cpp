@@ -561,7 +561,7 @@ class CoverageCheck {
     if (found == visible(s.side, tokens({{row}, 1}), all_tokens())) return;
     for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
       if ((attends.empty() || !met[c].valid()) && pairs(c) > 0)
-        findings_.add(Rule::Coverage, {s.task}, "{}; made by {}", term(s, "lacks", band, row, c),
+        findings_.add(Rule::Coverage, {s.task}, "{}; {} made it", term(s, "lacks", band, row, c),
                       name_of(plan_, s.task));
   }
 

@@ -245,9 +245,8 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(
-      text.out,
-      HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; made by task 1 "));
+  EXPECT_THAT(text.out,
+              HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; task 1 "));
   EXPECT_THAT(text.out, HasSubstr("not proved: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

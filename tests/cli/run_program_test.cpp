@@ -171,7 +171,7 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --rank 0 --ranks 99999999999", "use 1 to ");
   expect_refused(
       "run --rank 1",
-      "give both --rank (number of this process) and --ranks (number of processes), or neither");
+      "give both --rank (index of this process) and --ranks (number of processes), or neither");
   expect_refused("run --rank 2 --ranks 2 --master localhost:1",
                  "--rank is 2; with --ranks 2 use 0 or 1");
   expect_refused("run --rank 1 --ranks 2",

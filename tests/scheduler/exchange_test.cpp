@@ -167,9 +167,9 @@ TEST(Exchanges, AddUpEachTermOnce) {
               set_columns(p, p.tasks[3], {0, 3});
               restate_work(p, {3});
             }),
-            "the result of query chunk 0, heads 3, lacks key chunk 1; made by task 4 (worker 0, "
+            "the result of query chunk 0, heads 3, lacks key chunk 1; task 4 (worker 0, "
             "step 0, exchange "
-            "of partial result of chunk 0)");
+            "of partial result of chunk 0) made it");
   EXPECT_EQ(said([](Plan& p) { double_terms(p, {3}); }),
             "the result of query chunk 0 counts key chunk 1 twice: by task 3 (worker 1, step "
             "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
@@ -231,9 +231,9 @@ TEST(Exchanges, AddUpTheTermsOfEachRow) {
   };
   EXPECT_EQ(said("[0,5]"), "");
   EXPECT_EQ(said("[0,3]"),
-            "the result of query chunk 4 lacks key chunk 3; made by task 10 (worker 0, step 0, "
+            "the result of query chunk 4 lacks key chunk 3; task 10 (worker 0, step 0, "
             "exchange of "
-            "partial result of chunk 0)");
+            "partial result of chunk 0) made it");
 }
 
 // Worker 0 sends on what came into its buffer. That this has ended before the next message comes

@@ -58,9 +58,8 @@ TEST(Terms, ABackwardPlanWithOneTermMissingIsRefused) {
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(
       found_in(plan),
-      ElementsAre(
-          StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; made by task "),
-          StartsWith("the key_value_gradient of key chunk 1 lacks query chunk 2; made by task ")));
+      ElementsAre(StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; task "),
+                  StartsWith("the key_value_gradient of key chunk 1 lacks query chunk 2; task ")));
 }
 
 TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
@@ -110,7 +109,7 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
               Contains(StartsWith("the key_value_gradient of key chunk 0 counts query chunk 0, "
                                   "heads 1 twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("the key_value_gradient of key chunk 0 lacks query chunk 0, "
-                                       "heads 3; made by task ")));
+                                       "heads 3; task ")));
 }
 
 TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
@@ -165,9 +164,8 @@ TEST(Terms, ACopyThatIsNotCompleteIsRefusedThoughAnotherIs) {
   erase_task(plan, {sum.value - 1});
   restate_completion(plan);
   EXPECT_NE(interpret(plan, 1), "");
-  EXPECT_THAT(
-      found_in(plan),
-      ElementsAre(StartsWith("the result of query chunk 2 lacks key chunk 0; made by task ")));
+  EXPECT_THAT(found_in(plan),
+              ElementsAre(StartsWith("the result of query chunk 2 lacks key chunk 0; task ")));
 }
 
 TEST(Terms, ResultsMayBeSentAndPreparedElsewhere) {

@@ -294,9 +294,9 @@ TEST(Validation, IsSureOfAPairThatMostDrawsOrderAlike) {
   EXPECT_EQ(g.ranking().sure, 1u);
   EXPECT_EQ(g.ranking().sure_in_order, 0u);
   g.measure = Measure::Ms;
-  g.noise = 0.5;  // measurements that noisy may come in any order
+  first.noise = 0.5;  // a measurement that noisy may come out on either side
   EXPECT_EQ(g.ranking().sure, 0u);
-  g.noise = 0;
+  first.noise = 0;
   second.possible[7] = 4;
   EXPECT_EQ(g.ranking().sure, 0u);
   second.possible[7] = 5;  // equal: counts by half

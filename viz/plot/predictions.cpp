@@ -42,7 +42,7 @@ class Document {
   }
   std::string text(dom::object o, const char* field) const {
     std::string_view s;
-    if (o[field].get(s) != SUCCESS) fail("{}: \"{}\" is missing or not a text", name_, field);
+    if (o[field].get(s) != SUCCESS) fail("{}: \"{}\" is missing or not a string", name_, field);
     return printable(s, 80);
   }
   dom::array list(dom::object o, const char* field) const {

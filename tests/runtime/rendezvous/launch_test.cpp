@@ -147,7 +147,7 @@ TEST_F(Launched, RefusesHalfOfWhatALauncherLeaves) {
       refusal({{"RANK", "3"}}),
       "RANK is '3', but WORLD_SIZE (the number of processes) is not set; set both or neither");
   EXPECT_EQ(refusal({{"RANK", ""}, {"WORLD_SIZE", "4"}}),
-            "WORLD_SIZE is '4', but RANK (the number of this process) is not set; set both or "
+            "WORLD_SIZE is '4', but RANK (the index of this process) is not set; set both or "
             "neither");
   for (const auto& [set, missing] : std::vector<std::pair<const char*, const char*>>{
            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},

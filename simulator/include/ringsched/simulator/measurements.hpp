@@ -31,6 +31,7 @@ struct MeasuredResult {
   Overlap overlap = Overlap::Prefetch;
   Problem problem;
   double published = 0;
+  double noise = 0;        // of the measurement itself: its standard deviation, as a share
   std::uint32_t line = 0;  // of the file
 };
 
@@ -45,7 +46,6 @@ struct MeasuredGroup {
   // next call.
   bool loop = false;
   std::string over;  // for Measure::SpeedupOver: the schedule
-  double noise = 0;  // of the measurements themselves: their standard deviation, as a share
   std::vector<MeasuredResult> results;
 };
 

@@ -20,6 +20,7 @@ struct ValidatedResult {
   Problem problem;
   double published = 0;   // in the unit of the group's quantity
   double predicted = 0;   // likewise
+  double noise = 0;       // of the measurement: its standard deviation, as a share
   double error = 0;       // predicted over published, less 1; of an overhead: of the whole time
   double time_ratio = 1;  // predicted time over published time
   // Should hold the published value in 80 % of cases, in the same unit.
@@ -47,7 +48,6 @@ struct ValidatedGroup {
   Measure measure = Measure::Ms;
   std::string machine;
   bool order_only = false;
-  double noise = 0;  // of the measurements
   std::vector<ValidatedResult> results;
   Ranking ranking() const;
 };
