@@ -165,9 +165,12 @@ TEST_F(RunProgram, RefusesWhatMakesNoSense) {
   expect_refused("run --machine ideal", "--machine ideal counts in blocks");
   expect_refused("calibrate -o x.toml --cores 100000", "--cores is 100000; use 0 to ");
   expect_refused("run --transport pigeon", "(use local, tcp, mpi or nccl)");
-  for (const char* alone : {"--transport tcp", "--transport mpi", "--master localhost:1"})
+  for (const std::string alone : {"--transport tcp", "--transport mpi", "--master localhost:1"})
     for (const char* command : {"run", "calibrate -o my.toml", "bench-links"})
-      expect_refused(fmt::format("{} {}", command, alone), "this is the only one");
+      // AddressSanitizer's dlopen does not find modules by the path in the program.
+      expect_refused(fmt::format("{} {}", command, alone),
+                     kSanitized && alone == "--transport mpi" ? "the mpi transport is not available"
+                                                              : "this is the only one");
   expect_refused("run --rank 0 --ranks 99999999999", "use 1 to ");
   expect_refused(
       "run --rank 1",

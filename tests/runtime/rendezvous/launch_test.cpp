@@ -1,4 +1,5 @@
 // What started a process, from launchers' environment variables.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -155,8 +156,11 @@ TEST_F(Launched, RefusesHalfOfWhatALauncherLeaves) {
            {"PMI_RANK", "PMI_SIZE"},
            {"PMI_SIZE", "PMI_RANK"},
            {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
-    EXPECT_THAT(refusal({{set, "1"}}), testing::StartsWith(set + std::string(" is '1', but ") +
-                                                           missing + " (the number of "));
+    const char* what =
+        std::string(missing).ends_with("SIZE") ? "number of processes" : "index of this process";
+    EXPECT_EQ(refusal({{set, "1"}}),
+              fmt::format("{} is '1', but {} (the {}) is not set; set both or neither", set,
+                          missing, what));
   }
   EXPECT_EQ(with({{"RANK", "3"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).size, 2u);
   EXPECT_EQ(with({{"RANK", "3"}}, {"0", "2", "h:1"}).size, 2u);
