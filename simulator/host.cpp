@@ -64,7 +64,7 @@ class Hosts {
       const bool computes = !communicates(t.kind);
       const bool may_pass = is_transfer(t.kind) && t.lane != Lane::Compute && !h.kernels.empty() &&
                             (follows[id] == kNone || follows[id] < h.kernels.front());
-      if (computes ? t.step > h.step : !may_pass && !t.with_previous) launch(h);
+      if (computes ? t.step > h.step : !may_pass) launch(h);
       if (computes) {
         h.step = t.step;
         h.kernels.push_back(id);
