@@ -45,16 +45,15 @@ std::string summary(const CpuFigures& f, const MeasuredLinks& links) {
   if (f.noise > kMostNoise)
     out += fmt::format(" (the profile says {:.0f} %, the maximum)", 100 * kMostNoise);
   out += fmt::format(
-      "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message latency at least {} "
-      "us\n",
+      "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message latency at "
+      "least {} us\n",
       figure(f.memory_gb_per_s), figure(f.copy_gb_per_s), figure(f.latency_us));
   out += kernel_rows(f);
   if (f.slowdown > 1) out += "the profile stores single-core rates and the slowdown above\n";
   if (const std::string doubt = unsettled(f, links); !doubt.empty())
     out += doubt +
            ": something else is using this machine or its host;\nruns on a quiet machine will be "
-           "faster "
-           "than predicted\n";
+           "faster than predicted\n";
   if (links.processes > 1)
     out += fmt::format("between processes, by {}: {} GB/s, message latency at least {} us\n",
                        links.transport, figure(links.gb_per_s), figure(links.latency_us));

@@ -79,10 +79,10 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->type_name("LIBRARY")
       ->group("Machine");
   command
-      .add_option("--software", software_,
-                  "which implementation of merge and reduce to model, e.g. fused; 'ringsched "
-                  "machines' lists "
-                  "the names; or your own FILE.toml (default: from the profile)")
+      .add_option(
+          "--software", software_,
+          "which implementation of merge and reduce to model, e.g. fused; "
+          "'ringsched machines' lists the names; or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;

@@ -34,7 +34,7 @@ Measurements measurements_of(const std::string& file) {
   return read_measurements(text, file == "-" ? "standard input" : file);
 }
 
-// Keeps the groups whose name, source or machine contains `text`, in any case.
+// Keeps a group if its name, source or machine contains `text`, in any case.
 void keep_only(Measurements& measured, const std::string& text) {
   const auto same = [](char a, char b) {
     return std::tolower(static_cast<unsigned char>(a)) ==
@@ -90,7 +90,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
                   "your own measurements instead of the published ones (docs/validation.md)")
       ->type_name("FILE");
   app->add_option("--only", command->only,
-                  "only groups whose name, source or machine contains this, e.g. H800")
+                  "only groups with this in their name, source or machine, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (always with --file)");

@@ -72,8 +72,7 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
   }
   fail(
       "{:g} ms is out of reach: making any one figure of profile '{}' up to {:g}x {} gives {} "
-      "{:.4g} "
-      "ms; check the time and its unit",
+      "{:.4g} ms; check the time and its unit",
       seconds(measured) / 1e9, m.name, kMost, measured < predicted ? "better" : "worse",
       measured < predicted ? "at least" : "at most", (measured < predicted ? least : most) / 1e9);
 }
