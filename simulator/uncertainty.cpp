@@ -20,18 +20,19 @@ std::uint64_t hashed(std::string_view text, std::uint64_t hash = 0xcbf29ce484222
   return hash;
 }
 
-constexpr std::uint32_t kPairs = Draws::kPairs, kInGroup = 4, kGroups = kPairs / kInGroup;
+constexpr std::size_t kPairs = Draws::kPairs;
 
 // The middles of kPairs equally probable parts of a normal distribution without its sign,
 // ascending, scaled to variance 1.
 std::array<double, kPairs> normal_quantiles() {
   std::array<double, kPairs> out{};
   double squares = 0;
-  for (std::uint32_t i = 0; i < kPairs; ++i) {
+  for (std::size_t i = 0; i < kPairs; ++i) {
     double low = 0, high = 4;
     while (high - low > 1e-12) {
       const double z = (low + high) / 2;
-      (std::erf(z / std::numbers::sqrt2) < (i + 0.5) / kPairs ? low : high) = z;
+      (std::erf(z / std::numbers::sqrt2) < (static_cast<double>(i) + 0.5) / kPairs ? low : high) =
+          z;
     }
     out[i] = low;
     squares += low * low;
@@ -40,28 +41,15 @@ std::array<double, kPairs> normal_quantiles() {
   return out;
 }
 
-// The number at `place` of 0 to n - 1 in an order that `seed` chooses.
-template <std::uint32_t n>
-std::uint32_t shuffled(std::uint32_t place, std::uint64_t seed) {
-  std::array<std::uint32_t, n> order{};
-  for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
-  for (std::uint32_t i = n; i > 1; --i) std::swap(order[i - 1], order[(seed = mixed(seed)) % i]);
-  return order[place];
-}
-
-// Normal numbers for a name, one for each pair of draws of a block. They are the quantiles of the
-// distribution in random order, each once, and one of each quarter of them in each group of four.
+// Normal numbers for a name, one for each pair of draws of a block: the quantiles of the
+// distribution in random order, with random signs.
 std::array<double, kPairs> normal_numbers(std::uint64_t name, std::uint64_t seed) {
-  static const std::array<double, kPairs> sizes = normal_quantiles();
-  const std::uint64_t h = mixed(seed ^ name);
-  std::array<double, kPairs> out{};
-  for (std::uint32_t pair = 0; pair < kPairs; ++pair) {
-    const std::uint32_t group = pair / kInGroup;
-    const std::uint32_t quarter = shuffled<kInGroup>(pair % kInGroup, h + group);
-    const std::uint32_t part = shuffled<kGroups>(group, h + kGroups + quarter);
-    const double sign = mixed(h + kPairs + pair) % 2 == 0 ? 1 : -1;
-    out[pair] = sign * sizes[kGroups * quarter + part];
-  }
+  static const std::array<double, kPairs> quantiles = normal_quantiles();
+  std::uint64_t random = mixed(seed ^ name);
+  std::array<double, kPairs> out = quantiles;
+  for (std::size_t i = kPairs; i > 1; --i) std::swap(out[i - 1], out[(random = mixed(random)) % i]);
+  for (double& x : out)
+    if ((random = mixed(random)) % 2 == 0) x = -x;
   return out;
 }
 
@@ -182,11 +170,10 @@ Deviation Draws::operator()(std::uint32_t draw) const {
 }
 
 std::uint32_t draws_for(const Machine& m, std::size_t tasks) {
-  constexpr std::size_t most_tasks = 200'000, at_once = 64'000;
-  constexpr std::uint32_t group = 2 * kInGroup;
+  constexpr std::size_t few_tasks = 5'000, most_tasks = 200'000;
+  constexpr std::uint32_t at_least = 16;
   if (m.ideal || tasks > most_tasks) return 0;
-  const auto draws = static_cast<std::uint32_t>(at_once / (tasks + 1));
-  return std::clamp(draws / group * group, group, kBlockOfDraws);
+  return tasks > few_tasks ? at_least : kBlockOfDraws;
 }
 
 std::vector<Picoseconds> possible_makespans(const Workload& w, const Machine& m, Conditions c,

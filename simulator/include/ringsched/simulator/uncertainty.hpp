@@ -87,7 +87,7 @@ class Draws {
   Block first_;
 };
 
-// As many as are quick; none on `ideal`, which has no figures.
+// A block, or fewer for a large plan; none on `ideal`, which has no figures.
 std::uint32_t draws_for(const Machine&, std::size_t tasks);
 
 // The makespan in each draw, the same on any number of threads.
