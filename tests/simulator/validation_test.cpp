@@ -249,6 +249,32 @@ results = [{ tokens = 65536, schedule = "ring", published = 20 }]
   }
 }
 
+// The prediction is the same; what is measured varies, by as much as the result or else its group
+// says.
+TEST(Validation, NoiseOfAMeasurementWidensItsInterval) {
+  const Validation v = validate(read_measurements(R"([[group]]
+name = "mine"
+quantity = "ms"
+machine = "dgx-a100"
+noise = 0.2
+problem = { workers = 4, heads = 8, tokens = 8192 }
+results = [
+  { schedule = "ring", published = 1 },
+  { schedule = "ring", published = 1, noise = 0 },
+  { schedule = "ring", published = 1, noise = 0.5 },
+]
+)",
+                                                  "mine.toml"));
+  const std::vector<ValidatedResult>& r = v.groups.at(0).results;
+  ASSERT_EQ(r.size(), 3u);
+  EXPECT_EQ(r[0].noise, 0.2);
+  EXPECT_EQ(r[1].noise, 0);
+  EXPECT_EQ(r[2].noise, 0.5);
+  EXPECT_EQ(r[0].predicted, r[2].predicted);
+  EXPECT_GT(r[0].half_width, r[1].half_width + 0.05);
+  EXPECT_GT(r[2].half_width, r[0].half_width + 0.2);
+}
+
 TEST(Validation, SumsUpBySize) {
   Validation v;
   v.groups.resize(1);
