@@ -169,8 +169,11 @@ Plot validation_plot(const std::string& json, const std::string& name) {
     const std::string unit = d.text(g, "unit"), by = d.text(g, "by");
     bool order_only = false;
     if (g["order_only"].get(order_only) == SUCCESS && order_only) continue;
-    const std::string quantity = unit.starts_with("speed-up")
-                                     ? unit.substr(0, unit.find(" schedule"))
+    // The title of a panel that is half a column wide.
+    const std::string quantity = unit == "speed-up over another schedule"
+                                     ? "speed-up between schedules"
+                                 : unit == "speed-up over one device"
+                                     ? unit
                                      : fmt::format("{} ({})", unit == "ms" ? "time" : "rate", unit);
     auto panel = std::find_if(plot.panels.begin(), plot.panels.end(),
                               [&](const PlotPanel& p) { return p.name == quantity; });
