@@ -53,7 +53,7 @@ void add_once(std::vector<T>& all, T one, const char* flag, const std::string& g
 // Flags that both kinds of machine have.
 template <class Options>
 void apply(const CalibrateCommand& c, Options& options) {
-  if (!c.most.empty()) options.most_tokens = number_of(c.most, "--most-tokens", 64, 65536);
+  if (!c.most.empty()) options.max_tokens = number_of(c.most, "--max-tokens", 64, 65536);
   if (!c.head_dims.empty()) {
     options.head_dims.clear();
     for (const std::string& one : list_of(c.head_dims, "--head-dim"))
@@ -86,7 +86,7 @@ CalibrationOptions cpu_options(const CalibrateCommand& c) {
   if (c.thorough) {
     options.dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
     options.head_dims = {64, 128};
-    options.most_tokens = 4096;
+    options.max_tokens = 4096;
     options.timeout = 20;
     options.enough = 3600;
   }
@@ -126,7 +126,7 @@ std::string covers(const Options& o) {
   std::string dtypes, dims;
   for (const Dtype d : o.dtypes) dtypes += (dtypes.empty() ? "" : ",") + std::string(to_text(d));
   for (const std::uint32_t d : o.head_dims) dims += (dims.empty() ? "" : ",") + std::to_string(d);
-  return fmt::format("--dtype {} --head-dim {} --most-tokens {}", dtypes, dims, o.most_tokens);
+  return fmt::format("--dtype {} --head-dim {} --max-tokens {}", dtypes, dims, o.max_tokens);
 }
 
 void run_cuda(const CalibrateCommand& c, const CudaCalibration& options) {
@@ -185,7 +185,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
   flag("--pass", command->passes, "NAME",
        "only with --backend cpu: forward or both (default both)");
-  flag("--most-tokens", command->most, "N",
+  flag("--max-tokens", command->most, "N",
        "largest tile (block of attention) to measure, in tokens (default 2K; with --backend cuda: "
        "16K)");
   flag("--timeout", command->timeout, "SECONDS",
@@ -197,7 +197,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");
   flag("--workers", command->workers, "N",
        "only with --backend cuda: workers that share the GPU; each gets its own partition of the "
-       "SMs if driver and GPU allow it (default 1)");
+       "SMs if the driver and the GPU allow it (default 1)");
   flag("--heads", command->heads, "N", "only with --backend cuda: query heads (default 32)");
   flag("--kv-heads", command->kv_heads, "N",
        "only with --backend cuda: key/value heads (default 8)");

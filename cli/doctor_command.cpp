@@ -167,7 +167,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 
 std::string text_of(const std::vector<DoctorPart>& all) {
   constexpr std::size_t indent = 11;
-  std::string out = fmt::format("ringsched {}, built by {}\n\n", RINGSCHED_VERSION, kCompiler);
+  std::string out = fmt::format("ringsched {}, built with {}\n\n", RINGSCHED_VERSION, kCompiler);
   std::vector<std::string> absent, lacking;
   for (const DoctorPart& p : all) {
     out += fmt::format("{:<{}}", p.name, indent);

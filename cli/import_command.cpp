@@ -131,7 +131,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand("import", "Read profiler traces of a plan's run");
   auto command = std::make_shared<ImportCommand>();
   app->add_option("TRACE", command->files,
-                  "traces of PyTorch's profiler (.json) or of nsys (.sqlite), one for each rank")
+                  "traces from PyTorch's profiler (.json) or nsys (.sqlite), one for each rank")
       ->type_name("")
       ->required();
   app->add_option("--plan", command->plan, "plan file to match the run to")

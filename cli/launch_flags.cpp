@@ -29,8 +29,8 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option(
          "--mpi-exchanges", exchanges,
-         "with --transport mpi: what carries collectives: collectives (MPI's own) or messages "
-         "(point-to-point) (default collectives)")
+         "with --transport mpi: use MPI's own collectives, or point-to-point messages (messages) "
+         "(default collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }

@@ -52,7 +52,7 @@ double parse_share(const std::string& text, std::string_view what, double most) 
     fail("{} is '{}'; use a share from 0 to {:g}%, e.g. 5%", what, text.substr(0, 40), 100 * most);
   const double share = *given / unit;
   if (!percents && share > 1)
-    fail("{} is {}, a share above 1; use {}% for {} percent", what, text, text, text);
+    fail("{} {} means {:g} %; use {}% for {} percent", what, text, 100 * share, text, text);
   return share;
 }
 
@@ -88,7 +88,7 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   if (!ideal) return;
   command
       .add_option("--diagonal", diagonal_,
-                  "only with machine ideal: cost of a diagonal block, as a share of a full one, "
+                  "only with --machine ideal: cost of a diagonal block, as a share of a full one, "
                   "e.g. 0.6 (default 1/2)")
       ->type_name("D")
       ->group("Machine");
@@ -108,7 +108,7 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
       ->type_name("WORKER:FACTOR")
       ->allow_extra_args(false)
       ->group("Conditions");
-  flag("--seed", seed_, "N", "seed of noise and stragglers (default 1)");
+  flag("--seed", seed_, "N", "random seed for noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
        "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; with noise, as "
        "many as finish quickly, up to 1001)");

@@ -10,6 +10,7 @@
 #include "plan_summary.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "stage.hpp"
 #include "text.hpp"
@@ -43,7 +44,7 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
   line("steps", fmt::format("{}", s.steps));
   line("tasks", tasks_line(s));
   line("moves", moves_line(plan, s));
-  line("memory", human(proved.peak) + " on the fullest worker");
+  line("memory", "at most " + human(proved.peak) + " per worker");
   if (!proved.lowered.empty())
     line("exchanges", lowered_line(proved.lowered, proved.exchanges));
   else if (proved.exchanges != Lowering::Native)
@@ -82,6 +83,10 @@ void write(const Plan& plan, const std::string& path) {
 }
 
 void run(const PlanCommand& command) {
+  for (const char* ending : {".svg", ".pdf", ".png", ".dot", ".html"})
+    if (command.output.ends_with(ending))
+      fail("--output {}: plan writes JSON, e.g. plan.json; ringsched render draws it",
+           command.output);
   if (command.output != "-") check_output(command.output, "--output", {});
   const ProvedPlan proved = proved_plan(command.flags);
   const Plan& plan = proved.plan;

@@ -35,7 +35,7 @@ constexpr const char* kDrawn =
     "a file that plot can draw (sweep, simulate, run, validate, timeline or plan)";
 constexpr double kTolerance = 0.1;  // of the band around predictions
 
-enum class Held : std::uint8_t { Sweep, Prediction, Validation, Timeline, Plan };
+enum class Held : std::uint8_t { Sweep, Prediction, Run, Validation, Timeline, Plan };
 
 // What a file holds, judged by its beginning.
 struct PlotInput {
@@ -65,14 +65,17 @@ struct PlotInput {
     const std::size_t at = text.find_first_not_of(" \t\r\n");
     if (at == text.npos) return Held::Sweep;  // read_csv_records refuses it: empty
     const auto has = [&](std::string_view field) { return text.find(field) != text.npos; };
-    if (text[at] == '{') return has("\"groups\"") ? Held::Validation : Held::Prediction;
+    if (text[at] == '{')
+      return has("\"groups\"")      ? Held::Validation
+             : has("\"transport\"") ? Held::Run
+                                    : Held::Prediction;
     if (text[at] != '[' && text.substr(0, text.find('\n')).find(',') == text.npos)
       fail("{} is not {}", name, kDrawn);
     return Held::Sweep;
   }
   const char* what() const {
-    constexpr const char* kNames[] = {"a sweep", "a prediction", "a validation", "a timeline",
-                                      "a plan"};
+    constexpr const char* kNames[] = {"a sweep",      "a prediction", "the JSON of a run",
+                                      "a validation", "a timeline",   "a plan"};
     return kNames[static_cast<std::size_t>(held)];
   }
 };
@@ -81,7 +84,9 @@ std::string usual_kind(const std::vector<PlotInput>& inputs) {
   switch (inputs[0].held) {
     case Held::Sweep:
       return has_lines(inputs[0].records()) ? "lines" : "breakdown";
-    case Held::Prediction:  // or the JSON of run
+    case Held::Run:
+      return "runs";
+    case Held::Prediction:
       return inputs[0].text.find("\"runs_us\"") != std::string::npos ? "runs" : "breakdown";
     case Held::Validation:
       return "scatter";
@@ -131,8 +136,10 @@ TimeBars bars_of(const std::vector<PlotInput>& inputs) {
     } else if (inputs[i].held == Held::Prediction) {
       one = prediction_bar(inputs[i].text, inputs[i].name, unit);
     } else {
-      fail("--kind breakdown draws sweeps, predictions and timelines; {} is {}", inputs[i].name,
-           inputs[i].what());
+      fail("--kind breakdown draws sweeps, predictions and timelines; {} is {}{}", inputs[i].name,
+           inputs[i].what(),
+           inputs[i].held == Held::Run ? "; use the timeline of the run (ringsched run --timeline)"
+                                       : "");
     }
     if (i == 0) bars.unit = unit;
     if (unit != bars.unit)
@@ -185,7 +192,7 @@ Picture traffic_picture(const std::vector<PlotInput>& inputs, const std::string&
 Picture runs_picture(const std::vector<PlotInput>& inputs, const Page& page) {
   RunsPlot plot{.heading = "Makespans of repeated runs", .subject = {}, .rows = {}};
   for (const PlotInput& in : inputs) {
-    if (in.held != Held::Prediction)
+    if (in.held != Held::Prediction && in.held != Held::Run)
       fail("--kind runs needs the JSON of simulate or run; {} is {}", in.name, in.what());
     PlotUnit unit = PlotUnit::Microseconds;
     std::string subject;
@@ -294,7 +301,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "chart to draw; the choices depend on the file (default: the first in its list)\n"
          "sweep: lines, map (which schedule is fastest where), pareto (time against memory) or "
          "breakdown (where time goes; the default if neither tokens nor workers vary)\n"
-         "simulate JSON: breakdown, tornado (what changes would help) or runs (how makespans "
+         "simulate JSON: breakdown, tornado (which changes would help) or runs (how makespans "
          "vary)\n"
          "run JSON: runs\n"
          "validate JSON: scatter\n"

@@ -318,7 +318,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   else
     line("overlap", "communication takes no time");
   if (const std::string host = host_line(r, unit); !host.empty()) line("host", host);
-  line("memory", human(p.proved.peak) + " on the fullest worker" + too_large(p));
+  line("memory", "at most " + human(p.proved.peak) + " per worker" + too_large(p));
   line("lower bound", bound_line(r, unit));
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
       !what.empty())

@@ -182,11 +182,11 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   flag("--take", command->take, "NAME",
        "which run to report: median, or fastest (better on busy machines) (default median)");
   flag("--inputs", command->inputs, "KIND",
-       "numbers to compute with: normal, large (scores around 10 000), equal (the same score in "
-       "all of a row) or nan (one NaN in a key, so --check fails) (default normal)");
-  flag("--seed", command->seed, "N", "seed of the inputs (default 1)");
+       "numbers to compute with: normal, large (scores around 10 000), equal (all scores of a "
+       "row are the same) or nan (one NaN in a key, so --check fails) (default normal)");
+  flag("--seed", command->seed, "N", "random seed for the inputs (default 1)");
   flag("--deadline", command->deadline, "SECONDS",
-       "time limit for the start, each run, and each wait on other processes (default 600)");
+       "time limit for start-up, for each run, and for each wait on other processes (default 600)");
   app->add_flag("--check", command->check, "check the results against double precision")
       ->group("Run");
   flag("--check-rows", command->check_rows, "N",

@@ -203,7 +203,8 @@ ExitCode run(const SweepCommand& c) {
 }  // namespace
 
 void add_sweep_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("sweep", "Rank schedules over many problems and machines");
+  CLI::App* app =
+      program.add_subcommand("sweep", "Rank schedules across many problems and machines");
   auto command = std::make_shared<SweepCommand>();
   command->add_to(*app);
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {

@@ -49,7 +49,7 @@ std::string some_of(std::size_t some, std::size_t all) {
   return all == 0 ? "-" : fmt::format("{} of {}", text(some), text(all));
 }
 std::string in_order(const Ranking& r) { return some_of(r.in_order, r.pairs); }
-std::string when_sure(const Ranking& r) { return some_of(r.sure_in_order, r.sure); }
+std::string without_ties(const Ranking& r) { return some_of(r.sure_in_order, r.sure); }
 
 // Which sizes of the problem distinguish the results of a group.
 struct Varying {
@@ -94,8 +94,8 @@ Rows rows_of(const ValidatedGroup& g) {
 
 std::vector<std::string> row_of(std::string name, const Errors& e) {
   if (e.results == 0)
-    return {std::move(name),     "0", "-", "-", "-", "-", "-", "-", "-", in_order(e.ranking),
-            when_sure(e.ranking)};
+    return {std::move(name),        "0", "-", "-", "-", "-", "-", "-", "-", in_order(e.ranking),
+            without_ties(e.ranking)};
   return {std::move(name),
           grouped(static_cast<std::int64_t>(e.results)),
           share(e.median),
@@ -105,12 +105,12 @@ std::vector<std::string> row_of(std::string name, const Errors& e) {
           share_of(e.held, e.intervals),
           e.intervals == 0 ? "-" : share(e.half_width),
           in_order(e.ranking),
-          when_sure(e.ranking)};
+          without_ties(e.ranking)};
 }
 
 Rows with_titles(const char* what) {
   return {{what, "results", "median", "mean", "worst", "too fast", "inside", "width", "in order",
-           "when sure"}};
+           "no ties"}};
 }
 
 Rows by_source(const Validation& v) {
@@ -138,10 +138,9 @@ constexpr std::string_view kErrorColumns =
     "one as a factor. Too fast: the prediction is shorter than the measurement. "
     "Inside: the published value lies in the interval that should contain 80 % of them. Width: how "
     "far that interval reaches each way (the median). In order: pairs of results of one problem "
-    "that differ by more than 3 % and are predicted in the published order. When sure: the same, "
-    "of "
-    "those pairs that the prediction orders the same way in at least 80 % of its draws; the others "
-    "it calls a tie. Tokens each: tokens per worker, without decoding";
+    "that differ by more than 3 % and are predicted in the published order. No ties: the same, of "
+    "those pairs that the prediction orders the same way in at least 80 % of its draws; it calls "
+    "the others ties. Tokens each: tokens per worker, without decoding";
 
 constexpr std::string_view kOrderOnly =
     "only the order is compared: the machine has no figures for such kernels, and borrows those of "
@@ -153,7 +152,7 @@ std::string ranking_of(const ValidatedGroup& g) {
   std::string out =
       fmt::format("{} of {} pairs that differ by more than 3 % are in the published order",
                   r.in_order, r.pairs);
-  if (r.sure > 0) out += fmt::format("; {} where the prediction is sure", when_sure(r));
+  if (r.sure > 0) out += fmt::format("; {} without ties", without_ties(r));
   return out;
 }
 
@@ -192,10 +191,10 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
       fmt::format("{} are predicted too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
-    lines.push_back(fmt::format(
-        "the faster of two schedules is picked in {} pairs, and {}", in_order(e.ranking),
-        e.ranking.sure > 0 ? fmt::format("in {} when sure", when_sure(e.ranking))
-                           : "never surely"));
+    lines.push_back(
+        fmt::format("the faster of two schedules is picked in {} pairs, {}", in_order(e.ranking),
+                    e.ranking.sure > 0 ? fmt::format("without ties in {}", without_ties(e.ranking))
+                                       : "all of them ties"));
   if (e.intervals > 0)
     lines.push_back(
         fmt::format("{} lie in the predicted 80 % interval, which extends {} either way (median)",

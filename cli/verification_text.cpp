@@ -44,7 +44,8 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
           v.stuck_in_one_queue);
     else
       out += fmt::format(
-          "  one queue      no deadlock even if each worker issues all lanes in a single queue\n");
+          "  one queue      no deadlock even if each worker runs all its lanes from a single "
+          "queue\n");
     out += fmt::format("  memory         at most {} per worker\n",
                        human(*std::max_element(v.peak.begin(), v.peak.end())));
     if (v.unread > 0)
@@ -59,7 +60,7 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
     out += on_terminal_lines(fmt::format("{}: {}", to_text(x.rule), x.text), 2) + "\n";
   out += fmt::format("not proved: {}{}\n",
                      counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
-                     v.more ? fmt::format(", and there may be more; try --most {}", 5 * most) : "");
+                     v.more ? fmt::format(", and there may be more; try --max {}", 5 * most) : "");
   return out;
 }
 

@@ -61,11 +61,11 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
   app->add_option("FILE", command->file, "plan file; - = standard input")
       ->required()
       ->type_name("");
-  app->add_option("--most", command->most, "stop after listing this many violations (default 20)")
+  app->add_option("--max", command->most, "stop after listing this many violations (default 20)")
       ->type_name("N");
   add_format_flag(*app, command->format);
   app->callback([command, &code] {
-    const std::int64_t most = number_of(command->most, "--most", 1, 1'000'000);
+    const std::int64_t most = number_of(command->most, "--max", 1, 1'000'000);
     expect_content(command->file, Content::Plan);
     const Plan plan = read_plan_file(command->file);
     const Verification v = prove(plan, static_cast<std::size_t>(most));

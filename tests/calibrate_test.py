@@ -64,7 +64,7 @@ class Calibrate(unittest.TestCase):
     def test_what_was_measured_is_kept(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             self.profile.unlink(missing_ok=True)
-            code, said = self.ended_by(number, "backward bf16 x 128 full", "--dtype", "bf16,fp16", "--most-tokens", "256")
+            code, said = self.ended_by(number, "backward bf16 x 128 full", "--dtype", "bf16,fp16", "--max-tokens", "256")
             self.assertEqual(code, FAILED)
             self.assertIn(f"ringsched: stopped by signal {number.value} while measuring backward bf16 x 128 full", said)
             self.assertIn("mine.toml, interrupted; missing: backward bf16 x 128, forward fp16 x 128, backward fp16 x 128", said)
@@ -90,7 +90,7 @@ class Calibrate(unittest.TestCase):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        both = [subprocess.Popen([PROGRAM, "calibrate", "-o", self.profile, "--most-tokens", "64", "--timeout", "0.001",
+        both = [subprocess.Popen([PROGRAM, "calibrate", "-o", self.profile, "--max-tokens", "64", "--timeout", "0.001",
                                   "--rank", str(rank), "--ranks", "2", "--master", f"127.0.0.1:{port}", "--deadline", "60"],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in (0, 1)]
         said = [process.communicate() for process in both]

@@ -60,7 +60,7 @@ class Emulated(unittest.TestCase):
         timeline = json.loads((self.folder / "t.json").read_text())
         self.assertEqual((timeline["source"], timeline["machine"]), ("emulated", "emulated GPU"))
         self.ringsched("calibrate", "--backend", "cuda", "--workers", "2", "--heads", "2", "--kv-heads", "1",
-                       "--most-tokens", "256", "--output", "p.toml")
+                       "--max-tokens", "256", "--output", "p.toml")
         profile = (self.folder / "p.toml").read_text()
         self.assertIn("emulated GPU (measures nothing)", profile)
         self.figures_follow_the_emulated_clock(profile)

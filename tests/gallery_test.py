@@ -1,7 +1,7 @@
 """Draws the gallery again and compares it with docs/; reads every SVG with a standard XML parser.
 
 usage: gallery_test.py path/to/ringsched
-RINGSCHED_MORE_SCHEDULES=1: for a program with more schedules, where later schedules have other colours.
+RINGSCHED_VALIDATION=FILE: see scripts/gallery. RINGSCHED_MORE_SCHEDULES=1: for a program with more schedules, where later schedules have other colours.
 """
 
 import os

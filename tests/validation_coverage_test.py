@@ -2,11 +2,13 @@
 published values lie in their intervals, and how wide these are. The rows of the CSV must be the same.
 
 usage: validation_coverage_test.py path/to/ringsched
+RINGSCHED_VALIDATION=FILE: leaves the JSON there, for the gallery's test.
 """
 
 import csv
 import io
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -83,7 +85,10 @@ class Coverage(unittest.TestCase):
                 self.assertAlmostEqual(r["difference"], r["predicted"] - r["published"], places=6)
 
     def test_published_results(self):
-        report = json.loads(validate("--format", "json"))
+        text = validate("--format", "json")
+        if "RINGSCHED_VALIDATION" in os.environ:
+            pathlib.Path(os.environ["RINGSCHED_VALIDATION"]).write_text(text)
+        report = json.loads(text)
         self.assertGreater(report["summary"]["intervals"], 1000)
         self.check(report)
 

@@ -249,7 +249,7 @@ Mask parse_mask(std::string_view text) {
     }
     return Mask::documents(lengths);
   }
-  if (text == "window") fail("the mask window needs a length, such as window:4K");
+  if (text == "window") fail("mask window needs a length, such as window:4K");
   if (text == "prefix") fail("the mask prefix needs lengths, such as prefix:1K,window:4K");
   if (text == "documents") fail("the mask documents needs lengths, such as documents:4K,8K");
   static constexpr std::string_view kinds[] = {"full", "causal", "window", "prefix", "documents"};

@@ -17,8 +17,8 @@
   X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
   X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
-  X(balanced, "balanced", contiguous, "workers with nothing left to do help others", "DistFlashAttn, arXiv:2310.03294") \
-  X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks so that all have the same work", "ringsched") \
+  X(balanced, "balanced", contiguous, "workers that finish early help the others", "DistFlashAttn, arXiv:2310.03294") \
+  X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks, which gives every worker equal work", "ringsched") \
   X(double_ring, "double-ring", double_ring_layout, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
     {"node", "workers in a node; 0: the largest divisor of the worker count, up to 8", 0, 0}, \
     {"ring", "ring or zigzag: what runs inside the nodes", 0, 0, 1, {"ring", "zigzag"}}) \

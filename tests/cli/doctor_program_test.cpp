@@ -53,7 +53,7 @@ class Doctor : public ringsched::ProgramTest {
 
 TEST_F(Doctor, SaysWhatTheSystemSays) {
   const std::string text = doctor();
-  EXPECT_THAT(text, testing::StartsWith(run("--version").out.substr(0, 15) + ", built by "));
+  EXPECT_THAT(text, testing::StartsWith(run("--version").out.substr(0, 15) + ", built with "));
   utsname kernel{};
   ASSERT_EQ(::uname(&kernel), 0);
   EXPECT_THAT(part(text, "system"), HasSubstr(std::string("Linux ") + kernel.release));

@@ -97,6 +97,12 @@ TEST_F(PlotProgram, DrawsPredictionsAndTimelines) {
   write("empty.json", "{}\n");
   expect_refused("plot empty.json -o x.svg",
                  "empty.json is not an output of ringsched sweep, simulate, run or validate");
+  write("r.json", run("run -w 2 --tokens 64 --repeat 2 --format json").out);
+  ASSERT_EQ(run("plot r.json -o runs.svg").code, 0);
+  expect_refused("plot r.json --kind breakdown -o x.svg",
+                 "r.json is the JSON of a run; use the timeline of the run (ringsched run "
+                 "--timeline)");
+  expect_refused("plot r.json --kind tornado -o x.svg", "r.json is the JSON of a run");
   expect_refused("plot p.json --kind lines -o x.svg", "p.json is a prediction");
   expect_refused("plot p.json --kind scatter -o x.svg", "validate --format json");
   expect_refused("plot p.json --y memory -o x.svg", "--y is only for --kind lines");

@@ -181,12 +181,14 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --format yaml", "--format"},
       {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
       {"plan -o /", "/"},
+      {"plan -o p.svg",
+       "--output p.svg: plan writes JSON, e.g. plan.json; ringsched render draws it"},
       {"plan -o ''", "argument 3 is empty (after -o)"},
       {"verify ''", "argument 2 is empty"},
       {"plan --output=", "--output needs a value"},
       {"-V", "unknown flag -V; did you mean --version?"},
       {"sweep --tokens 64K, 128K", "separate the values with commas: --tokens 64K,128K"},
-      {"plan --mask window", "the mask window needs a length, such as window:4K"},
+      {"plan --mask window", "mask window needs a length, such as window:4K"},
       {"plan --workers four", "--workers is 'four'; use a whole number from 1 to 65535"},
       {"help simulate", "help is a flag: ringsched simulate --help"},
       {"help", "help is a flag: ringsched --help"},
@@ -194,7 +196,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"verify", "FILE is required"},
       {"verify nothing.json", "nothing.json"},
       {"verify .", "."},
-      {"verify --most 0 x.json", "--most is 0; use 1 to 1000000"},
+      {"verify --max 0 x.json", "--max is 0; use 1 to 1000000"},
   };
   for (const auto& [arguments, says] : cases) {
     const Outcome o = run(arguments);
@@ -213,8 +215,8 @@ TEST_F(Program, WritesAPlanThatItThenProves) {
     const Outcome proof = run("verify p.json");
     EXPECT_EQ(proof.code, 0) << proof.err;
     EXPECT_THAT(proof.out, HasSubstr("\nproved: "));
-    EXPECT_THAT(proof.out, HasSubstr("\n  one queue      no deadlock even if each worker issues "
-                                     "all lanes in a single queue\n"));
+    EXPECT_THAT(proof.out, HasSubstr("\n  one queue      no deadlock even if each worker runs all "
+                                     "its lanes from a single queue\n"));
     EXPECT_EQ(run("plan -o -" + flags).out, read_all(folder_ / "p.json"));
     EXPECT_EQ(run("verify - < p.json").out, proof.out);
   }
@@ -245,8 +247,9 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(text.out,
-              HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; task 1 "));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; it comes from task 1 "));
   EXPECT_THAT(text.out, HasSubstr("not proved: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

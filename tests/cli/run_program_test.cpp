@@ -255,13 +255,13 @@ TEST_F(RunProgram, MeasuresMessagesBySize) {
 
 TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {
   if (kSanitized) GTEST_SKIP() << "the test calibrate does the same with processes";
-  const Outcome o = run("calibrate -o my.toml --most-tokens 64 --timeout 0.01 --name mine");
+  const Outcome o = run("calibrate -o my.toml --max-tokens 64 --timeout 0.01 --name mine");
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("profile    my.toml"));
   const std::string profile = read_all(folder_ / "my.toml");
   EXPECT_EQ(profile.find("\n[noise]\nshare = 0.") != std::string::npos, usable_cores() > 1);
   EXPECT_THAT(profile, HasSubstr("made_by = \"ringsched calibrate --dtype bf16,fp32 --head-dim 128 "
-                                 "--most-tokens 64 --pass both\"\n"));
+                                 "--max-tokens 64 --pass both\"\n"));
   // What `run` needs with its usual flags, and with others that it is often given.
   for (const char* flags : {"", "--dtype fp32 --pass both", "--mask full -w 2 -s ring"}) {
     const Outcome prediction = run(fmt::format("simulate -m my.toml {}", flags));
@@ -272,7 +272,7 @@ TEST_F(RunProgram, MeasuresAMachineThatThenPredicts) {
 
 TEST_F(RunProgram, SaysByWhichFlagAProfileWouldHaveWhatItLacks) {
   const Outcome o =
-      run("calibrate -o my.toml --most-tokens 64 --timeout 0.01 --dtype bf16 --head-dim 16 --pass "
+      run("calibrate -o my.toml --max-tokens 64 --timeout 0.01 --dtype bf16 --head-dim 16 --pass "
           "forward");
   ASSERT_EQ(o.code, 0) << o.err;
   for (const auto& [flags, remedy] :

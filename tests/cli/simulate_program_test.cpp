@@ -284,8 +284,8 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --timeline none/t.json", "cannot write none/t.json"},
       {"sweep -s ring,nope", "unknown schedule 'nope'"},
       {"sweep -s all,ring", "--schedule all,ring: use 'all' by itself, or name the schedules"},
-      {"compare t.json t.json --tolerance 10", "--tolerance is 10, a share above 1; use 10%"},
-      {"validate --tolerance 10", "--tolerance is 10, a share above 1; use 10% for 10 percent"},
+      {"compare t.json t.json --tolerance 10", "--tolerance 10 means 1000 %; use 10%"},
+      {"validate --tolerance 10", "--tolerance 10 means 1000 %; use 10% for 10 percent"},
       {"simulate -m dgx-h100", "did you mean hgx-h100?"},
       {"simulate -m h100", "did you mean hgx-h100?"},
       {"simulate -m DGX-A100", "did you mean dgx-a100?"},
@@ -741,8 +741,7 @@ results = [
                                      "worst [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
   EXPECT_THAT(
       text.out,
-      HasSubstr(
-          "the faster of two schedules is picked in 1 of 1 pairs, and in 1 of 1 when sure\n"));
+      HasSubstr("the faster of two schedules is picked in 1 of 1 pairs, without ties in 1 of 1\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

@@ -31,7 +31,7 @@ def attend_seconds(which, mask, dim, tokens):
 def made_up(options, slowdown=1.25):
     found = {("attend", which, mask, dtype, dim, n): point(attend_seconds(which, mask, dim, n))
              for which in options.passes for mask in ("full", "causal") for dtype in options.dtypes
-             for dim in options.head_dims for n in TOKENS if n <= options.most_tokens}
+             for dim in options.head_dims for n in TOKENS if n <= options.max_tokens}
     found |= {("together",): point(slowdown), ("alone",): point(1.0), ("small merge",): point(20e-6),
               ("merge",): point(0.005), ("reduce",): point(0.002), ("prepare",): point(0.003),
               ("shift",): point(0.02, 0.08)}
@@ -57,7 +57,7 @@ def simulated(text, plan):
 
 
 class Profile(unittest.TestCase):
-    options = SimpleNamespace(dtypes=["fp32"], head_dims=[64], passes=["forward", "backward"], heads=2, most_tokens=2048, cores=2,
+    options = SimpleNamespace(dtypes=["fp32"], head_dims=[64], passes=["forward", "backward"], heads=2, max_tokens=2048, cores=2,
                               processes=2)
 
     def test_a_worker_alone_takes_what_a_tile_took(self):
@@ -101,7 +101,7 @@ class Profile(unittest.TestCase):
         simulated(c._profile(found, self.options, "made-up"), make_plan(2, "all-gather", tokens=512, head_dim=64))
 
     def test_this_machine(self):
-        text = c.calibrate(dtypes=["fp32"], head_dims=[16], passes=["forward"], most_tokens=128, seconds=0)
+        text = c.calibrate(dtypes=["fp32"], head_dims=[16], passes=["forward"], max_tokens=128, seconds=0)
         self.assertEqual(text.count("[[kernel]]"), 2)
         self.assertEqual(text.count("[[collective]]"), 2)
         self.assertEqual(text.count("\nsource = "), text.count("\n["), text)
@@ -112,7 +112,7 @@ class Profile(unittest.TestCase):
         for wrong, said in (({"dtypes": ["fp8"]}, "dtype is 'fp8'; use bf16, fp16, fp32"),
                             ({"passes": ["both"]}, "pass is 'both'; use forward, backward"),
                             ({"heads": 0}, "heads is 0; use at least 1"),
-                            ({"most_tokens": 64}, "most_tokens is 64; use at least 128")):
+                            ({"max_tokens": 64}, "max_tokens is 64; use at least 128")):
             with self.assertRaisesRegex(Error, said):
                 c.calibrate(**wrong)
 

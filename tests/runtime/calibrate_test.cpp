@@ -19,7 +19,7 @@ CalibrationOptions small(double timeout) {
   o.cores = 1;
   o.dtypes = {Dtype::Fp32};
   o.head_dims = {8};
-  o.most_tokens = 128;
+  o.max_tokens = 128;
   o.timeout = timeout;
   o.enough = 1e9;
   return o;

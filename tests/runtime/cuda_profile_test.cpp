@@ -41,9 +41,9 @@ CudaFigures figures(std::uint32_t workers) {
 
 TEST(CudaProfile, HasATileHoweverFewTokensMayBeMeasured) {
   CudaCalibration options;
-  options.most_tokens = 1100;
+  options.max_tokens = 1100;
   EXPECT_EQ(options.tile_tokens(), (std::vector<std::int64_t>{256, 512, 1024}));
-  options.most_tokens = 64;  // the least that calibrate takes
+  options.max_tokens = 64;  // the least that calibrate takes
   EXPECT_EQ(options.tile_tokens(), std::vector<std::int64_t>{64});
 }
 

@@ -58,8 +58,10 @@ TEST(Terms, ABackwardPlanWithOneTermMissingIsRefused) {
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(
       found_in(plan),
-      ElementsAre(StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; task "),
-                  StartsWith("the key_value_gradient of key chunk 1 lacks query chunk 2; task ")));
+      ElementsAre(
+          StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; it comes from task "),
+          StartsWith(
+              "the key_value_gradient of key chunk 1 lacks query chunk 2; it comes from task ")));
 }
 
 TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
@@ -109,7 +111,7 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
               Contains(StartsWith("the key_value_gradient of key chunk 0 counts query chunk 0, "
                                   "heads 1 twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("the key_value_gradient of key chunk 0 lacks query chunk 0, "
-                                       "heads 3; task ")));
+                                       "heads 3; it comes from task ")));
 }
 
 TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
@@ -165,7 +167,8 @@ TEST(Terms, ACopyThatIsNotCompleteIsRefusedThoughAnotherIs) {
   restate_completion(plan);
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(found_in(plan),
-              ElementsAre(StartsWith("the result of query chunk 2 lacks key chunk 0; task ")));
+              ElementsAre(StartsWith(
+                  "the result of query chunk 2 lacks key chunk 0; it comes from task ")));
 }
 
 TEST(Terms, ResultsMayBeSentAndPreparedElsewhere) {

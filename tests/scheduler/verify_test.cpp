@@ -69,7 +69,8 @@ TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
       EXPECT_EQ(v.violations[i].worker, WorkerId{q});
       EXPECT_THAT(
           v.violations[i].text,
-          StartsWith(fmt::format("the result of query chunk {} lacks key chunk {}; task ", q, i)));
+          StartsWith(fmt::format(
+              "the result of query chunk {} lacks key chunk {}; it comes from task ", q, i)));
     }
   }
 }
@@ -123,7 +124,7 @@ TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
   EXPECT_THAT(v.violations[0].text,
               StartsWith("the result of query chunk 65 counts key chunk 63 twice: by "));
   EXPECT_THAT(v.violations[1].text,
-              StartsWith("the result of query chunk 65 lacks key chunk 64; task "));
+              StartsWith("the result of query chunk 65 lacks key chunk 64; it comes from task "));
 }
 
 TEST(Verify, FindsAPartialThatIsNeverMerged) {

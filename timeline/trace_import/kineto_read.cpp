@@ -1,4 +1,4 @@
-// Reads traces of PyTorch's profiler: JSON in the form of Chrome traces, with Kineto's additions.
+// Reads traces from PyTorch's profiler: JSON in the form of Chrome traces, with Kineto's additions.
 // If there are kernels, only they count, because what the host does then is to launch them.
 #include <algorithm>
 #include <cmath>

@@ -61,7 +61,7 @@ std::optional<Named> meaning(std::string_view name, const TraceNames& names) {
 
 RankTrace read_nsys_file(const std::string& path, const TraceNames& names) {
   if (!names.annotation.empty())
-    fail("{}: --annotation is only for traces of PyTorch's profiler", path);
+    fail("{}: --annotation is only for traces from PyTorch's profiler", path);
   const Database db = opened(path);
   sqlite3_stmt* prepared = nullptr;
   const int error = sqlite3_prepare_v2(

@@ -201,7 +201,7 @@ Look look_of(PlotY y) {
     case PlotY::Memory:
       break;
   }
-  return {"memory of the fullest worker", "peak_bytes", PlotUnit::Memory};
+  return {"peak memory of a worker", "peak_bytes", PlotUnit::Memory};
 }
 
 std::size_t x_column(const Records& r, const SweepTable& t, const std::string& x) {
@@ -342,7 +342,7 @@ Plot sweep_front(const Records& r) {
   Plot plot;
   plot.heading = "Time against memory";
   plot.subject = t.subject();
-  plot.x_name = "memory of the fullest worker";
+  plot.x_name = "peak memory of a worker";
   plot.y_name = "time";
   plot.x = PlotUnit::Memory;
   plot.y = t.time_unit();

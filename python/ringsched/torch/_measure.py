@@ -101,11 +101,11 @@ def _points(rank, processes, o):
         for dim in o.head_dims:
             for which in o.passes:
                 for mask in ("full", "causal"):
-                    for tokens in (n for n in TOKENS if n <= o.most_tokens):
+                    for tokens in (n for n in TOKENS if n <= o.max_tokens):
                         points.put(("attend", which, mask, dtype, dim, tokens), cores,
                                    _attend(DTYPES[dtype], tokens, o.heads, dim, mask, which == "backward"))
     # A long tile shows how cores slow each other down: short ones slip past other programs that want a core.
-    slowed = _attend(DTYPES[o.dtypes[0]], min(4096, o.most_tokens), o.heads, o.head_dims[0], "full", "backward" in o.passes)
+    slowed = _attend(DTYPES[o.dtypes[0]], min(4096, o.max_tokens), o.heads, o.head_dims[0], "full", "backward" in o.passes)
     points.put(("together",), cores, slowed)
     points.put(("alone",), range(1), slowed)
     for name, body in _passes(_ROWS, DTYPES[o.dtypes[0]]).items():

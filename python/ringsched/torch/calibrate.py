@@ -99,7 +99,7 @@ def _profile(found, o, name):
         for dim in o.head_dims:
             for which in o.passes:
                 for mask in ("full", "causal"):
-                    tokens = [n for n in TOKENS if n <= o.most_tokens]
+                    tokens = [n for n in TOKENS if n <= o.max_tokens]
                     pairs = [n * n if mask == "full" else n * (n + 1) / 2 for n in tokens]
                     times = [found["attend", which, mask, dtype, dim, n].seconds for n in tokens]
                     flops = [(10 if which == "backward" else 4) * dim * o.heads * p for n, p in zip(tokens, pairs)]
@@ -112,7 +112,7 @@ def _profile(found, o, name):
     return f"# Made by {MADE_BY}; measured anew by the same command.\n" + "\n".join(out)
 
 
-def calibrate(*, dtypes=("bf16", "fp32"), head_dims=(64, 128), passes=("forward", "backward"), heads=8, most_tokens=4096,
+def calibrate(*, dtypes=("bf16", "fp32"), head_dims=(64, 128), passes=("forward", "backward"), heads=8, max_tokens=4096,
               cores=None, seconds=60.0, samples=7, name="torch-cpu"):
     """The text of a profile of this machine's CPU. `cores` processes measure (default: all that this process may use).
 
@@ -125,10 +125,10 @@ def calibrate(*, dtypes=("bf16", "fp32"), head_dims=(64, 128), passes=("forward"
                 raise Error(f"{what} is {x!r}; use {', '.join(allowed)}")
     if heads < 1:
         raise Error(f"heads is {heads}; use at least 1")
-    if most_tokens < TOKENS[0]:
-        raise Error(f"most_tokens is {most_tokens}; use at least {TOKENS[0]}")
+    if max_tokens < TOKENS[0]:
+        raise Error(f"max_tokens is {max_tokens}; use at least {TOKENS[0]}")
     options = SimpleNamespace(dtypes=list(dict.fromkeys(dtypes)), head_dims=list(dict.fromkeys(head_dims)),
-                              passes=list(dict.fromkeys(passes)), heads=heads, most_tokens=most_tokens, cores=cores, processes=max(2, cores),
+                              passes=list(dict.fromkeys(passes)), heads=heads, max_tokens=max_tokens, cores=cores, processes=max(2, cores),
                               seconds=seconds, samples=samples)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "found")
@@ -152,7 +152,7 @@ def main():
     parser.add_argument("--head-dim", type=_numbers, default=[64, 128], metavar="N,N", help="head dimensions (default 64,128)")
     parser.add_argument("--pass", type=_words, default=["forward", "backward"], dest="passes", help="default forward,backward")
     parser.add_argument("--heads", type=int, default=8, metavar="N", help="heads that a worker computes at once (default 8)")
-    parser.add_argument("--most-tokens", type=int, default=4096, metavar="N", help="largest tile (default 4096)")
+    parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="largest tile (default 4096)")
     parser.add_argument("--cores", type=int, metavar="N", help="processes that measure at once (default: all cores)")
     parser.add_argument("--seconds", type=float, default=60, metavar="N", help="when to take no more samples (default 60)")
     parser.add_argument("--name", default="torch-cpu", help="the profile's name (default torch-cpu)")
@@ -161,7 +161,7 @@ def main():
     if not os.path.isdir(folder):
         parser.error(f"--output {o.output}: there is no folder {folder}")
     try:
-        text = calibrate(dtypes=o.dtype, head_dims=o.head_dim, passes=o.passes, heads=o.heads, most_tokens=o.most_tokens, cores=o.cores,
+        text = calibrate(dtypes=o.dtype, head_dims=o.head_dim, passes=o.passes, heads=o.heads, max_tokens=o.max_tokens, cores=o.cores,
                          seconds=o.seconds, name=o.name)
     except Error as e:
         sys.exit(f"calibrate: {e}")

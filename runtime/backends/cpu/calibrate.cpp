@@ -68,7 +68,7 @@ class Calibration {
     rule_.timeout = options.timeout;
     const std::span<std::byte> memory = timer_.memory(kMessageMemory);
     std::fill(memory.begin(), memory.end(), std::byte{1});
-    for (std::int64_t n = kLeastTokens; n <= options.most_tokens; n *= 2) tokens_.push_back(n);
+    for (std::int64_t n = kLeastTokens; n <= options.max_tokens; n *= 2) tokens_.push_back(n);
     add_passes();
     add_messages();
     for (const std::uint32_t dim : options.head_dims)

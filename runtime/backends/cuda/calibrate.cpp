@@ -260,7 +260,7 @@ class Calibration {
 
   // Messages beside attention, and attention beside messages.
   void measure_beside_attention(const Move& move) {
-    const Plan plan = bench_plan(problem(1, std::min<std::int64_t>(4096, options_.most_tokens), 128,
+    const Plan plan = bench_plan(problem(1, std::min<std::int64_t>(4096, options_.max_tokens), 128,
                                          Dtype::Bf16, false, Pass::Forward));
     const TaskId task = first_task(plan, TaskKind::Attend, attention::kPartial);
     const auto all = benches(plan, true);

@@ -51,7 +51,7 @@ struct CalibrationOptions {
   unsigned cores = 0;  // 0: all
   std::vector<std::uint32_t> head_dims = {128};
   std::vector<Dtype> dtypes = {Dtype::Bf16, Dtype::Fp32};
-  std::int64_t most_tokens = 2048;
+  std::int64_t max_tokens = 2048;
   bool backward = true;  // the backward pass, too
   bool fastest = false;  // keep the fastest time of each thing, not the mean
   double timeout = 2;    // seconds that all samples of one point may take together

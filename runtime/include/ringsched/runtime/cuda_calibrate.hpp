@@ -39,12 +39,12 @@ struct CudaCalibration {
   std::uint32_t workers = 1, heads = 32, kv_heads = 8;
   std::vector<std::uint32_t> head_dims = {128};
   std::vector<Dtype> dtypes = {Dtype::Bf16};
-  std::int64_t most_tokens = 16384;
+  std::int64_t max_tokens = 16384;
 
   // Of the tiles that are measured: 256, 512, ... up to the most, or that alone if it is less.
   std::vector<std::int64_t> tile_tokens() const {
     std::vector<std::int64_t> out;
-    for (std::int64_t n = std::min<std::int64_t>(256, most_tokens); n <= most_tokens; n *= 2)
+    for (std::int64_t n = std::min<std::int64_t>(256, max_tokens); n <= max_tokens; n *= 2)
       out.push_back(n);
     return out;
   }
