@@ -1,8 +1,10 @@
 """What the tests of runs without MPI share: processes that a shell could have started, each with its
 output and exit code."""
 
+import contextlib
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -15,9 +17,12 @@ FOREIGN = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "RINGSC
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port below those that the system gives to outgoing connections: of these, other tests may take
+    one before a process of this test listens there."""
+    while True:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", random.randrange(10000, 32000)))
+            return s.getsockname()[1]
 
 
 def torchrun_variables(rank, ranks, port, address="127.0.0.1"):
