@@ -248,7 +248,10 @@ Picture picture_of(const PlotCommand& c, const std::vector<PlotInput>& inputs,
   if (kind == "breakdown") return time_bars(bars_of(inputs), page);
   if (kind == "scatter") {
     require(inputs, kind, Held::Validation, "the output of ringsched validate --format json");
-    return agreement_plot(validation_plot(inputs[0].text, inputs[0].name), kTolerance, page);
+    const Plot plot = validation_plot(inputs[0].text, inputs[0].name);
+    if (!page.legend)  // the picture does not say it
+      for (const std::string& note : plot.notes) fmt::print(stderr, "{}\n", note);
+    return agreement_plot(plot, kTolerance, page);
   }
   if (kind == "memory") {
     require(inputs, kind, Held::Timeline, "a timeline (simulate --timeline FILE)");

@@ -132,6 +132,23 @@ TEST_F(PlotProgram, DrawsTrafficOfPlansAndTimelines) {
                  "ringsched: ring has one worker, which sends nothing: no traffic to draw");
 }
 
+TEST_F(PlotProgram, SaysHowManyResultsItDoesNotDraw) {
+  const std::string one = R"({"schedule": "ring", "published": 2, "predicted": 3})";
+  const auto group = [](std::string_view unit, std::string_view results) {
+    return fmt::format(R"({{"name": "a", "by": "us", "unit": "{}", "results": [{}]}})", unit,
+                       results);
+  };
+  const std::string five = fmt::format("{0}, {0}, {0}, {0}, {0}", one);
+  const std::string ms = group("ms", five);
+  write("all.json", fmt::format(R"({{"groups": [{}]}})", ms));
+  ASSERT_EQ(run("plot all.json -o all.svg").code, 0);
+  EXPECT_THAT(file("all.svg"), testing::Not(HasSubstr("Not drawn")));
+  write("few.json",
+        fmt::format(R"({{"groups": [{}, {}]}})", ms, group("speed-up over one device", one)));
+  ASSERT_EQ(run("plot few.json -o few.svg").code, 0);
+  EXPECT_THAT(file("few.svg"), HasSubstr(">Not drawn: 1 result in units that have fewer than 5.<"));
+}
+
 TEST_F(PlotProgram, DrawsHowMakespansVary) {
   const std::string ring =
       run("simulate -m hgx-h100 -s ring -w 4 --noise 5% --runs 40 --format json").out;

@@ -185,7 +185,7 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
               .right = 8,
               .square = true,
               .key = {},
-              .notes = {},
+              .notes = plot.notes,
               .x_axis = {},
               .y_axis = {},
               .draw = {}};

@@ -199,6 +199,11 @@ Plot validation_plot(const std::string& json, const std::string& name) {
     for (const PlotLine& line : p.lines) n += line.points.size();
     return n;
   };
+  std::size_t left_out = 0;
+  for (const PlotPanel& p : plot.panels) left_out += size(p) < kFewest ? size(p) : 0;
+  if (left_out > 0)
+    plot.notes = {fmt::format("Not drawn: {} result{} in units that have fewer than {}.", left_out,
+                              left_out == 1 ? "" : "s", kFewest)};
   std::erase_if(plot.panels, [&](const PlotPanel& p) { return size(p) < kFewest; });
   std::stable_sort(plot.panels.begin(), plot.panels.end(),
                    [&](const PlotPanel& a, const PlotPanel& b) { return size(a) > size(b); });

@@ -46,6 +46,7 @@ struct Plot {
   PlotUnit x = PlotUnit::Count, y = PlotUnit::Microseconds;
   bool ideal = false;  // a line where y = x
   std::vector<PlotPanel> panels;
+  std::vector<std::string> notes = {};  // below the picture
 };
 
 // A line for each schedule, named at its end, with its interval as a band.
