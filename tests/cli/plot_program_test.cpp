@@ -147,6 +147,9 @@ TEST_F(PlotProgram, SaysHowManyResultsItDoesNotDraw) {
         fmt::format(R"({{"groups": [{}, {}]}})", ms, group("speed-up over one device", one)));
   ASSERT_EQ(run("plot few.json -o few.svg").code, 0);
   EXPECT_THAT(file("few.svg"), HasSubstr(">Not drawn: 1 result in units that have fewer than 5.<"));
+  EXPECT_EQ(run("plot few.json -o few.svg").err, "");
+  EXPECT_EQ(run("plot few.json --for column -o few.svg").err,
+            "Not drawn: 1 result in units that have fewer than 5.\n");
 }
 
 TEST_F(PlotProgram, DrawsHowMakespansVary) {
