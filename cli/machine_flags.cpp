@@ -166,6 +166,19 @@ std::string MachineFlags::figures(const Machine& m) const {
   return fmt::format("kernels {}{}{}", m.library, given.empty() ? "" : "; ", given);
 }
 
+std::string MachineFlags::defaults(const Machine& m) const {
+  std::string out;
+  if (const auto known = kernel_libraries(m); library_.empty() && known.size() > 1) {
+    std::string others;
+    for (const std::string_view name : known)
+      if (name != m.library) others += fmt::format("{}{}", others.empty() ? "" : ", ", name);
+    out = fmt::format("{} kernels (or --kernels {})", m.library, others);
+  }
+  if (software_.empty())
+    out += fmt::format("{}the profile's software (or --software NAME)", out.empty() ? "" : ", ");
+  return out.empty() || m.ideal ? "" : fmt::format("{}: {}", m.name, out);
+}
+
 double MachineFlags::diagonal() const {
   if (diagonal_.empty()) return 0.5;
   const std::size_t slash = diagonal_.find('/');

@@ -31,6 +31,9 @@ class MachineFlags {
   std::string figures() const;                // the flags that were given, as text
   std::string first_figure() const;           // the first of them as typed: "--kernels fa2"
   std::string figures(const Machine&) const;  // the same, with the default kernel library
+  // What stands for the kernels and the code around them, if no flag says it, and which flags
+  // would.
+  std::string defaults(const Machine&) const;
   Setup setup(const Machine&, std::uint32_t workers) const;
   // Throws Error if --runs was given but no run varies (`any_varies`).
   void check_runs(bool any_varies) const;

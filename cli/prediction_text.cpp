@@ -135,10 +135,18 @@ std::string worker_table(const RunTimes& r, TimeUnit unit) {
 
 namespace {
 
-std::string path_line(const PathShare& p, TimeUnit unit) {
+// A plan for one node by default, on a machine of several, may be a mistake.
+std::string where(const Machine& m, std::uint32_t workers) {
+  return fmt::format("on {}: {}{}", m.name, m.summary,
+                     m.nodes > 1 && workers < m.devices()
+                         ? fmt::format("; uses {} of {} devices (--workers)", workers, m.devices())
+                         : "");
+}
+
+std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit) {
   std::string out;
   const auto part = [&](const char* what, Picoseconds ps) {
-    if (ps.value > 0)
+    if (ps.value > makespan.value / 1'000'000)  // less is rounding
       out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, duration(ps, unit));
   };
   part("attend", p.attending);
@@ -289,11 +297,10 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                             const std::vector<Answer>& better, bool path) {
   const Report& r = p.study.report;
   const TimeUnit unit = p.unit();
-  std::string out = fmt::format(
-      "{}\n{}\n{}\n", on_terminal_lines(headline(p.proved.plan), 2),
-      on_terminal_lines(
-          fmt::format("on {}: {}", p.study.setup.machine.name, p.study.setup.machine.summary), 2),
-      p.figures.empty() ? "" : on_terminal_lines("with " + p.figures, 2) + "\n");
+  std::string out =
+      fmt::format("{}\n{}\n{}\n", on_terminal_lines(headline(p.proved.plan), 2),
+                  on_terminal_lines(where(p.study.setup.machine, p.proved.plan.problem.workers), 2),
+                  p.figures.empty() ? "" : on_terminal_lines("with " + p.figures, 2) + "\n");
   const auto line = [&](std::string_view what, const std::string& text) {
     out += report_line(what, text);
   };
@@ -323,7 +330,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
       !what.empty())
     line("attends", what == "memory" ? "limited by memory bandwidth" : "limited by computing");
-  line("critical path", path_line(r.path, unit));
+  line("critical path", path_line(r.path, r.makespan, unit));
   if (!r.links.empty())
     line("busiest link",
          fmt::format("{}: {}, {} used", p.study.workload.network.name(r.links[0].link),

@@ -34,7 +34,9 @@ std::string figures_of(const std::string& machine, std::string others) {
 }
 
 // The plain rings of `usp` leave workers idle under most masks, which would speak against it.
+// What `all` adds: hybrids with balanced rings, which their defaults are not.
 constexpr const char* kUspBalanced = "usp:ring=zigzag";
+constexpr const char* kDoubleRingBalanced = "double-ring:ring=zigzag";
 
 void set_times(const Report& r, SweepRow& row) {
   const auto mean = [&](Picoseconds WorkerTimes::*part) {
@@ -80,6 +82,7 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
     for (const Schedule& s : c.rest.decodes() ? decode_schedules() : schedules()) {
       names.emplace_back(s.name);
       if (names.back() == "usp") names.emplace_back(kUspBalanced);
+      if (names.back() == "double-ring") names.emplace_back(kDoubleRingBalanced);
     }
   } else {
     names = list_of(c.schedules, "--schedule");
@@ -100,6 +103,11 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               SweepCell cell{c.rest.with(schedule.name, w, t, h, o), machine, {}};
               const Problem p = cell.flags.problem();  // refuses what makes no sense at once
               if (all && s == kUspBalanced && p.mask == Mask::full()) continue;
+              // Inside one node it is zigzag.
+              if (all && s == kDoubleRingBalanced &&
+                  (p.mask == Mask::full() || machine.nodes == 1 ||
+                   p.workers <= machine.devices_per_node))
+                continue;
               const CommunicationLimits limits = cell.flags.limits();
               SweepRow& r = cell.row;
               r.machine = machine.name;

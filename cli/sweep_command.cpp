@@ -186,6 +186,13 @@ ExitCode run(const SweepCommand& c) {
     fmt::print("{}", to_json(rows));
   } else {
     fmt::print("{}", ranked_table(rows));
+    std::vector<std::string> defaults;  // of each machine
+    for (const SweepCell& cell : cells)
+      if (std::string d = c.conditions.defaults(cell.machine);
+          !d.empty() && std::ranges::find(defaults, d) == defaults.end())
+        defaults.push_back(std::move(d));
+    for (const std::string& d : defaults)
+      fmt::print("{}{}\n", d == defaults.front() ? "\n" : "", on_terminal_lines(d, 2));
     if (!c.output.empty())
       fmt::print("\n{} in {}, {} new\n",
                  counted(static_cast<std::int64_t>(rows.size() + others.size()), "row"), c.output,

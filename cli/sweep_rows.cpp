@@ -200,14 +200,16 @@ std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
 // The schedules with prices beyond what was measured.
 std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   std::vector<std::string> whose;
-  std::size_t holding = 0;
+  std::size_t holding = 0, some = 0;
   for (const SweepRow* row : rows) {
     holding += row->holds();
-    if (!row->extrapolated.empty()) whose.push_back(row->schedule);
+    if (!row->extrapolated.empty()) {
+      ++some;
+      if (std::ranges::find(whose, row->schedule) == whose.end()) whose.push_back(row->schedule);
+    }
   }
   if (whose.empty()) return {};
-  const std::string names =
-      whose.size() == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
+  const std::string names = some == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
   return on_terminal_lines(fmt::format("   extrapolated  {}: the profile lacks some numbers; "
                                        "'ringsched simulate' names them",
                                        names),

@@ -140,7 +140,8 @@ constexpr std::string_view kErrorColumns =
     "far that interval reaches each way (the median). In order: pairs of results of one problem "
     "that differ by more than 3 % and are predicted in the published order. No ties: the same, of "
     "those pairs that the prediction orders the same way in at least 80 % of its draws; it calls "
-    "the others ties. Tokens each: tokens per worker, without decoding";
+    "the others ties. Tokens each: tokens per worker, "
+    "each class with its upper limit, without decoding";
 
 constexpr std::string_view kOrderOnly =
     "only the order is compared: the machine has no figures for such kernels, and borrows those of "
@@ -218,6 +219,7 @@ std::string text_of(const Validation& v, bool rows) {
     out += table(rows_of(g));
     if (g.order_only) out += fmt::format("{}\n", kOrderOnly);
     if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("ranking: {}\n", r);
+    if (!g.why.empty()) out += in_lines(fmt::format("notes: {}", g.why), 2, page_columns()) + "\n";
     out += "\n";
   }
   out += in_lines(fmt::format("{}.", kErrorColumns)) + "\n";

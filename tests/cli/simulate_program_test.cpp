@@ -654,8 +654,8 @@ TEST_F(SimulateProgram, SweepsTheSameWhateverTheNumberOfThreads) {
   EXPECT_EQ(run(sweep + "1").out, run(sweep + "5").out);
 }
 
-// All schedules include USP with balanced rings, as its plain ones would speak against it.
-TEST_F(SimulateProgram, SweepsUspWithPlainAndWithBalancedRings) {
+// All schedules include hybrids with balanced rings, as their plain ones would speak against them.
+TEST_F(SimulateProgram, SweepsHybridsWithPlainAndWithBalancedRings) {
   const auto names = [&](const std::string& flags) {
     const std::string csv = run("sweep -w 4 --heads 2 --kv-heads 2 --format csv " + flags).out;
     EXPECT_THAT(csv, HasSubstr(",usp,"));
@@ -663,6 +663,15 @@ TEST_F(SimulateProgram, SweepsUspWithPlainAndWithBalancedRings) {
   };
   EXPECT_THAT(names(""), HasSubstr(",usp:ring=zigzag,"));
   EXPECT_THAT(names("--mask full"), Not(HasSubstr("usp:ring=zigzag")));
+  // Inside one node, rings have no rings around them.
+  const auto double_rings = [&](const std::string& flags) {
+    return run("sweep -t 4K --format csv " + flags).out;
+  };
+  const std::string nodes = "-m hgx-h100x4-ib400 ";
+  EXPECT_THAT(double_rings("-w 8"), Not(HasSubstr("double-ring:")));
+  EXPECT_THAT(double_rings(nodes + "-w 8"), Not(HasSubstr("double-ring:")));
+  EXPECT_THAT(double_rings(nodes + "-w 16"), HasSubstr(",double-ring:ring=zigzag,"));
+  EXPECT_THAT(double_rings(nodes + "-w 16 --mask full"), Not(HasSubstr("double-ring:")));
 }
 
 // Schedules that make the same plan share their draws: chance must not rank them.
