@@ -26,7 +26,7 @@ void OutputFlags::add_to(CLI::App& app) {
   flag("--timeline", timeline_, "write all tasks and their times (JSON)");
   flag("--gantt", gantt_, "draw a Gantt chart of the run: .svg, .pdf, .png or .html");
   flag("--block-map", block_map_,
-       "draw a map of which worker computes which block: .svg, .pdf or .png");
+       "draw the block map (which worker computes which block): .svg, .pdf or .png");
   flag("--trace", trace_, "write a trace for Perfetto: .json");
   page_.add_to(app);
 }

@@ -136,10 +136,13 @@ std::string worker_table(const RunTimes& r, TimeUnit unit) {
 namespace {
 
 // A plan for one node by default, on a machine of several, may be a mistake.
-std::string where(const Machine& m, std::uint32_t workers) {
+std::string where(const Prediction& p) {
+  const Machine& m = p.study.setup.machine;
+  const std::uint32_t sharing = p.study.workload.network.workers_per_device();
+  const std::uint32_t used = (p.proved.plan.problem.workers + sharing - 1) / sharing;
   return fmt::format("on {}: {}{}", m.name, m.summary,
-                     m.nodes > 1 && workers < m.devices()
-                         ? fmt::format("; uses {} of {} devices (--workers)", workers, m.devices())
+                     m.nodes > 1 && used < m.devices()
+                         ? fmt::format("; uses {} of {} devices (--workers)", used, m.devices())
                          : "");
 }
 
@@ -297,10 +300,9 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                             const std::vector<Answer>& better, bool path) {
   const Report& r = p.study.report;
   const TimeUnit unit = p.unit();
-  std::string out =
-      fmt::format("{}\n{}\n{}\n", on_terminal_lines(headline(p.proved.plan), 2),
-                  on_terminal_lines(where(p.study.setup.machine, p.proved.plan.problem.workers), 2),
-                  p.figures.empty() ? "" : on_terminal_lines("with " + p.figures, 2) + "\n");
+  std::string out = fmt::format(
+      "{}\n{}\n{}\n", on_terminal_lines(headline(p.proved.plan), 2), on_terminal_lines(where(p), 2),
+      p.figures.empty() ? "" : on_terminal_lines("with " + p.figures, 2) + "\n");
   const auto line = [&](std::string_view what, const std::string& text) {
     out += report_line(what, text);
   };

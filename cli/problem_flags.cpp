@@ -74,8 +74,7 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
        "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (plus "
-       "the first "
-       "P); "
+       "the first P); "
        "or documents:A,B,... (lengths in tokens) (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",

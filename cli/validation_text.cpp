@@ -140,8 +140,8 @@ constexpr std::string_view kErrorColumns =
     "far that interval reaches each way (the median). In order: pairs of results of one problem "
     "that differ by more than 3 % and are predicted in the published order. No ties: the same, of "
     "those pairs that the prediction orders the same way in at least 80 % of its draws; it calls "
-    "the others ties. Tokens each: tokens per worker, "
-    "each class with its upper limit, without decoding";
+    "the others ties. Tokens each: tokens per worker "
+    "(4K counts as 1K to 4K, 16K as 4K to 16K), without decoding";
 
 constexpr std::string_view kOrderOnly =
     "only the order is compared: the machine has no figures for such kernels, and borrows those of "

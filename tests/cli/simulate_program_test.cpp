@@ -576,6 +576,48 @@ TEST_F(SimulateProgram, HasSlackThatIsNeverNegativeUnderAllConditions) {
       }
 }
 
+TEST_F(SimulateProgram, SaysHowManyDevicesAreInUse) {
+  const auto said = [&](const std::string& flags) {
+    return run("simulate --no-chart -s zigzag -t 64K " + flags).out;
+  };
+  EXPECT_THAT(said("-m hgx-h100x4-ib400"),
+              testing::ContainsRegex("uses 8 of 32[ \n]+devices[ \n]+\\(--workers\\)"));
+  EXPECT_THAT(said("-m hgx-h100x4-ib400 -w 32"), Not(HasSubstr("; uses")));
+  EXPECT_THAT(said("-m dgx-a100 -w 4"), Not(HasSubstr("; uses")));
+  write("shared.toml",
+        "base = \"hgx-h100x4-ib400\"\nname = \"shared\"\nsummary = \"four nodes\"\n"
+        "[devices]\nworkers_each = 2\nsource = \"a test\"\n");
+  // Workers share devices only if there are more of them.
+  EXPECT_THAT(said("-m shared.toml -w 32"), Not(HasSubstr("; uses")));
+  EXPECT_THAT(said("-m shared.toml -w 64"), Not(HasSubstr("; uses")));
+}
+
+TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
+  const auto end = [&](const std::string& flags) {
+    const std::string out = run("sweep -s ring -w 2 -t 4K " + flags).out;
+    return out.substr(out.find("\n\n") == out.npos ? out.size() : out.find("\n\n") + 2);
+  };
+  EXPECT_EQ(
+      end("-m hgx-h100"),
+      "hgx-h100: cudnn kernels (or --kernels fa2, fa3), the profile's software (or --software "
+      "NAME)\n");
+  EXPECT_EQ(end("-m hgx-h100 --kernels fa2"),
+            "hgx-h100: the profile's software (or --software NAME)\n");
+  EXPECT_EQ(end("-m hgx-h100 --software fused"),
+            "hgx-h100: cudnn kernels (or --kernels fa2, fa3)\n");
+  EXPECT_EQ(end("-m hgx-h100 --kernels fa3 --software fused"), "");
+  EXPECT_EQ(end("-m ideal"), "");
+}
+
+// A schedule with several rows, one for each --overlap, is named once.
+TEST_F(SimulateProgram, SweepsNameOnceWhoIsExtrapolated) {
+  const std::string out =
+      run("sweep -m hgx-h100x4-ib400 -w 32 -s ulysses,zigzag --overlap none,prefetch").out;
+  const std::size_t at = out.find("extrapolated  ");
+  ASSERT_NE(at, out.npos);
+  EXPECT_THAT(out.substr(at), testing::StartsWith("extrapolated  ulysses: "));
+}
+
 TEST_F(SimulateProgram, RanksNothingWhereNothingFits) {
   const Outcome o = run("sweep -m dgx-a100 -w 16");
   EXPECT_EQ(o.code, 2);
@@ -730,6 +772,9 @@ TEST_F(SimulateProgram, ValidatesOnlySomeGroups) {
   EXPECT_EQ(burst.code, 0) << burst.err;
   EXPECT_THAT(burst.out, HasSubstr("BurstAttention"));
   EXPECT_THAT(burst.out, testing::Not(HasSubstr("UltraAttn")));
+  const std::string notes = "\nnotes: one kernel\n";
+  EXPECT_THAT(run("validate --only gist --rows").out, HasSubstr(notes));
+  EXPECT_THAT(run("validate --only gist").out, testing::Not(HasSubstr("notes:")));
 }
 
 TEST_F(SimulateProgram, ValidatesMeasurementsOfAUser) {
