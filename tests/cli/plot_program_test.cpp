@@ -143,13 +143,14 @@ TEST_F(PlotProgram, SaysHowManyResultsItDoesNotDraw) {
   write("all.json", fmt::format(R"({{"groups": [{}]}})", ms));
   ASSERT_EQ(run("plot all.json -o all.svg").code, 0);
   EXPECT_THAT(file("all.svg"), testing::Not(HasSubstr("Not drawn")));
-  write("few.json",
-        fmt::format(R"({{"groups": [{}, {}]}})", ms, group("speed-up over one device", one)));
+  write("few.json", fmt::format(R"({{"groups": [{}, {}]}})", ms,
+                                group("speed-up over one device", one + ", " + one)));
   ASSERT_EQ(run("plot few.json -o few.svg").code, 0);
-  EXPECT_THAT(file("few.svg"), HasSubstr(">Not drawn: 1 result in units that have fewer than 5.<"));
+  EXPECT_THAT(file("few.svg"),
+              HasSubstr(">Not drawn: 2 results in units that have fewer than 5.<"));
   EXPECT_EQ(run("plot few.json -o few.svg").err, "");
   EXPECT_EQ(run("plot few.json --for column -o few.svg").err,
-            "Not drawn: 1 result in units that have fewer than 5.\n");
+            "Not drawn: 2 results in units that have fewer than 5.\n");
 }
 
 TEST_F(PlotProgram, DrawsHowMakespansVary) {
