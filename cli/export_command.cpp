@@ -41,7 +41,8 @@ void run(const ExportCommand& c) {
     check_output(c.output, "--output", inputs);
   }
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
-  const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem) : proved_plan(c.plan_file);
+  const ProvedPlan proved =
+      c.plan_file.empty() ? proved_plan(c.problem.on(machine)) : proved_plan(c.plan_file);
   const Workload workload = price(proved.plan, machine, diagonal);
   if (c.format == "goal") {
     const Goal g = goal(workload);
@@ -68,6 +69,7 @@ void add_export_command(CLI::App& program, ExitCode&) {
       ->type_name("FORMAT");
   app->add_option("-o,--output", command->output, "file to write; - = standard output (default -)")
       ->type_name("FILE");
+  command->problem.use_devices_of_machine();
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);
   app->callback([command] { run(*command); });

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <cctype>
 #include <memory>
 #include <stdexcept>
 
@@ -83,8 +84,10 @@ void write(const Plan& plan, const std::string& path) {
 }
 
 void run(const PlanCommand& command) {
+  std::string lower = command.output;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const char* ending : {".svg", ".pdf", ".png", ".dot", ".html"})
-    if (command.output.ends_with(ending))
+    if (lower.ends_with(ending))
       fail("--output {}: plan writes JSON, e.g. plan.json; ringsched render draws it",
            command.output);
   if (command.output != "-") check_output(command.output, "--output", {});

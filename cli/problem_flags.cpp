@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -43,7 +44,9 @@ void ProblemFlags::add_to(CLI::App& command) {
   flag(command, "-w,--workers", workers_, "N",
        small ? "workers that share the attention (default: one per process; with one process, one "
                "per core, 2 to 16)"
-             : "workers that share the attention (default 8)");
+       : on_machine_
+           ? "workers that share the attention (default: one per device of the machine; 8 on ideal)"
+           : "workers that share the attention (default 8)");
   flag(command, "-t,--tokens", tokens_, "N",
        small ? "sequence length, e.g. 64K (default 1K per worker)"
              : "sequence length, e.g. 64K (default 8K per worker)");
@@ -56,10 +59,11 @@ void ProblemFlags::add_to(CLI::App& command) {
   add_rest_of_communication_to(command);
 }
 
+void ProblemFlags::use_devices_of_machine() { on_machine_ = true; }
+
 void ProblemFlags::use_small_problem() {
   tokens_each_ = 1024;
   heads_ = "8";
-  workers_ = "";
 }
 
 void ProblemFlags::add_rest_to(CLI::App& command) {
@@ -90,9 +94,13 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
        "into messages: direct, ring or tree (default native)");
 }
 
-ProblemFlags ProblemFlags::as_run_by(const SoftwareFigures& software) const {
+ProblemFlags ProblemFlags::on(const Machine& machine) const {
   ProblemFlags other = *this;
-  other.schedule_ = as_run(schedule_, software);
+  other.schedule_ = as_run(schedule_, machine.software);
+  if (!machine.ideal)
+    other.usual_workers_ = machine.devices() > 1
+                               ? std::min(machine.devices(), kMaxWorkers)
+                               : std::min(usual_workers_, machine.workers_per_device);
   return other;
 }
 
@@ -109,7 +117,7 @@ ProblemFlags ProblemFlags::with(std::string schedule, std::string workers, std::
 
 ProblemFlags ProblemFlags::with_usual_workers(std::uint32_t workers) const {
   ProblemFlags other = *this;
-  if (workers_.empty()) other.workers_ = fmt::format("{}", workers);
+  other.usual_workers_ = workers;
   return other;
 }
 
@@ -120,7 +128,8 @@ Problem ProblemFlags::problem() const {
   refuse_list("--heads", heads_);
   refuse_list("--overlap", overlap_);
   Problem p;
-  p.workers = small_count(workers_, "--workers", 1, kMaxWorkers);
+  p.workers =
+      workers_.empty() ? usual_workers_ : small_count(workers_, "--workers", 1, kMaxWorkers);
   p.tokens = {tokens_.empty() ? tokens_each_ * std::int64_t{p.workers}
                               : parse_count(tokens_, "--tokens")};
   p.heads = small_count(heads_, "--heads", 1, kMaxHeads);

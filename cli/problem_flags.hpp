@@ -23,7 +23,9 @@ class ProblemFlags {
   // Only the flags that take one value in a sweep: the key/value heads, the head dimension, dtype,
   // mask, pass, buffers and exchanges.
   void add_rest_to(CLI::App& command);
-  // For runs: fewer tokens and heads by default, and as many workers as with_usual_workers() says.
+  // For commands with a machine: by default, a worker for each of its devices. See on().
+  void use_devices_of_machine();
+  // For runs: fewer tokens and heads by default.
   void use_small_problem();
   // Throws Error if the file is not a plan, or if a flag describes a problem beside it.
   void refuse_beside(const std::string& plan_file) const;
@@ -33,8 +35,9 @@ class ProblemFlags {
   ProblemFlags with(std::string schedule, std::string workers, std::string tokens,
                     std::string heads, std::string overlap) const;
 
-  // The same flags with the schedule as a library runs it.
-  ProblemFlags as_run_by(const SoftwareFigures&) const;
+  // The same flags with the schedule as the machine's library runs it, and with a worker for each
+  // of its devices, unless --workers was given.
+  ProblemFlags on(const Machine&) const;
 
   // Throw Error if a value makes no sense.
   Problem problem() const;
@@ -50,8 +53,10 @@ class ProblemFlags {
   void add_rest_of_communication_to(CLI::App& command);
 
   std::int64_t tokens_each_ = 8192;
+  std::uint32_t usual_workers_ = 8;
+  bool on_machine_ = false;
   std::string schedule_ = "balanced";
-  std::string workers_ = "8", tokens_, heads_ = "32", kv_heads_, head_dim_ = "128";
+  std::string workers_, tokens_, heads_ = "32", kv_heads_, head_dim_ = "128";
   std::string dtype_ = "bf16", mask_ = "causal", pass_ = "forward", new_tokens_;
   std::vector<CLI::Option*> options_;
   std::string overlap_ = "prefetch", buffers_ = "0", exchanges_ = "native";

@@ -40,8 +40,8 @@ void run(const SimulateCommand& c) {
     fail("--calibrate-with has no meaning on machine 'ideal', which has no figures; use --machine");
   const double diagonal = c.machine.diagonal();
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
-  const ProvedPlan proved = c.plan_file.empty() ? proved_plan(c.problem.as_run_by(machine.software))
-                                                : proved_plan(c.plan_file);
+  const ProvedPlan proved =
+      c.plan_file.empty() ? proved_plan(c.problem.on(machine)) : proved_plan(c.plan_file);
   c.outputs.require_drawable(proved.plan);
   const std::uint32_t workers = proved.plan.problem.workers;
   Setup setup = c.machine.setup(machine, workers);
@@ -81,6 +81,7 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   auto command = std::make_shared<SimulateCommand>();
   app->add_option("PLAN", command->plan_file, "plan file, instead of the flags under Problem")
       ->type_name("");
+  command->problem.use_devices_of_machine();
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);
   command->machine.add_conditions_to(*app);

@@ -61,7 +61,8 @@ void SweepQuestion::add_to(CLI::App& app) {
         ->group("Lists (separate the values with commas)");
   };
   list("-s,--schedule", schedules, "schedules, or all; see 'ringsched schedules' (default all)");
-  list("-w,--workers", workers, "numbers of workers, e.g. 4,8,16 (default 8)");
+  list("-w,--workers", workers,
+       "numbers of workers, e.g. 4,8,16 (default: one per device of the machine; 8 on ideal)");
   list("-t,--tokens", tokens, "sequence lengths, e.g. 32K,64K (default 8K per worker)");
   list("--heads", heads, "query heads (default 32)");
   list("-m,--machine", machines,
@@ -89,18 +90,19 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
     if (names.size() > 1 && std::find(names.begin(), names.end(), "all") != names.end())
       fail("--schedule {}: use 'all' by itself, or name the schedules", printable(c.schedules, 60));
   }
-  std::vector<std::string> tokens(1);  // the usual ones
+  std::vector<std::string> tokens(1), workers(1);  // the usual ones
   if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");
+  if (!c.workers.empty()) workers = list_of(c.workers, "--workers");
   for (const std::string& machine_name : list_of(c.machines, "--machine")) {
     const Machine machine = c.conditions.machine(machine_name);
     const std::string figures = figures_of(machine_name, c.conditions.figures());
-    for (const std::string& w : list_of(c.workers, "--workers"))
+    for (const std::string& w : workers)
       for (const std::string& t : tokens)
         for (const std::string& h : list_of(c.heads, "--heads"))
           for (const std::string& s : names)
             for (const std::string& o : list_of(c.overlaps, "--overlap")) {
-              const Schedule schedule = find_schedule(as_run(s, machine.software));
-              SweepCell cell{c.rest.with(schedule.name, w, t, h, o), machine, {}};
+              SweepCell cell{c.rest.with(s, w, t, h, o).on(machine), machine, {}};
+              const Schedule schedule = cell.flags.schedule();
               const Problem p = cell.flags.problem();  // refuses what makes no sense at once
               if (all && s == kUspBalanced && p.mask == Mask::full()) continue;
               // Inside one node it is zigzag.

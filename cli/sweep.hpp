@@ -12,7 +12,7 @@ namespace ringsched {
 
 // The values of its flags; lists have commas.
 struct SweepQuestion {
-  std::string schedules = "all", workers = "8", tokens, heads = "32", machines = "ideal",
+  std::string schedules = "all", workers, tokens, heads = "32", machines = "ideal",
               overlaps = "prefetch";
   ProblemFlags rest;
   MachineFlags conditions;

@@ -34,7 +34,7 @@ Measurements measurements_of(const std::string& file) {
   return read_measurements(text, file == "-" ? "standard input" : file);
 }
 
-// Keeps a group if its name, source or machine contains `text`, in any case.
+// Keeps a group if its name, source, machine or a base of that contains `text`, in any case.
 void keep_only(Measurements& measured, const std::string& text) {
   const auto same = [](char a, char b) {
     return std::tolower(static_cast<unsigned char>(a)) ==
@@ -44,13 +44,15 @@ void keep_only(Measurements& measured, const std::string& text) {
     return !std::ranges::search(in, text, same).empty();
   };
   std::erase_if(measured.groups, [&](const MeasuredGroup& g) {
-    return !contains(g.name) && !contains(g.by) && !contains(g.machine.name);
+    return !contains(g.name) && !contains(g.by) && !contains(g.machine.name) &&
+           std::ranges::none_of(g.machine.bases, contains);
   });
   measured.excluded.clear();
   if (measured.groups.empty())
     fail(
-        "--only {}: no group, source or machine has this in its name; ringsched validate lists the "
-        "groups",
+        "--only {}: no group, source, machine or base of one has this in its name; ringsched "
+        "validate "
+        "lists the groups",
         printable(text, 40));
 }
 
@@ -89,8 +91,9 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
   app->add_option("--file", command->file,
                   "your own measurements instead of the published ones (docs/validation.md)")
       ->type_name("FILE");
-  app->add_option("--only", command->only,
-                  "only groups with this in their name, source or machine, e.g. H800")
+  app->add_option(
+         "--only", command->only,
+         "only groups with this in the name of their group, source, machine or its base, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (always with --file)");

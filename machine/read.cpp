@@ -113,6 +113,7 @@ void read(std::string_view text, std::string_view name, const Chain& chain, Comp
                                [&](const Source& base, const Chain& longer) {
                                  read(base.toml, base.name, longer, complaints, m);
                                });
+  if (has_base && whole) m.bases.push_back(m.name);
   machine_keys(s, m);
   read_kernels(s, m, has_base);
   drop_collectives(s.table(), m);

@@ -183,6 +183,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan -o /", "/"},
       {"plan -o p.svg",
        "--output p.svg: plan writes JSON, e.g. plan.json; ringsched render draws it"},
+      {"plan -o p.SVG", "--output p.SVG: plan writes JSON"},
       {"plan -o ''", "argument 3 is empty (after -o)"},
       {"verify ''", "argument 2 is empty"},
       {"plan --output=", "--output needs a value"},

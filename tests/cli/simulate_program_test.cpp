@@ -580,7 +580,7 @@ TEST_F(SimulateProgram, SaysHowManyDevicesAreInUse) {
   const auto said = [&](const std::string& flags) {
     return run("simulate --no-chart -s zigzag -t 64K " + flags).out;
   };
-  EXPECT_THAT(said("-m hgx-h100x4-ib400"),
+  EXPECT_THAT(said("-m hgx-h100x4-ib400 -w 8"),
               testing::ContainsRegex("uses 8 of 32[ \n]+devices[ \n]+\\(--workers\\)"));
   EXPECT_THAT(said("-m hgx-h100x4-ib400 -w 32"), Not(HasSubstr("; uses")));
   EXPECT_THAT(said("-m dgx-a100 -w 4"), Not(HasSubstr("; uses")));
@@ -590,6 +590,25 @@ TEST_F(SimulateProgram, SaysHowManyDevicesAreInUse) {
   // Workers share devices only if there are more of them.
   EXPECT_THAT(said("-m shared.toml -w 32"), Not(HasSubstr("; uses")));
   EXPECT_THAT(said("-m shared.toml -w 64"), Not(HasSubstr("; uses")));
+}
+
+TEST_F(SimulateProgram, UsesEveryDeviceUnlessToldOtherwise) {
+  const auto workers = [&](const std::string& flags) {
+    const std::string out = run("simulate --no-chart -s zigzag -t 64K " + flags).out;
+    return out.substr(0, out.find(" workers"));
+  };
+  EXPECT_EQ(workers(""), "zigzag: 8");
+  EXPECT_EQ(workers("-m dgx-a100"), "zigzag: 8");
+  EXPECT_EQ(workers("-m pcie-a100x4"), "zigzag: 4");
+  EXPECT_EQ(workers("-m hgx-h100x4-ib400"), "zigzag: 32");
+  EXPECT_EQ(workers("-m hgx-h100x4-ib400 -w 16"), "zigzag: 16");
+  EXPECT_EQ(workers("-m laptop"), "zigzag: 8");  // one device, which many workers share
+  const std::string sweep =
+      run("sweep -s ring,zigzag -m pcie-a100x4,hgx-h100x4-ib400 --format csv").out;
+  EXPECT_THAT(sweep, HasSubstr("pcie-a100x4,4,32768,"));
+  EXPECT_THAT(sweep, HasSubstr("hgx-h100x4-ib400,32,262144,"));
+  EXPECT_THAT(run("export --format workload -s ring -t 64K -m pcie-a100x4").out,
+              HasSubstr("\nworkers 4\n"));
 }
 
 TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
@@ -824,9 +843,16 @@ results = [
   EXPECT_EQ(run("validate --file mine.toml --only DGX-a100").out, text.out);
   const Outcome none = run("validate --file mine.toml --only h100");
   EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(none.err,
-            "ringsched: --only h100: no group, source or machine has this in its name; ringsched "
-            "validate lists the groups\n");
+  EXPECT_EQ(
+      none.err,
+      "ringsched: --only h100: no group, source, machine or base of one has this in its name; "
+      "ringsched validate lists the groups\n");
+  std::string based = read_all(folder_ / "mine.toml");
+  based.replace(based.find("\"dgx-a100\""), 10,
+                "'''\nname = \"ours\"\nsummary = \"ours\"\nbase = \"dgx-a100\"\n'''");
+  write("based.toml", based);
+  EXPECT_EQ(run("validate --file based.toml --only DGX-a100 --format csv").code, 0);
+  EXPECT_EQ(run("validate --file based.toml --only OURS --format csv").code, 0);
 
   std::string ideal = read_all(folder_ / "mine.toml");
   ideal.replace(ideal.find("dgx-a100"), 8, "ideal");

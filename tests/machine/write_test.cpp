@@ -192,7 +192,8 @@ class AnyMachine {
 
 TEST(WrittenMachine, ReadsAsTheSameForEveryProfileThatComesAlong) {
   for (const MachineProfile& p : machine_profiles()) {
-    const Machine m = find_machine(std::string(p.name));
+    Machine m = find_machine(std::string(p.name));
+    m.bases.clear();  // what is written needs none
     EXPECT_EQ(read_machine(to_toml(m), "written.toml"), m) << to_toml(m);
   }
 }

@@ -168,9 +168,10 @@ struct SoftwareFigures {
 struct Machine {
   std::string name;
   std::string summary;
-  std::string made_by;  // the command that measured it; empty: it was written by hand
-  std::string library;  // whose kernels to use, if there are tables of several libraries
-  bool ideal = false;   // the block model: a full block of the layout takes 1 us, the rest nothing
+  std::vector<std::string> bases;  // names of the profiles that it extends, the first one first
+  std::string made_by;             // the command that measured it; empty: it was written by hand
+  std::string library;             // whose kernels to use, if there are tables of several libraries
+  bool ideal = false;  // the block model: a full block of the layout takes 1 us, the rest nothing
 
   std::uint32_t nodes = 1;
   std::uint32_t devices_per_node = 1;
