@@ -49,11 +49,8 @@ void keep_only(Measurements& measured, const std::string& text) {
   });
   measured.excluded.clear();
   if (measured.groups.empty())
-    fail(
-        "--only {}: no group, source, machine or base of one has this in its name; ringsched "
-        "validate "
-        "lists the groups",
-        printable(text, 40));
+    fail("--only {} matches no group, source or machine; ringsched validate lists the groups",
+         printable(text, 40));
 }
 
 Validation validated(const Measurements& measured) {
@@ -93,7 +90,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
       ->type_name("FILE");
   app->add_option(
          "--only", command->only,
-         "only groups with this in the name of their group, source, machine or its base, e.g. H800")
+         "only results whose group, source or machine (or its base) contains this, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (always with --file)");

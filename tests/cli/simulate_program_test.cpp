@@ -843,10 +843,9 @@ results = [
   EXPECT_EQ(run("validate --file mine.toml --only DGX-a100").out, text.out);
   const Outcome none = run("validate --file mine.toml --only h100");
   EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(
-      none.err,
-      "ringsched: --only h100: no group, source, machine or base of one has this in its name; "
-      "ringsched validate lists the groups\n");
+  EXPECT_EQ(none.err,
+            "ringsched: --only h100 matches no group, source or machine; ringsched validate lists "
+            "the groups\n");
   std::string based = read_all(folder_ / "mine.toml");
   based.replace(based.find("\"dgx-a100\""), 10,
                 "'''\nname = \"ours\"\nsummary = \"ours\"\nbase = \"dgx-a100\"\n'''");
