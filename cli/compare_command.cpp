@@ -49,7 +49,7 @@ void add_compare_command(CLI::App& program, ExitCode& code) {
   app->add_option("FIRST", command->files[0], "timeline file, the reference")
       ->type_name("")
       ->required();
-  app->add_option("SECOND", command->files[1], "timeline file to compare with it")
+  app->add_option("SECOND", command->files[1], "timeline file to compare with FIRST")
       ->type_name("")
       ->required();
   app->add_option("--tolerance", command->tolerance,

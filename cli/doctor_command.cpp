@@ -212,8 +212,8 @@ std::string answer_of(const char* command) {
 }
 
 void add_doctor_command(CLI::App& program, ExitCode&) {
-  CLI::App* app =
-      program.add_subcommand("doctor", "Show what this machine has and lacks, for a bug report");
+  CLI::App* app = program.add_subcommand(
+      "doctor", "Show what is installed and what is missing, for use in bug reports");
   auto format = std::make_shared<Format>(Format::Text);
   add_format_flag(*app, *format);
   app->callback([format] {

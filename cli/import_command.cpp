@@ -128,7 +128,7 @@ ExitCode run(const ImportCommand& c) {
 }  // namespace
 
 void add_import_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("import", "Read profiler traces of a plan's run");
+  CLI::App* app = program.add_subcommand("import", "Read the profiler traces of a run");
   auto command = std::make_shared<ImportCommand>();
   app->add_option("TRACE", command->files,
                   "traces from PyTorch's profiler (.json) or nsys (.sqlite), one for each rank")
@@ -148,9 +148,10 @@ void add_import_command(CLI::App& program, ExitCode& code) {
   app->add_option("--annotation", command->names.annotation,
                   "treat each record_function range of this name as one call")
       ->type_name("NAME");
-  app->add_option("--attend", command->names.attend,
-                  "treat events whose name contains this as attention tasks (attends); default: "
-                  "attention kernels of PyTorch, FlashAttention and cuDNN")
+  app->add_option(
+         "--attend", command->names.attend,
+         "part of the name of every event that is an attention task (attend) (default: those of "
+         "the attention kernels of PyTorch, FlashAttention and cuDNN)")
       ->type_name("NAME");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
       ->type_name("NAME");

@@ -27,10 +27,9 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 }
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
-  app.add_option(
-         "--mpi-exchanges", exchanges,
-         "with --transport mpi: use MPI's own collectives, or point-to-point messages (messages) "
-         "(default collectives)")
+  app.add_option("--mpi-exchanges", exchanges,
+                 "with --transport mpi: collectives (those of MPI) or messages (point-to-point) "
+                 "(default collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }

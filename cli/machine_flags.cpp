@@ -110,8 +110,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
       ->group("Conditions");
   flag("--seed", seed_, "N", "random seed for noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
-       "runs to simulate, seeds SEED, SEED+1, ...; reports the median (default 1; with noise, as "
-       "many as finish quickly, up to 1001)");
+       "number of runs to simulate, with the seeds SEED, SEED+1, ...; the median is reported "
+       "(default 1; with noise, as many as finish quickly, up to 1001)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
@@ -172,11 +172,12 @@ std::string MachineFlags::defaults(const Machine& m) const {
     std::string others;
     for (const std::string_view name : known)
       if (name != m.library) others += fmt::format("{}{}", others.empty() ? "" : ", ", name);
-    out = fmt::format("{} kernels (or --kernels {})", m.library, others);
+    out = fmt::format("with {} kernels (to change: --kernels {})", m.library, others);
   }
   if (software_.empty())
-    out += fmt::format("{}the profile's software (or --software NAME)", out.empty() ? "" : ", ");
-  return out.empty() || m.ideal ? "" : fmt::format("{}: {}", m.name, out);
+    out += fmt::format("{} the profile's software (to change: --software NAME)",
+                       out.empty() ? "with" : " and");
+  return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
 }
 
 double MachineFlags::diagonal() const {

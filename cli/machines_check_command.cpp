@@ -53,8 +53,7 @@ ExitCode run(const std::string& name, Format format) {
     return code;
   }
   fmt::print("{}: no errors\n", name);
-  if (!guessed.empty())
-    fmt::print("\nMissing from the profile, and what predictions use instead:\n");
+  if (!guessed.empty()) fmt::print("\nMissing from the profile, with what is used instead:\n");
   std::string before;
   for (const Gap& g : guessed) {
     fmt::print("{}", report_line(g.about == before ? "" : g.about, g.text));
@@ -67,7 +66,7 @@ ExitCode run(const std::string& name, Format format) {
 
 void add_check_command(CLI::App& machines, Format& format, ExitCode& code) {
   CLI::App* app = machines.add_subcommand(
-      "check", "List all errors in a profile, and what predictions assume for missing figures");
+      "check", "List all errors in a profile, and what is assumed for missing figures");
   auto name = std::make_shared<std::string>();
   app->add_option("FILE", *name, "your own FILE.toml, or the name of a profile")
       ->type_name("")

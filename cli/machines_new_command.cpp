@@ -78,7 +78,7 @@ void run(const NewCommand& c) {
 
 void add_new_command(CLI::App& machines) {
   CLI::App* app =
-      machines.add_subcommand("new", "Write a starter profile of your machine from datasheets");
+      machines.add_subcommand("new", "Write a first profile of your machine, based on datasheets");
   auto command = std::make_shared<NewCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type,
                         const std::string& help) {
@@ -88,8 +88,7 @@ void add_new_command(CLI::App& machines) {
   flag("--gpus", command->gpus, "N", "GPUs per node (default 8)");
   flag("--link", command->link, "NAME",
        "link between the GPUs: " + names(known_links()) +
-           "; names ending in -host: copies pass through the host's memory (default: the GPU's "
-           "usual link)");
+           " (-host: copies pass through the host's memory) (default: the GPU's usual link)");
   flag("--nodes", command->nodes, "N", "nodes (default 1)");
   flag("--nic", command->nic, "NAME", "NIC between the nodes: " + names(known_nics()));
   flag("--nics", command->nics, "N", "NICs per node, shared by its GPUs (default: one per GPU)");

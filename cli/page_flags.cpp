@@ -7,10 +7,10 @@
 namespace ringsched {
 
 void PageFlags::add_to(CLI::App& app, const char* group) {
-  app.add_option(
-         "--for", medium_,
-         "size the picture for a column (238 points wide), the text width of a page (506) or "
-         "a slide (960): column, text or slide; labels are 7 points high in column and text")
+  app.add_option("--for", medium_,
+                 "size of the picture: column (238 points wide), text (506, the width of the text "
+                 "on a page) "
+                 "or slide (960); with column and text, labels are 7 points high")
       ->type_name("MEDIUM")
       ->group(group);
   app.add_option("--title", title_, "title to draw instead of the default")

@@ -88,8 +88,10 @@ void run(const PlanCommand& command) {
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const char* ending : {".svg", ".pdf", ".png", ".dot", ".html"})
     if (lower.ends_with(ending))
-      fail("--output {}: plan writes JSON, e.g. plan.json; ringsched render draws it",
-           command.output);
+      fail(
+          "--output {}: 'ringsched plan' writes JSON files, e.g. plan.json; 'ringsched render' "
+          "draws plans",
+          command.output);
   if (command.output != "-") check_output(command.output, "--output", {});
   const ProvedPlan proved = proved_plan(command.flags);
   const Plan& plan = proved.plan;

@@ -95,7 +95,7 @@ Picoseconds measured_time(const std::string& text) {
     if (error == std::errc() && end == last && value * ps >= 1 && value * ps <= 1e18)
       return {static_cast<std::int64_t>(value * ps)};
   }
-  fail("--calibrate-with is '{}'; use ms=NUMBER above 0, such as ms=12.3, or us= or s=",
+  fail("--calibrate-with is '{}'; use a time above 0 in ms, us or s, e.g. ms=12.3",
        printable(text));
 }
 

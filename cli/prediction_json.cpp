@@ -107,6 +107,7 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
                            : p.proved.plan.schedule.starts_with("ring") ? "1"
                                                                         : "null");
   key("one_device_us", us(p.study.one_device));
+  key("slowest_device", json_number(p.study.workload.pace));
   key("peak_bytes", fmt::format("{}", p.proved.peak.value));
   const std::optional<bool> fits = memory_fits(p.study, p.proved.peak);
   key("fits", !fits ? "null" : *fits ? "true" : "false");

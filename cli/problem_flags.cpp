@@ -90,8 +90,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers for each kind of tensor on each worker; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how collectives (all-to-all, all-gather, ...) run: native (one library call), or split "
-       "into messages: direct, ring or tree (default native)");
+       "how collectives such as an all-to-all run: native (one library call); direct, ring or tree "
+       "(separate messages) (default native)");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

@@ -190,7 +190,9 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   app->add_flag("--check", command->check, "check the results against double precision")
       ->group("Run");
   flag("--check-rows", command->check_rows, "N",
-       "random rows of each result to check (default: all of a small problem, else 64)");
+       "how many rows of each result to check, chosen at random (default: all rows if the problem "
+       "is "
+       "small, else 64)");
   app->add_flag("--check-finite", command->finite, "stop at the first number that is not finite")
       ->group("Run");
   command->join.add_to(*app, true);

@@ -139,8 +139,8 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
   std::set<std::string> asked;
   for (const SweepCell& cell : cells)
     if (!asked.insert(cell.row.key()).second)
-      fail("duplicate setting: {} ({}) with {} workers on {} is asked for twice", cell.row.schedule,
-           cell.row.overlap, cell.row.workers, cell.row.machine);
+      fail("{} ({}) with {} workers on {} is given twice", cell.row.schedule, cell.row.overlap,
+           cell.row.workers, cell.row.machine);
   return cells;
 }
 

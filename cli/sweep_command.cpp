@@ -222,8 +222,8 @@ void add_sweep_command(CLI::App& program, ExitCode& code) {
   flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");
   flag("--format", command->format, "FORMAT", "text, csv or json (default text)");
   flag("--plot", command->plot, "FILE",
-       "draw time against tokens or workers, or where the time goes: .svg, .pdf or .png; "
-       "'ringsched plot' has more charts");
+       "draw time against tokens or workers (or a breakdown of the time, if neither varies): .svg, "
+       ".pdf or .png; 'ringsched plot' has more charts");
   command->page.add_to(*app);
   app->callback([command, &code] { code = run(*command); });
 }

@@ -210,8 +210,8 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   }
   if (whose.empty()) return {};
   const std::string names = some == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
-  return on_terminal_lines(fmt::format("   extrapolated  {}: the profile lacks some numbers; "
-                                       "'ringsched simulate' names them",
+  return on_terminal_lines(fmt::format("   extrapolated  the profile lacks some numbers for {}; "
+                                       "'ringsched simulate' lists them",
                                        names),
                            17) +
          "\n";

@@ -49,7 +49,7 @@ void keep_only(Measurements& measured, const std::string& text) {
   });
   measured.excluded.clear();
   if (measured.groups.empty())
-    fail("--only {} matches no group, source or machine; ringsched validate lists the groups",
+    fail("--only '{}' matches no group, source or machine; ringsched validate lists the groups",
          printable(text, 40));
 }
 
@@ -88,12 +88,11 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
   app->add_option("--file", command->file,
                   "your own measurements instead of the published ones (docs/validation.md)")
       ->type_name("FILE");
-  app->add_option(
-         "--only", command->only,
-         "only results whose group, source or machine (or its base) contains this, e.g. H800")
+  app->add_option("--only", command->only,
+                  "only results whose group, source or machine has TEXT in its name, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
-                "print every result, not only summaries (always with --file)");
+                "print every result, not only summaries (--file always does)");
   app->add_option("--format", command->format, "text, json, csv or markdown (default text)")
       ->type_name("FORMAT");
   app->add_option("--tolerance", command->tolerance,

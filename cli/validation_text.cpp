@@ -192,10 +192,10 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
       fmt::format("{} are predicted too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
-    lines.push_back(
-        fmt::format("the faster of two schedules is picked in {} pairs, {}", in_order(e.ranking),
-                    e.ranking.sure > 0 ? fmt::format("without ties in {}", without_ties(e.ranking))
-                                       : "all of them ties"));
+    lines.push_back(fmt::format(
+        "the faster of two schedules is picked in {} pairs ({})", in_order(e.ranking),
+        e.ranking.sure > 0 ? fmt::format("leaving out ties: {}", without_ties(e.ranking))
+                           : "all of them ties"));
   if (e.intervals > 0)
     lines.push_back(
         fmt::format("{} lie in the predicted 80 % interval, which extends {} either way (median)",

@@ -36,7 +36,7 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
     out += fmt::format(
         "  coverage       each visible query-key pair is computed once, and its result reaches the "
         "query's worker\n");
-    out += fmt::format("  deadlock       none, even if sends block until received{}\n",
+    out += fmt::format("  deadlock       none, even if each send waits for its receive{}\n",
                        s.exchange_count > 0 ? " and each exchange waits for all its workers" : "");
     if (!v.stuck_in_one_queue.empty())
       out += fmt::format(

@@ -117,6 +117,7 @@ void devices_keys(Keys& d, M& m) {
   d.count("block_rows", m.block_rows, 1, 1 << 20);
   d.number("flops_per_clock", m.flops_per_clock, 1e-6, 1e9);
   d.number("exps_per_clock", m.exps_per_clock, 1e-6, 1e9);
+  d.number("spread", m.devices_spread, 1e-6, kMostSpread);
   d.text("source", m.devices_source);
 }
 

@@ -55,8 +55,9 @@ Network::Network(const Machine& m, std::uint32_t workers)
          m.workers_per_device == 1 ? "" : "s",
          m.made_by.find("--backend cuda") != m.made_by.npos
              ? fmt::format("measure it again with --workers {}", workers)
-             : "use another machine, or set more nodes or more workers per device (workers_each) "
-               "in your own profile");
+             : "use another machine, or a profile of your own with more nodes, or more workers per "
+               "device "
+               "(workers_each)");
   const double rate = fabric_.link.gb_per_s;
   switch (fabric_.kind) {
     case Fabric::Free:

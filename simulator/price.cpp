@@ -12,6 +12,7 @@
 #include "ringsched/scheduler/plan_tables.hpp"
 #include "ringsched/simulator/simulate.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
+#include "slowest_device.hpp"
 
 namespace ringsched {
 
@@ -253,6 +254,23 @@ void doubt_messages(Workload& out, const Machine& machine) {
   }
 }
 
+// Each attend takes as much longer as the slowest device needs.
+void keep_pace(Workload& out, const Machine& m) {
+  const Plan& plan = *out.plan;
+  const std::size_t works = plan.works.size();
+  std::vector<double> attending(m.devices());
+  for (const Task& t : plan.tasks)
+    if (is_attend(t.kind))
+      attending[out.network.device(WorkerId{t.worker_index})] +=
+          static_cast<double>(out.compute[static_cast<std::size_t>(t.kind) * works + t.work.value]);
+  out.pace = pace_of_slowest(attending, spreads(m).devices);
+  for (const TaskKind op : {TaskKind::Attend, TaskKind::AttendBackward})
+    for (std::size_t w = 0; w < works; ++w) {
+      std::int64_t& ps = out.compute[static_cast<std::size_t>(op) * works + w];
+      ps = rounded_ps(static_cast<double>(ps) * out.pace);
+    }
+}
+
 }  // namespace
 
 Workload price(const Plan& plan, const Machine& machine, double diagonal) {
@@ -319,6 +337,7 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
       for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
         out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);
     }
+  if (!plan.problem.decodes()) keep_pace(out, machine);  // memories are alike
   doubt_messages(out, machine);
   if (!out.transfers.empty())
     for (auto& startup : out.startup) startup.resize(2 * works);

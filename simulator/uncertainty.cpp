@@ -64,7 +64,9 @@ Spreads spreads(const Machine& m) {
   return {or_usual(least_sure, kKernelSpread),
           or_usual(std::max(m.fabric.spread, m.network.spread), kLinkSpread), kStartupSpread,
           or_usual(m.software.spread, kSoftwareSpread),
-          or_usual(m.software.host.spread, kHostSpread)};
+          or_usual(m.software.host.spread, kHostSpread),
+          // Noise is between workers, too.
+          or_usual(m.devices_spread, m.sms > 0 && !(m.noise > 0) ? kDeviceSpread : 0)};
 }
 
 HostShares host_shares(const Plan& plan, SoftwareFigures software) {

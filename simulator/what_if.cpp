@@ -92,7 +92,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   const auto needs_machine = [&] {
     if (s.machine.ideal)
       fail(
-          "--what-if {}: machine 'ideal' counts blocks and has no such figure; use another "
+          "--what-if {}: machine 'ideal' has no such figure, as it only counts blocks; use another "
           "--machine",
           change);
   };

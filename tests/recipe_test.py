@@ -33,7 +33,7 @@ def mistake_is_told(schedule: str, wrong_program: str) -> bool:
     for command in ("plan", "simulate"):
         run = subprocess.run([wrong_program, command, "-w", "4", "-s", schedule], capture_output=True, text=True)
         expected = (f"ringsched: schedule {schedule} is wrong: its plan does not verify (coverage): "
-                    "the result of query chunk 3 lacks key chunk 0; it comes from task ")
+                    "the result of query chunk 3 lacks key chunk 0; see task ")
         if (run.returncode, run.stdout) != (2, "") or not run.stderr.startswith(expected):
             print(f"{command} with a wrong schedule: {run}\nexpected: {expected}")
             told = False

@@ -138,7 +138,7 @@ void assign_buffers(Plan& plan, std::uint32_t buffers) {
           fail(
               "{} needs more than {} {} buffer{} per worker (--buffers 0 gives it enough): in step "
               "{}, "
-              "worker {} would overwrite one that task {} ({}) still reads",
+              "worker {} would overwrite a buffer that task {} ({}) has yet to read",
               printable(plan.schedule), buffers, plan.name(plan.value(task)),
               buffers == 1 ? "" : "s", task.step, task.worker_index, reader.value,
               to_text(plan.tasks[reader.value].kind));

@@ -561,8 +561,8 @@ class CoverageCheck {
     if (found == visible(s.side, tokens({{row}, 1}), all_tokens())) return;
     for (std::uint32_t c = 0; c < chunks_ && !findings_.full(); ++c)
       if ((attends.empty() || !met[c].valid()) && pairs(c) > 0)
-        findings_.add(Rule::Coverage, {s.task}, "{}; it comes from {}",
-                      term(s, "lacks", band, row, c), name_of(plan_, s.task));
+        findings_.add(Rule::Coverage, {s.task}, "{}; see {}", term(s, "lacks", band, row, c),
+                      name_of(plan_, s.task));
   }
 
   // "the key_value_gradient of key chunk 3, kv_heads 2-3, lacks query chunk 5, heads 4"

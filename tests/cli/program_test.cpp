@@ -128,7 +128,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan --work=4", "plan has no flag --work; did you mean --workers?"},
       {"plan --check", "plan has no flag --check; run has it"},
       {"machines new --gppu l20", "machines new has no flag --gppu; did you mean --gpu?"},
-      {"machines check a b", "machines check does not take 'b'"},
+      {"machines check a b", "machines check takes no argument 'b'"},
       {"machines new --gpu a100 --nics 2", "--nics 2 needs --nic NAME"},
       {"plan --workers", "--workers needs a value: N (see ringsched plan --help)"},
       {"plan --workers 4 --workers 8", "--workers is given twice"},
@@ -142,7 +142,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"calibrate --dtype fp32 bf16 -o x.toml", "with commas: --dtype fp32,bf16"},
       {"render --width abc t.json", "--width is 'abc'; use a number"},
       {"schedules x", "unknown schedule 'x' (known: ring, striped"},
-      {"schedules ring x", "schedules does not take 'x' (see ringsched schedules --help)"},
+      {"schedules ring x", "schedules takes no argument 'x' (see ringsched schedules --help)"},
       {"plan -s balanced:hop=1", "schedule balanced has no parameters, but was given \"hop\""},
       {"plan --format jsno", "--format is 'jsno'; did you mean json? (use text or json)"},
       {"sweep --format jsno", "did you mean json? (use text, csv or json)"},
@@ -182,8 +182,9 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan -o /nonexistent/plan.json", "/nonexistent/plan.json"},
       {"plan -o /", "/"},
       {"plan -o p.svg",
-       "--output p.svg: plan writes JSON, e.g. plan.json; ringsched render draws it"},
-      {"plan -o p.SVG", "--output p.SVG: plan writes JSON"},
+       "--output p.svg: 'ringsched plan' writes JSON files, e.g. plan.json; 'ringsched render' "
+       "draws plans"},
+      {"plan -o p.SVG", "--output p.SVG: 'ringsched plan' writes JSON"},
       {"plan -o ''", "argument 3 is empty (after -o)"},
       {"verify ''", "argument 2 is empty"},
       {"plan --output=", "--output needs a value"},
@@ -248,9 +249,8 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
     "tasks":[{"do":"attend","in":["Q0","KV0"]},{"do":"attend","in":["Q1","KV1"]}]})";
   const Outcome text = run("verify bad.json");
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(
-      text.out,
-      HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; it comes from task 1 "));
+  EXPECT_THAT(text.out,
+              HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; see task 1 "));
   EXPECT_THAT(text.out, HasSubstr("not proved: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);

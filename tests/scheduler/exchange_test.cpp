@@ -163,14 +163,13 @@ TEST(Exchanges, AddUpEachTermOnce) {
   EXPECT_EQ(said([](Plan& p) { p.tasks[5].inputs[0] = {}; }),
             "task 3 (worker 1, step 0, attend of query chunks 0-1 with key chunk 1): its "
             "result is neither merged nor output");
-  EXPECT_EQ(
-      said([](Plan& p) {
-        set_columns(p, p.tasks[3], {0, 3});
-        restate_work(p, {3});
-      }),
-      "the result of query chunk 0, heads 3, lacks key chunk 1; it comes from task 4 (worker 0, "
-      "step 0, exchange "
-      "of partial result of chunk 0)");
+  EXPECT_EQ(said([](Plan& p) {
+              set_columns(p, p.tasks[3], {0, 3});
+              restate_work(p, {3});
+            }),
+            "the result of query chunk 0, heads 3, lacks key chunk 1; see task 4 (worker 0, "
+            "step 0, exchange "
+            "of partial result of chunk 0)");
   EXPECT_EQ(said([](Plan& p) { double_terms(p, {3}); }),
             "the result of query chunk 0 counts key chunk 1 twice: by task 3 (worker 1, step "
             "0, attend of query chunks 0-1 with key chunk 1) and by task 4 (worker 1, step 0, "
@@ -231,11 +230,10 @@ TEST(Exchanges, AddUpTheTermsOfEachRow) {
                                  "plan"));
   };
   EXPECT_EQ(said("[0,5]"), "");
-  EXPECT_EQ(
-      said("[0,3]"),
-      "the result of query chunk 4 lacks key chunk 3; it comes from task 10 (worker 0, step 0, "
-      "exchange of "
-      "partial result of chunk 0)");
+  EXPECT_EQ(said("[0,3]"),
+            "the result of query chunk 4 lacks key chunk 3; see task 10 (worker 0, step 0, "
+            "exchange of "
+            "partial result of chunk 0)");
 }
 
 // Worker 0 sends on what came into its buffer. That this has ended before the next message comes

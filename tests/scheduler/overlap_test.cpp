@@ -99,7 +99,7 @@ TEST(Buffers, OneIsTooFewForARingAndTheErrorSaysWhere) {
     EXPECT_THAT(
         e.what(),
         testing::HasSubstr("ring needs more than 1 key_value buffer per worker (--buffers 0 gives "
-                           "it enough): in step 2, worker 2 would overwrite one that"));
+                           "it enough): in step 2, worker 2 would overwrite a buffer that"));
   }
 }
 

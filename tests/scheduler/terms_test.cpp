@@ -59,9 +59,8 @@ TEST(Terms, ABackwardPlanWithOneTermMissingIsRefused) {
   EXPECT_THAT(
       found_in(plan),
       ElementsAre(
-          StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; it comes from task "),
-          StartsWith(
-              "the key_value_gradient of key chunk 1 lacks query chunk 2; it comes from task ")));
+          StartsWith("the query_gradient of query chunk 2 lacks key chunk 1; see task "),
+          StartsWith("the key_value_gradient of key chunk 1 lacks query chunk 2; see task ")));
 }
 
 TEST(Terms, ABackwardPlanWithOneTermDoubledIsRefused) {
@@ -111,7 +110,7 @@ TEST(Terms, ABackwardPlanWithAHeadRangeShiftedIsRefused) {
               Contains(StartsWith("the key_value_gradient of key chunk 0 counts query chunk 0, "
                                   "heads 1 twice: by task ")));
   EXPECT_THAT(all, Contains(StartsWith("the key_value_gradient of key chunk 0 lacks query chunk 0, "
-                                       "heads 3; it comes from task ")));
+                                       "heads 3; see task ")));
 }
 
 TEST(Terms, HeadsThatAreAddedAgainToAllOfThemAreRefused) {
@@ -167,8 +166,7 @@ TEST(Terms, ACopyThatIsNotCompleteIsRefusedThoughAnotherIs) {
   restate_completion(plan);
   EXPECT_NE(interpret(plan, 1), "");
   EXPECT_THAT(found_in(plan),
-              ElementsAre(StartsWith(
-                  "the result of query chunk 2 lacks key chunk 0; it comes from task ")));
+              ElementsAre(StartsWith("the result of query chunk 2 lacks key chunk 0; see task ")));
 }
 
 TEST(Terms, ResultsMayBeSentAndPreparedElsewhere) {

@@ -67,10 +67,9 @@ TEST(Verify, FindsTheBlockPairsThatLightSeqDropsForOddWorkerCounts) {
       const std::uint32_t q = (w + 1) / 2 + i;
       EXPECT_EQ(v.violations[i].rule, Rule::Coverage);
       EXPECT_EQ(v.violations[i].worker, WorkerId{q});
-      EXPECT_THAT(
-          v.violations[i].text,
-          StartsWith(fmt::format(
-              "the result of query chunk {} lacks key chunk {}; it comes from task ", q, i)));
+      EXPECT_THAT(v.violations[i].text,
+                  StartsWith(fmt::format(
+                      "the result of query chunk {} lacks key chunk {}; see task ", q, i)));
     }
   }
 }
@@ -124,7 +123,7 @@ TEST(Verify, FindsAPairThatIsComputedInPlaceOfAnotherAmongManyChunks) {
   EXPECT_THAT(v.violations[0].text,
               StartsWith("the result of query chunk 65 counts key chunk 63 twice: by "));
   EXPECT_THAT(v.violations[1].text,
-              StartsWith("the result of query chunk 65 lacks key chunk 64; it comes from task "));
+              StartsWith("the result of query chunk 65 lacks key chunk 64; see task "));
 }
 
 TEST(Verify, FindsAPartialThatIsNeverMerged) {

@@ -163,11 +163,12 @@ const Refusal kRefusals[] = {
     {"worker:-1=2x", "the worker must be 0 to 7"},
     {"worker:1\n2=2x", "the worker must be 0 to 7"},
     {"worker=2x", "--what-if worker=2x: which worker? Write, for example, worker:3=2x"},
-    {"bandwidth=2x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
-    {"latency=0x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
-    {"kernels=2x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
-    {"memory=2x", "machine 'ideal' counts blocks and has no such figure", "ideal"},
-    {"communication-sms=0", "machine 'ideal' counts blocks and has no such figure", "ideal"},
+    {"bandwidth=2x", "machine 'ideal' has no such figure, as it only counts blocks", "ideal"},
+    {"latency=0x", "machine 'ideal' has no such figure, as it only counts blocks", "ideal"},
+    {"kernels=2x", "machine 'ideal' has no such figure, as it only counts blocks", "ideal"},
+    {"memory=2x", "machine 'ideal' has no such figure, as it only counts blocks", "ideal"},
+    {"communication-sms=0", "machine 'ideal' has no such figure, as it only counts blocks",
+     "ideal"},
 };
 
 INSTANTIATE_TEST_SUITE_P(WhatIf, RefusedChange, testing::ValuesIn(kRefusals));

@@ -183,6 +183,7 @@ struct Machine {
   std::uint32_t concurrency = 1;         // kernels that one device runs side by side
   bool turns = false;                    // those beyond it wait for their turn, or all share it
   double full_slowdown = 1;              // of a kernel, when that many run, over one alone
+  double devices_spread = 0;  // standard deviation of their speeds, as a share; 0: as usual
   std::string devices_source;
 
   double memory_gb = 0;        // of a device, in GiB; 0: not known

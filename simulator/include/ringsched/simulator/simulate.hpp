@@ -95,6 +95,8 @@ struct Workload {
   std::vector<std::uint8_t> transfers;
   // Transfers do not wait for the kernels that the plan lets them follow, only for their data.
   bool free_transfers = false;
+  // How much longer attends take on the slowest device; they are priced so.
+  double pace = 1;
 
   unsigned transfers_of(const Task& t) const {
     return transfers.empty() || !is_transfer(t.kind) ? 1 : transfers[plan->value(t).value];

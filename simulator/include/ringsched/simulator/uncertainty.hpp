@@ -31,11 +31,12 @@ inline constexpr double kStartupSpread = 0.80;
 inline constexpr double kSoftwareSpread = 0.15;
 inline constexpr double kHostSpread = 0.60;     // of each kind of call
 inline constexpr double kProcessorShare = 0.5;  // ... as a share of it, of all calls together
+inline constexpr double kDeviceSpread = 0.016;  // between the GPUs of a machine, at one kernel
 inline constexpr double kModelSpread = 0.03;    // what the model leaves out, by schedule
 
 // The spreads of a machine's figures: from its profile, or the usual ones.
 struct Spreads {
-  double kernels = 0, links = 0, startup = 0, software = 0, host = 0;
+  double kernels = 0, links = 0, startup = 0, software = 0, host = 0, devices = 0;
 };
 Spreads spreads(const Machine&);
 
