@@ -212,8 +212,7 @@ std::string answer_of(const char* command) {
 }
 
 void add_doctor_command(CLI::App& program, ExitCode&) {
-  CLI::App* app = program.add_subcommand(
-      "doctor", "Show what is installed and what is missing, for use in bug reports");
+  CLI::App* app = program.add_subcommand("doctor", "Report what is installed and what is missing");
   auto format = std::make_shared<Format>(Format::Text);
   add_format_flag(*app, *format);
   app->callback([format] {

@@ -150,8 +150,8 @@ void add_import_command(CLI::App& program, ExitCode& code) {
       ->type_name("NAME");
   app->add_option(
          "--attend", command->names.attend,
-         "part of the name of every event that is an attention task (attend) (default: those of "
-         "the attention kernels of PyTorch, FlashAttention and cuDNN)")
+         "text that the names of attention kernels contain (default: the usual names in PyTorch, "
+         "FlashAttention and cuDNN)")
       ->type_name("NAME");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
       ->type_name("NAME");

@@ -28,7 +28,7 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option("--mpi-exchanges", exchanges,
-                 "with --transport mpi: collectives (those of MPI) or messages (point-to-point) "
+                 "with --transport mpi: collectives (MPI's own) or messages (point-to-point) "
                  "(default collectives)")
       ->type_name("NAME")
       ->group("Processes");

@@ -78,7 +78,7 @@ void run(const NewCommand& c) {
 
 void add_new_command(CLI::App& machines) {
   CLI::App* app =
-      machines.add_subcommand("new", "Write a first profile of your machine, based on datasheets");
+      machines.add_subcommand("new", "Draft a profile of your machine, based on datasheets");
   auto command = std::make_shared<NewCommand>();
   const auto flag = [&](const char* name, std::string& value, const char* type,
                         const std::string& help) {

@@ -301,7 +301,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->required();
   app->add_option(
          "--kind", command->kind,
-         "chart to draw (default: the first one listed below for such a file)\n"
+         "chart to draw (default: the first one listed below for the type of FILE)\n"
          "sweep: lines, map (which schedule is fastest where), pareto (time against memory) or "
          "breakdown (where time goes; the default if neither tokens nor workers vary)\n"
          "simulate JSON: breakdown, tornado (which changes would help) or runs (how makespans "
@@ -318,8 +318,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("WHAT");
   app->add_option("--x", command->x,
                   "horizontal axis of --kind lines: tokens or workers (default: the one that "
-                  "varies; if both "
-                  "do, workers if they determine the tokens, else tokens)")
+                  "varies; if each "
+                  "number of workers has its own number of tokens, workers; otherwise tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -275,7 +275,7 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("NUMBER");
   app->add_flag("--graph", command->graph, "draw the task graph of a plan instead of its blocks");
   app->add_flag("--by-step", command->by_step,
-                "draw the blocks of a plan step by step, with what each worker receives");
+                "draw which blocks each worker computes, and what it receives, step by step");
   app->add_option("--worker", command->worker, "draw only this worker (charts and task graphs)")
       ->type_name("N");
   app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")

@@ -97,8 +97,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->group("Output");
   app->add_option(
          "--calibrate-with", command->measured,
-         "measured time of this problem, e.g. ms=12.3; the figure whose uncertainty matters most "
-         "is scaled until the prediction agrees with it")
+         "measured time for this problem, e.g. ms=12.3; the figure whose uncertainty matters most "
+         "is scaled until the prediction equals this time")
       ->type_name("TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

@@ -190,7 +190,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
                   counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
                   share(e.mean)),
       fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
-      fmt::format("{} are predicted too fast", share_of(e.too_fast, e.results))};
+      fmt::format("{} of the predictions are too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(
         "the faster of two schedules is picked in {} pairs ({})", in_order(e.ranking),

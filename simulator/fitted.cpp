@@ -71,7 +71,7 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }
   fail(
-      "{:g} ms is out of reach: with one figure of profile '{}' {:g}x {}, the prediction would be "
+      "{:g} ms is out of reach: even with one figure of profile '{}' {:g}x {}, the prediction is "
       "{} "
       "{:.4g} ms; check the time and its unit",
       seconds(measured) / 1e9, m.name, kMost, measured < predicted ? "better" : "worse",

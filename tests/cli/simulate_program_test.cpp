@@ -173,7 +173,7 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
     expect_refused(flags + time, "--calibrate-with is");
   expect_refused(
       flags + "ms=0.001",
-      "with one figure of profile 'dgx-a100' 10x better, the prediction would be at least ");
+      "even with one figure of profile 'dgx-a100' 10x better, the prediction is at least ");
   expect_refused("simulate --calibrate-with ms=1", "use --machine");
 }
 
