@@ -122,10 +122,11 @@ std::vector<std::string> remarks(const CudaFigures& f) {
       fmt::format("{}, {}{}; {}", printable(f.driver, 60), printable(f.library, 80),
                   f.clocks.empty() ? "" : "; clocks seen " + printable(f.clocks, 160),
                   printable(f.remarks, 300)),
-      "Messages, [bytes, GB/s], beside those of [fabric]:",
-      "one with nothing beside it: " + messages(f.idle_messages),
-      "likewise, not by a copy engine: " + messages(f.kernel_messages),
-      fmt::format("all at once, not by copy engines: {} GB/s", figure(f.kernel_copy_gb_per_s))};
+      "One message with nothing beside it, [bytes, GB/s]: " + messages(f.idle_messages),
+      fmt::format(
+          "Under load (attends that follow each other without a pause for 0.6 s) the largest "
+          "full tile takes {} times as long",
+          figure(f.under_load))};
   for (std::string& bare : bare_kernels(f)) out.push_back(std::move(bare));
   return out;
 }
@@ -194,17 +195,25 @@ std::string profile(const CudaFigures& f, ProfileNotes notes) {
   m.workers_per_device = m.concurrency = f.workers;
   m.devices_source = who_shares(f);
   m.memory_gb_per_s = rounded(f.memory_gb_per_s);
-  m.memory_source =
-      fmt::format("a merge of one worker, {}; a kernel that copies moves {} GB/s on the whole GPU",
-                  source, figure(f.copy_roof_gb_per_s));
+  m.memory_source = fmt::format(
+      "a merge of one worker while the others attend, {}; a kernel that copies moves {} GB/s on "
+      "the whole GPU",
+      source, figure(f.copy_roof_gb_per_s));
   m.launch_us = rounded(f.launch_us);
   m.launch_source = fmt::format(
       "a kernel that does nothing, with the events that take its times; without them {} us; {}",
       figure(f.launch_without_times_us), source);
   m.comm_slowdown = rounded(f.slowdown);
   m.comm_source = "attention beside messages, " + source;
-  add_fabric(m, f, "messages of all workers at once; one beside attention, " + source);
+  m.comm_waits_for_kernel = f.messages_wait;
+  add_fabric(m, f,
+             fmt::format("messages of all workers at once; one {}, ",
+                         f.messages_wait ? "alone, as beside attention it waits for the kernel"
+                                         : "beside attention") +
+                 source);
   add_software(m, f, source);
+  m.software.output_bytes = rounded(f.output_bytes);
+  m.software.source += "; output: what a full tile takes longer if its result is made wide";
   m.kernels =
       kernels(f.kernels, source + fmt::format(", {} query and {} key heads", f.heads, f.kv_heads));
   std::vector<std::string> comments = {

@@ -67,10 +67,10 @@ std::string summary(const CudaFigures& f) {
   if (!f.shared.empty()) out += fmt::format("they share them: {}\n", f.shared);
   out += fmt::format(
       "{}\nmerging {} GB/s a worker; a copy kernel {} GB/s; messages {} GB/s together, {} us or "
-      "more; attention beside them takes {} times as long\n"
+      "more; attention beside them takes {} times as long, and without pauses {} times\n"
       "a task {} us, {} us without its times\n",
       f.remarks, figure(f.memory_gb_per_s), figure(f.copy_roof_gb_per_s), figure(f.copy_gb_per_s),
-      figure(f.latency_us), figure(f.slowdown), figure(f.launch_us),
+      figure(f.latency_us), figure(f.slowdown), figure(f.under_load), figure(f.launch_us),
       figure(f.launch_without_times_us));
   Rows rows = {{"TFLOP/s of a worker", "mask", "dtype", "head dim", "least", "1K tokens", "most"}};
   for (const MeasuredKernel& k : f.kernels) {

@@ -24,7 +24,7 @@ echo "$RINGSCHED_NO_PARTITIONS$RINGSCHED_OPEN_GATE$all gpu=$CUDA_VISIBLE_DEVICES
 kernels="2 attends by cuDNN" rates="484, 591"
 eval "$SPOIL"
 case "$1" in
-schedules) echo '[{"name": "ring"}, {"name": "balanced"}]' ;;
+schedules) echo '[{"name": "ring"}, {"name": "balanced"}, {"name": "ring-decode"}]' ;;
 calibrate)
   while [ "$1" != -o ]; do shift; done
   case "$all" in *" --workers 8 "*) rates="60, 70" ;; esac
@@ -89,6 +89,7 @@ class TheProgramItself(InAFolder):
         self.assertEqual(got, names)
         bare = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(packed / "lib")}
         self.assertEqual(run(packed / "bin/ringsched", "--version", env=bare).returncode, 0)
+        self.assertEqual(run(packed / "ringsched", "--version", env={"PATH": os.environ["PATH"]}).returncode, 0)
         tests = run(packed / "bin/cuda_tests", "--gtest_filter=CudaPlan.*", env=bare)
         self.assertEqual(tests.returncode, 0, tests.stdout)
         self.require_no_gpu(run(packed / "gpu-check", "--output", self.out, env=bare))
@@ -143,12 +144,12 @@ class WithAScriptForTheProgram(InAFolder):
         self.assertEqual(code, 0, text)
         self.assertEqual({n: s for n, s in stages.items() if s != "good"},
                          dict.fromkeys(("nccl", "torch on several GPUs"), "skipped: it needs two GPUs"))
-        self.assertEqual(list(stages)[-1], "tests of the other schedules")
+        self.assertEqual(list(stages)[-1], "tests of ring")
         for part in ("one of 8 parts has 11.8 % of the rate of the whole GPU", "published 591 on an H200 (100 %)",
                      "| balanced 8 both | 0.01 ms | 0.01 ms | +0.0 % |", "1 looked\n",
                      "\n# cuDNN alone: forward causal bf16 x 128: tokens [2048, 4096], TFLOP/s [60, 70]\n"):
             self.assertIn(part, text)
-        self.assertNotRegex(self.calls.read_text(), "32768.* --check ")
+        self.assertNotRegex(self.calls.read_text(), "32768.* --check |decode")
         self.assertEqual({p.name for p in self.folder.iterdir()}, {"build", "calls", "out.md"})
 
     def test_nccl_has_all_gpus_and_all_else_one(self):
@@ -199,7 +200,7 @@ class WithAScriptForTheProgram(InAFolder):
                                         spoil=hangs)
         self.assertEqual(code, 1)
         self.assertTrue(stages["8 workers on one GPU"].startswith("FAILED (took too long"), text)
-        self.assertEqual(stages["tests of the other schedules"], "skipped: no time left")
+        self.assertEqual(stages["tests of ring"], "skipped: no time left")
 
     def test_says_what_is_not_as_it_should_be(self):
         for variables, said in [(dict(PASSED="1"), "tests: 1 passed, 1 skipped a.b"), (dict(TOOK="11"), "+10.0 % | "),

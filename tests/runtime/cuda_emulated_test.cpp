@@ -46,8 +46,8 @@ const std::set<std::string> kAreLaunches = {"cudaLaunchKernel", "cudaMemcpyAsync
 // One thread makes these calls, so nothing more may be put on a stream after one of them fails.
 // Otherwise the error was dropped, and another call reported it by chance.
 const std::set<std::string> kEndAtOnce = {
-    "cudaEventRecord",      "cudaEventRecordWithFlags", "cudaGraphLaunch", "cudaMemcpyAsync",
-    "cudaMemcpyBatchAsync", "cudaMemcpyPeerAsync",      "cudaStreamQuery", "cudaStreamWaitEvent"};
+    "cudaEventRecord",     "cudaEventRecordWithFlags", "cudaGraphLaunch",    "cudaMemcpyAsync",
+    "cudaMemcpyPeerAsync", "cudaStreamQuery",          "cudaStreamWaitEvent"};
 
 class EmulatedGpu : public testing::Test {
  protected:
@@ -192,8 +192,8 @@ TEST_F(EmulatedGpu, EveryErrorOfWorkOnAStreamIsTold) {
     ASSERT_EQ(attempt(plan, options, ""), "");
     const auto calls = calls_;
     for (const char* name :
-         {"cudaLaunchKernel", "cudaMemcpyBatchAsync", "cudaMemcpyPeerAsync", "cudaMemcpyAsync",
-          "cudaEventRecord", "cudaStreamWaitEvent", "cudaMemset", "cudaGraphLaunch"}) {
+         {"cudaLaunchKernel", "cudaMemcpyPeerAsync", "cudaMemcpyAsync", "cudaEventRecord",
+          "cudaStreamWaitEvent", "cudaMemset", "cudaGraphLaunch"}) {
       if (!calls.contains(name)) continue;
       for (const std::uint64_t n : some_of(calls.at(name))) {
         const std::string fault = std::string("later:") + name + "#" + std::to_string(n) + "=700";

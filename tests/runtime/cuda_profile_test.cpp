@@ -29,7 +29,7 @@ CudaFigures figures(std::uint32_t workers) {
   f.launch_us = 4;
   f.launch_without_times_us = 2.4;
   f.copy_gb_per_s = 90;
-  f.kernel_copy_gb_per_s = 1200;
+  f.under_load = 1.12;
   f.latency_us = 5;
   f.slowdown = 1.062;
   f.messages = {{65536, 9}, {1048576, 60}, {67108864, 80}};
@@ -58,7 +58,11 @@ TEST(CudaProfile, IsReadByTheSimulator) {
   EXPECT_EQ(m.fabric.kind, Fabric::Memory);
   EXPECT_THAT(m.summary, testing::HasSubstr("8 workers on 16 multiprocessors each"));
   EXPECT_THAT(profile(figures(8), {"mine"}),
-              testing::HasSubstr("# all at once, not by copy engines: 1200 GB/s\n"));
+              testing::HasSubstr("largest full tile takes 1.12 times as long\n"));
+  EXPECT_FALSE(m.comm_waits_for_kernel);
+  CudaFigures without_room = figures(8);
+  without_room.messages_wait = true;
+  EXPECT_TRUE(read_machine(profile(without_room, {"mine"}), "mine.toml").comm_waits_for_kernel);
   CudaFigures shared = figures(2);
   shared.shared = "the \"driver\" has no green contexts";
   EXPECT_THAT(read_machine(profile(shared, {"mine"}), "mine.toml").devices_source,

@@ -54,11 +54,12 @@ class Flash:
 
     @staticmethod
     def backward(g, q, k, v, out, lse, causal, hidden, scale):
-        none = torch.empty(0, dtype=torch.int32, device=q.device)
         seed = torch.zeros(2, dtype=torch.uint64, device=q.device)  # read only with dropout
-        return _aten._scaled_dot_product_flash_attention_backward(
-            g, q, k, v, out, lse.contiguous(), none, none, q.shape[2], k.shape[2], 0.0, causal, seed, none,
-            scale=scale)
+        # Cumulative lengths, even empty ones, would mean a batch of sequences of several lengths.
+        grads = _aten._flash_attention_backward(
+            *(x.transpose(1, 2) for x in (g, q, k, v, out)), lse.contiguous(), None, None, q.shape[2], k.shape[2],
+            0.0, causal, seed, seed, scale=scale)
+        return tuple(x.transpose(1, 2) for x in grads)
 
 
 class Efficient:
@@ -79,6 +80,8 @@ class Efficient:
         rows = -(-q.shape[2] // 32) * 32
         lse = torch.nn.functional.pad(lse, (0, rows - lse.shape[2]), value=float("inf"))
         none = torch.empty((), dtype=torch.int64, device=q.device)
+        # In half precision the kernel reads the output by its shape, not its strides: as (batch, rows, heads, dimension).
+        out = out.transpose(1, 2).contiguous().transpose(1, 2)
         dq, dk, dv, _ = _aten._scaled_dot_product_efficient_attention_backward(
             g, q, k, v, bias, out, lse, none, none, 0.0, [True, True, True, False], causal, scale=scale)
         return dq, _summed(dk, heads), _summed(dv, heads)

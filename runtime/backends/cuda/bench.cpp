@@ -1,6 +1,8 @@
 #include "backends/cuda/bench.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "backends/cuda/fill.hpp"
 #include "backends/cuda/gate_opener.hpp"
@@ -123,16 +125,44 @@ std::vector<double> measured(const std::vector<cudaStream_t>& streams,
 
 }  // namespace
 
+namespace {
+
+// A stream's queue holds no more behind a gate.
+int times_for(double seconds, double each) {
+  return std::clamp(static_cast<int>(seconds / std::max(each, 1e-6)), 2, 25);
+}
+
+double longest(const std::vector<double>& seconds) {
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
+constexpr double kEnough = 0.015;  // seconds
+
+}  // namespace
+
+// After each measurement the GPU rests for twice as long. An H100 that works without a pause
+// exceeds its power limit within 50 ms, and then lowers its clock: what is measured would depend on
+// what was measured before.
 std::vector<double> seconds_together(const std::vector<cudaStream_t>& streams,
                                      const std::function<void(std::size_t)>& work) {
-  constexpr double enough = 0.015;
   for (std::size_t i = 0; i < streams.size(); ++i) work(i);  // loads what it needs
   require(cudaDeviceSynchronize(), "measuring");
   const std::vector<double> first = measured(streams, work, 1);
-  const double longest = *std::max_element(first.begin(), first.end());
-  // No more than a stream's queue holds behind a gate.
-  const int times = std::clamp(static_cast<int>(enough / std::max(longest, 1e-6)), 2, 25);
-  return measured(streams, work, times);
+  const int times = times_for(kEnough, longest(first));
+  std::vector<double> out = measured(streams, work, times);
+  std::this_thread::sleep_for(std::chrono::duration<double>(2 * times * longest(out)));
+  return out;
+}
+
+double load_slowdown(const std::vector<cudaStream_t>& streams,
+                     const std::function<void(std::size_t)>& work) {
+  constexpr double until_steady = 0.6;  // seconds
+  const double at_first = longest(seconds_together(streams, work));
+  const int times = times_for(kEnough, at_first);
+  double spent = 0, last = at_first;
+  for (; spent < until_steady; spent += times * last)
+    last = longest(measured(streams, work, times));
+  return last / at_first;
 }
 
 }  // namespace ringsched::cuda

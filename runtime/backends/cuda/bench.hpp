@@ -50,5 +50,8 @@ class Bench {
 // all do the same. The streams begin together.
 std::vector<double> seconds_together(const std::vector<cudaStream_t>& streams,
                                      const std::function<void(std::size_t)>& work);
+// How many times as long that takes once the GPU has worked for some time without a pause.
+double load_slowdown(const std::vector<cudaStream_t>& streams,
+                     const std::function<void(std::size_t)>& work);
 
 }  // namespace ringsched::cuda

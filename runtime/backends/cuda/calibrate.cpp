@@ -64,8 +64,6 @@ class Calibration {
     measure_messages();
     out_.remarks = fmt::format("{} shapes by cuDNN, {} by the kernel for any tile; made: {}",
                                by_library_, by_own_, gpu_.costs());
-    if (!engines_refused().empty())
-      out_.remarks += fmt::format("; no copy engines: {}", engines_refused());
     if (const std::string why = gates_failed(); !why.empty())
       out_.remarks += fmt::format("; times include the host's: {}", why);
     progress_("", 1);
@@ -135,14 +133,14 @@ class Calibration {
                      })[0];
   }
 
-  // Tiles in the middle of a run are merged on the worker that makes them, into those on the
-  // diagonal. So full ones stay narrow, and causal ones do not.
+  // Almost all tiles of a run are merged on the worker that makes them, so their results stay
+  // narrow. Making those of the first tile wide is part of output_bytes.
   void measure_kernel(bool backward, bool causal, Dtype dtype, std::uint32_t dim) {
     MeasuredKernel k{backward, causal, dtype, dim, {}, {}}, bare = k;
     for (const std::int64_t n : options_.tile_tokens()) {
       const Plan plan =
           bench_plan(problem(1, n, dim, dtype, causal, backward ? Pass::Both : Pass::Forward));
-      const auto all = benches(plan, !causal);
+      const auto all = benches(plan, true);
       const TaskId task =
           backward ? first_task(plan, TaskKind::AttendBackward, attention::kQueryGradient)
                    : first_task(plan, TaskKind::Attend, attention::kPartial);
@@ -175,6 +173,25 @@ class Calibration {
             measure_kernel(backward, causal, dtype, dim);
           }
     if (!out_.clocks.empty()) out_.clocks += fmt::format(", {} at the end", clocks_now(0));
+    measure_load();
+  }
+
+  // How much slower the largest full tile is when attends follow each other without a pause: a GPU
+  // then exceeds its power limit, and lowers its clock.
+  void measure_load() {
+    report("attention without pauses");
+    const Plan plan = bench_plan(problem(1, options_.tile_tokens().back(), options_.head_dims[0],
+                                         options_.dtypes[0], false, Pass::Forward));
+    const TaskId task = first_task(plan, TaskKind::Attend, attention::kPartial);
+    const auto all = benches(plan, true);
+    for (const auto& bench : all) bench->come_to(task);
+    out_.under_load = load_slowdown(computes_, [&](std::size_t i) { all[i]->perform(task); });
+  }
+
+  // Beside which other things are measured.
+  Plan largest_full_tile() const {
+    return bench_plan(problem(1, std::min<std::int64_t>(4096, options_.max_tokens), 128,
+                              Dtype::Bf16, false, Pass::Forward));
   }
 
   void measure_passes() {
@@ -184,19 +201,40 @@ class Calibration {
     const Plan plan = bench_plan(problem(2, 2 * rows, dim, Dtype::Bf16, false, Pass::Both));
     const auto elements = static_cast<double>(rows * plan.problem.heads * dim);
     {
-      const auto all = benches(plan, false);
-      for (const auto& bench : all) bench->fill_all();
+      // Workers seldom merge at the same moment, so one does while the others attend.
+      Bench bench(gpu_, 0, plan, false);
+      bench.fill_all();
+      const Plan tile = largest_full_tile();
+      const TaskId attend = first_task(tile, TaskKind::Attend, attention::kPartial);
+      const auto others = benches(tile, true);
+      for (const auto& other : others) other->come_to(attend);
+      const auto seconds_of = [&](const std::function<void()>& pass) {
+        constexpr int passes = 4;
+        const double s = seconds_together(computes_,
+                                          [&](std::size_t i) {
+                                            if (i > 0) return others[i]->perform(attend);
+                                            for (int n = 0; n < passes; ++n) pass();
+                                          })[0] /
+                         passes;
+        return std::max(s - 1e-6 * out_.launch_us, 0.2 * s);
+      };
       const auto seconds = [&](TaskKind kind, ValueId makes) {
         const TaskId task = first_task(plan, kind, makes);
-        const double s =
-            mean(seconds_together(computes_, [&](std::size_t i) { all[i]->perform(task); }));
-        return std::max(s - 1e-6 * out_.launch_us, 0.2 * s);
+        return seconds_of([&] { bench.perform(task); });
       };
       out_.memory_gb_per_s =
           out_.merge_bytes * elements / seconds(TaskKind::Merge, attention::kPartial) / 1e9;
       const double per_byte = out_.memory_gb_per_s * 1e9 / elements;
       out_.reduce_bytes = per_byte * seconds(TaskKind::Reduce, attention::kQueryGradient);
       out_.prepare_bytes = per_byte * seconds(TaskKind::Prepare, attention::kPreparedGradient);
+      if (others[0]->lowering().by_own().empty()) {
+        Bench wide(gpu_, 0, tile, false);
+        wide.come_to(attend);
+        const double more = seconds_of([&] { wide.perform(attend); }) -
+                            seconds_of([&] { others[0]->perform(attend); });
+        out_.output_bytes = std::max(0.0, per_byte * more * static_cast<double>(rows) /
+                                              static_cast<double>(tile.problem.tokens.value));
+      }
     }
     const std::int64_t words = words_of_caches(8);
     const DeviceMemory from(16 * words), to(16 * words);
@@ -214,12 +252,12 @@ class Calibration {
   }
 
   static constexpr std::int64_t kLeastMessage = 64 << 10, kMostMessage = 64 << 20;
-  // A message of this many bytes from the next worker to this one, by a copy engine or a kernel.
-  using Move = std::function<void(std::size_t worker, std::int64_t bytes, bool engine)>;
+  // A message of this many bytes from the next worker to this one.
+  using Move = std::function<void(std::size_t worker, std::int64_t bytes)>;
 
   // Of one message with nothing beside it.
-  double seconds_alone(const Move& move, std::int64_t bytes, bool engine) {
-    return seconds_together({fetches_[0]}, [&](std::size_t) { move(0, bytes, engine); })[0];
+  double seconds_alone(const Move& move, std::int64_t bytes) {
+    return seconds_together({fetches_[0]}, [&](std::size_t) { move(0, bytes); })[0];
   }
 
   static std::vector<MeasuredMessage> by_size(
@@ -237,31 +275,23 @@ class Calibration {
     report("messages");
     std::vector<DeviceMemory> blocks;
     for (std::uint32_t w = 0; w < 2 * options_.workers; ++w) blocks.emplace_back(kMostMessage);
-    const Move move = [&](std::size_t i, std::int64_t bytes, bool engine) {
+    const Move move = [&](std::size_t i, std::int64_t bytes) {
       const std::size_t sender = (i + 1) % options_.workers;
-      copy(blocks[2 * i].get(), 0, blocks[2 * sender + 1].get(), 0, bytes, engine, fetches_[i]);
+      copy(blocks[2 * i].get(), 0, blocks[2 * sender + 1].get(), 0, bytes, fetches_[i]);
     };
-    for (const bool engine : {true, false})
-      (engine ? out_.idle_messages : out_.kernel_messages) =
-          by_size([&](std::int64_t bytes) { return seconds_alone(move, bytes, engine); });
+    out_.idle_messages = by_size([&](std::int64_t bytes) { return seconds_alone(move, bytes); });
     measure_beside_attention(move);
-    out_.latency_us = 1e6 * seconds_alone(move, 1, true);
-    const auto together = [&](bool engine) {
-      const auto each =
-          seconds_together(fetches_, [&](std::size_t i) { move(i, kMostMessage, engine); });
-      return static_cast<double>(kMostMessage) * static_cast<double>(fetches_.size()) /
-             *std::max_element(each.begin(), each.end()) / 1e9;
-    };
-    out_.copy_gb_per_s = together(true);
-    out_.kernel_copy_gb_per_s = together(false);
+    out_.latency_us = 1e6 * seconds_alone(move, 1);
+    const auto each = seconds_together(fetches_, [&](std::size_t i) { move(i, kMostMessage); });
+    out_.copy_gb_per_s = static_cast<double>(kMostMessage) * static_cast<double>(fetches_.size()) /
+                         *std::max_element(each.begin(), each.end()) / 1e9;
     for (const MeasuredMessage& m : out_.messages)  // one alone is no limit of all
       out_.copy_gb_per_s = std::max(out_.copy_gb_per_s, 1.01 * m.gb_per_s);
   }
 
   // Messages beside attention, and attention beside messages.
   void measure_beside_attention(const Move& move) {
-    const Plan plan = bench_plan(problem(1, std::min<std::int64_t>(4096, options_.max_tokens), 128,
-                                         Dtype::Bf16, false, Pass::Forward));
+    const Plan plan = largest_full_tile();
     const TaskId task = first_task(plan, TaskKind::Attend, attention::kPartial);
     const auto all = benches(plan, true);
     for (const auto& bench : all) bench->come_to(task);
@@ -272,27 +302,31 @@ class Calibration {
     // As many messages as last about as long as the attend.
     constexpr std::int64_t one_message = 16 << 20;
     const double all_messages =
-        seconds_alone(move, one_message, true) * static_cast<double>(options_.workers);
+        seconds_alone(move, one_message) * static_cast<double>(options_.workers);
     // But no more at a time than a stream's queue holds behind a gate.
     const int messages = std::clamp(static_cast<int>(undisturbed / all_messages), 1, 8);
     const auto beside = seconds_together(both, [&](std::size_t i) {
       if (i < computes_.size()) return all[i]->perform(task);
-      for (int m = 0; m < messages; ++m) move(i - computes_.size(), one_message, true);
+      for (int m = 0; m < messages; ++m) move(i - computes_.size(), one_message);
     });
     const auto count = static_cast<std::ptrdiff_t>(computes_.size());
     out_.slowdown = std::max(1.0, mean({beside.begin(), beside.begin() + count}) / undisturbed);
     std::vector<cudaStream_t> streams = computes_;
     streams.push_back(fetches_[0]);
-    out_.messages = by_size([&](std::int64_t bytes) {
+    const auto seconds_beside = [&](std::int64_t bytes) {
       return seconds_together(streams,
                               [&](std::size_t i) {
                                 if (i < computes_.size())
                                   all[i]->perform(task);
                                 else
-                                  move(0, bytes, true);
+                                  move(0, bytes);
                               })
           .back();
-    });
+    };
+    // A copy that finds no free multiprocessor starts when the attend ends.
+    const double least = seconds_alone(move, kLeastMessage);
+    out_.messages_wait = seconds_beside(kLeastMessage) > least + 0.3 * undisturbed;
+    out_.messages = out_.messages_wait ? out_.idle_messages : by_size(seconds_beside);
   }
 
   const CudaCalibration& options_;

@@ -14,13 +14,9 @@ constexpr int kLeastCapability = 8;
 
 std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 
-std::string refused;  // why there are no copies by engines; empty: there are
-
 std::atomic<int> no_waiting{0};  // the driver's error, where streams cannot wait for memory
 
 }  // namespace
-
-const std::string& engines_refused() { return refused; }
 
 int require_gpus() {
   // Streams that share a hardware queue wait for each other. CUDA reads this when it starts; a
@@ -90,7 +86,8 @@ Gpu::Gpu(int index, std::uint32_t workers, std::uint32_t lanes) : index_(index) 
     for (std::uint32_t l = 0; l < lanes; ++l) {
       const int priority = static_cast<Lane>(l) == Lane::Compute ? low : high;
       if (parts_)
-        own[l] = parts_->make_stream(w, priority);
+        own[l] = static_cast<Lane>(l) == Lane::Compute ? parts_->make_stream(w, priority)
+                                                       : parts_->make_message_stream(w, priority);
       else
         require(cudaStreamCreateWithPriority(&own[l], cudaStreamNonBlocking, priority),
                 "making a stream");
@@ -117,31 +114,12 @@ std::string Gpu::costs() const {
 }
 
 void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
-          bool by_engine, cudaStream_t stream) {
+          cudaStream_t stream) {
   const auto size = static_cast<std::size_t>(bytes);
-  if (to_gpu != from_gpu) {
+  if (to_gpu != from_gpu)
     require(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, size, stream), "copying between GPUs");
-    return;
-  }
-  if (!by_engine || !refused.empty()) {
+  else
     require(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "copying");
-    return;
-  }
-  cudaMemcpyAttributes how{};
-  how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-  how.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-  void* const target[] = {to};
-  const void* const source[] = {from};
-  std::size_t first[] = {0};
-  const cudaError_t status = cudaMemcpyBatchAsync(target, source, &size, 1, &how, first, 1, stream);
-  if (status == cudaSuccess) return;
-  // What a driver returns if it cannot do this: at all, in a partition, for this memory.
-  if (status != cudaErrorNotSupported && status != cudaErrorInvalidValue &&
-      status != cudaErrorInvalidResourceHandle && status != cudaErrorNotPermitted)
-    require(status, "copying");
-  cudaGetLastError();
-  refused = cudaGetErrorString(status);
-  copy(to, to_gpu, from, from_gpu, bytes, false, stream);
 }
 
 void allow_peers(const std::vector<int>& gpus) {

@@ -37,6 +37,10 @@ class Gpu {
   }
   std::uint32_t all_multiprocessors() const { return all_; }
   bool parted() const { return parts_ != nullptr; }
+  // That only messages use; 0: they use those of their receivers.
+  std::uint32_t message_multiprocessors() const {
+    return parts_ ? parts_->message_multiprocessors() : 0;
+  }
   const std::string& shared() const { return shared_; }
   // Of a worker's lane; transfers take precedence over computing.
   cudaStream_t stream(std::uint32_t worker, Lane lane) const {
@@ -58,12 +62,10 @@ class Gpu {
   std::unique_ptr<Library> library_;
 };
 
-// Copies between the memory of two GPUs, or within one. `by_engine` asks for a copy engine within
-// one GPU: it is slower, and takes no multiprocessors. A graph cannot use it, and a driver may
-// refuse: engines_refused() then says so.
+// Copies between the memory of two GPUs, or within one. Within one it takes multiprocessors: those
+// of the stream's partition.
 void copy(std::byte* to, int to_gpu, const std::byte* from, int from_gpu, std::int64_t bytes,
-          bool by_engine, cudaStream_t);
-const std::string& engines_refused();
+          cudaStream_t);
 void allow_peers(const std::vector<int>& gpus);
 
 // Holds streams of one GPU back until the host releases them, all at once. One ordinary stream

@@ -82,32 +82,49 @@ std::unique_ptr<GreenContexts> GreenContexts::make(int gpu, std::uint32_t worker
                       has.all, workers, static_cast<int>(split), count);
     return nullptr;
   }
+  const auto make_context = [&](CUdevResource& of, CUgreenCtx& context) {
+    CUdevResourceDesc description{};
+    const CUresult described = d.describe(&description, &of, 1);
+    if (described != CUDA_SUCCESS) return described;
+    return d.create(&context, description, device, CU_GREEN_CTX_DEFAULT_STREAM);
+  };
   std::unique_ptr<GreenContexts> out(new GreenContexts());
   for (std::uint32_t w = 0; w < workers; ++w) {
-    CUdevResourceDesc description{};
     CUgreenCtx context{};
-    CUresult made = d.describe(&description, &parts[w], 1);
-    if (made == CUDA_SUCCESS)
-      made = d.create(&context, description, device, CU_GREEN_CTX_DEFAULT_STREAM);
-    if (made != CUDA_SUCCESS) {
+    if (const CUresult made = make_context(parts[w], context); made != CUDA_SUCCESS) {
       why = fmt::format("the driver makes no green context (error {})", static_cast<int>(made));
       return nullptr;
     }
     out->contexts_.push_back(context);
     out->sizes_.push_back(parts[w].sm.smCount);
   }
+  if (rest.sm.smCount > 0 && make_context(rest, out->messages_) == CUDA_SUCCESS)
+    out->message_multiprocessors_ = rest.sm.smCount;
   return out;
 }
 
 GreenContexts::~GreenContexts() {
+  if (messages_) driver().destroy(messages_);
   for (const CUgreenCtx context : contexts_) driver().destroy(context);
 }
 
-cudaStream_t GreenContexts::make_stream(std::uint32_t worker, int priority) const {
+namespace {
+
+cudaStream_t stream_of(CUgreenCtx context, int priority) {
   CUstream stream{};
-  require(driver().make_stream(&stream, contexts_[worker], CU_STREAM_NON_BLOCKING, priority),
+  require(driver().make_stream(&stream, context, CU_STREAM_NON_BLOCKING, priority),
           "making a stream in a partition");
   return stream;
+}
+
+}  // namespace
+
+cudaStream_t GreenContexts::make_stream(std::uint32_t worker, int priority) const {
+  return stream_of(contexts_[worker], priority);
+}
+
+cudaStream_t GreenContexts::make_message_stream(std::uint32_t receiver, int priority) const {
+  return stream_of(messages_ ? messages_ : contexts_[receiver], priority);
 }
 
 }  // namespace ringsched::cuda

@@ -160,16 +160,17 @@ std::string GpuRun::where() const {
   if (each == 1) return out + (mine_.size() == 1 ? "; one worker" : "; one worker on each");
   const Gpu& first = gpus_[0];
   if (first.parted())
-    return out + fmt::format("; {} workers on each, with {} of its {} multiprocessors of their own",
-                             each, first.multiprocessors(0), first.all_multiprocessors());
+    return out +
+           fmt::format("; {} workers on each, with {} of its {} multiprocessors of their own{}",
+                       each, first.multiprocessors(0), first.all_multiprocessors(),
+                       first.message_multiprocessors() > 0
+                           ? fmt::format(", and {} for messages", first.message_multiprocessors())
+                           : "");
   return out + fmt::format("; {} workers on each, which share all of it: {}", each, first.shared());
 }
 
 std::string GpuRun::kernels() const {
   std::string out = lowering_->summary();
-  if (!engines_refused().empty())
-    out += fmt::format("; copies use multiprocessors, because no copy engine is available ({})",
-                       engines_refused());
   if (const std::string why = gates_failed(); !why.empty())
     out += fmt::format("; times include the host's: {}", why);
   return out;

@@ -214,7 +214,7 @@ void GpuRun::copy_message(const Op& op, cudaStream_t on) {
       fmt::format("{} to worker {}", name_of(plan_, op.task), d.receiver.value).c_str());
   for (const CopiedPiece& piece : pieces(d))
     copy(piece.to, workers_[d.receiver.value].gpu->index(), piece.from,
-         workers_[d.sender.value].gpu->index(), piece.bytes, !capturing_, on);
+         workers_[d.sender.value].gpu->index(), piece.bytes, on);
 }
 
 }  // namespace ringsched::cuda

@@ -200,34 +200,6 @@ EMULATED cudaMemcpyPeerAsync(void* to, int to_gpu, const void* from, int from_gp
   });
 }
 
-// The copies of a batch come after what is on the stream, and in any order among themselves.
-EMULATED cudaMemcpyBatchAsync(void* const* to, const void* const* from, const std::size_t* bytes,
-                              std::size_t count, cudaMemcpyAttributes* how, std::size_t* first,
-                              std::size_t kinds, cudaStream_t stream) {
-  return call("cudaMemcpyBatchAsync", kAnyTime, [&](Lock&) {
-    const std::shared_ptr<Stream> s = stream_of(stream);
-    if (!stream || count == 0 || kinds == 0 || kinds > count || first[0] != 0 || !how)
-      return cudaErrorInvalidValue;
-    if (s->capture) {
-      s->capture->invalid = true;
-      return cudaErrorStreamCaptureUnsupported;
-    }
-    if (environment("RINGSCHED_EMULATED_NO_ENGINES", 0)) return cudaErrorNotSupported;
-    for (std::size_t i = 0; i < count; ++i)
-      if (owner(to[i], bytes[i]) == -2 && owner(from[i], bytes[i]) == -2)
-        return cudaErrorInvalidValue;
-    std::vector<Op> all;
-    for (std::size_t i = 0; i < count; ++i)
-      all.push_back(copying("batch copy", to[i], from[i], bytes[i]));
-    while (!all.empty()) {
-      std::swap(all[draw(all.size())], all.back());
-      put(s, std::move(all.back()));
-      all.pop_back();
-    }
-    return cudaSuccess;
-  });
-}
-
 EMULATED cudaMemset(void* to, int value, std::size_t bytes) {
   return call("cudaMemset", kNotInCapture,
               [&](Lock&) { return fill("cudaMemset", to, value, bytes, stream_of(nullptr)); });

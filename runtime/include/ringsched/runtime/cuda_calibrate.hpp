@@ -17,22 +17,23 @@ struct CudaFigures {
   std::string clocks;  // seen before and while it worked; empty: not known
   std::uint32_t workers = 1, multiprocessors = 0;  // of each worker
   std::string shared;                              // why they have no partitions; empty: they have
-  double memory_gb_per_s = 0;  // of a merge of one worker, at merge_bytes for each element
-  double merge_bytes = 10, reduce_bytes = 10, prepare_bytes = 8;
+  // Of a merge of one worker while the others attend, at merge_bytes for each element.
+  double memory_gb_per_s = 0;
+  double merge_bytes = 10, reduce_bytes = 10, prepare_bytes = 8, output_bytes = 0;
   double copy_roof_gb_per_s = 0;  // of a kernel that copies on the whole GPU, read and written
   double launch_us = 0;           // a task of one kernel that does nothing, with its times taken
   double launch_without_times_us = 0;
-  double copy_gb_per_s = 0;         // messages of all workers at once, together
-  double kernel_copy_gb_per_s = 0;  // likewise, but not by a copy engine
+  double copy_gb_per_s = 0;  // messages of all workers at once, together
   double latency_us = 0;
-  double slowdown = 1;                           // of attention beside messages
-  std::vector<MeasuredMessage> messages;         // one alone, beside attention
-  std::vector<MeasuredMessage> idle_messages;    // one alone, and nothing else
-  std::vector<MeasuredMessage> kernel_messages;  // likewise, but not by a copy engine
-  std::vector<MeasuredKernel> kernels;           // of one worker, all at work
-  std::uint32_t heads = 0, kv_heads = 0;         // of those
-  std::vector<MeasuredKernel> bare;              // cuDNN's part of them alone
-  std::string remarks;                           // "48 shapes by cuDNN"
+  double slowdown = 1;                    // of attention beside messages
+  double under_load = 1;                  // of the largest full tile, by attends without a pause
+  bool messages_wait = false;             // until the attend that runs has ended
+  std::vector<MeasuredMessage> messages;  // one alone, beside attention, unless it waits
+  std::vector<MeasuredMessage> idle_messages;  // one alone, and nothing else
+  std::vector<MeasuredKernel> kernels;         // of one worker, all at work
+  std::uint32_t heads = 0, kv_heads = 0;       // of those
+  std::vector<MeasuredKernel> bare;            // cuDNN's part of them alone
+  std::string remarks;                         // "48 shapes by cuDNN"
 };
 
 struct CudaCalibration {
