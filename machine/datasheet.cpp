@@ -189,6 +189,7 @@ Machine machine_of(const DatasheetMachine& d) {
   m.nodes = d.nodes;
   m.devices_per_node = d.gpus;
   m.sms = gpu.sms;
+  m.clock_ghz = gpu.clock_ghz;
   m.flops_per_clock = gpu.flops_per_clock;
   m.exps_per_clock = gpu.exps_per_clock;
   m.devices_source = gpu.source;

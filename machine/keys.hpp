@@ -44,6 +44,7 @@ void software_keys(Keys& s, Software& w) {
   s.number("output_bytes", w.output_bytes, 0, 1e6);
   s.number("slice_bytes", w.slice_bytes, 0, 1e6);
   s.count("merge_launches", w.merge_launches, 0, 1000);
+  s.number("merge_per_clock", w.merge_per_clock, 1e-6, 1e6);
   s.number("attend_bytes", w.attend_bytes, 0, 1e6);
   s.number("attend_key_bytes", w.attend_key_bytes, 0, 1e6);
   s.number("attend_backward_bytes", w.attend_backward_bytes, 0, 1e6);
@@ -115,6 +116,7 @@ void devices_keys(Keys& d, M& m) {
   d.number("slowdown", m.full_slowdown, 1, 1000);
   d.count("sms", m.sms, 0, 1 << 20);
   d.count("block_rows", m.block_rows, 1, 1 << 20);
+  d.number("clock_ghz", m.clock_ghz, 1e-3, 1e3);
   d.number("flops_per_clock", m.flops_per_clock, 1e-6, 1e9);
   d.number("exps_per_clock", m.exps_per_clock, 1e-6, 1e9);
   d.number("spread", m.devices_spread, 1e-6, kMostSpread);

@@ -25,7 +25,8 @@ constexpr double kHalfBlock = 34.6 / 62.3;
 double rounded_up(double x, double unit) { return unit > 0 ? std::ceil(x / unit) * unit : x; }
 
 // Into how many parts FlashAttention-2 cuts the keys if its blocks would leave SMs idle: the first
-// number that is nearly as good as the best (flash_api.cpp, num_splits_heuristic).
+// number that is nearly as good as the best, of those that shorten the longest part (flash_api.cpp,
+// num_splits_heuristic).
 std::uint32_t key_splits(double blocks, double slots, double key_blocks) {
   if (blocks >= 0.8 * slots) return 1;
   const auto most = static_cast<std::uint32_t>(std::min({128.0, slots, key_blocks}));
@@ -33,10 +34,14 @@ std::uint32_t key_splits(double blocks, double slots, double key_blocks) {
     const double waves = blocks * n / slots;
     return waves / std::ceil(waves);
   };
+  const auto shortens = [&](std::uint32_t n) {
+    return n == 1 || std::ceil(key_blocks / n) < std::ceil(key_blocks / (n - 1));
+  };
   double best = 0;
-  for (std::uint32_t n = 1; n <= most; ++n) best = std::max(best, efficiency(n));
   for (std::uint32_t n = 1; n <= most; ++n)
-    if (efficiency(n) >= 0.85 * best) return n;
+    if (shortens(n)) best = std::max(best, efficiency(n));
+  for (std::uint32_t n = 1; n <= most; ++n)
+    if (shortens(n) && efficiency(n) >= 0.85 * best) return n;
   return 1;
 }
 
@@ -129,25 +134,43 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
   const auto cut = static_cast<double>(backward ? w.keys : w.rows);
   const auto along = static_cast<double>(backward ? w.rows : w.keys);
   const auto step = static_cast<double>(b.keys);
-  BlockGrid out{{}, static_cast<std::uint32_t>(std::ceil(cut / b.rows)), w.columns};
+  BlockGrid out{{}, static_cast<std::uint32_t>(std::ceil(cut / b.rows)), w.columns, 1};
+  // Kernels that split the keys cut the rows into smaller blocks.
+  const double half = 0.5 * b.rows;
+  const auto splits_of = [&](double rows, double keys, double heads) {
+    if (!b.splits_keys || backward) return 1u;
+    return key_splits(std::ceil(rows / half) * heads, static_cast<double>(sms) * b.per_sm,
+                      std::ceil(keys / b.split_keys));
+  };
   const double mean = static_cast<double>(w.pairs.value) / cut;
   if (mean > 0.99 * along || 2 * mean < along * 0.9) {
     // All blocks alike: if less than half is visible, nobody knows which part.
-    const double slots = static_cast<double>(sms) * b.per_sm;
-    const double halves = std::ceil(cut / (0.5 * b.rows)) * w.columns;
-    const double seen = rounded_up(mean, step);
-    const std::uint32_t splits =
-        b.splits_keys && !backward ? key_splits(halves, slots, seen / std::max(1.0, step)) : 1;
-    out.lengths = {seen + b.overhead_keys};
-    if (splits > 1) {
-      out.blocks = static_cast<std::uint32_t>(std::ceil(cut / (0.5 * b.rows))) * splits;
-      out.lengths = {rounded_up(seen / splits, step) * kHalfBlock + b.overhead_keys};
+    out.splits = splits_of(cut, mean, w.columns);
+    out.lengths = {rounded_up(mean, step) + b.overhead_keys};
+    if (out.splits > 1) {
+      out.blocks = static_cast<std::uint32_t>(std::ceil(cut / half)) * out.splits;
+      const double each = rounded_up(mean / out.splits, b.split_keys);
+      out.lengths = {each * kHalfBlock + b.overhead_keys};
     }
     return out;
   }
   // From the row that sees least to the row that sees all; a block goes as far as its last row.
   const double least = std::max(0.0, 2 * mean - along);
   const double more = (along - least) / std::max(1.0, cut - 1);  // from a row to the next
+  out.splits = splits_of(cut, along, w.columns);
+  if (out.splits > 1) {
+    // Parts are equal shares of all keys, so some blocks see none of theirs.
+    out.blocks = static_cast<std::uint32_t>(std::ceil(cut / half)) * out.splits;
+    const double each = rounded_up(along / out.splits, b.split_keys);
+    for (std::uint32_t part = 0; part < out.splits; ++part)
+      for (double first = 0; first < cut; first += half) {
+        const double seen =
+            rounded_up(least + more * (std::min(cut, first + half) - 1) - 1e-6, b.split_keys);
+        out.lengths.push_back(std::clamp(seen - part * each, 0.0, each) * kHalfBlock +
+                              b.overhead_keys);
+      }
+    return out;
+  }
   for (std::uint32_t i = 0; i < out.blocks; ++i) {
     const double last = std::min(cut, (i + 1.0) * b.rows) - 1;
     out.lengths.push_back(rounded_up(least + more * last - 1e-6, step) + b.overhead_keys);

@@ -177,7 +177,7 @@ class Flows {
       const auto got = static_cast<double>(staging[m].got.value);
       cost_.packing[m] = memory_ps(2 * given, 1);
       cost_.unpacking[m] = !adds     ? memory_ps(2 * got, 1)
-                           : softmax ? memory_ps(got / 4 * s.merge_bytes, s.merge_launches)
+                           : softmax ? memory_ps(got / 4 * machine_.merge_bytes(), s.merge_launches)
                                      : memory_ps(got / 4 * s.reduce_bytes, 1);
     }
   }

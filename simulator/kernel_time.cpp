@@ -138,6 +138,8 @@ double KernelTimes::efficiency(const KernelTable& t, const Work& w) const {
 BlockFigures KernelTimes::blocks_of(const KernelTable& t) const {
   BlockFigures out = t.blocks;
   if (out.rows == 0) out.rows = machine_.block_rows;
+  // flash_fwd_launch_template.h, run_mha_fwd_splitkv_dispatch.
+  out.split_keys = problem_.head_dim <= 64 ? 256 : problem_.head_dim <= 128 ? 128 : 64;
   return out;
 }
 
@@ -195,8 +197,18 @@ double KernelTimes::ps(const Work& w, bool backward) const {
     tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
   tflops *= efficiency(t, w) * by_head_dim(t);
-  return machine_.launch_us * 1e6 +
+  return machine_.launch_us * 1e6 + merging_splits_ps(t, w) +
          attention_flops(problem_, w.pairs, w.columns, backward) / tflops;
+}
+
+// If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.
+double KernelTimes::merging_splits_ps(const KernelTable& t, const Work& w) const {
+  if (!t.blocks.splits_keys || t.backward || !(t.blocks.overhead_keys > 0)) return 0;
+  const BlockGrid grid = block_grid(w, blocks_of(t), machine_.sms, false);
+  if (grid.splits == 1 || !(machine_.memory_gb_per_s > 0)) return 0;
+  const double elements = static_cast<double>(w.rows) * w.columns * problem_.head_dim;
+  return machine_.launch_us * 1e6 +
+         8.0 * grid.splits * elements / (machine_.memory_gb_per_s * 1e-3);
 }
 
 double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* why) const {

@@ -39,6 +39,7 @@ class KernelTimes {
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double blocks(const Work&, bool backward) const;
   BlockFigures blocks_of(const KernelTable&) const;
+  double merging_splits_ps(const KernelTable&, const Work&) const;
   double efficiency(const KernelTable&, const Work&) const;
   double base(const KernelTable&,
               std::size_t point) const;  // TFLOP/s of its point, at efficiency 1

@@ -140,7 +140,7 @@ double prepare_ps(const Pricing& p, const Work& w) {
 }
 double merge_ps(const Pricing& p, const Work& w) {
   const SoftwareFigures& s = p.machine.software;
-  return pass_ps(p.machine, query_elements(p, w), s.merge_bytes, s.merge_launches);
+  return pass_ps(p.machine, query_elements(p, w), p.machine.merge_bytes(), s.merge_launches);
 }
 double reduce_ps(const Pricing& p, const Work& w) {
   return pass_ps(p.machine, fp32_elements(w), p.machine.software.reduce_bytes, 1);
@@ -203,7 +203,7 @@ std::int64_t repack_ps(const Plan& plan, const Exchange& repack, const Machine& 
   const SoftwareFigures& s = m.software;
   if (!adds_up(plan, repack)) return rounded_ps(pass_ps(m, elements, 8, 1));
   return rounded_ps(plan.program.type(value).algebra == Algebra::Softmax
-                        ? pass_ps(m, elements, s.merge_bytes, s.merge_launches)
+                        ? pass_ps(m, elements, m.merge_bytes(), s.merge_launches)
                         : pass_ps(m, elements, s.reduce_bytes, 1));
 }
 

@@ -36,6 +36,7 @@ class AnyMachine {
     m.full_slowdown = number(1, 1000);
     m.sms = count(100, 200);
     m.block_rows = count(1, 512);
+    if (chance()) m.clock_ghz = number(1e-3, 1e3);
     if (chance()) m.flops_per_clock = number(1e-6, 1e9);
     m.exps_per_clock = number(1e-6, 1e9);
     m.devices_source = text();
@@ -177,6 +178,7 @@ class AnyMachine {
     s.output_bytes = number(1e-3, 1e6);
     s.slice_bytes = number(1e-3, 1e6);
     s.merge_launches = count(0, 1000);
+    if (chance()) s.merge_per_clock = number(1e-6, 1e6);
     s.step_us = number(1e-3, 1e9);
     s.posts_first = chance();
     s.one_stream = chance();

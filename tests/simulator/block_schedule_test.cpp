@@ -84,10 +84,21 @@ TEST(BlockSchedule, CutsTilesAsTheyAreSeen) {
   // Backward, the first keys are seen by most rows.
   EXPECT_EQ(block_grid(tile(512, 512, 512 * 513 / 2, 1), b, 108, true).lengths,
             (std::vector<double>{522, 394, 266, 138}));
-  b.splits_keys = true;  // 2 heads of 100 rows leave most SMs idle
+  // 2 heads of 100 rows are 4 blocks of 64 rows, for 108 SMs, and the keys are 32 blocks of 128.
+  // The most that shorten the longest part are 16 and 32 parts; both fill 64 of 108 places on
+  // average.
+  b.splits_keys = true;
   const BlockGrid split = block_grid(tile(100, 4096, 409600, 2), b, 108, false);
-  EXPECT_EQ(split.count(), 2 * 2 * 23);  // halves of 64 rows, and the keys in 23 parts
+  EXPECT_EQ(split.splits, 16u);
+  EXPECT_EQ(split.count(), 2 * 2 * 16);
   EXPECT_LT(block_times(split, b, 108).end, 1000);
+  // Under a causal mask a part is a share of all keys, and some blocks see none of theirs: 256 rows
+  // are 4 blocks of 64, the 256 keys 2 parts of 128.
+  const BlockGrid triangle = block_grid(tile(256, 256, 256 * 257 / 2, 1), b, 8, false);
+  EXPECT_EQ(triangle.splits, 2u);
+  const double whole = 128 * (34.6 / 62.3) + 10;
+  EXPECT_EQ(triangle.lengths,
+            (std::vector<double>{whole, whole, whole, whole, 10, 10, whole, whole}));
 }
 
 TEST(BlockSchedule, OfMoreBlocksThanItFollowsIsNearTheSumOfAll) {
@@ -185,11 +196,11 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
     double mean, worst;  // of absolute errors
   };
   const Kernel kernels[] = {
-      {"A100", "cudnn", 128, 108, {128, 128, 168, 1, 1, false, false}, 0.04, 0.12},
-      {"A100", "cudnn-oss", 128, 108, {128, 128, 156, 1, 1, true, false}, 0.04, 0.12},
-      {"H200", "cudnn", 128, 132, {128, 128, 163, 1, 1, false, false}, 0.06, 0.15},
-      {"H200", "cudnn", 256, 132, {128, 128, 182, 1, 1, false, false}, 0.06, 0.12},
-      {"B200", "cudnn", 128, 148, {256, 128, 340, 1, 1, false, false}, 0.10, 0.30},
+      {"A100", "cudnn", 128, 108, {128, 128, 168, 1, 1, false, false, 128}, 0.04, 0.12},
+      {"A100", "cudnn-oss", 128, 108, {128, 128, 156, 1, 1, true, false, 128}, 0.04, 0.12},
+      {"H200", "cudnn", 128, 132, {128, 128, 163, 1, 1, false, false, 128}, 0.06, 0.15},
+      {"H200", "cudnn", 256, 132, {128, 128, 182, 1, 1, false, false, 128}, 0.06, 0.12},
+      {"B200", "cudnn", 128, 148, {256, 128, 340, 1, 1, false, false, 128}, 0.10, 0.30},
   };
   const std::vector<Published> all = published_kernels();
   ASSERT_GT(all.size(), 300u);

@@ -244,6 +244,14 @@ TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   const double queries = 300 * 4 * 8, keys = 300 * 2 * 8 * 2;
   using namespace attention;
   EXPECT_EQ(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + 3 * queries);
+  // 2 SMs of 3 GHz that make a hundredth of an element in each clock: 60 elements in a us.
+  m.software.merge_per_clock = 0.01;
+  m.sms = 2;
+  EXPECT_EQ(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + 3 * queries);  // no clock is known
+  m.clock_ghz = 3;
+  EXPECT_NEAR(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + queries / 60 * 1e6, 1);
+  m.software.merge_per_clock = 1e6;
+  EXPECT_EQ(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + 3 * queries);
   EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, kQueryGradient), 1e6 + 5 * queries);
   EXPECT_EQ(price_of(plan, m, TaskKind::Reduce, kKeyValueGradient), 1e6 + 5 * keys);
   EXPECT_EQ(price_of(plan, m, TaskKind::Prepare, kPreparedGradient), 1e6 + 7 * queries);

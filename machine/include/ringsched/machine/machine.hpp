@@ -70,13 +70,14 @@ enum class TileShape : std::uint8_t { Full, Causal };
 // How an attention kernel is cut into blocks, each for one SM. Lengths are in keys: the time that
 // one block alone on an SM takes for one key.
 struct BlockFigures {
-  std::uint32_t rows = 0;      // of queries (of keys, backward); 0: as the machine says
-  std::uint32_t keys = 0;      // a block takes its keys in blocks of this many; 0: any number
-  double overhead_keys = 0;    // before its first key and after its last
-  std::uint32_t per_sm = 1;    // blocks that an SM runs side by side, 1 or 2
-  double shared_rate = 1;      // of each of two, relative to one alone
-  bool longest_first = false;  // else head by head, in order
-  bool splits_keys = false;    // among several blocks, if there are few
+  std::uint32_t rows = 0;          // of queries (of keys, backward); 0: as the machine says
+  std::uint32_t keys = 0;          // a block takes its keys in blocks of this many; 0: any number
+  double overhead_keys = 0;        // before its first key and after its last
+  std::uint32_t per_sm = 1;        // blocks that an SM runs side by side, 1 or 2
+  double shared_rate = 1;          // of each of two, relative to one alone
+  bool longest_first = false;      // else head by head, in order
+  bool splits_keys = false;        // among several blocks, if there are few
+  std::uint32_t split_keys = 128;  // then a block takes this many at a time; the kernel says it
 
   bool operator==(const BlockFigures&) const = default;
 };
@@ -146,6 +147,7 @@ struct SoftwareFigures {
   double output_bytes = 0;   // a last cast of the result
   double slice_bytes = 0;    // additional bytes of a merge into a slice of a share
   std::uint32_t merge_launches = 1;
+  double merge_per_clock = 0;  // elements that a merge makes in a clock of an SM; 0: no limit
   // Copies around each attend, in bytes per element of its queries, and of its keys and values.
   double attend_bytes = 0, attend_key_bytes = 0;
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
@@ -177,6 +179,7 @@ struct Machine {
   std::uint32_t devices_per_node = 1;
   std::uint32_t sms = 0;                 // 0: kernels are not made of waves of blocks
   std::uint32_t block_rows = 128;        // of queries that one SM works on
+  double clock_ghz = 0;                  // of an SM, at the peak of its datasheet; 0: not known
   double flops_per_clock = 0;            // of matrix products, by one SM; 0: not known
   double exps_per_clock = 16;            // exponentials, likewise
   std::uint32_t workers_per_device = 1;  // at most; they share its time
@@ -214,6 +217,12 @@ struct Machine {
   SoftwareFigures software;
 
   std::uint32_t devices() const { return nodes * devices_per_node; }
+  // Of a merge, per element: what it moves, or as many as memory moves meanwhile if the SMs are
+  // slower.
+  double merge_bytes() const {
+    const double rate = software.merge_per_clock * clock_ghz * sms;  // elements per ns
+    return rate > 0 ? std::max(software.merge_bytes, memory_gb_per_s / rate) : software.merge_bytes;
+  }
   bool operator==(const Machine&) const = default;
 };
 
