@@ -44,7 +44,7 @@ void software_keys(Keys& s, Software& w) {
   s.number("output_bytes", w.output_bytes, 0, 1e6);
   s.number("slice_bytes", w.slice_bytes, 0, 1e6);
   s.count("merge_launches", w.merge_launches, 0, 1000);
-  s.number("merge_per_clock", w.merge_per_clock, 1e-6, 1e6);
+  s.number("merge_per_clock", w.merge_per_clock, 0, 1e6);
   s.number("attend_bytes", w.attend_bytes, 0, 1e6);
   s.number("attend_key_bytes", w.attend_key_bytes, 0, 1e6);
   s.number("attend_backward_bytes", w.attend_backward_bytes, 0, 1e6);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -244,6 +245,48 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
     EXPECT_LT(sum / count, k.mean) << what;
     EXPECT_LT(worst, k.worst) << what;
     EXPECT_LT(sum, waves) << what;
+  }
+}
+
+// The profile has FlashAttention-2 from other boards, and cuDNN from an H200 but for four points of
+// each of its tables of 64 dimensions.
+TEST(BlockSchedule, PredictsKernelsOfAnH100) {
+  std::ifstream file(source_folder() / "validation" / "kernels-h100.csv");
+  std::map<std::string, std::vector<double>> errors;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#') || line.starts_with("library,")) continue;
+    std::istringstream fields(line);
+    std::string library, pass, mask, tokens, heads, dim, us;
+    for (std::string* f : {&library, &pass, &mask, &tokens, &heads, &dim, &us})
+      std::getline(fields, *f, ',');
+    Machine m = find_machine("hgx-h100");
+    m.library = library;
+    Problem problem;
+    problem.head_dim = static_cast<std::uint32_t>(std::stoul(dim));
+    problem.heads = problem.kv_heads = static_cast<std::uint32_t>(std::stoul(heads));
+    const std::int64_t n = std::stoll(tokens);
+    const bool full = mask == "full";
+    const Work square{n,
+                      n,
+                      Pairs{full ? n * n : n * (n + 1) / 2},
+                      full ? TileForm::Full : TileForm::Causal,
+                      problem.heads,
+                      {}};
+    const double ps = KernelTimes(m, problem).ps(square, pass == "backward");
+    errors[library + " " + pass].push_back(std::abs(ps * 1e-6 / std::stod(us) - 1));
+  }
+  const std::map<std::string, std::pair<double, double>> most = {// mean, worst
+                                                                 {"fa2 forward", {0.09, 0.35}},
+                                                                 {"fa2 backward", {0.06, 0.20}},
+                                                                 {"cudnn forward", {0.05, 0.20}},
+                                                                 {"cudnn backward", {0.08, 0.40}}};
+  ASSERT_EQ(errors.size(), most.size());
+  for (const auto& [what, all] : errors) {
+    const double mean =
+        std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+    EXPECT_EQ(all.size(), 146u) << what;
+    EXPECT_LT(mean, most.at(what).first) << what;
+    EXPECT_LT(std::ranges::max(all), most.at(what).second) << what;
   }
 }
 
