@@ -148,10 +148,10 @@ void add_import_command(CLI::App& program, ExitCode& code) {
   app->add_option("--annotation", command->names.annotation,
                   "treat each record_function range of this name as one call")
       ->type_name("NAME");
-  app->add_option(
-         "--attend", command->names.attend,
-         "text that the names of attention kernels contain (default: the usual names in PyTorch, "
-         "FlashAttention and cuDNN)")
+  app->add_option("--attend", command->names.attend,
+                  "kernels with this text in their names count as attention (default: the usual "
+                  "names in PyTorch, "
+                  "FlashAttention and cuDNN)")
       ->type_name("NAME");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
       ->type_name("NAME");

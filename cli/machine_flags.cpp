@@ -49,7 +49,8 @@ double parse_share(const std::string& text, std::string_view what, double most) 
   const std::string_view digits(text.data(), text.size() - (percents ? 1 : 0));
   const auto given = number_in(digits, 0, unit * most);
   if (!given)
-    fail("{} is '{}'; use a share from 0 to {:g}%, e.g. 5%", what, text.substr(0, 40), 100 * most);
+    fail("{} is '{}'; use a percentage from 0% to {:g}%, e.g. 5%", what, text.substr(0, 40),
+         100 * most);
   const double share = *given / unit;
   if (!percents && share > 1)
     fail("{} {} means {:g} %; use {}% for {} percent", what, text, 100 * share, text, text);
@@ -81,14 +82,15 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   command
       .add_option(
           "--software", software_,
-          "which implementation of merge and reduce to model, e.g. fused; "
-          "'ringsched machines' lists the names; or your own FILE.toml (default: from the profile)")
+          "implementation of the merge and reduce steps to model: a name that 'ringsched machines' "
+          "lists, e.g. fused, or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
   command
       .add_option("--diagonal", diagonal_,
-                  "only with --machine ideal: cost of a diagonal block, as a share of a full one, "
+                  "only with --machine ideal: cost of a diagonal block, as a fraction of that of a "
+                  "full block, "
                   "e.g. 0.6 (default 1/2)")
       ->type_name("D")
       ->group("Machine");
@@ -99,19 +101,20 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
     command.add_option(name, value, help)->type_name(type)->group("Conditions");
   };
   flag("--noise", noise_, "SHARE",
-       "standard deviation of task times, e.g. 5% (default: from the profile, or 0)");
+       "standard deviation of each task's time, relative to its mean, e.g. 5% (default: from the "
+       "profile, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
-       "make this share of the workers, chosen at random, FACTOR times slower, e.g. 10%:1.5");
+       "make this share of the workers, chosen at random, take FACTOR times as long, e.g. 10%:1.5");
   command
       .add_option("--slow-worker", slow_,
-                  "make this worker FACTOR times slower, e.g. 3:2; repeatable")
+                  "make this worker take FACTOR times as long, e.g. 3:2; repeatable")
       ->type_name("WORKER:FACTOR")
       ->allow_extra_args(false)
       ->group("Conditions");
   flag("--seed", seed_, "N", "random seed for noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
        "number of runs to simulate, with the seeds SEED, SEED+1, ...; the median is reported "
-       "(default 1; with noise, as many as finish quickly, up to 1001)");
+       "(default 1; with noise, as many as a few seconds allow, up to 1001)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
@@ -171,7 +174,7 @@ std::string MachineFlags::defaults(const Machine& m) const {
   if (const auto known = kernel_libraries(m); library_.empty() && known.size() > 1) {
     std::string others;
     for (const std::string_view name : known)
-      if (name != m.library) others += fmt::format("{}{}", others.empty() ? "" : ", ", name);
+      if (name != m.library) others += fmt::format("{}{}", others.empty() ? "" : " or ", name);
     out = fmt::format("with {} kernels (to change: --kernels {})", m.library, others);
   }
   if (software_.empty())

@@ -66,7 +66,7 @@ ExitCode run(const std::string& name, Format format) {
 
 void add_check_command(CLI::App& machines, Format& format, ExitCode& code) {
   CLI::App* app = machines.add_subcommand(
-      "check", "List all errors in a profile, and what is assumed for missing figures");
+      "check", "List all errors in a profile, and the values assumed for missing parameters");
   auto name = std::make_shared<std::string>();
   app->add_option("FILE", *name, "your own FILE.toml, or the name of a profile")
       ->type_name("")

@@ -316,10 +316,11 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option("--x", command->x,
-                  "horizontal axis of --kind lines: tokens or workers (default: the one that "
-                  "varies; if each "
-                  "number of workers has its own number of tokens, workers; otherwise tokens)")
+  app->add_option(
+         "--x", command->x,
+         "horizontal axis of --kind lines: tokens or workers (default: whichever "
+         "varies; if both vary, workers if each number of workers has one number of tokens, "
+         "else tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "
@@ -327,7 +328,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("NAME");
   app->add_option(
          "--scale", command->scale,
-         "pixels per point, .png only (default 2; with --for column or text, 300 per inch)")
+         "pixels per point, .png only (default 2; with --for column or text, 300 pixels per inch)")
       ->type_name("NUMBER");
   command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });

@@ -43,10 +43,10 @@ void ProblemFlags::add_to(CLI::App& command) {
        "balanced)");
   flag(command, "-w,--workers", workers_, "N",
        small ? "workers that share the attention (default: one per process; with one process, one "
-               "per core, 2 to 16)"
-       : on_machine_
-           ? "workers that share the attention (default: one per device of the machine; 8 on ideal)"
-           : "workers that share the attention (default 8)");
+               "per core, but at least 2 and at most 16)"
+       : on_machine_ ? "workers that share the attention (default: one per device of the machine; "
+                       "8 on the machine ideal)"
+                     : "workers that share the attention (default 8)");
   flag(command, "-t,--tokens", tokens_, "N",
        small ? "sequence length, e.g. 64K (default 1K per worker)"
              : "sequence length, e.g. 64K (default 8K per worker)");
@@ -54,7 +54,8 @@ void ProblemFlags::add_to(CLI::App& command) {
        small ? "query heads (default 8)" : "query heads (default 32)");
   add_shape_to(command);
   flag(command, "--overlap", overlap_, "MODE",
-       "how far communication runs ahead: none, prefetch (one step) or unbounded (default "
+       "how far communication may run ahead of computation: none, prefetch (one step) or unbounded "
+       "(default "
        "prefetch)");
   add_rest_of_communication_to(command);
 }
@@ -82,7 +83,8 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
        "or documents:A,B,... (lengths in tokens) (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
-       "decoding: new tokens at the end (of each document); the rest are cached "
+       "for decoding: number of new tokens at the end of the sequence, or of each document; the "
+       "others are cached "
        "(default 1 for schedules that decode)");
 }
 
@@ -90,8 +92,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers for each kind of tensor on each worker; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how collectives such as an all-to-all run: native (one library call); direct, ring or tree "
-       "(separate messages) (default native)");
+       "how to run collectives, e.g. an all-to-all: native (one library call), or as separate "
+       "messages: direct, ring or tree (default native)");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

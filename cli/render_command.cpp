@@ -271,11 +271,11 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("POINTS");
   app->add_option(
          "--scale", command->scale,
-         "pixels per point, .png only (default 2; with --for column or text, 300 per inch)")
+         "pixels per point, .png only (default 2; with --for column or text, 300 pixels per inch)")
       ->type_name("NUMBER");
   app->add_flag("--graph", command->graph, "draw the task graph of a plan instead of its blocks");
   app->add_flag("--by-step", command->by_step,
-                "draw which blocks each worker computes, and what it receives, step by step");
+                "draw, step by step, the blocks that each worker computes and what it receives");
   app->add_option("--worker", command->worker, "draw only this worker (charts and task graphs)")
       ->type_name("N");
   app->add_option("--steps", command->steps, "draw only these steps (task graphs), e.g. 3 or 2-5")

@@ -182,12 +182,13 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   flag("--take", command->take, "NAME",
        "which run to report: median, or fastest (better on busy machines) (default median)");
   flag("--inputs", command->inputs, "KIND",
-       "numbers to compute with: normal, large (scores around 10 000), equal (all scores of a "
+       "values of the inputs: normal (normally distributed), large (scores around 10 000), equal "
+       "(all scores of a "
        "row are the same) or nan (one NaN in a key, so --check fails) (default normal)");
   flag("--seed", command->seed, "N", "random seed for the inputs (default 1)");
   flag("--deadline", command->deadline, "SECONDS",
        "time limit for start-up, for each run, and for each wait on other processes (default 600)");
-  app->add_flag("--check", command->check, "check the results against double precision")
+  app->add_flag("--check", command->check, "check the results against a double-precision reference")
       ->group("Run");
   flag("--check-rows", command->check_rows, "N",
        "how many rows of each result to check, chosen at random (default: all rows if the problem "

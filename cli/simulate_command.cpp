@@ -89,16 +89,17 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
          "--what-if", command->questions,
          "also simulate with one change: bandwidth=2x, kernels=2x or memory=2x (twice as "
          "fast), host=2x (the host issues work twice as fast; needs a [host] table, in the profile "
-         "or in --software), "
-         "latency=0x (none), worker:3=2x (worker 3 takes twice as long) or communication-sms=0 "
+         "or in the --software file), "
+         "latency=0x (none), worker:3=2x (slower: worker 3 takes twice as long) or "
+         "communication-sms=0 "
          "(transfers take no SMs); repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
-  app->add_option(
-         "--calibrate-with", command->measured,
-         "measured time for this problem, e.g. ms=12.3; the figure whose uncertainty matters most "
-         "is scaled until the prediction equals this time")
+  app->add_option("--calibrate-with", command->measured,
+                  "measured time for this problem, e.g. ms=12.3; the machine parameter whose "
+                  "uncertainty affects the prediction most "
+                  "is scaled until the prediction equals this time")
       ->type_name("TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

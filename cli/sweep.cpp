@@ -60,15 +60,17 @@ void SweepQuestion::add_to(CLI::App& app) {
         ->type_name("LIST")
         ->group("Lists (separate the values with commas)");
   };
-  list("-s,--schedule", schedules, "schedules, or all; see 'ringsched schedules' (default all)");
+  list("-s,--schedule", schedules, "schedules, or 'all'; see 'ringsched schedules' (default all)");
   list("-w,--workers", workers,
-       "numbers of workers, e.g. 4,8,16 (default: one per device of the machine; 8 on ideal)");
+       "numbers of workers, e.g. 4,8,16 (default: one per device of the machine; 8 on the machine "
+       "ideal)");
   list("-t,--tokens", tokens, "sequence lengths, e.g. 32K,64K (default 8K per worker)");
   list("--heads", heads, "query heads (default 32)");
   list("-m,--machine", machines,
        "machines; see 'ringsched machines', or give FILE.toml (default ideal)");
   list("--overlap", overlaps,
-       "how far communication runs ahead: none, prefetch, unbounded (default prefetch)");
+       "how far communication may run ahead of computation: none, prefetch, unbounded (default "
+       "prefetch)");
   rest.add_rest_to(app);
   conditions.add_figures_to(app);
   conditions.add_conditions_to(app);

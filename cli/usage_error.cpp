@@ -147,7 +147,7 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
       if (extra.starts_with("-") && extra.size() > 1) return unknown_flag(program, extra);
     if (const Stray stray = find_stray(command, arguments); stray.flag)
       return explained(program, stray);
-    return fmt::format("{} takes no argument '{}'{}", full_name(program, command),
+    return fmt::format("{} was given '{}', which it does not take{}", full_name(program, command),
                        printable(extras[0], 60), see_help(program));
   }
   const std::string what = wrong.what();

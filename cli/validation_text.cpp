@@ -189,16 +189,17 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{}: median error {}, mean {}",
                   counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
                   share(e.mean)),
-      fmt::format("worst {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
+      fmt::format("worst prediction {}: {}, {}", factor(e), e.worst_group, e.worst_schedule),
       fmt::format("{} of the predictions are too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(
-        "the faster of two schedules is picked in {} pairs ({})", in_order(e.ranking),
-        e.ranking.sure > 0 ? fmt::format("leaving out ties: {}", without_ties(e.ranking))
+        "the faster of two schedules is predicted in {} pairs ({})", in_order(e.ranking),
+        e.ranking.sure > 0 ? fmt::format("without ties: {}", without_ties(e.ranking))
                            : "all of them ties"));
   if (e.intervals > 0)
     lines.push_back(
-        fmt::format("{} lie in the predicted 80 % interval, which extends {} either way (median)",
+        fmt::format("{} of the measurements lie in the 80 % interval, which extends {} "
+                    "either way (median)",
                     share_of(e.held, e.intervals), share(e.half_width)));
   return lines;
 }

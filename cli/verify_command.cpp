@@ -56,7 +56,7 @@ void print_json(const Verification& v) {
 
 void add_verify_command(CLI::App& program, ExitCode& code) {
   CLI::App* app =
-      program.add_subcommand("verify", "Verify a plan file, or show what is wrong with it");
+      program.add_subcommand("verify", "Verify a plan file and report anything wrong with it");
   auto command = std::make_shared<VerifyCommand>();
   app->add_option("FILE", command->file, "plan file; - = standard input")
       ->required()

@@ -55,7 +55,7 @@ Network::Network(const Machine& m, std::uint32_t workers)
          m.workers_per_device == 1 ? "" : "s",
          m.made_by.find("--backend cuda") != m.made_by.npos
              ? fmt::format("measure it again with --workers {}", workers)
-             : "use another machine, or a profile of your own with more nodes, or more workers per "
+             : "use another machine, or your own profile with more nodes or with more workers per "
                "device "
                "(workers_each)");
   const double rate = fabric_.link.gb_per_s;

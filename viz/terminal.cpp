@@ -144,7 +144,7 @@ std::string key(std::size_t columns, std::string_view attends, bool overhead, bo
   if (done) entry("·", "done");
   if (unknown) entry("?", "no times from its process");
   if (!moves.empty()) entry("▔", std::string(moves));
-  if (posted) entry("┄", "waiting for the other side");
+  if (posted) entry("┄", "waiting for sender or receiver");
   std::string out;
   std::size_t used = 0;
   for (const auto& [text, width] : entries) {
@@ -212,9 +212,9 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
                                  : messages                ? "receive or exchange"
                                                            : "exchange";
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  const std::string_view attends = t.problem.decodes() ? "attend for the new tokens on worker 0"
-                                   : several           ? "attend for worker 0's heads"
-                                                       : "attend for worker 0's queries";
+  const std::string_view attends = t.problem.decodes() ? "attention for the new tokens on worker 0"
+                                   : several           ? "attention for worker 0's heads"
+                                                       : "attention for worker 0's queries";
   out += key(options.columns, attends, overhead, waits, done, unknown, moves, posted);
   return options.plain ? in_ascii(out) : out;
 }

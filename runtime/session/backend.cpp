@@ -25,7 +25,7 @@ namespace {
 // The GPU kernels take all heads of a tensor, and NCCL has only sends and receives.
 void require_gpus_run(const Plan& plan) {
   if (plan.problem.decodes())
-    fail("--backend cuda does not decode, and the plan has {}; use --backend cpu",
+    fail("--backend cuda does not decode, but the plan has {}; use --backend cpu",
          counted(plan.problem.new_tokens.value, "new token"));
   const auto has_all_heads = [&](const Piece& p) {
     return p.columns == plan.program[p.value].all_columns();
@@ -38,13 +38,14 @@ void require_gpus_run(const Plan& plan) {
                              : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
                                                                 : nullptr;
     if (what)
-      fail("--backend cuda has no {}, and the plan has {}; use --backend cpu", what,
+      fail("--backend cuda does not support {}, but the plan contains {}; use --backend cpu", what,
            name_of(plan, {id}));
   }
   for (const InitialTensor& t : plan.initial)
     if (!has_all_heads(plan.piece(t)))
       fail(
-          "--backend cuda has no tensors of some heads, and the plan has {} {} on worker {}; use "
+          "--backend cuda does not support tensors of some heads, but the plan has {} {} on worker "
+          "{}; use "
           "--backend cpu",
           plan.name(plan.piece(t).value),
           name_of(plan.program[plan.piece(t).value].columns, plan.piece(t).columns),

@@ -108,7 +108,7 @@ bool pads(const Schedule& s) {
 
 Problem problem_for(const Schedule& schedule, Problem p, Naming naming) {
   if (schedule.decodes() && p.pass != Pass::Forward)
-    fail("schedule {} decodes, and decoding has only a forward pass, but {} is {}", schedule.name,
+    fail("schedule {} is for decoding, which has only a forward pass, but {} is {}", schedule.name,
          called("pass", naming), to_text(p.pass));
   if (schedule.decodes() && !p.decodes()) p.new_tokens = {1};
   if (!schedule.decodes() && p.decodes()) {

@@ -262,10 +262,10 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate -m dgx-a100 --diagonal 1", "--diagonal is only for machine 'ideal'"},
       {"simulate --diagonal 2", "--diagonal is '2'; use a number from 0 to 1"},
       {"simulate --diagonal x", "--diagonal is 'x'; use a number from 0 to 1"},
-      {"simulate --noise -1", "--noise is '-1'; use a share from 0 to 25%, e.g. 5%"},
-      {"simulate --noise nan", "--noise is 'nan'; use a share from 0 to 25%"},
-      {"simulate --noise 5", "--noise is '5'; use a share from 0 to 25%"},
-      {"simulate --noise 26%", "--noise is '26%'; use a share from 0 to 25%"},
+      {"simulate --noise -1", "--noise is '-1'; use a percentage from 0% to 25%, e.g. 5%"},
+      {"simulate --noise nan", "--noise is 'nan'; use a percentage from 0% to 25%"},
+      {"simulate --noise 5", "--noise is '5'; use a percentage from 0% to 25%"},
+      {"simulate --noise 26%", "--noise is '26%'; use a percentage from 0% to 25%"},
       {"simulate --runs 5", "--runs 5: all runs would be identical; add --noise or --stragglers"},
       {"simulate --runs 0", "--runs is 0; use 1 to 1000000"},
       {"simulate --slow-worker 8:2", "--slow-worker 8:2: the worker must be 0 to 7"},
@@ -618,13 +618,13 @@ TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
     return out.substr(out.find("\n\n") == out.npos ? out.size() : out.find("\n\n") + 2);
   };
   EXPECT_EQ(end("-m hgx-h100"),
-            "hgx-h100, with cudnn kernels (to change: --kernels fa2, fa3) and the profile's "
+            "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3) and the profile's "
             "software (to change: --software "
             "NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa2"),
             "hgx-h100, with the profile's software (to change: --software NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --software fused"),
-            "hgx-h100, with cudnn kernels (to change: --kernels fa2, fa3)\n");
+            "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3)\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa3 --software fused"), "");
   EXPECT_EQ(end("-m ideal"), "");
 }
@@ -756,10 +756,10 @@ TEST_F(SimulateProgram, SaysWhatASweepExtrapolates) {
   const std::string flags = "sweep -m pcie-4090x8 -t 64K -s zigzag,ulysses ";
   EXPECT_THAT(run(flags).out,
               HasSubstr("\n   extrapolated  the profile lacks some numbers for all; "
-                        "'ringsched simulate' lists them\n"));
+                        "'ringsched simulate' lists the missing numbers\n"));
   EXPECT_THAT(run("sweep -m hgx-h100 -t 128K -s zigzag,ulysses").out,
               HasSubstr("\n   extrapolated  the profile lacks some numbers for ulysses; "
-                        "'ringsched simulate' lists them\n"));
+                        "'ringsched simulate' lists the missing numbers\n"));
   EXPECT_THAT(run(flags + "--format json").out,
               HasSubstr("\"extrapolated\": \"all-to-all (from link speeds); forward attends of "
                         "more tokens than the "
@@ -812,13 +812,13 @@ results = [
 )");
   const Outcome text = run("validate --file mine.toml");
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out,
-              testing::ContainsRegex("^2 results: median error [0-9.]+ %, mean [0-9.]+ %\n"
-                                     "worst [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
+  EXPECT_THAT(text.out, testing::ContainsRegex(
+                            "^2 results: median error [0-9.]+ %, mean [0-9.]+ %\n"
+                            "worst prediction [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
   EXPECT_THAT(
       text.out,
       HasSubstr(
-          "the faster of two schedules is picked in 1 of 1 pairs (leaving out ties: 1 of 1)\n"));
+          "the faster of two schedules is predicted in 1 of 1 pairs (without ties: 1 of 1)\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

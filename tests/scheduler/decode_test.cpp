@@ -81,7 +81,7 @@ TEST(Decode, IsRefusedInOneLineWhereItMakesNoSense) {
             "ring-decode");
   EXPECT_EQ(
       refused(small_problem(2, 8, Pass::Backward), "ring-decode"),
-      "schedule ring-decode decodes, and decoding has only a forward pass, but pass is backward");
+      "schedule ring-decode is for decoding, which has only a forward pass, but pass is backward");
   EXPECT_EQ(refused(decoding(4, 5, 3), "flash-decode"),
             "2 cached tokens cannot be spread over 4 workers; use fewer workers or fewer "
             "new tokens");
