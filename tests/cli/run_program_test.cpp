@@ -79,7 +79,7 @@ TEST_F(RunProgram, RefusesOnGpusWhatNoKernelThereDoes) {
                  "0 (worker 0");
   // More processes than one would use NCCL, which is for GPUs alone.
   expect_refused("run -w 2 -s tree-decode --backend cuda",
-                 "--backend cuda does not decode, and the plan has 1 new token; use --backend cpu");
+                 "--backend cuda does not decode, but the plan has 1 new token; use --backend cpu");
   expect_refused("run ulysses.json --transport nccl", "--transport nccl needs --backend cuda");
 }
 
