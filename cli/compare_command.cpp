@@ -53,7 +53,7 @@ void add_compare_command(CLI::App& program, ExitCode& code) {
       ->type_name("")
       ->required();
   app->add_option("--tolerance", command->tolerance,
-                  "exit with 1 if the makespans differ by more than this, e.g. 5%")
+                  "exit with code 1 if the makespans differ by more than this, e.g. 5%")
       ->type_name("SHARE");
   add_format_flag(*app, command->format);
   app->callback([command, &code] { code = run(*command); });

@@ -80,10 +80,10 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->type_name("LIBRARY")
       ->group("Machine");
   command
-      .add_option(
-          "--software", software_,
-          "implementation of the merge and reduce steps to model: a name that 'ringsched machines' "
-          "lists, e.g. fused, or your own FILE.toml (default: from the profile)")
+      .add_option("--software", software_,
+                  "which implementation of the merge and reduce steps to model: a name that "
+                  "'ringsched machines' "
+                  "lists, e.g. fused, or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
@@ -178,7 +178,7 @@ std::string MachineFlags::defaults(const Machine& m) const {
     out = fmt::format("with {} kernels (to change: --kernels {})", m.library, others);
   }
   if (software_.empty())
-    out += fmt::format("{} the profile's software (to change: --software NAME)",
+    out += fmt::format("{} the profile's ring-attention library (to change: --software NAME)",
                        out.empty() ? "with" : " and");
   return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
 }

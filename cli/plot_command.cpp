@@ -316,11 +316,10 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option(
-         "--x", command->x,
-         "horizontal axis of --kind lines: tokens or workers (default: whichever "
-         "varies; if both vary, workers if each number of workers has one number of tokens, "
-         "else tokens)")
+  app->add_option("--x", command->x,
+                  "horizontal axis of --kind lines: tokens or workers (default: whichever varies; "
+                  "if both vary, workers if each number of workers occurs with only one number of "
+                  "tokens, else tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -45,7 +45,7 @@ void ProblemFlags::add_to(CLI::App& command) {
        small ? "workers that share the attention (default: one per process; with one process, one "
                "per core, but at least 2 and at most 16)"
        : on_machine_ ? "workers that share the attention (default: one per device of the machine; "
-                       "8 on the machine ideal)"
+                       "8 with --machine ideal)"
                      : "workers that share the attention (default 8)");
   flag(command, "-t,--tokens", tokens_, "N",
        small ? "sequence length, e.g. 64K (default 1K per worker)"
@@ -92,7 +92,7 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
        "receive buffers for each kind of tensor on each worker; 0 = as many as needed (default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run collectives, e.g. an all-to-all: native (one library call), or as separate "
+       "how to run collectives such as all-to-all: native (one library call), or as separate "
        "messages: direct, ring or tree (default native)");
 }
 

@@ -92,7 +92,7 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
          "or in the --software file), "
          "latency=0x (none), worker:3=2x (slower: worker 3 takes twice as long) or "
          "communication-sms=0 "
-         "(transfers take no SMs); repeatable")
+         "(transfers occupy no SMs); repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

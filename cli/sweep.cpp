@@ -62,8 +62,8 @@ void SweepQuestion::add_to(CLI::App& app) {
   };
   list("-s,--schedule", schedules, "schedules, or 'all'; see 'ringsched schedules' (default all)");
   list("-w,--workers", workers,
-       "numbers of workers, e.g. 4,8,16 (default: one per device of the machine; 8 on the machine "
-       "ideal)");
+       "numbers of workers, e.g. 4,8,16 (default: one per device of the machine; 8 with "
+       "--machine ideal)");
   list("-t,--tokens", tokens, "sequence lengths, e.g. 32K,64K (default 8K per worker)");
   list("--heads", heads, "query heads (default 32)");
   list("-m,--machine", machines,

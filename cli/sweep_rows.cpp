@@ -241,7 +241,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     const bool lowered =
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
-                                                    "vs best", "* wins in", "speed-up", "idle",
+                                                    "vs best", "* beats it in", "speed-up", "idle",
                                                     "overlap", "memory"}};
     if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
     const bool one_overlap = std::ranges::all_of(
@@ -280,7 +280,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
-      out += "   (\"* wins in\" is unknown for rows of an earlier sweep)\n";
+      out += "   (\"* beats it in\" is unknown for rows of an earlier sweep)\n";
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";

@@ -145,10 +145,12 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
       return unknown_command(program, extras[0]);
     for (const std::string& extra : extras)
       if (extra.starts_with("-") && extra.size() > 1) return unknown_flag(program, extra);
+    const bool takes_some =
+        !command.get_options([](const CLI::Option* o) { return o->get_positional(); }).empty();
     if (const Stray stray = find_stray(command, arguments); stray.flag)
       return explained(program, stray);
-    return fmt::format("{} was given '{}', which it does not take{}", full_name(program, command),
-                       printable(extras[0], 60), see_help(program));
+    return fmt::format("{} takes no {}arguments, but was given '{}'{}", full_name(program, command),
+                       takes_some ? "further " : "", printable(extras[0], 60), see_help(program));
   }
   const std::string what = wrong.what();
   constexpr std::string_view convert = "Could not convert: ";  // CLI11's words, with FLAG = VALUE

@@ -96,7 +96,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
   app->add_option("--format", command->format, "text, json, csv or markdown (default text)")
       ->type_name("FORMAT");
   app->add_option("--tolerance", command->tolerance,
-                  "exit with 1 if the mean error is larger than this, e.g. 10%")
+                  "exit with code 1 if the mean error is larger than this, e.g. 10%")
       ->type_name("SHARE");
   app->callback([command, &code] { code = run(*command); });
 }

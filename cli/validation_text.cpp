@@ -193,7 +193,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{} of the predictions are too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(
-        "the faster of two schedules is predicted in {} pairs ({})", in_order(e.ranking),
+        "the faster schedule is predicted correctly in {} pairs ({})", in_order(e.ranking),
         e.ranking.sure > 0 ? fmt::format("without ties: {}", without_ties(e.ranking))
                            : "all of them ties"));
   if (e.intervals > 0)

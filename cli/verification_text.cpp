@@ -11,12 +11,12 @@ namespace ringsched {
 
 namespace {
 
-// "12 messages arrive as sent", "each worker gets what it needs from 3 exchanges"
+// "every message arrives as sent", "each worker gets what it needs from 3 exchanges"
 std::string arrivals(const PlanSummary& s) {
   const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
   std::string text;
   if (n > 0 || s.exchange_count == 0)
-    text = fmt::format("{} arrive{} as sent", counted(n, "message"), n == 1 ? "s" : "");
+    text = n == 0 ? "there are no messages" : "every message arrives as sent";
   if (s.exchange_count > 0)
     text += fmt::format("{}each worker gets what it needs from {}", text.empty() ? "" : ", ",
                         counted(s.exchange_count, "exchange"));

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engines.hpp"
 #include "ringsched/scheduler/operations.hpp"
 
 namespace ringsched {

@@ -136,15 +136,16 @@ std::string key(std::size_t columns, std::string_view attends, bool overhead, bo
                 bool unknown, std::string_view moves, bool posted) {
   std::vector<std::pair<std::string, std::size_t>> entries;  // with their widths
   const auto entry = [&](const std::string& sign, const std::string& meaning) {
-    entries.emplace_back(sign + " " + meaning, 2 + meaning.size());
+    const std::size_t width = sign.size() > 3 ? sign.size() : 1;  // or one character of UTF-8
+    entries.emplace_back(sign + " " + meaning, width + 1 + meaning.size());
   };
-  entry("0", std::string(attends));
+  entry("0, 1, ...", std::string(attends));
   if (overhead) entry("▓", "merge and other overhead");
-  if (waits) entry("░", "wait");
+  if (waits) entry("░", "worker waits");
   if (done) entry("·", "done");
   if (unknown) entry("?", "no times from its process");
   if (!moves.empty()) entry("▔", std::string(moves));
-  if (posted) entry("┄", "waiting for sender or receiver");
+  if (posted) entry("┄", "transfer waits for the other end");
   std::string out;
   std::size_t used = 0;
   for (const auto& [text, width] : entries) {
@@ -212,9 +213,9 @@ std::string terminal_gantt(const Timeline& t, const TerminalOptions& options) {
                                  : messages                ? "receive or exchange"
                                                            : "exchange";
   out += fmt::format("{:>{}}{:>{}}\n", "0", margin + 1, end, cells - 1);
-  const std::string_view attends = t.problem.decodes() ? "attention for the new tokens on worker 0"
-                                   : several           ? "attention for worker 0's heads"
-                                                       : "attention for worker 0's queries";
+  const std::string_view attends = t.problem.decodes() ? "the new tokens on that worker"
+                                   : several           ? "that worker's heads"
+                                                       : "that worker's queries";
   out += key(options.columns, attends, overhead, waits, done, unknown, moves, posted);
   return options.plain ? in_ascii(out) : out;
 }

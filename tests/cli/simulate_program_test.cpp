@@ -619,10 +619,9 @@ TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
   };
   EXPECT_EQ(end("-m hgx-h100"),
             "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3) and the profile's "
-            "software (to change: --software "
-            "NAME)\n");
+            "ring-attention library (to change: --software NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa2"),
-            "hgx-h100, with the profile's software (to change: --software NAME)\n");
+            "hgx-h100, with the profile's ring-attention library (to change: --software NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --software fused"),
             "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3)\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa3 --software fused"), "");
@@ -818,7 +817,7 @@ results = [
   EXPECT_THAT(
       text.out,
       HasSubstr(
-          "the faster of two schedules is predicted in 1 of 1 pairs (without ties: 1 of 1)\n"));
+          "the faster schedule is predicted correctly in 1 of 1 pairs (without ties: 1 of 1)\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

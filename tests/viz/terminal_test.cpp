@@ -52,7 +52,7 @@ TEST(TerminalGantt, IsWhatAPersonExpects) {
             "worker 1  11111│111111111··········\n"
             "worker 2  22222│222222222│222222222\n"
             "          0              2.5 blocks\n"
-            "0 attention for worker 0's queries\n"
+            "0, 1, ... that worker's queries\n"
             "· done\n");
 }
 
@@ -62,7 +62,7 @@ TEST(TerminalGantt, IsAsciiWhereNothingElseCanBeShown) {
             "worker 1  11111|111111111..........\n"
             "worker 2  22222|222222222|222222222\n"
             "          0              2.5 blocks\n"
-            "0 attention for worker 0's queries\n"
+            "0, 1, ... that worker's queries\n"
             ". done\n");
   for (const Timeline& t : {ideal("balanced", 5), ideal("ulysses", 4)})
     for (const char c : terminal_gantt(t, {.plain = true}))

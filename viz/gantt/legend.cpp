@@ -176,7 +176,7 @@ double draw_legend(const LegendUse& use, double left, double right, double y,
       out.emplace_back(b);
     });
   if (use.waits)
-    entry(use.messages ? "waiting for sender or receiver" : "waiting for the other workers",
+    entry(use.messages ? "transfer waits for sender or receiver" : "waiting for the other workers",
           [&](Box b) {
             const double middle = b.y + b.height / 2;
             out.emplace_back(Stroke{{{b.x, middle}, {b.x + b.width, middle}},
