@@ -9,6 +9,7 @@
 #include "content.hpp"
 #include "machine_flags.hpp"
 #include "progress.hpp"
+#include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
 #include "ringsched/scheduler/nearest.hpp"
 #include "ringsched/scheduler/printable.hpp"
