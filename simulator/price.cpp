@@ -300,6 +300,8 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
     occurs[static_cast<std::size_t>(t.kind) * works + t.work.value] = true;
 
   const KernelTimes kernels(machine, plan.problem);
+  if (machine.software.merge_per_clock > 0 && !(machine.clock_ghz > 0 && machine.sms > 0))
+    out.extrapolated.insert("merges (from their bytes, as the profile lacks clock_ghz or sms)");
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
   out.posts_first = machine.software.step_us > 0 || machine.software.posts_first;

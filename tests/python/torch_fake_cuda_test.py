@@ -62,6 +62,14 @@ class Contracts(TorchDispatchMode):
                 out, lse = args[5 if "efficient" in name else 4], args[6 if "efficient" in name else 5]
                 rows = -(-q.shape[2] // 32) * 32 if "efficient" in name else q.shape[2]
                 assert out.shape == q.shape and lse.shape == (*q.shape[:2], rows) and lse.dtype == torch.float32
+                # kernel_backward.h: o_strideM() is num_heads * head_dim_value.
+                assert out.transpose(1, 2).is_contiguous(), "the kernel would read other elements of the output"
+        elif name.startswith("_flash_attention_backward"):
+            _, q, k, v, out, lse, *ends = args[:8]
+            assert ends == [None, None], "any tensor, even an empty one, means a batch of several lengths"
+            assert q.dtype in (torch.bfloat16, torch.float16) and q.shape[2] % k.shape[2] == 0 and k.shape == v.shape
+            assert out.shape == q.shape and lse.shape == (q.shape[0], q.shape[2], q.shape[1]) and lse.is_contiguous()
+            assert all(x.stride(-1) == 1 for x in (q, k, v, out)), "the elements of a head do not lie side by side"
         return func(*args, **(kwargs or {}))
 
 

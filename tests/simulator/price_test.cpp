@@ -248,7 +248,10 @@ TEST(Price, OfAPassOverMemoryIsItsBytesAndItsLaunches) {
   m.software.merge_per_clock = 0.01;
   m.sms = 2;
   EXPECT_EQ(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + 3 * queries);  // no clock is known
+  const std::string named = "merges (from their bytes, as the profile lacks clock_ghz or sms)";
+  EXPECT_TRUE(price(plan, m).extrapolated.contains(named));
   m.clock_ghz = 3;
+  EXPECT_FALSE(price(plan, m).extrapolated.contains(named));
   EXPECT_NEAR(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + queries / 60 * 1e6, 1);
   m.software.merge_per_clock = 1e6;
   EXPECT_EQ(price_of(plan, m, TaskKind::Merge, kPartial), 4e6 + 3 * queries);
