@@ -175,7 +175,7 @@ ExitCode run(const BenchLinksCommand& c) {
 
 void add_bench_links_command(CLI::App& program, ExitCode& code) {
   CLI::App* app =
-      program.add_subcommand("bench-links", "Measure latency and bandwidth by message size");
+      program.add_subcommand("bench-links", "Measure latency and bandwidth of messages, by size");
   auto command = std::make_shared<BenchLinksCommand>();
   command->join.add_to(*app, true);
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {

@@ -186,7 +186,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--pass", command->passes, "NAME",
        "only with --backend cpu: forward or both (default both)");
   flag("--max-tokens", command->most, "N",
-       "largest tile (block of attention) to measure, in tokens (default 2K; with --backend cuda: "
+       "largest attention block to measure, in tokens (default 2K; with --backend cuda: "
        "16K)");
   flag("--timeout", command->timeout, "SECONDS",
        "only with --backend cpu: time limit for all samples of one size (default 2)");
@@ -204,7 +204,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--name", command->name, "NAME", "name of the profile (default this-cpu or this-gpu)");
   command->join.add_to(*app, false);
   flag("--deadline", command->deadline, "SECONDS",
-       "time limit for each wait on other processes (default 600)");
+       "time limit for each wait for other processes (default 600)");
   app->callback([command] { run(*command); });
 }
 

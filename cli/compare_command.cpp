@@ -44,7 +44,7 @@ ExitCode run(const CompareCommand& command) {
 }  // namespace
 
 void add_compare_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("compare", "Compare two timelines");
+  CLI::App* app = program.add_subcommand("compare", "Compare two timelines, predicted or measured");
   auto command = std::make_shared<CompareCommand>();
   app->add_option("FIRST", command->files[0], "timeline file, the reference")
       ->type_name("")

@@ -64,7 +64,8 @@ void add_export_command(CLI::App& program, ExitCode&) {
       ->type_name("");
   app->add_option(
          "--format", command->format,
-         "goal (LogGOPSim, htsim, ATLAHS) or workload (plain text, see docs/model.md) (default "
+         "goal (for LogGOPSim, htsim or ATLAHS) or workload (ringsched's own plain text, see "
+         "docs/model.md) (default "
          "goal)")
       ->type_name("FORMAT");
   app->add_option("-o,--output", command->output, "file to write; - = standard output (default -)")

@@ -128,13 +128,13 @@ ExitCode run(const ImportCommand& c) {
 }  // namespace
 
 void add_import_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("import", "Read the profiler traces of a run");
+  CLI::App* app = program.add_subcommand("import", "Turn profiler traces of a run into a timeline");
   auto command = std::make_shared<ImportCommand>();
   app->add_option("TRACE", command->files,
                   "traces from PyTorch's profiler (.json) or nsys (.sqlite), one for each rank")
       ->type_name("")
       ->required();
-  app->add_option("--plan", command->plan, "plan file to match the run to")
+  app->add_option("--plan", command->plan, "plan file that the run followed")
       ->type_name("FILE")
       ->required();
   app->add_option("-o,--output", command->output, "timeline to write (default measured.json)")
@@ -152,7 +152,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "kernels with this text in their names count as attention (default: the usual "
                   "names in PyTorch, "
                   "FlashAttention and cuDNN)")
-      ->type_name("NAME");
+      ->type_name("TEXT");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
       ->type_name("NAME");
   add_format_flag(*app, command->format);

@@ -28,8 +28,8 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option("--mpi-exchanges", exchanges,
-                 "with --transport mpi: collectives (MPI's own) or messages (point-to-point) "
-                 "(default collectives)")
+                 "with --transport mpi: how to run native exchanges: collectives (MPI's own) or "
+                 "messages (point-to-point) (default collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }
@@ -39,7 +39,7 @@ void BackendFlags::add_to(CLI::App& app) {
       ->type_name("NAME")
       ->group("Run");
   app.add_flag("--graph", graph,
-               "only with --backend cuda: capture the run as a CUDA graph and launch that")
+               "only with --backend cuda: capture the run as a CUDA graph and launch the graph")
       ->group("Run");
 }
 

@@ -60,13 +60,12 @@ double parse_share(const std::string& text, std::string_view what, double most) 
 void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
   name_ = usual;
   command
-      .add_option(
-          "-m,--machine", name_,
-          *usual
-              ? "machine to simulate; see 'ringsched machines', or give your own "
-                "FILE.toml (default ideal: a full block takes one unit of time, all else is free)"
-              : "also predict the run on machine NAME; see 'ringsched machines', or "
-                "give your own FILE.toml")
+      .add_option("-m,--machine", name_,
+                  *usual ? "machine to model: a name that 'ringsched machines' lists, or your own "
+                           "FILE.toml (default ideal: a full block takes one unit of time; "
+                           "communication and merges are free)"
+                         : "also predict the run on this machine, and draw both in charts: a name "
+                           "that 'ringsched machines' lists, or your own FILE.toml")
       ->type_name("NAME")
       ->group("Machine");
   add_figures_to(command, *usual != 0);
@@ -81,16 +80,15 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->group("Machine");
   command
       .add_option("--software", software_,
-                  "which implementation of the merge and reduce steps to model: a name that "
-                  "'ringsched machines' "
-                  "lists, e.g. fused, or your own FILE.toml (default: from the profile)")
+                  "ring-attention library to model, which sets the cost of everything around the "
+                  "kernels: a name that 'ringsched machines' lists, e.g. lightseq, or your own "
+                  "FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
   command
       .add_option("--diagonal", diagonal_,
-                  "only with --machine ideal: cost of a diagonal block, as a fraction of that of a "
-                  "full block, "
+                  "only with --machine ideal: cost of a diagonal block, relative to a full block, "
                   "e.g. 0.6 (default 1/2)")
       ->type_name("D")
       ->group("Machine");
@@ -114,7 +112,7 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   flag("--seed", seed_, "N", "random seed for noise and stragglers (default 1)");
   flag("--runs", runs_, "N",
        "number of runs to simulate, with the seeds SEED, SEED+1, ...; the median is reported "
-       "(default 1; with noise, as many as a few seconds allow, up to 1001)");
+       "(default 1; with noise, as many as finish in a few seconds, up to 1001)");
 }
 
 Machine MachineFlags::machine(const std::string& name) const {
@@ -178,8 +176,9 @@ std::string MachineFlags::defaults(const Machine& m) const {
     out = fmt::format("with {} kernels (to change: --kernels {})", m.library, others);
   }
   if (software_.empty())
-    out += fmt::format("{} the profile's ring-attention library (to change: --software NAME)",
-                       out.empty() ? "with" : " and");
+    out += fmt::format(
+        "{} the ring-attention library of the machine profile (to change: --software NAME)",
+        out.empty() ? "with" : " and");
   return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
 }
 

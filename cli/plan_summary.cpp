@@ -70,8 +70,12 @@ std::string headline(const Plan& plan) {
 
 std::string tasks_line(const PlanSummary& s) {
   static constexpr std::string_view nouns[kTaskKinds] = {
-      "attend",  "backward attend", "prepare",  "merge",  "reduce", "send",
-      "receive", "output",          "rounding", "member", "repack"};
+      "attention task", "backward attention task",
+      "prepare",        "merge",
+      "reduce",         "send",
+      "receive",        "output",
+      "rounding",       "member",
+      "repack"};
   std::string line;
   for (std::size_t k = 0; k < kTaskKinds; ++k)
     if (s.tasks[k] > 0)
@@ -90,7 +94,8 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
   std::string line;
   for (std::size_t k = 0; k < s.messages.size(); ++k)
     if (s.messages[k] > 0)
-      line += fmt::format("{}{} of {} ({})", line.empty() ? "" : ", ", grouped(s.messages[k]),
+      line += fmt::format("{}{} of {} ({})", line.empty() ? "" : ", ",
+                          counted(s.messages[k], "message"),
                           value_words(plan.program.values[k].name), human(s.moved[k]));
   for (const ExchangeSummary& x : s.exchanges)
     line +=

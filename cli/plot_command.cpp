@@ -302,7 +302,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
   app->add_option(
          "--kind", command->kind,
          "chart to draw (default: the first one listed below for the type of FILE)\n"
-         "sweep: lines, map (which schedule is fastest where), pareto (time against memory) or "
+         "sweep: lines, map (fastest schedule for each size), pareto (time against memory) or "
          "breakdown (where time goes; the default if neither tokens nor workers vary)\n"
          "simulate JSON: breakdown, tornado (which changes would help) or runs (how makespans "
          "vary)\n"
@@ -316,10 +316,10 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option("--x", command->x,
-                  "horizontal axis of --kind lines: tokens or workers (default: whichever varies; "
-                  "if both vary, workers if each number of workers occurs with only one number of "
-                  "tokens, else tokens)")
+  app->add_option(
+         "--x", command->x,
+         "horizontal axis of --kind lines: tokens or workers (default: the one that varies; if "
+         "both vary, tokens, or workers if each number of workers has only one number of tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -95,8 +95,10 @@ Picoseconds measured_time(const std::string& text) {
     if (error == std::errc() && end == last && value * ps >= 1 && value * ps <= 1e18)
       return {static_cast<std::int64_t>(value * ps)};
   }
-  fail("--calibrate-with is '{}'; use a time above 0 in ms, us or s, e.g. ms=12.3",
-       printable(text));
+  fail(
+      "--calibrate-with is '{}'; use UNIT=TIME, where UNIT is ms, us or s and TIME is above 0, "
+      "e.g. ms=12.3",
+      printable(text));
 }
 
 Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,

@@ -316,7 +316,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (p.fit)
     line("calibrated", fit_text(*p.fit));
   else if (const auto sure = interval(p.study.possible, r.makespan))
-    line("80 % interval", fmt::format("{} to {}, from the uncertainty of the machine's parameters",
+    line("80 % interval", fmt::format("{} to {}, due to uncertain machine parameters",
                                       duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
     line("extrapolated", fmt::format("{}. This widens the interval", fmt::join(what, "; ")));

@@ -42,11 +42,12 @@ void ProblemFlags::add_to(CLI::App& command) {
        "schedule to use, e.g. zigzag or double-ring:node=4; see 'ringsched schedules' (default "
        "balanced)");
   flag(command, "-w,--workers", workers_, "N",
-       small ? "workers that share the attention (default: one per process; with one process, one "
-               "per core, but at least 2 and at most 16)"
-       : on_machine_ ? "workers that share the attention (default: one per device of the machine; "
+       small         ? "number of workers (default: one per process; with one "
+                       "process, one "
+                       "per core, but at least 2 and at most 16)"
+       : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
-                     : "workers that share the attention (default 8)");
+                     : "number of workers (default 8)");
   flag(command, "-t,--tokens", tokens_, "N",
        small ? "sequence length, e.g. 64K (default 1K per worker)"
              : "sequence length, e.g. 64K (default 8K per worker)");
@@ -83,17 +84,18 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
        "or documents:A,B,... (lengths in tokens) (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
-       "for decoding: number of new tokens at the end of the sequence, or of each document; the "
-       "others are cached "
-       "(default 1 for schedules that decode)");
+       "for decoding: number of new tokens at the end of the sequence, or of each document; all "
+       "earlier tokens are cached "
+       "(default 1 for decoding schedules)");
 }
 
 void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--buffers", buffers_, "N",
-       "receive buffers for each kind of tensor on each worker; 0 = as many as needed (default 0)");
+       "number of receive buffers on each worker for each kind of tensor; 0 = as many as needed "
+       "(default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run collectives such as all-to-all: native (one library call), or as separate "
-       "messages: direct, ring or tree (default native)");
+       "how to run exchanges (collectives such as all-to-all): native (one library call); or "
+       "direct, ring or tree (made of separate messages) (default native)");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

@@ -168,7 +168,7 @@ ExitCode run(const RunCommand& c) {
 }  // namespace
 
 void add_run_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("run", "Execute a plan on this machine and measure it");
+  CLI::App* app = program.add_subcommand("run", "Execute a plan on this machine and time it");
   auto command = std::make_shared<RunCommand>();
   command->problem.use_small_problem();
   app->add_option("PLAN", command->plan_file, "plan file, instead of the flags under Problem")
@@ -186,15 +186,17 @@ void add_run_command(CLI::App& program, ExitCode& code) {
        "(all scores of a "
        "row are the same) or nan (one NaN in a key, so --check fails) (default normal)");
   flag("--seed", command->seed, "N", "random seed for the inputs (default 1)");
-  flag("--deadline", command->deadline, "SECONDS",
-       "time limit for start-up, for each run, and for each wait on other processes (default 600)");
+  flag(
+      "--deadline", command->deadline, "SECONDS",
+      "time limit for start-up, for each run, and for each wait for other processes (default 600)");
   app->add_flag("--check", command->check, "check the results against a double-precision reference")
       ->group("Run");
   flag("--check-rows", command->check_rows, "N",
        "how many rows of each result to check, chosen at random (default: all rows if the problem "
        "is "
        "small, else 64)");
-  app->add_flag("--check-finite", command->finite, "stop at the first number that is not finite")
+  app->add_flag("--check-finite", command->finite,
+                "stop at the first task whose result is not finite")
       ->group("Run");
   command->join.add_to(*app, true);
   command->join.add_exchanges_to(*app);

@@ -87,20 +87,19 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->machine.add_conditions_to(*app);
   app->add_option(
          "--what-if", command->questions,
-         "also simulate with one change: bandwidth=2x, kernels=2x or memory=2x (twice as "
-         "fast), host=2x (the host issues work twice as fast; needs a [host] table, in the profile "
-         "or in the --software file), "
-         "latency=0x (none), worker:3=2x (slower: worker 3 takes twice as long) or "
-         "communication-sms=0 "
-         "(transfers occupy no SMs); repeatable")
+         "also simulate with this change alone; bandwidth=2x, kernels=2x or memory=2x: links, "
+         "attention kernels or passes over memory are twice as fast; host=2x: the host issues work "
+         "twice as fast (needs a [host] table in the profile or the --software file); latency=0x: "
+         "links have no latency; worker:3=2x: worker 3 takes twice as long; communication-sms=0: "
+         "transfers occupy no SMs. Other factors and workers are possible. Repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
-  app->add_option("--calibrate-with", command->measured,
-                  "measured time for this problem, e.g. ms=12.3; the machine parameter whose "
-                  "uncertainty affects the prediction most "
-                  "is scaled until the prediction equals this time")
-      ->type_name("TIME")
+  app->add_option(
+         "--calibrate-with", command->measured,
+         "measured time for this problem, e.g. ms=12.3; scale one machine parameter, the one whose "
+         "uncertainty affects the prediction most, until the prediction equals this time")
+      ->type_name("UNIT=TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");
   command->outputs.add_to(*app);

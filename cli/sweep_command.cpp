@@ -210,15 +210,14 @@ ExitCode run(const SweepCommand& c) {
 }  // namespace
 
 void add_sweep_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app =
-      program.add_subcommand("sweep", "Rank schedules across many problems and machines");
+  CLI::App* app = program.add_subcommand("sweep", "Rank schedules for many problems and machines");
   auto command = std::make_shared<SweepCommand>();
   command->add_to(*app);
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
     app->add_option(name, value, help)->type_name(type)->group("Options");
   };
   flag("-o,--output", command->output, "FILE",
-       "CSV file; rows already in it are kept and not computed again");
+       "CSV file; results already in it are not computed again");
   flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");
   flag("--format", command->format, "FORMAT", "text, csv or json (default text)");
   flag("--plot", command->plot, "FILE",

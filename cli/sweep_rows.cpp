@@ -192,7 +192,7 @@ std::string without_name(const std::string& reason, const std::string& schedule)
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
   if (best.possible.empty() || other.possible.empty()) return "-";
   const double wins = beats(best.possible, other.possible);
-  return fmt::format("{:.0f} %{}", 100 * wins, wins <= kTie ? ", tie" : "");
+  return fmt::format("{:.0f} %{}", 100 * wins, wins <= kTie ? " (tie)" : "");
 }
 
 }  // namespace
@@ -210,8 +210,8 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
   }
   if (whose.empty()) return {};
   const std::string names = some == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
-  return on_terminal_lines(fmt::format("   extrapolated  the profile lacks some numbers for {}; "
-                                       "'ringsched simulate' lists the missing numbers",
+  return on_terminal_lines(fmt::format("   extrapolated  some task times of {} lie outside the "
+                                       "profile's measurements; 'ringsched simulate' lists them",
                                        names),
                            17) +
          "\n";
@@ -241,7 +241,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     const bool lowered =
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
-                                                    "vs best", "* beats it in", "speed-up", "idle",
+                                                    "vs best", "best wins", "speed-up", "idle",
                                                     "overlap", "memory"}};
     if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
     const bool one_overlap = std::ranges::all_of(
@@ -263,7 +263,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
            duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit()),
            fmt::format("{:.2f}x", row->makespan() / first.makespan()),
            row == rows.front()     ? ""
-           : &twin == rows.front() ? "equal"
+           : &twin == rows.front() ? "same time"
                                    : how_often_best_wins(first, twin),
            fmt::format("{:.2f}x", number(row->speedup)),
            fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
@@ -280,7 +280,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
-      out += "   (\"* beats it in\" is unknown for rows of an earlier sweep)\n";
+      out += "   (\"best wins\" is unknown for rows of an earlier sweep)\n";
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";

@@ -50,7 +50,7 @@ void keep_only(Measurements& measured, const std::string& text) {
   });
   measured.excluded.clear();
   if (measured.groups.empty())
-    fail("--only '{}' matches no group, source or machine; ringsched validate lists the groups",
+    fail("--only '{}' matches no group, source or machine; 'ringsched validate' lists the groups",
          printable(text, 40));
 }
 
@@ -93,7 +93,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
                   "only results whose group, source or machine has TEXT in its name, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
-                "print every result, not only summaries (--file always does)");
+                "print every result, not only summaries (implied by --file)");
   app->add_option("--format", command->format, "text, json, csv or markdown (default text)")
       ->type_name("FORMAT");
   app->add_option("--tolerance", command->tolerance,

@@ -193,14 +193,13 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{} of the predictions are too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(
-        "the faster schedule is predicted correctly in {} pairs ({})", in_order(e.ranking),
-        e.ranking.sure > 0 ? fmt::format("without ties: {}", without_ties(e.ranking))
+        "faster schedule predicted correctly: {} pairs ({})", in_order(e.ranking),
+        e.ranking.sure > 0 ? fmt::format("excluding predicted ties: {}", without_ties(e.ranking))
                            : "all of them ties"));
   if (e.intervals > 0)
-    lines.push_back(
-        fmt::format("{} of the measurements lie in the 80 % interval, which extends {} "
-                    "either way (median)",
-                    share_of(e.held, e.intervals), share(e.half_width)));
+    lines.push_back(fmt::format(
+        "{} of the measurements lie in the predicted 80 % intervals (median half-width {})",
+        share_of(e.held, e.intervals), share(e.half_width)));
   return lines;
 }
 

@@ -11,12 +11,12 @@ namespace ringsched {
 
 namespace {
 
-// "every message arrives as sent", "each worker gets what it needs from 3 exchanges"
+// "all messages arrive as sent", "each worker gets what it needs from 3 exchanges"
 std::string arrivals(const PlanSummary& s) {
   const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
   std::string text;
   if (n > 0 || s.exchange_count == 0)
-    text = n == 0 ? "there are no messages" : "every message arrives as sent";
+    text = n == 0 ? "there are no messages" : "all messages arrive as sent";
   if (s.exchange_count > 0)
     text += fmt::format("{}each worker gets what it needs from {}", text.empty() ? "" : ", ",
                         counted(s.exchange_count, "exchange"));
@@ -29,12 +29,13 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
   std::string out = on_terminal_lines(headline(plan), 2) + "\n";
   if (v.holds()) {
     const PlanSummary s = summarise(plan);
-    out += on_terminal_lines(fmt::format("proved: {}", tasks_line(s)), 2) + "\n";
+    out += on_terminal_lines(fmt::format("proved correct: {}", tasks_line(s)), 2) + "\n";
     out += on_terminal_lines(
                fmt::format("  communication  {}: {}", arrivals(s), moves_line(plan, s)), 17) +
            "\n";
     out += fmt::format(
-        "  coverage       each visible query-key pair is computed once, and its result reaches the "
+        "  coverage       each unmasked query-key pair is computed once, and its "
+        "result reaches the "
         "query's worker\n");
     out += fmt::format("  deadlock       none, even if each send waits for its receive{}\n",
                        s.exchange_count > 0 ? " and each exchange waits for all its workers" : "");

@@ -57,7 +57,7 @@ Network::Network(const Machine& m, std::uint32_t workers)
              ? fmt::format("measure it again with --workers {}", workers)
              : "use another machine, or your own profile with more nodes or with more workers per "
                "device "
-               "(workers_each)");
+               "(workers_each in the profile)");
   const double rate = fabric_.link.gb_per_s;
   switch (fabric_.kind) {
     case Fabric::Free:

@@ -66,7 +66,7 @@ void require_valid(const Problem& p, Naming naming) {
          most == 1 ? "1" : fmt::format("1 to {}", most));
   }
   if (p.pass != Pass::Forward)
-    fail("decoding ({} is {}) has only a forward pass, but {} is {}", name("new_tokens"),
+    fail("decoding ({} is {}) has only a forward pass, but {} is '{}'", name("new_tokens"),
          p.new_tokens.value, name("pass"), to_text(p.pass));
 }
 

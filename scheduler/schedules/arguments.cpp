@@ -35,15 +35,15 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
   if (!p.choices.empty()) {
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
-      fail("{}: parameter {} is '{}'; use {}", schedule, p.name, printable(text),
+      fail("{}: {}={} is not valid; {} can be {}", schedule, p.name, printable(text), p.name,
            any_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
   std::uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc{} || end != text.data() + text.size() || n < p.least || n > p.most)
-    fail("{}: parameter {} is '{}'; use a whole number from {} to {}", schedule, p.name,
-         printable(text), p.least, p.most);
+    fail("{}: {}={} is not valid; {} can be a whole number from {} to {}", schedule, p.name,
+         printable(text), p.name, p.least, p.most);
   return n;
 }
 

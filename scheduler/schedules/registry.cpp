@@ -108,8 +108,8 @@ bool pads(const Schedule& s) {
 
 Problem problem_for(const Schedule& schedule, Problem p, Naming naming) {
   if (schedule.decodes() && p.pass != Pass::Forward)
-    fail("schedule {} is for decoding, which has only a forward pass, but {} is {}", schedule.name,
-         called("pass", naming), to_text(p.pass));
+    fail("schedule {} is for decoding, which has only a forward pass, but {} is '{}'",
+         schedule.name, called("pass", naming), to_text(p.pass));
   if (schedule.decodes() && !p.decodes()) p.new_tokens = {1};
   if (!schedule.decodes() && p.decodes()) {
     std::vector<std::string_view> names;

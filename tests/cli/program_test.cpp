@@ -160,7 +160,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan -w -3", "-3"},
       {"plan -w 99999999999999999999", "99999999999999999999"},
       {"plan -w 99999999999999", "--workers is 99999999999999; use 1 to 65535"},
-      {"plan -s tree-decode:to=none", "tree-decode: parameter to is 'none'; use all or one"},
+      {"plan -s tree-decode:to=none", "tree-decode: to=none is not valid; to can be all or one"},
       {"plan -w 5000000000", "--workers is 5000000000"},
       {"plan -t 4", "--tokens is 4, but 8 workers need at least 8"},
       {"plan -t 64X", "--tokens is '64X'"},
@@ -170,9 +170,9 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
        "schedule ring does not decode, but --new-tokens is 3; use flash-decode, tree-decode or "
        "ring-decode"},
       {"plan -s ring-decode --pass both",
-       "schedule ring-decode is for decoding, which has only a forward pass, but --pass is both"},
+       "schedule ring-decode is for decoding, which has only a forward pass, but --pass is 'both'"},
       {"plan --new-tokens 3 --pass both",
-       "decoding (--new-tokens is 3) has only a forward pass, but --pass is both"},
+       "decoding (--new-tokens is 3) has only a forward pass, but --pass is 'both'"},
       {"plan -s ring:foo=1", "schedule ring has no parameter 'foo' (known: sends)"},
       {"plan --dtype fp8", "unknown dtype 'fp8'"},
       {"plan --mask diagonal", "unknown mask 'diagonal'"},
@@ -217,7 +217,7 @@ TEST_F(Program, WritesAPlanThatItThenProves) {
     EXPECT_EQ(run("plan -o p.json" + flags).code, 0);
     const Outcome proof = run("verify p.json");
     EXPECT_EQ(proof.code, 0) << proof.err;
-    EXPECT_THAT(proof.out, HasSubstr("\nproved: "));
+    EXPECT_THAT(proof.out, HasSubstr("\nproved correct: "));
     EXPECT_THAT(proof.out, HasSubstr("\n  one queue      no deadlock even if each worker runs all "
                                      "its lanes from a single queue\n"));
     EXPECT_EQ(run("plan -o -" + flags).out, read_all(folder_ / "p.json"));
@@ -279,7 +279,7 @@ TEST_F(Program, PrintsWhatAFileSaysOnlyAsFarAsItFitsALine) {
   EXPECT_THAT(o.out, StartsWith("?gnir?xxx"));
   EXPECT_THAT(o.out, HasSubstr("xxx...: 2 workers"));
   EXPECT_THAT(o.out, HasSubstr("documents:101,1,1,1,1,1,1,1,1,1,1,1,1,1,..., forward"));
-  EXPECT_THAT(o.out, HasSubstr("every message arrives as sent: 1 "));
+  EXPECT_THAT(o.out, HasSubstr("all messages arrive as sent: 1 message "));
 }
 
 TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {

@@ -138,7 +138,7 @@ class Plans(unittest.TestCase):
             file = str(Path(folder, "plan.json"))
             plan.write(file)
             self.assertEqual(rs.read_plan(file), plan)
-            self.assertIn("proved: ", command("verify", file))
+            self.assertIn("proved correct: ", command("verify", file))
         self.assertEqual(pickle.loads(pickle.dumps(plan)), plan)
         self.assertEqual(pickle.loads(pickle.dumps(plan)).hash, plan.hash)
         self.assertNotEqual(plan, rs.plan(rs.Problem(workers=6, tokens=1001), "ring"))

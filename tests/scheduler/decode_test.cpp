@@ -79,9 +79,9 @@ TEST(Decode, IsRefusedInOneLineWhereItMakesNoSense) {
   EXPECT_EQ(refused(decoding(2, 8, 4), "ring"),
             "schedule ring does not decode, but new_tokens is 4; use flash-decode, tree-decode or "
             "ring-decode");
-  EXPECT_EQ(
-      refused(small_problem(2, 8, Pass::Backward), "ring-decode"),
-      "schedule ring-decode is for decoding, which has only a forward pass, but pass is backward");
+  EXPECT_EQ(refused(small_problem(2, 8, Pass::Backward), "ring-decode"),
+            "schedule ring-decode is for decoding, which has only a forward pass, but pass is "
+            "'backward'");
   EXPECT_EQ(refused(decoding(4, 5, 3), "flash-decode"),
             "2 cached tokens cannot be spread over 4 workers; use fewer workers or fewer "
             "new tokens");

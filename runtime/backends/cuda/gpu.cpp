@@ -25,7 +25,7 @@ int require_gpus() {
   int driver = 0, runtime = 0, count = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  if (driver == 0) throw RunFailed("no GPU: there is no NVIDIA driver");
+  if (driver == 0) throw RunFailed("no GPU: no NVIDIA driver is installed");
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver)
     throw RunFailed(

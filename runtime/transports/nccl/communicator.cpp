@@ -24,7 +24,7 @@ void require(cudaError_t status, const char* what) {
 std::string take_gpu(const NcclOptions& options) {
   int driver = 0, count = 0;
   cudaDriverGetVersion(&driver);
-  if (driver == 0) throw RunFailed("no GPU: there is no NVIDIA driver");
+  if (driver == 0) throw RunFailed("no GPU: no NVIDIA driver is installed");
   require(cudaGetDeviceCount(&count), "no GPU");
   const int gpu = static_cast<int>(options.place % static_cast<std::uint32_t>(count));
   require(cudaSetDevice(gpu), "choosing a GPU");
