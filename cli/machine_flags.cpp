@@ -60,12 +60,13 @@ double parse_share(const std::string& text, std::string_view what, double most) 
 void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
   name_ = usual;
   command
-      .add_option("-m,--machine", name_,
-                  *usual ? "machine to model: a name that 'ringsched machines' lists, or your own "
-                           "FILE.toml (default ideal: a full block takes one unit of time; "
-                           "communication and merges are free)"
-                         : "also predict the run on this machine, and draw both in charts: a name "
-                           "that 'ringsched machines' lists, or your own FILE.toml")
+      .add_option(
+          "-m,--machine", name_,
+          *usual ? "machine to model: a name that 'ringsched machines' lists, or your own "
+                   "FILE.toml (default ideal: a full block takes one unit of time; "
+                   "communication and merges are free)"
+                 : "also predict the run, and draw prediction and measurement together in charts; "
+                   "NAME is a machine that 'ringsched machines' lists, or your own FILE.toml")
       ->type_name("NAME")
       ->group("Machine");
   add_figures_to(command, *usual != 0);
@@ -80,9 +81,9 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->group("Machine");
   command
       .add_option("--software", software_,
-                  "ring-attention library to model, which sets the cost of everything around the "
-                  "kernels: a name that 'ringsched machines' lists, e.g. lightseq, or your own "
-                  "FILE.toml (default: from the profile)")
+                  "ring-attention library to model, for the cost of everything except the "
+                  "attention kernels (merges, copies, host): a name that 'ringsched machines' "
+                  "lists, e.g. lightseq, or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
@@ -177,7 +178,7 @@ std::string MachineFlags::defaults(const Machine& m) const {
   }
   if (software_.empty())
     out += fmt::format(
-        "{} the ring-attention library of the machine profile (to change: --software NAME)",
+        "{} the machine profile's default ring-attention library (to change: --software NAME)",
         out.empty() ? "with" : " and");
   return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
 }

@@ -44,26 +44,27 @@ void list(Format format) {
     return;
   }
   rows.insert(rows.begin(), {"machine", "devices", ""});
-  std::string software;
+  std::vector<std::vector<std::string>> software = {{"--software", ""}};
   for (const MachineProfile& p : software_profiles())
-    software += fmt::format("{}{}", software.empty() ? "" : ", ", p.name);
+    software.push_back({std::string(p.name), summary_of(p)});
   fmt::print(
       "{}\nTo see a profile and the sources of its figures: ringsched machines show NAME\n"
       "To write one from datasheets: ringsched machines new --gpu NAME -o FILE.toml\n"
       "To find its errors: ringsched machines check FILE.toml\n"
-      "To use it: ringsched simulate --machine FILE.toml\n\n{}\n",
-      table(rows), in_lines("Names for --software: " + software, 2));
+      "To use it: ringsched simulate --machine FILE.toml\n\n{}",
+      table(rows), table(software));
 }
 
 void show(const std::string& name, Format format) {
   if (format == Format::Json)
     fail("--format json is only for the list; a single profile is printed as TOML");
+  for (const auto& profiles : {machine_profiles(), software_profiles()})
+    for (const MachineProfile& p : profiles)
+      if (p.name == name) {
+        fmt::print("{}", p.toml);
+        return;
+      }
   find_machine(name);  // throws Error for an unknown name
-  for (const MachineProfile& p : machine_profiles())
-    if (p.name == name) {
-      fmt::print("{}", p.toml);
-      return;
-    }
   fmt::print("{}", read_whole(name, 1u << 30));
 }
 
@@ -72,7 +73,9 @@ void show(const std::string& name, Format format) {
 void add_machines_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand("machines", "List, show, check or write machine profiles");
   auto command = std::make_shared<MachinesCommand>();
-  app->add_option("NAME", command->name, "profile to show (default: list all)")->type_name("");
+  app->add_option("NAME", command->name,
+                  "profile to show, of a machine or for --software (default: list all)")
+      ->type_name("");
   add_format_flag(*app, command->format);
   CLI::App* all = app->add_subcommand("list", "List all profiles (what `machines` alone does)");
   add_format_flag(*all, command->format);

@@ -15,7 +15,8 @@ CLI::Option* add_path_look(CLI::App& app, std::string& value) {
   return app
       .add_option("--critical-path", value,
                   "how charts show the critical path: fade (all else is pale), outline or none "
-                  "(default: fade; none if the path has gaps or the chart shows two timelines)")
+                  "(default: fade; none if the path does not form one line, or if the chart shows "
+                  "two timelines)")
       ->type_name("HOW");
 }
 

@@ -316,10 +316,10 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option(
-         "--x", command->x,
-         "horizontal axis of --kind lines: tokens or workers (default: the one that varies; if "
-         "both vary, tokens, or workers if each number of workers has only one number of tokens)")
+  app->add_option("--x", command->x,
+                  "horizontal axis of --kind lines: tokens or workers (default: the one that "
+                  "varies; if both vary, tokens, but workers in a weak-scaling sweep, which has "
+                  "one number of tokens for each number of workers)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -52,7 +52,8 @@ void ProblemFlags::add_to(CLI::App& command) {
        small ? "sequence length, e.g. 64K (default 1K per worker)"
              : "sequence length, e.g. 64K (default 8K per worker)");
   flag(command, "--heads", heads_, "N",
-       small ? "query heads (default 8)" : "query heads (default 32)");
+       small ? "query heads; for a batch, heads times sequences (default 8)"
+             : "query heads; for a batch, heads times sequences (default 32)");
   add_shape_to(command);
   flag(command, "--overlap", overlap_, "MODE",
        "how far communication may run ahead of computation: none, prefetch (one step) or unbounded "
@@ -75,7 +76,7 @@ void ProblemFlags::add_rest_to(CLI::App& command) {
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--kv-heads", kv_heads_, "N",
-       "key/value heads (default 8, or as many as --heads if 8 does not divide --heads)");
+       "key/value heads (default 8, or --heads if 8 does not divide it)");
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",

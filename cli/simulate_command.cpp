@@ -87,11 +87,11 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->machine.add_conditions_to(*app);
   app->add_option(
          "--what-if", command->questions,
-         "also simulate with this change alone; bandwidth=2x, kernels=2x or memory=2x: links, "
-         "attention kernels or passes over memory are twice as fast; host=2x: the host issues work "
-         "twice as fast (needs a [host] table in the profile or the --software file); latency=0x: "
-         "links have no latency; worker:3=2x: worker 3 takes twice as long; communication-sms=0: "
-         "transfers occupy no SMs. Other factors and workers are possible. Repeatable")
+         "simulate again with this change: bandwidth=2x (links twice as fast), kernels=2x "
+         "(attention kernels), memory=2x (merges, copies and all else that memory limits), host=2x "
+         "(issuing of work; needs a [host] table in the profile or the --software file), "
+         "latency=0x (links without latency), worker:3=2x (worker 3 takes twice as long) or "
+         "communication-sms=0 (transfers occupy no SMs); repeatable, each change applies alone")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

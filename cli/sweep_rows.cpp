@@ -242,7 +242,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
     std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
                                                     "vs best", "best wins", "speed-up", "idle",
-                                                    "overlap", "memory"}};
+                                                    "hidden", "memory"}};
     if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
     const bool one_overlap = std::ranges::all_of(
         rows, [&](const SweepRow* row) { return row->overlap == first.overlap; });

@@ -202,6 +202,10 @@ SoftwareFigures read_software(std::string_view text, std::string_view name) {
   return figures;
 }
 
+std::string summary_of(const MachineProfile& profile) {
+  return parsed(profile.toml, profile.name)["summary"].value_or(std::string{});
+}
+
 SoftwareFigures find_software(const std::string& name) {
   SoftwareFigures figures;
   read_software(base_of("", name, "software", software_profiles()), {}, figures);

@@ -619,9 +619,9 @@ TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
   };
   EXPECT_EQ(end("-m hgx-h100"),
             "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3) and the "
-            "ring-attention library of the machine profile (to change: --software NAME)\n");
+            "machine profile's default ring-attention library (to change: --software NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa2"),
-            "hgx-h100, with the ring-attention library of the machine profile (to change: "
+            "hgx-h100, with the machine profile's default ring-attention library (to change: "
             "--software NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --software fused"),
             "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3)\n");

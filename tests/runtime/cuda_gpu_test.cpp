@@ -249,6 +249,11 @@ TEST_F(Gpu, WorkersRunOnMultiprocessorsOfTheirOwn) {
     count += one.size();
   }
   EXPECT_EQ(all.size(), count) << "some multiprocessors are in two partitions";
+  // The last is that of messages, if the partitions of four workers leave any for it.
+  EXPECT_THAT(seen.size(), testing::AnyOf(4u, 5u));
+  if (getenv("RINGSCHED_EMULATED_GPUS")) {
+    EXPECT_EQ(seen.size(), 5u);
+  }
 }
 
 TEST_F(Gpu, ANumberThatIsNoneEndsTheRunAndIsNamed) {

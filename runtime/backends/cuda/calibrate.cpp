@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include "backends/cuda/bench.hpp"
 #include "backends/cuda/kernels.hpp"
@@ -350,23 +351,29 @@ std::vector<std::vector<std::uint32_t>> probe(std::uint32_t workers) {
   constexpr std::size_t most = 1024;  // multiprocessors
   require_gpus();
   const Gpu gpu(0, workers, kBasicLanes.size());
-  std::vector<DeviceMemory> seen;
-  for (std::uint32_t w = 0; w < workers; ++w) {
+  const bool messages = gpu.message_multiprocessors() > 0;
+  std::vector<DeviceMemory> seen;  // of computing, then of messages
+  for (std::uint32_t i = 0; i < (messages ? 2 : 1) * workers; ++i) {
     seen.emplace_back(4 * most);
     require(cudaMemset(seen.back().get(), 0, 4 * most), "probing");
   }
   require(cudaDeviceSynchronize(), "probing");
-  for (std::uint32_t w = 0; w < workers; ++w)
-    launch_probe(seen[w].get<std::uint32_t>(), 8 * gpu.multiprocessors(w),
-                 gpu.stream(w, Lane::Compute));
-  require(cudaDeviceSynchronize(), "probing");
-  std::vector<std::vector<std::uint32_t>> out(workers);
-  for (std::uint32_t w = 0; w < workers; ++w) {
-    std::vector<std::uint32_t> all(most);
-    require(cudaMemcpy(all.data(), seen[w].get(), 4 * most, cudaMemcpyDeviceToHost), "probing");
-    for (std::uint32_t i = 0; i < most; ++i)
-      if (all[i] != 0) out[w].push_back(i);
+  for (std::uint32_t i = 0; i < seen.size(); ++i) {
+    const bool computes = i < workers;
+    launch_probe(seen[i].get<std::uint32_t>(),
+                 8 * (computes ? gpu.multiprocessors(i) : gpu.message_multiprocessors()),
+                 computes ? gpu.stream(i, Lane::Compute) : gpu.stream(i - workers, Lane::Fetch));
   }
+  require(cudaDeviceSynchronize(), "probing");
+  std::vector<std::set<std::uint32_t>> found(workers + (messages ? 1 : 0));
+  for (std::uint32_t i = 0; i < seen.size(); ++i) {
+    std::vector<std::uint32_t> all(most);
+    require(cudaMemcpy(all.data(), seen[i].get(), 4 * most, cudaMemcpyDeviceToHost), "probing");
+    for (std::uint32_t m = 0; m < most; ++m)
+      if (all[m] != 0) found[std::min(i, workers)].insert(m);
+  }
+  std::vector<std::vector<std::uint32_t>> out;
+  for (const auto& one : found) out.emplace_back(one.begin(), one.end());
   return out;
 }
 

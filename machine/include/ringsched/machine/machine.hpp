@@ -262,6 +262,7 @@ Machine find_machine(const std::string& name_or_path);
 // What libraries do around their kernels, by name or path, to replace what a machine's profile
 // says.
 std::vector<MachineProfile> software_profiles();
+std::string summary_of(const MachineProfile&);  // its key of that name
 SoftwareFigures find_software(const std::string& name);
 SoftwareFigures read_software(std::string_view toml, std::string_view name);  // as read_machine
 

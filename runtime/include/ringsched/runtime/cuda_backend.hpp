@@ -43,7 +43,8 @@ using MakeCudaBackend = CudaBackend* (*)(const Plan&, const std::vector<WorkerId
                                          const CudaOptions&);
 
 // The multiprocessors on which each of this many workers' kernels ran, when all share the first
-// GPU. Exported as "ringsched_probe_cuda"; throws RunFailed.
+// GPU; and, last, those of messages, if they have a partition of their own. Exported as
+// "ringsched_probe_cuda"; throws RunFailed.
 using ProbeCuda = void (*)(std::uint32_t workers, std::vector<std::vector<std::uint32_t>>& seen);
 
 }  // namespace ringsched
