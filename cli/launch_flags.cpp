@@ -28,8 +28,8 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option("--mpi-exchanges", exchanges,
-                 "with --transport mpi: how to run native exchanges: collectives (MPI's own) or "
-                 "messages (point-to-point) (default collectives)")
+                 "only with --transport mpi: which calls of MPI carry out an exchange: collectives "
+                 "or messages (point-to-point) (default collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }

@@ -15,8 +15,7 @@ CLI::Option* add_path_look(CLI::App& app, std::string& value) {
   return app
       .add_option("--critical-path", value,
                   "how charts show the critical path: fade (all else is pale), outline or none "
-                  "(default: fade; none if the path does not form one line, or if the chart shows "
-                  "two timelines)")
+                  "(default: fade if possible, else none)")
       ->type_name("HOW");
 }
 

@@ -85,13 +85,13 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);
   command->machine.add_conditions_to(*app);
-  app->add_option(
-         "--what-if", command->questions,
-         "simulate again with this change: bandwidth=2x (links twice as fast), kernels=2x "
-         "(attention kernels), memory=2x (merges, copies and all else that memory limits), host=2x "
-         "(issuing of work; needs a [host] table in the profile or the --software file), "
-         "latency=0x (links without latency), worker:3=2x (worker 3 takes twice as long) or "
-         "communication-sms=0 (transfers occupy no SMs); repeatable, each change applies alone")
+  app->add_option("--what-if", command->questions,
+                  "simulate again with this change: bandwidth=2x (links twice as fast), kernels=2x "
+                  "(attention kernels twice as fast), memory=2x (merges, copies and all else that "
+                  "memory limits twice as fast), host=2x (the host issues work twice as fast; "
+                  "needs a [host] table in the profile or the --software file), latency=0x (no "
+                  "latency), worker:3=2x (worker 3 takes twice as long) or communication-sms=0 "
+                  "(transfers occupy no SMs); repeatable, each change applies alone")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

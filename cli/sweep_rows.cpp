@@ -209,9 +209,10 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
     }
   }
   if (whose.empty()) return {};
-  const std::string names = some == holding ? "all" : fmt::format("{}", fmt::join(whose, ", "));
-  return on_terminal_lines(fmt::format("   extrapolated  some task times of {} lie outside the "
-                                       "profile's measurements; 'ringsched simulate' lists them",
+  const std::string names =
+      some == holding ? "all schedules" : fmt::format("{}", fmt::join(whose, ", "));
+  return on_terminal_lines(fmt::format("   extrapolated  some task times of {}; "
+                                       "'ringsched simulate' lists them",
                                        names),
                            17) +
          "\n";

@@ -35,7 +35,7 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
   if (!p.choices.empty()) {
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
-      fail("{}: {}={} is not valid; {} can be {}", schedule, p.name, printable(text), p.name,
+      fail("{}: parameter '{}' has no value '{}'; use {}", schedule, p.name, printable(text),
            any_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
