@@ -154,7 +154,7 @@ void add_import_command(CLI::App& program, ExitCode& code) {
                   "FlashAttention and cuDNN)")
       ->type_name("TEXT");
   app->add_option("--attend-backward", command->names.attend_backward, "same for the backward pass")
-      ->type_name("NAME");
+      ->type_name("TEXT");
   add_format_flag(*app, command->format);
   command->page.add_to(*app);
   app->callback([command, &code] { code = run(*command); });

@@ -28,7 +28,7 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
   app.add_option("--mpi-exchanges", exchanges,
-                 "only with --transport mpi: which calls of MPI carry out an exchange: collectives "
+                 "only with --transport mpi: which MPI calls carry out an exchange: collectives "
                  "or messages (point-to-point) (default collectives)")
       ->type_name("NAME")
       ->group("Processes");

@@ -81,8 +81,8 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->group("Machine");
   command
       .add_option("--software", software_,
-                  "ring-attention library to model, for the cost of everything except the "
-                  "attention kernels (merges, copies, host): a name that 'ringsched machines' "
+                  "ring-attention library to model, which sets the cost of merges, copies and host "
+                  "work: a name that 'ringsched machines' "
                   "lists, e.g. lightseq, or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");

@@ -317,8 +317,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
   app->add_option("--x", command->x,
-                  "horizontal axis of --kind lines: tokens or workers (default: whichever varies; "
-                  "if both do, tokens, or workers if tokens grow with workers)")
+                  "horizontal axis of --kind lines: tokens or workers (default: whichever varies. "
+                  "If both vary: workers if tokens grow with workers, else tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "only with --kind traffic: mark the nodes of this machine (default: the "

@@ -52,8 +52,10 @@ void ProblemFlags::add_to(CLI::App& command) {
        small ? "sequence length, e.g. 64K (default 1K per worker)"
              : "sequence length, e.g. 64K (default 8K per worker)");
   flag(command, "--heads", heads_, "N",
-       small ? "query heads; for a batch, give heads x sequences (default 8)"
-             : "query heads; for a batch, give heads x sequences (default 32)");
+       small ? "query heads; for a batch, multiply this and --kv-heads by the number of sequences "
+               "(default 8)"
+             : "query heads; for a batch, multiply this and --kv-heads by the number of sequences "
+               "(default 32)");
   add_shape_to(command);
   flag(command, "--overlap", overlap_, "MODE",
        "how far communication may run ahead of computation: none, prefetch (one step) or unbounded "
