@@ -85,13 +85,14 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->problem.add_to(*app);
   command->machine.add_machine_to(*app);
   command->machine.add_conditions_to(*app);
-  app->add_option("--what-if", command->questions,
-                  "simulate again with this change: bandwidth=2x (links twice as fast), kernels=2x "
-                  "(attention kernels twice as fast), memory=2x (memory-bound work, such as merges "
-                  "and copies, twice as fast), host=2x (the host issues work twice as fast; needs "
-                  "a [host] table in the profile or the --software file), latency=0x (no latency), "
-                  "communication-sms=0 (transfers occupy no SMs) or, to slow down worker 3, "
-                  "worker:3=2x; repeatable, each change is simulated separately")
+  app->add_option(
+         "--what-if", command->questions,
+         "simulate again with this change: bandwidth=2x (links twice as fast), kernels=2x "
+         "(attention kernels twice as fast), memory=2x (memory-bound work, such as merges and "
+         "copies, twice as fast), host=2x (the host issues work twice as fast; needs a [host] "
+         "table in the profile or the --software file), latency=0x (no latency), "
+         "communication-sms=0 (transfers occupy no SMs) or, for a slower worker, worker:3=2x "
+         "(worker 3 takes twice as long); repeatable, each change is simulated separately")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
