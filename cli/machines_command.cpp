@@ -74,7 +74,7 @@ void add_machines_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand("machines", "List, show, check or write machine profiles");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name,
-                  "machine or ring-attention library whose profile to show (default: list all)")
+                  "machine or ring-attention library to show (default: list all)")
       ->type_name("");
   add_format_flag(*app, command->format);
   CLI::App* all = app->add_subcommand("list", "List all profiles (what `machines` alone does)");

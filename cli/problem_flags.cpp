@@ -42,9 +42,8 @@ void ProblemFlags::add_to(CLI::App& command) {
        "schedule to use, e.g. zigzag or double-ring:node=4; see 'ringsched schedules' (default "
        "balanced)");
   flag(command, "-w,--workers", workers_, "N",
-       small         ? "number of workers (default: one per process; with one "
-                       "process, one "
-                       "per core, but at least 2 and at most 16)"
+       small ? "number of workers (default: one per process; with one process, one per core, but "
+               "at least 2 and at most 16)"
        : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
                      : "number of workers (default 8)");

@@ -196,7 +196,7 @@ void add_run_command(CLI::App& program, ExitCode& code) {
        "is "
        "small, else 64)");
   app->add_flag("--check-finite", command->finite,
-                "stop at the first task whose result is not finite")
+                "stop at the first task with a result that is not finite")
       ->group("Run");
   command->join.add_to(*app, true);
   command->join.add_exchanges_to(*app);

@@ -98,8 +98,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->group("Output");
   app->add_option(
          "--calibrate-with", command->measured,
-         "measured time for this problem, e.g. ms=12.3; scale one machine parameter, the one whose "
-         "uncertainty affects the prediction most, until the prediction equals this time")
+         "measured time for this problem, e.g. ms=12.3; scale uncertain machine parameters, the "
+         "one that affects the prediction most first, until the prediction equals this time")
       ->type_name("UNIT=TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

@@ -42,8 +42,8 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
   std::uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc{} || end != text.data() + text.size() || n < p.least || n > p.most)
-    fail("{}: {}={} is not valid; {} can be a whole number from {} to {}", schedule, p.name,
-         printable(text), p.name, p.least, p.most);
+    fail("{}: parameter '{}' has no value '{}'; use a whole number from {} to {}", schedule, p.name,
+         printable(text), p.least, p.most);
   return n;
 }
 

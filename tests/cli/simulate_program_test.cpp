@@ -71,6 +71,9 @@ TEST_F(SimulateProgram, SaysAtLengthWhatItAlwaysSaid) {
                     "--what-if bandwidth=2x")
                     .out);
   expect_golden("machines.txt", run("machines").out);
+  for (const char* show : {"machines show lightseq", "machines lightseq"}) {
+    EXPECT_EQ(run(show).out, read_all(source_folder() / "machines/software/lightseq.toml"));
+  }
   const std::string five = "ring,striped,zigzag,balanced,balanced-split";
   expect_golden("sweep.txt", run("sweep -m ideal,dgx-a100 -w 7,8 -t 64K -s " + five).out);
 }

@@ -37,9 +37,9 @@ TEST(ScheduleArguments, AreReadInAnyOrderAndHaveDefaults) {
 TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
   EXPECT_EQ(refusal("hop"), "mine: parameter hop needs a value, e.g. mine:hop=3");
   for (const char* text : {"0", "100", "-1", "1.5", "4k", "", " 1", "99999999999999999999"})
-    EXPECT_EQ(
-        refusal(std::string("hop=") + text),
-        std::string("mine: hop=") + text + " is not valid; hop can be a whole number from 1 to 99");
+    EXPECT_EQ(refusal(std::string("hop=") + text),
+              std::string("mine: parameter 'hop' has no value '") + text +
+                  "'; use a whole number from 1 to 99");
   EXPECT_EQ(refusal("hop=1:hop=2"), "mine: parameter hop is given twice");
   EXPECT_EQ(refusal("hops=1"),
             "schedule mine has no parameter 'hops'; did you mean hop? (known: hop, start)");
