@@ -8,6 +8,7 @@
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 #include "text.hpp"
 
 namespace ringsched {
@@ -58,13 +59,14 @@ void list(Format format) {
 void show(const std::string& name, Format format) {
   if (format == Format::Json)
     fail("--format json is only for the list; a single profile is printed as TOML");
+  std::vector<std::string_view> known;
   for (const auto& profiles : {machine_profiles(), software_profiles()})
-    for (const MachineProfile& p : profiles)
-      if (p.name == name) {
-        fmt::print("{}", p.toml);
-        return;
-      }
-  find_machine(name);  // throws Error for an unknown name
+    for (const MachineProfile& p : profiles) {
+      known.push_back(p.name);
+      if (p.name == name) return fmt::print("{}", p.toml);
+    }
+  if (!is_machine_file(name)) throw Error(unknown_name("profile", name, known));
+  find_machine(name);  // throws Error if it is not a profile of a machine
   fmt::print("{}", read_whole(name, 1u << 30));
 }
 

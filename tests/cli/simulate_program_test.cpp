@@ -300,7 +300,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"export -m ./good.toml -w 4 -o good.toml", "would overwrite ./good.toml"},
       {"export plan.json -o ./plan.json", "would overwrite plan.json"},
       {"compare timeline.json timeline.json", "\"format\" must be \"ringsched-timeline\""},
-      {"machines none", "unknown machine 'none'"},
+      {"machines none", "unknown profile 'none'"},
       {"machines check plan.json", "; a profile's file name ends in .toml"},
       {"validate --file not.toml", "not.toml:1: not a TOML file: "},
   };
