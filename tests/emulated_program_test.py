@@ -28,7 +28,7 @@ class Emulated(unittest.TestCase):
         """The program's output, or what it said where it is to fail."""
         environment = {**os.environ, "LD_LIBRARY_PATH": str(BACKEND)}
         environment.update({k if k.startswith("RINGSCHED") else f"RINGSCHED_EMULATED_{k}": str(v) for k, v in emulated.items()})
-        done = subprocess.run([PROGRAM, *arguments], env=environment, cwd=self.folder, text=True, timeout=600,  # against a hang; a busy machine takes minutes
+        done = subprocess.run([PROGRAM, *arguments], env=environment, cwd=self.folder, text=True, timeout=500,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, code, f"{arguments} {emulated}: {done.stderr}")
         return done.stderr if code else done.stdout
