@@ -79,7 +79,7 @@ std::string text_of(const std::string& transport, const World& world, const Tabl
     }
   if (unsettled > 0)
     out +=
-        fmt::format("\n# {} of {} timings did not settle: their samples differ by more than 5 %\n",
+        fmt::format("\n# {} of {} timings did not settle: their samples differ by more than 5%\n",
                     unsettled, all);
   return out;
 }

@@ -134,7 +134,7 @@ void run_cuda(const CalibrateCommand& c, const CudaCalibration& options) {
   CudaFigures figures;
   const bool watched = isatty(STDERR_FILENO) != 0;
   const auto progress = [&](const std::string& what, double done) {
-    if (watched) std::fprintf(stderr, "\r\033[K%3.0f %%  %s", 100 * done, what.c_str());
+    if (watched) std::fprintf(stderr, "\r\033[K%3.0f%%  %s", 100 * done, what.c_str());
   };
   measure(options, progress, figures);
   if (watched) std::fputs("\r\033[K", stderr);

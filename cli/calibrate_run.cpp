@@ -106,7 +106,7 @@ void warn_if_busy() {
                  cores, usable_cores());
   else if (stolen.share() >= kMuchStolen)
     std::fprintf(stderr,
-                 "ringsched: the host of this virtual machine withholds %.0f %% of its processor "
+                 "ringsched: the host of this virtual machine withholds %.0f%% of its processor "
                  "time now; the profile will say that it is slower than it is\n",
                  100 * stolen.share());
 }
@@ -120,7 +120,7 @@ std::vector<std::string> disturbances(const OtherPrograms& others, const StolenT
                               others.cores(), usable_cores()));
   if (stolen.share() >= kMuchStolen)
     out.push_back(
-        fmt::format("the host of this virtual machine withheld {:.1f} % of its processor time "
+        fmt::format("the host of this virtual machine withheld {:.1f}% of its processor time "
                     "during the measurement",
                     100 * stolen.share()));
   return out;
@@ -137,7 +137,7 @@ class Progress {
   void show(const CalibrationProgress& p) const {
     clear();
     if (shown_ && !p.what.empty())
-      std::fprintf(stderr, "%3.0f %%  %.0f s left  %s", 100 * p.done, p.seconds_left,
+      std::fprintf(stderr, "%3.0f%%  %.0f s left  %s", 100 * p.done, p.seconds_left,
                    p.what.c_str());
   }
 

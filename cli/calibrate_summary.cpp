@@ -41,9 +41,9 @@ std::string summary(const CpuFigures& f, const MeasuredLinks& links) {
   if (f.cores > 1)
     out += fmt::format("; a task takes {:.3g} times as long with all cores busy as with one",
                        f.slowdown);
-  if (f.noise > 0) out += fmt::format("; times vary by {:.0f} %", 100 * f.noise);
+  if (f.noise > 0) out += fmt::format("; times vary by {:.0f}%", 100 * f.noise);
   if (f.noise > kMostNoise)
-    out += fmt::format(" (the profile says {:.0f} %, the maximum)", 100 * kMostNoise);
+    out += fmt::format(" (the profile says {:.0f}%, the maximum)", 100 * kMostNoise);
   out += fmt::format(
       "\nwith all cores busy: merge {} GB/s per core, copy {} GB/s, message latency at "
       "least {} us\n",

@@ -37,7 +37,7 @@ ExitCode run(const CompareCommand& command) {
   if (tolerance < 0) return 0;
   const bool within = std::abs(c.error()) <= tolerance;
   if (command.format == Format::Text)
-    fmt::print("\n{} the tolerance of {:g} %\n", within ? "within" : "OUTSIDE", 100 * tolerance);
+    fmt::print("\n{} the tolerance of {:g}%\n", within ? "within" : "OUTSIDE", 100 * tolerance);
   return within ? 0 : 1;
 }
 
@@ -54,7 +54,7 @@ void add_compare_command(CLI::App& program, ExitCode& code) {
       ->required();
   app->add_option("--tolerance", command->tolerance,
                   "exit with code 1 if the makespans differ by more than this, e.g. 5%")
-      ->type_name("SHARE");
+      ->type_name("PERCENT");
   add_format_flag(*app, command->format);
   app->callback([command, &code] { code = run(*command); });
 }

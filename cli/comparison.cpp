@@ -21,7 +21,7 @@ std::string json_ratio(double r) { return std::isfinite(r) ? fmt::format("{}", r
 
 std::string outcome(double error) {
   if (std::abs(error) < 0.0005) return "equal makespans";
-  return fmt::format("the second is {:.1f} % {}", 100 * std::abs(error),
+  return fmt::format("the second is {:.1f}% {}", 100 * std::abs(error),
                      error < 0 ? "shorter" : "longer");
 }
 

@@ -62,11 +62,11 @@ void add_export_command(CLI::App& program, ExitCode&) {
   auto command = std::make_shared<ExportCommand>();
   app->add_option("PLAN", command->plan_file, "plan file, instead of the flags under Problem")
       ->type_name("");
-  app->add_option(
-         "--format", command->format,
-         "goal (for LogGOPSim, htsim or ATLAHS) or workload (ringsched's own plain text, see "
-         "docs/model.md) (default "
-         "goal)")
+  app->add_option("--format", command->format,
+                  "goal (for LogGOPSim, htsim or ATLAHS) or workload (ringsched's own plain-text "
+                  "format, see "
+                  "docs/model.md) (default "
+                  "goal)")
       ->type_name("FORMAT");
   app->add_option("-o,--output", command->output, "file to write; - = standard output (default -)")
       ->type_name("FILE");

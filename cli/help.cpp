@@ -98,7 +98,7 @@ constexpr CommandExamples kExamples[] = {
     {"plot",
      {"plot sweep.csv --output time.pdf --for column",
       "plot sweep.csv --kind map --output best.svg",
-      "plot prediction.json --kind tornado --output help.svg"}},
+      "plot prediction.json --kind tornado --output tornado.svg"}},
     {"export", {"export --machine dgx-a100 --schedule ring --output ring.goal"}},
     {"validate", {"validate", "validate --rows", "validate --file mine.toml --format json"}},
     {"doctor", {"doctor", "doctor --format json"}}};

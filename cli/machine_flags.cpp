@@ -53,7 +53,7 @@ double parse_share(const std::string& text, std::string_view what, double most) 
          100 * most);
   const double share = *given / unit;
   if (!percents && share > 1)
-    fail("{} {} means {:g} %; use {}% for {} percent", what, text, 100 * share, text, text);
+    fail("{} {} means {:g}%; use {}% for {} percent", what, text, 100 * share, text, text);
   return share;
 }
 
@@ -80,10 +80,11 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
       ->type_name("LIBRARY")
       ->group("Machine");
   command
-      .add_option("--software", software_,
-                  "ring-attention library to model, which sets the cost of merges, copies and host "
-                  "work: a name that 'ringsched machines' "
-                  "lists, e.g. lightseq, or your own FILE.toml (default: from the profile)")
+      .add_option(
+          "--software", software_,
+          "ring-attention library to model; it determines the cost of merges, copies and work "
+          "on the host CPU. A name that 'ringsched machines' "
+          "lists, e.g. lightseq, or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;
@@ -99,7 +100,7 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   const auto flag = [&](const char* name, std::string& value, const char* type, const char* help) {
     command.add_option(name, value, help)->type_name(type)->group("Conditions");
   };
-  flag("--noise", noise_, "SHARE",
+  flag("--noise", noise_, "PERCENT",
        "standard deviation of each task's time, relative to its mean, e.g. 5% (default: from the "
        "profile, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
@@ -203,9 +204,9 @@ std::string described(const Conditions& c, std::string out, bool middle) {
     out += text;
   };
   std::string random;
-  if (c.noise > 0) random = fmt::format("noise {:.12g} %", 100 * c.noise);
+  if (c.noise > 0) random = fmt::format("noise {:.12g}%", 100 * c.noise);
   if (c.straggler_share > 0)
-    random += fmt::format("{}stragglers {:.12g} %:{}", random.empty() ? "" : " and ",
+    random += fmt::format("{}stragglers {:.12g}%:{}", random.empty() ? "" : " and ",
                           100 * c.straggler_share, c.straggler_factor);
   if (!random.empty())
     add(fmt::format("{}{} (seed {})", random, middle ? ", median run" : "", c.seed));

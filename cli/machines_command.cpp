@@ -73,13 +73,14 @@ void show(const std::string& name, Format format) {
 }  // namespace
 
 void add_machines_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app = program.add_subcommand("machines", "List, show, check or write machine profiles");
+  CLI::App* app = program.add_subcommand(
+      "machines", "List, show, check or write profiles of machines and libraries");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name,
                   "machine or ring-attention library to show (default: list all)")
       ->type_name("");
   add_format_flag(*app, command->format);
-  CLI::App* all = app->add_subcommand("list", "List all profiles (what `machines` alone does)");
+  CLI::App* all = app->add_subcommand("list", "List all profiles (the default)");
   add_format_flag(*all, command->format);
   all->callback([command] { list(command->format); });
   CLI::App* one = app->add_subcommand("show", "Print a profile, as `machines NAME` does");

@@ -90,7 +90,7 @@ void add_new_command(CLI::App& machines) {
        "link between the GPUs: " + names(known_links()) +
            " (-host: copies pass through the host's memory) (default: the GPU's usual link)");
   flag("--nodes", command->nodes, "N", "nodes (default 1)");
-  flag("--nic", command->nic, "NAME", "NIC between the nodes: " + names(known_nics()));
+  flag("--nic", command->nic, "NAME", "NIC that connects the nodes: " + names(known_nics()));
   flag("--nics", command->nics, "N", "NICs per node, shared by its GPUs (default: one per GPU)");
   flag("-o,--output", command->output, "FILE", "profile to write: .toml (default: print it)");
   app->callback([command, &machines] {

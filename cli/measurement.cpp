@@ -19,13 +19,13 @@ double ratio(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? static_cast<double>(a.value) / static_cast<double>(b.value) : 1;
 }
 
-// "7.0x too long", "3.1 % too short"
+// "7.0x too long", "3.1% too short"
 std::string how_wrong(Picoseconds predicted, Picoseconds measured) {
   const double over = ratio(predicted, measured);
   const double factor = over >= 1 ? over : 1 / over;
   if (factor < 1.0005) return "right";
   return fmt::format("{} too {}",
-                     factor < 2 ? fmt::format("{:.1f} %", 100 * std::abs(over - 1))
+                     factor < 2 ? fmt::format("{:.1f}%", 100 * std::abs(over - 1))
                                 : fmt::format("{:.1f}x", factor),
                      over > 1 ? "long" : "short");
 }

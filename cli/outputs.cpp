@@ -15,8 +15,8 @@ CLI::Option* add_path_look(CLI::App& app, std::string& value) {
   return app
       .add_option("--critical-path", value,
                   "how charts show the critical path: fade (all else is pale), outline or none "
-                  "(default: fade if the chart shows the tasks of one run with a single critical "
-                  "path, else none)")
+                  "(default: fade in a chart of one run's tasks, if that run has only one critical "
+                  "path; otherwise none)")
       ->type_name("HOW");
 }
 

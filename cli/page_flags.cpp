@@ -8,7 +8,7 @@ namespace ringsched {
 
 void PageFlags::add_to(CLI::App& app, const char* group) {
   app.add_option("--for", medium_,
-                 "size of the picture: column (238 points wide), text (506, the width of the text "
+                 "size of the picture: column (238 points wide), text (506, the full text width "
                  "on a page) "
                  "or slide (960); with column and text, labels are 7 points high")
       ->type_name("MEDIUM")

@@ -33,7 +33,7 @@ struct PlanSummary {
 
 PlanSummary summarise(const Plan&);
 
-// "balanced: 8 workers, 65 536 tokens, 32 heads (8 kv) x 128, bf16, causal, forward"
+// "balanced: 8 workers, 65,536 tokens, 32 heads (8 kv) x 128, bf16, causal, forward"
 std::string headline(const Plan&);
 // "36 attends, 28 merges, ...": only the kinds that occur.
 std::string tasks_line(const PlanSummary&);

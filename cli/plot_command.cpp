@@ -321,7 +321,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
                   "If both vary: workers if tokens grow with workers, else tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
-                  "only with --kind traffic: mark the nodes of this machine (default: the "
+                  "only with --kind traffic: show where this machine's nodes begin (default: the "
                   "timeline's machine)")
       ->type_name("NAME");
   app->add_option(

@@ -14,7 +14,7 @@ namespace ringsched {
 ProvedPlan proved_plan(const ProblemFlags&, bool announced = true);
 ProvedPlan proved_plan(const std::string& file);  // throws Error if it does not verify
 
-// "noise 5 %; exchanges ring": these conditions, and what replaced the exchanges, if requested.
+// "noise 5%; exchanges ring": these conditions, and what replaced the exchanges, if requested.
 std::string with_exchanges(std::string conditions, const ProvedPlan&);
 
 // A study, and its kernels, software and conditions as text, which may be empty.

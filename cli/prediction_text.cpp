@@ -54,11 +54,11 @@ std::string times(Picoseconds a, Picoseconds b) {
   return b.value > 0 ? fmt::format("{:.2f}x", share(a, b)) : "-";
 }
 
-// "-43.1 %", "no change"; "3.2x" from twice as long on
+// "-43.1%", "no change"; "3.2x" from twice as long on
 std::string saving(Picoseconds after, Picoseconds before) {
   const double change = share(after, before) - 1;
   return std::abs(change) < 0.0005 ? "no change"
-         : change < 1              ? fmt::format("{:+.1f} %", 100 * change)
+         : change < 1              ? fmt::format("{:+.1f}%", 100 * change)
                                    : fmt::format("{:.1f}x", 1 + change);
 }
 
@@ -226,7 +226,7 @@ std::string too_large(const Prediction& p) {
 std::string fit_text(const Fit& f) {
   return fmt::format(
       "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.2g} times the "
-      "uncertainty of {:g} %, so {}{}",
+      "uncertainty of {:g}%, so {}{}",
       f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
       f.within_spread() ? "it is plausible"
                         : "the cause is probably elsewhere: check the sizes and the mask, "
@@ -316,8 +316,8 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (p.fit)
     line("calibrated", fit_text(*p.fit));
   else if (const auto sure = interval(p.study.possible, r.makespan))
-    line("80 % interval", fmt::format("{} to {}, due to uncertain machine parameters",
-                                      duration(sure->low, unit), duration(sure->high, unit)));
+    line("80% interval", fmt::format("{} to {}, due to uncertain machine parameters",
+                                     duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
     line("extrapolated", fmt::format("{}. This widens the interval", fmt::join(what, "; ")));
   line("idle", percent(r.idle_fraction));

@@ -96,8 +96,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
        "number of receive buffers on each worker for each kind of tensor; 0 = as many as needed "
        "(default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run exchanges (collectives such as all-to-all): native (one library call); or "
-       "direct, ring or tree (made of separate messages) (default native)");
+       "how to run exchanges (collectives such as all-to-all): native (one library call), or "
+       "direct, ring or tree, which use separate messages (default native)");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

@@ -182,7 +182,7 @@ void add_run_command(CLI::App& program, ExitCode& code) {
   flag("--take", command->take, "NAME",
        "which run to report: median, or fastest (better on busy machines) (default median)");
   flag("--inputs", command->inputs, "KIND",
-       "values of the inputs: normal (normally distributed), large (scores around 10 000), equal "
+       "values of the inputs: normal (normally distributed), large (scores around 10,000), equal "
        "(all scores of a "
        "row are the same) or nan (one NaN in a key, so --check fails) (default normal)");
   flag("--seed", command->seed, "N", "random seed for the inputs (default 1)");

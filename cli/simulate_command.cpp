@@ -91,15 +91,15 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
          "(attention kernels twice as fast), memory=2x (memory-bound work, such as merges and "
          "copies, twice as fast), host=2x (the host issues work twice as fast; needs a [host] "
          "table in the profile or the --software file), latency=0x (no latency), "
-         "communication-sms=0 (transfers occupy no SMs) or, for a slower worker, worker:3=2x "
-         "(worker 3 takes twice as long); repeatable, each change is simulated separately")
+         "communication-sms=0 (transfers occupy no SMs) or, to make a worker slower, worker:3=2x "
+         "(worker 3 takes twice as long). Repeatable: each change is simulated separately")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
   app->add_option(
          "--calibrate-with", command->measured,
-         "measured time for this problem, e.g. ms=12.3; scale uncertain machine parameters, the "
-         "one that affects the prediction most first, until the prediction equals this time")
+         "measured time for this problem, e.g. ms=12.3: scale uncertain machine parameters, "
+         "starting with the most influential, until the prediction matches this time")
       ->type_name("UNIT=TIME")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

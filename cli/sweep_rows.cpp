@@ -192,7 +192,21 @@ std::string without_name(const std::string& reason, const std::string& schedule)
 std::string how_often_best_wins(const SweepRow& best, const SweepRow& other) {
   if (best.possible.empty() || other.possible.empty()) return "-";
   const double wins = beats(best.possible, other.possible);
-  return fmt::format("{:.0f} %{}", 100 * wins, wins <= kTie ? " (tie)" : "");
+  return fmt::format("{:.0f}%{}", 100 * wins, wins <= kTie ? " (tie)" : "");
+}
+
+std::string time_of(const std::string& microseconds, TimeUnit unit) {
+  return duration({static_cast<std::int64_t>(number(microseconds) * 1e6 + 0.5)}, unit);
+}
+
+// "1.2 to 1.4 ms": a unit that both ends share is named once.
+std::string interval_of(const SweepRow& row) {
+  if (row.interval_low_us.empty()) return "-";
+  std::string low = time_of(row.interval_low_us, row.unit());
+  const std::string high = time_of(row.interval_high_us, row.unit());
+  const auto unit = [](const std::string& time) { return time.substr(time.find(' ') + 1); };
+  if (unit(low) == unit(high)) low.resize(low.find(' '));
+  return low + " to " + high;
 }
 
 }  // namespace
@@ -209,12 +223,16 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
     }
   }
   if (whose.empty()) return {};
-  const std::string names =
-      some == holding ? "all schedules" : fmt::format("{}", fmt::join(whose, ", "));
-  return on_terminal_lines(fmt::format("   extrapolated  some task times of {}; "
-                                       "'ringsched simulate' lists them",
+  const std::string last = whose.back();
+  whose.pop_back();
+  const std::string names = some == holding ? "all schedules"
+                            : whose.empty()
+                                ? last
+                                : fmt::format("{} and {}", fmt::join(whose, ", "), last);
+  return on_terminal_lines(fmt::format("   Some task times of {} are extrapolated; "
+                                       "'ringsched simulate' lists them.",
                                        names),
-                           17) +
+                           3) +
          "\n";
 }
 
@@ -234,19 +252,42 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
       return rank(*a) != rank(*b) ? rank(*a) < rank(*b) : a->makespan() < b->makespan();
     });
     const SweepRow& first = *rows.front();
+    const bool one_overlap = std::ranges::all_of(
+        rows, [&](const SweepRow* row) { return row->overlap == first.overlap; });
     const std::string title = fmt::format(
-        "{}, {}, {}{}", first.machine,
+        "{}, {}, {}{}{}", first.machine,
         counted(static_cast<std::int64_t>(number(first.workers)), "worker"),
-        described(problem_of(first)), first.conditions.empty() ? "" : ", " + first.conditions);
+        described(problem_of(first)), first.conditions.empty() ? "" : ", " + first.conditions,
+        one_overlap && first.overlap != "prefetch" ? ", --overlap " + first.overlap : "");
     out += (out.empty() ? "" : "\n") + on_terminal_lines(title, 2) + "\n";
     const bool lowered =
         std::ranges::any_of(rows, [](const SweepRow* row) { return row->exchanges != "native"; });
-    std::vector<std::vector<std::string>> lines = {{"", "schedule", "--overlap", "makespan",
-                                                    "vs best", "best wins", "speed-up", "idle",
-                                                    "hidden", "memory"}};
-    if (lowered) lines[0].insert(lines[0].begin() + 3, "--exchanges");
-    const bool one_overlap = std::ranges::all_of(
-        rows, [&](const SweepRow* row) { return row->overlap == first.overlap; });
+    const bool drawn = first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
+                         return !row->possible.empty();
+                       });
+    const bool intervals = std::ranges::any_of(
+        rows, [](const SweepRow* row) { return !row->interval_low_us.empty(); });
+    const std::vector<std::pair<std::string, bool>> columns = {{"", true},
+                                                               {"schedule", true},
+                                                               {"--overlap", !one_overlap},
+                                                               {"--exchanges", lowered},
+                                                               {"makespan", true},
+                                                               {"80% interval", intervals},
+                                                               {"vs best", true},
+                                                               {"best wins", drawn},
+                                                               {"speed-up", true},
+                                                               {"idle", true},
+                                                               {"hidden", true},
+                                                               {"memory", true}};
+    std::vector<std::vector<std::string>> lines(1);
+    const auto add = [&](std::vector<std::string> cells) {
+      std::vector<std::string> shown;
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        if (columns[i].second) shown.push_back(std::move(cells[i]));
+      lines.push_back(std::move(shown));
+    };
+    for (const auto& [name, shown] : columns)
+      if (shown) lines[0].push_back(name);
     std::map<std::string, std::string> refused;  // whom, by the reason
     for (const SweepRow* row : rows) {
       if (!row->holds()) {
@@ -259,24 +300,17 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
       const SweepRow& twin = **std::ranges::find_if(
           rows, [&](const SweepRow* other) { return same_results(*other, *row); });
       const std::string memory = human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))});
-      lines.push_back(
-          {row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
-           duration({static_cast<std::int64_t>(row->makespan() * 1e6 + 0.5)}, row->unit()),
+      add({row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
+           row->exchanges, time_of(row->makespan_us, row->unit()), interval_of(twin),
            fmt::format("{:.2f}x", row->makespan() / first.makespan()),
            row == rows.front()     ? ""
            : &twin == rows.front() ? "same time"
                                    : how_often_best_wins(first, twin),
            fmt::format("{:.2f}x", number(row->speedup)),
-           fmt::format("{:.1f} %", 100 * number(row->idle_fraction)),
-           fmt::format("{:.1f} %", 100 * number(row->overlap_fraction)),
+           fmt::format("{:.1f}%", 100 * number(row->idle_fraction)),
+           fmt::format("{:.1f}%", 100 * number(row->overlap_fraction)),
            row->fits == "no" ? memory + " does not fit" : memory});
-      if (lowered) lines.back().insert(lines.back().begin() + 3, row->exchanges);
     }
-    const bool drawn = first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
-                         return !row->possible.empty();
-                       });
-    if (!drawn)  // the column of how often the best wins
-      for (std::vector<std::string>& line : lines) line.erase(line.begin() + (lowered ? 6 : 5));
     if (lines.size() > 1) out += table(lines, 2);
     if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
           return !row->interval_low_us.empty() && row->possible.empty();

@@ -19,7 +19,7 @@ struct SweepRow {
   // Where the time of a worker goes, on average, and the lower bound.
   std::string attending_us, overhead_us, waiting_us, waiting_for_host_us, out_of_work_us, bound_us;
   std::string extrapolated;  // what is priced by figures of something else; "" if nothing is
-  // Ends of the interval that contains the makespan in 80 % of cases; "" if there is none.
+  // Ends of the interval that contains the makespan in 80% of cases; "" if there is none.
   std::string interval_low_us, interval_high_us;
   std::vector<Picoseconds> possible;  // makespans by draw of the machine's figures; not a column
   std::string unit_name = "us";       // of the times: or "blocks"

@@ -120,15 +120,11 @@ std::int64_t number_of(const std::string& text, const char* flag, std::int64_t l
 }
 
 std::string in_lines(std::string_view text, std::size_t indent, std::size_t columns) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
   std::string out, line(first, ' ');
   text.remove_prefix(first);
   while (!text.empty()) {
-    std::size_t end = text.find(' ');
-    while (end != text.npos && end + 1 < text.size() &&
-           (text[end + 1] == '%' || (end > 0 && digit(text[end - 1]) && digit(text[end + 1]))))
-      end = text.find(' ', end + 1);
+    const std::size_t end = text.find(' ');
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     const bool begins = line.find_first_not_of(' ') == line.npos;
@@ -148,7 +144,7 @@ std::string on_terminal_lines(std::string_view text, std::size_t indent) {
   return columns == 0 ? std::string(text) : in_lines(text, indent, columns);
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string escaped(std::string_view text) {
   std::string out;

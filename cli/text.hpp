@@ -17,13 +17,13 @@ std::vector<std::string> list_of(const std::string& text, const char* flag);
 std::int64_t number_of(const std::string& text, const char* flag, std::int64_t least,
                        std::int64_t most);
 
-// The text in lines of up to `columns`, broken between words, but neither inside of a number
-// ("1 508") nor before its unit ("80 %"); each line after the first is indented.
+// The text in lines of up to `columns`, broken between words; each line after the first is
+// indented.
 std::string in_lines(std::string_view text, std::size_t indent = 0, std::size_t columns = 80);
 // The same on a terminal, in its width; elsewhere the text stays on one line.
 std::string on_terminal_lines(std::string_view text, std::size_t indent = 0);
 
-// "12.5 %", of a share.
+// "12.5%", of a share.
 std::string percent(double share);
 
 // Escaped for a JSON string.

@@ -75,7 +75,7 @@ ExitCode run(const ValidateCommand& c) {
   if (tolerance < 0) return 0;
   const bool within = v.errors().mean <= tolerance;
   if (c.format == "text")
-    fmt::print("\nmean error {} the tolerance of {:g} %\n", within ? "within" : "OUTSIDE",
+    fmt::print("\nmean error {} the tolerance of {:g}%\n", within ? "within" : "OUTSIDE",
                100 * tolerance);
   return within ? 0 : 1;
 }
@@ -87,10 +87,13 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
       program.add_subcommand("validate", "Compare predictions with published measurements");
   auto command = std::make_shared<ValidateCommand>();
   app->add_option("--file", command->file,
-                  "your own measurements instead of the published ones (docs/validation.md)")
+                  "use your own measurements instead of the published ones (format: "
+                  "docs/validation.md)")
       ->type_name("FILE");
-  app->add_option("--only", command->only,
-                  "only results whose group, source or machine has TEXT in its name, e.g. H800")
+  app->add_option(
+         "--only", command->only,
+         "only results whose group (as listed by this command), source or machine has TEXT in "
+         "its name, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (implied by --file)");
@@ -98,7 +101,7 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
       ->type_name("FORMAT");
   app->add_option("--tolerance", command->tolerance,
                   "exit with code 1 if the mean error is larger than this, e.g. 10%")
-      ->type_name("SHARE");
+      ->type_name("PERCENT");
   app->callback([command, &code] { code = run(*command); });
 }
 

@@ -19,7 +19,7 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 std::string figure(Measure q, double x) {
-  if (q == Measure::Overhead) return fmt::format("{:.0f} %", 100 * x);
+  if (q == Measure::Overhead) return fmt::format("{:.0f}%", 100 * x);
   if (q == Measure::Speedup || q == Measure::SpeedupOver) return fmt::format("{:.2f}x", x);
   return fmt::format("{:.{}f}", x, x < 20 ? 2 : 1);
 }
@@ -32,11 +32,11 @@ std::string difference(Measure q, const ValidatedResult& r) {
 
 // From twice as much on, a ratio is plainer than percents.
 std::string error(double e) {
-  return e < 1 ? fmt::format("{:+.1f} %", 100 * e) : fmt::format("{:.1f}x", 1 + e);
+  return e < 1 ? fmt::format("{:+.1f}%", 100 * e) : fmt::format("{:.1f}x", 1 + e);
 }
 std::string share(double s) {
-  return s < 10 ? fmt::format("{:.1f} %", 100 * s)
-                : fmt::format("{} %", grouped(std::llround(100 * s)));
+  return s < 10 ? fmt::format("{:.1f}%", 100 * s)
+                : fmt::format("{}%", grouped(std::llround(100 * s)));
 }
 std::string share_of(std::size_t some, std::size_t all) {
   return all == 0 ? "-" : share(static_cast<double>(some) / static_cast<double>(all));
@@ -67,7 +67,7 @@ Rows rows_of(const ValidatedGroup& g) {
   Rows rows = {{"schedule"}};
   if (varying.heads) rows[0].emplace_back("heads");
   if (varying.tokens) rows[0].emplace_back("tokens");
-  for (const char* title : {"published", "predicted", "80 %", "", "difference", "error", "attend",
+  for (const char* title : {"published", "predicted", "80%", "", "difference", "error", "attend",
                             "overhead", "transfer", "contention", "host", "wait"})
     rows[0].emplace_back(title);
   for (const ValidatedResult& r : g.results) {
@@ -136,10 +136,10 @@ Rows by_group(const Validation& v) {
 constexpr std::string_view kErrorColumns =
     "Error = predicted / published - 1: the median and mean of its absolute value, and the worst "
     "one as a factor. Too fast: the prediction is shorter than the measurement. "
-    "Inside: the published value lies in the interval that should contain 80 % of them. Width: how "
+    "Inside: the published value lies in the interval that should contain 80% of them. Width: how "
     "far that interval reaches each way (the median). In order: pairs of results of one problem "
-    "that differ by more than 3 % and are predicted in the published order. No ties: the same, of "
-    "those pairs that the prediction orders the same way in at least 80 % of its draws; it calls "
+    "that differ by more than 3% and are predicted in the published order. No ties: the same, of "
+    "those pairs that the prediction orders the same way in at least 80% of its draws; it calls "
     "the others ties. Tokens each: tokens per worker "
     "(4K counts as 1K to 4K, 16K as 4K to 16K), without decoding";
 
@@ -150,9 +150,8 @@ constexpr std::string_view kOrderOnly =
 std::string ranking_of(const ValidatedGroup& g) {
   const Ranking r = g.ranking();
   if (r.pairs == 0) return "";
-  std::string out =
-      fmt::format("{} of {} pairs that differ by more than 3 % are in the published order",
-                  r.in_order, r.pairs);
+  std::string out = fmt::format(
+      "{} of {} pairs that differ by more than 3% are in the published order", r.in_order, r.pairs);
   if (r.sure > 0) out += fmt::format("; {} without ties", without_ties(r));
   return out;
 }
@@ -198,7 +197,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
                            : "all of them ties"));
   if (e.intervals > 0)
     lines.push_back(fmt::format(
-        "{} of the measurements lie in the predicted 80 % intervals (median half-width {})",
+        "{} of the measurements lie in the predicted 80% intervals (median half-width {})",
         share_of(e.held, e.intervals), share(e.half_width)));
   return lines;
 }

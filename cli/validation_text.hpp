@@ -9,7 +9,7 @@
 
 namespace ringsched {
 
-// "1 508 results: median error 9.1 %, ...", then the worst one, how many are too fast, and the
+// "1,508 results: median error 9.1%, ...", then the worst one, how many are too fast, and the
 // intervals.
 std::vector<std::string> summary_lines(const Errors&);
 

@@ -14,4 +14,4 @@ for tokens in ["16K", "64K", "256K", "1M"]:
                           key=lambda row: row["makespan_us"])[:2]
     ahead = second["makespan_us"] / best["makespan_us"] - 1
     print(f"{tokens:>4} tokens: {best['schedule']:<25} {best['makespan_us'] / 1000:8.2f} ms, "
-          f"{100 * ahead:4.1f} % ahead of {second['schedule']}")
+          f"{100 * ahead:4.1f}% ahead of {second['schedule']}")

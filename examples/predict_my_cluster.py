@@ -18,7 +18,7 @@ source = "nvidia-smi"
 nics = 4
 gb_per_s = 23.5
 latency_us = 25
-source = "200 Gb/s are 25 GB/s; 94 % of it carries data. Better: measure with `ringsched bench-links`"
+source = "200 Gb/s are 25 GB/s; 94% of it carries data. Better: measure with `ringsched bench-links`"
 """
 
 cluster = rs.Machine.from_toml(MINE)

@@ -142,7 +142,7 @@ void spread_gaps(const Machine& m, std::vector<Gap>& out) {
   std::string usual;
   const auto add = [&](const char* table, bool missing, double spread) {
     if (missing)
-      usual += fmt::format("{}[{}] {:g} %", usual.empty() ? "" : ", ", table, 100 * spread);
+      usual += fmt::format("{}[{}] {:g}%", usual.empty() ? "" : ", ", table, 100 * spread);
   };
   add("[kernel]",
       std::none_of(m.kernels.begin(), m.kernels.end(),

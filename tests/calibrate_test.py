@@ -76,7 +76,7 @@ class Calibrate(unittest.TestCase):
             self.assertIn("measure it again with --dtype bf16,fp16 (", said)
 
     def test_what_is_left_of_the_time_is_shown(self):
-        code, said = self.ended_by(signal.SIGINT, r"\d+ %  \d+ s left  going from task to task")
+        code, said = self.ended_by(signal.SIGINT, r"\d+%  \d+ s left  going from task to task")
         self.assertEqual(code, FAILED)
 
     def test_too_little_is_not_written(self):

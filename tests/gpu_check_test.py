@@ -145,8 +145,8 @@ class WithAScriptForTheProgram(InAFolder):
         self.assertEqual({n: s for n, s in stages.items() if s != "good"},
                          dict.fromkeys(("nccl", "torch on several GPUs"), "skipped: it needs two GPUs"))
         self.assertEqual(list(stages)[-1], "tests of ring")
-        for part in ("one of 8 parts has 11.8 % of the rate of the whole GPU", "published 591 on an H200 (100 %)",
-                     "| balanced 8 both | 0.01 ms | 0.01 ms | +0.0 % |", "1 looked\n",
+        for part in ("one of 8 parts has 11.8% of the rate of the whole GPU", "published 591 on an H200 (100%)",
+                     "| balanced 8 both | 0.01 ms | 0.01 ms | +0.0% |", "1 looked\n",
                      "\n# cuDNN alone: forward causal bf16 x 128: tokens [2048, 4096], TFLOP/s [60, 70]\n"):
             self.assertIn(part, text)
         self.assertNotRegex(self.calls.read_text(), "32768.* --check |decode")
@@ -203,7 +203,7 @@ class WithAScriptForTheProgram(InAFolder):
         self.assertEqual(stages["tests of ring"], "skipped: no time left")
 
     def test_says_what_is_not_as_it_should_be(self):
-        for variables, said in [(dict(PASSED="1"), "tests: 1 passed, 1 skipped a.b"), (dict(TOOK="11"), "+10.0 % | "),
+        for variables, said in [(dict(PASSED="1"), "tests: 1 passed, 1 skipped a.b"), (dict(TOOK="11"), "+10.0% | "),
                                 (dict(spoil="rates='200, 300'"), "300 TFLOP/s, published 591"),
                                 (dict(spoil='kernels="2 by the kernel for any tile (no such library)"'), "2048 tokens"),
                                 (dict(spoil='case "$all" in *"--repeat 7"*) echo stray; esac'), "JSONDecodeError")]:

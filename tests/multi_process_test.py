@@ -95,7 +95,7 @@ class Numbers(Runs):
         """Rank 1 looks at rows three times as long, and is at it for seconds when rank 0 has done."""
         p = self.processes()
         p.ranks(2, *"run -w 2 -s ring --tokens 6K --heads 1 --repeat 1 --check --check-rows 1000000 --deadline 3".split())
-        self.assertIn("all 6 144", self.good(p))
+        self.assertIn("all 6,144", self.good(p))
 
     def test_flags_and_a_secret(self):
         p, port = self.processes(), free_port()

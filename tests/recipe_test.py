@@ -50,7 +50,7 @@ def parameter_is_read(program: str) -> bool:
         ("schedules", "hops"): "--schedule hops:hop=N",
         ("plan", "-w", "8", "-s", "hops:hop=3"): "hops:hop=3: 8 workers",
         ("plan", "-w", "6", "-s", "hops:hop=3"): "hops: hop=3 does not lead round all of 6 workers",
-        ("plan", "-w", "6", "-s", "hops:hop=0"): "hops: parameter 'hop' has no value '0'; use a whole number from 1 to 65535",
+        ("plan", "-w", "6", "-s", "hops:hop=0"): "hops: parameter 'hop' cannot be '0'; use a whole number from 1 to 65535",
     }
     wrong = [command for command, expected in answers.items() if expected not in said(*command)]
     for command in wrong:

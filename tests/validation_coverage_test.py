@@ -106,7 +106,7 @@ class Coverage(unittest.TestCase):
             self.assertEqual([float(row["interval_low"]), float(row["interval_high"])], r["interval_80"])
             inside += row["inside"] == "yes" and row["counts"] == "yes"
         self.assertEqual(inside, report["summary"]["inside_80"])
-        self.assertIn(f"{100 * inside / report['summary']['intervals']:.1f} % of the measurements lie in the predicted 80 % intervals",
+        self.assertIn(f"{100 * inside / report['summary']['intervals']:.1f}% of the measurements lie in the predicted 80% intervals",
                       validate(text=some))
 
     def test_a_value_at_the_end_of_its_interval_is_inside(self):

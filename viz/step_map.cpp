@@ -298,7 +298,7 @@ class StepDrawing {
     box(left + 18, bar_, ink::waiting, {});
     if (share.work > 0)
       box(left + 18, bar_ * share.work / most_, colour,
-          fmt::format("load of worker {}: {:.0f} % of the largest", worker,
+          fmt::format("load of worker {}: {:.0f}% of the largest", worker,
                       100 * share.work / most_));
     const bool idle = share.attends.empty();
     for (std::string text : texts_of(share)) {

@@ -173,7 +173,7 @@ Measured Session::measure(const Plan& plan) {
     const std::string name = fmt::format("run {} of {}", r + 1, options_.repeats);
     if (meeting_.first())
       execution.tell_progress([this, name](double ended) {
-        stage(fmt::format("{}: {:.0f} % of the tasks have ended", name, 100 * ended));
+        stage(fmt::format("{}: {:.0f}% of the tasks have ended", name, 100 * ended));
       });
     stage(name, first());
     if (r > 0 && options_.backend.name == "cuda") let_it_cool(runs.makespans().back());

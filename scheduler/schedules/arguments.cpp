@@ -35,14 +35,14 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
   if (!p.choices.empty()) {
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
-      fail("{}: parameter '{}' has no value '{}'; use {}", schedule, p.name, printable(text),
+      fail("{}: parameter '{}' cannot be '{}'; use {}", schedule, p.name, printable(text),
            any_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
   std::uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc{} || end != text.data() + text.size() || n < p.least || n > p.most)
-    fail("{}: parameter '{}' has no value '{}'; use a whole number from {} to {}", schedule, p.name,
+    fail("{}: parameter '{}' cannot be '{}'; use a whole number from {} to {}", schedule, p.name,
          printable(text), p.least, p.most);
   return n;
 }

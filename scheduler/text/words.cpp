@@ -69,7 +69,7 @@ std::string grouped(std::int64_t n) {
   std::string digits = fmt::format("{}", n);
   for (std::size_t at = digits.size(); at > 3;) {
     at -= 3;
-    if (digits[at - 1] != '-') digits.insert(at, 1, ' ');
+    if (digits[at - 1] != '-') digits.insert(at, 1, ',');
   }
   return digits;
 }

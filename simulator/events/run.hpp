@@ -1,7 +1,7 @@
 // The event engine: it holds the state of every lane, worker, device and message at one instant and
 // a queue of what happens next. events.cpp advances time; lanes.hpp starts tasks in lane order,
 // kernels.hpp computes, messages.hpp and exchanges.hpp move data. They are compiled as one file,
-// because they call each other at every event: apart they take 5 % more instructions.
+// because they call each other at every event: apart they take 5% more instructions.
 #pragma once
 
 #include <utility>

@@ -20,8 +20,8 @@ std::size_t widest(const std::string& text) {
 }
 
 const Rows kRanking = {{"", "schedule", "makespan", "idle", "memory"},
-                       {"*", "zigzag", "23.7 ms", "7.3 %", "418.0 MiB"},
-                       {"", "ring", "41.5 ms", "47.3 %", "418.0 MiB"}};
+                       {"*", "zigzag", "23.7 ms", "7.3%", "418.0 MiB"},
+                       {"", "ring", "41.5 ms", "47.3%", "418.0 MiB"}};
 
 TEST(ValueWords, AreThoseOfPeople) {
   EXPECT_EQ(value_words("key_value"), "keys and values");
@@ -39,25 +39,20 @@ TEST(Lines, BreakBetweenWords) {
   EXPECT_EQ(in_lines("unbreakable text", 0, 4), "unbreakable\ntext");
 }
 
-TEST(Lines, DoNotBreakInsideOfANumberOrBeforeItsUnit) {
-  EXPECT_EQ(in_lines("of 1 508 results", 0, 5), "of\n1 508\nresults");
-  EXPECT_EQ(in_lines("at 20.0 % each", 0, 7), "at\n20.0 %\neach");
-}
-
 TEST(Table, IsOnePieceWhereItFits) {
   const std::string whole = table_within(kRanking, 2, 0);
   EXPECT_EQ(whole,
-            "   schedule  makespan  idle    memory\n"
-            "*  zigzag    23.7 ms   7.3 %   418.0 MiB\n"
-            "   ring      41.5 ms   47.3 %  418.0 MiB\n");
+            "   schedule  makespan  idle   memory\n"
+            "*  zigzag    23.7 ms   7.3%   418.0 MiB\n"
+            "   ring      41.5 ms   47.3%  418.0 MiB\n");
   EXPECT_EQ(table_within(kRanking, 2, widest(whole)), whole);
 }
 
 TEST(Table, ContinuesBelowBehindItsKeys) {
   EXPECT_EQ(table_within(kRanking, 2, 30),
             "   schedule  makespan  idle\n"
-            "*  zigzag    23.7 ms   7.3 %\n"
-            "   ring      41.5 ms   47.3 %\n"
+            "*  zigzag    23.7 ms   7.3%\n"
+            "   ring      41.5 ms   47.3%\n"
             "\n"
             "   schedule  memory\n"
             "*  zigzag    418.0 MiB\n"

@@ -209,7 +209,7 @@ TEST(CudaPlan, TooLittleMemoryIsSaidWithWhatWouldFit) {
     FAIL();
   } catch (const RunFailed& e) {
     EXPECT_THAT(e.what(), HasSubstr("GPU 3 has "));
-    EXPECT_THAT(e.what(), HasSubstr("2 007 tokens would fit"));
+    EXPECT_THAT(e.what(), HasSubstr("2,007 tokens would fit"));
   }
   // What is said to fit does.
   const Plan less = plan_of(problem(4, 2007, 32, 8, 128, Dtype::Bf16, Pass::Both), "ring");

@@ -113,7 +113,7 @@ TEST(CpuProfile, SaysWhatWasMeasuredWhenAllCoresAreAtWork) {
   p.dtype = Dtype::Fp32;
   p.mask = Mask::full();
   const Simulation run = simulate(price(build_plan(p, find_schedule("ring")), m));
-  // And copies of messages, some 2 %.
+  // And copies of messages, some 2%.
   EXPECT_NEAR(static_cast<double>(run.end[0]) / 1e12, 4.0 * 1024 * 1024 * 128 * 8 / 0.08e12, 2e-3);
 }
 

@@ -38,7 +38,7 @@ TEST(ScheduleArguments, ThatAreWrongAreRefusedWithWhatIsAllowed) {
   EXPECT_EQ(refusal("hop"), "mine: parameter hop needs a value, e.g. mine:hop=3");
   for (const char* text : {"0", "100", "-1", "1.5", "4k", "", " 1", "99999999999999999999"})
     EXPECT_EQ(refusal(std::string("hop=") + text),
-              std::string("mine: parameter 'hop' has no value '") + text +
+              std::string("mine: parameter 'hop' cannot be '") + text +
                   "'; use a whole number from 1 to 99");
   EXPECT_EQ(refusal("hop=1:hop=2"), "mine: parameter hop is given twice");
   EXPECT_EQ(refusal("hops=1"),

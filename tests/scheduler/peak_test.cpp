@@ -108,7 +108,7 @@ TEST(Peak, IsEnoughUnderAnyTimingAndNotMuchMore) {
           worst = std::max(worst, e.most);
         }
   if (!kSanitized) {
-    EXPECT_GT(worst, 1.25);  // the docs say 30 %
+    EXPECT_GT(worst, 1.25);  // the docs say 30%
   }
 }
 

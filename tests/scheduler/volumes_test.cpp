@@ -98,7 +98,7 @@ TEST(Volumes, OfUlyssesWithUnevenHeadsAddUp) {
     }
 }
 
-// Padded heads cost what heads cost: 33 heads are 40 on 8 workers (+21 %), 48 on 16 (+45.5 %).
+// Padded heads cost what heads cost: 33 heads are 40 on 8 workers (+21%), 48 on 16 (+45.5%).
 TEST(Volumes, OfPaddedUlyssesAreThoseOfThePaddedHeads) {
   for (std::int64_t w = 2; w <= 33; ++w) {
     const Ratio asked{33, 33};

@@ -235,9 +235,9 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
     }
     ASSERT_GT(count, 11) << k.gpu << k.library;
     const std::string what = fmt::format(
-        "{} {} d {}: {} kernels, {:.1f} % off on average, {:.1f} % at worst; {} of them "
+        "{} {} d {}: {} kernels, {:.1f}% off on average, {:.1f}% at worst; {} of them "
         "rectangles, "
-        "{:.1f} %; by waves alone {:.1f} %",
+        "{:.1f}%; by waves alone {:.1f}%",
         k.gpu, k.library, k.head_dim, count, 100 * sum / count, 100 * worst, rectangles,
         rectangles > 0 ? 100 * of_rectangles / rectangles : 0, 100 * waves / count);
     RecordProperty(fmt::format("{}_{}_{}", k.gpu, k.library, k.head_dim), what);
@@ -287,7 +287,7 @@ TEST(BlockSchedule, PredictsKernelsOfAnH100) {
     std::ranges::sort(all);
     double sum = 0;
     for (const double e : all) sum += std::abs(e);
-    std::cout << fmt::format("{}: mean {:.1f} %, median {:+.1f} %\n", what,
+    std::cout << fmt::format("{}: mean {:.1f}%, median {:+.1f}%\n", what,
                              100 * sum / static_cast<double>(all.size()),
                              100 * all[all.size() / 2]);
   }

@@ -38,7 +38,7 @@ TEST(Gaps, AreWhatTheProfileDoesNotSay) {
                   "head dimension 256: no full-mask table; computed from the causal-mask table")));
   EXPECT_THAT(gaps(m), Contains(about("host", "no [host]")));
   EXPECT_THAT(gaps(m), Not(Contains(about("spread", "[fabric]")))) << "it gives one";
-  EXPECT_THAT(gaps(m), Contains(about("spread", "[[kernel]] 6 %")));
+  EXPECT_THAT(gaps(m), Contains(about("spread", "[[kernel]] 6%")));
   EXPECT_THAT(gaps(m), Not(Contains(about("memory", ""))));
   EXPECT_THAT(gaps(m), Not(Contains(about("exchanges", ""))));
 

@@ -353,8 +353,8 @@ TEST(TornadoPlot, PutsTheGreatestChangeFirst) {
     std::map<std::string, Box> bars;
     for (const Box& b : all<Box>(p))
       if (!b.about.empty()) bars[b.about] = b;
-    const Box &best = bars.at("kernels=2x: -40.0 %"), &worse = bars.at("worker:3=2x: +20.0 %"),
-              &least = bars.at("latency=0x: -5.0 %");
+    const Box &best = bars.at("kernels=2x: -40.0%"), &worse = bars.at("worker:3=2x: +20.0%"),
+              &least = bars.at("latency=0x: -5.0%");
     EXPECT_LT(best.y, worse.y);
     EXPECT_LT(worse.y, least.y);
     EXPECT_NEAR(best.width, 8 * least.width, 1e-6);

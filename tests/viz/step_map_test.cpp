@@ -127,9 +127,9 @@ TEST(StepMap, DrawsWorkToScale) {
       EXPECT_NEAR(b->width, 54 * std::stod(b->about.substr(b->about.find(':') + 2)) / 100, 0.3);
     }
   // 8 tokens each: 36 pairs on the diagonal, 64 in the full block.
-  EXPECT_THAT(bars, testing::ElementsAre("load of worker 0: 56 % of the largest",
-                                         "load of worker 1: 56 % of the largest",
-                                         "load of worker 1: 100 % of the largest"));
+  EXPECT_THAT(bars, testing::ElementsAre("load of worker 0: 56% of the largest",
+                                         "load of worker 1: 56% of the largest",
+                                         "load of worker 1: 100% of the largest"));
 }
 
 TEST(StepMap, KeepsToThePage) {

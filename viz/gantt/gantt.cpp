@@ -117,13 +117,13 @@ double GanttChart::draw_heading() {
   return 108;
 }
 
-// "balanced finishes 37 % sooner than ring"
+// "balanced finishes 37% sooner than ring"
 std::string GanttChart::outcome() const {
   const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
                        static_cast<double>(runs_[0].times.makespan.value);
   if (std::abs(ratio - 1) < 0.0005) return "equal makespans";
   if (ratio >= 2) return fmt::format("{} takes {:.1f}x as long as {}", side(1), ratio, side(0));
-  return fmt::format("{} finishes {:.{}f} % {} than {}", side(1), 100 * std::abs(ratio - 1),
+  return fmt::format("{} finishes {:.{}f}% {} than {}", side(1), 100 * std::abs(ratio - 1),
                      std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));
 }
 
@@ -247,8 +247,8 @@ std::string GanttChart::row_number(std::uint32_t row) const {
   double attending = 0;
   for (std::uint32_t w = first_of(row); w < last_of(row); ++w)
     attending += static_cast<double>(runs_[0].times.workers[w].attending.value);
-  return fmt::format("{:.0f} %", 100 * attending / static_cast<double>(axis_.runs_ps) /
-                                     (last_of(row) - first_of(row)));
+  return fmt::format("{:.0f}%", 100 * attending / static_cast<double>(axis_.runs_ps) /
+                                    (last_of(row) - first_of(row)));
 }
 
 std::vector<Strip> GanttChart::strips_by_worker(std::size_t run) const {

@@ -51,7 +51,7 @@ struct Strip {
 
 Colour cargo_colour(const Value&);
 std::string_view cargo_name(const Value&);  // "result", "keys" or "query"
-// "makespan 24.2 ms · idle 14.0 % · ..."
+// "makespan 24.2 ms · idle 14.0% · ..."
 std::string facts(const Timeline&, const RunTimes&);
 // "INCOMPLETE, given up after 3.1 ms: worker 3 is gone"; empty for a run that ended.
 std::string incomplete_mark(const Timeline&);
@@ -59,12 +59,12 @@ std::string incomplete_mark(const Timeline&);
 bool has_more(const Timeline&, std::uint32_t worker);
 // Whether the run was given up and this worker's process left no times.
 bool is_unknown(const Timeline&, std::uint32_t worker);
-// How much longer the second run takes: "+12.5 %" and "-3.0 %", or "1.12x" and "0.97x" if any ratio
+// How much longer the second run takes: "+12.5%" and "-3.0%", or "1.12x" and "0.97x" if any ratio
 // beside it is 2 or more, so that a list has one form.
 std::string change_of(double ratio, bool as_ratio);
 inline bool reads_as_ratio(double ratio) { return ratio >= 2; }
 void refuse_incomplete(const Timeline&);  // its times cannot be compared
-// "; noise 5 %", or empty.
+// "; noise 5%", or empty.
 std::string conditions_of(const Timeline&);
 // "ring on dgx-a100", or "ring" without a machine.
 std::string named(const Timeline&);

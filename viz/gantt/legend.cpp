@@ -88,7 +88,7 @@ double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& a
   for (const double x : {from, to}) line(x, y - kCap, x, y + kCap, 1.2);
   line(at, y - kCap - 1, at, y + kCap + 1, 2.4);
   const std::string text =
-      fmt::format("{}{}80 % interval of the makespan: {} to {}", whose, whose.empty() ? "" : ": ",
+      fmt::format("{}{}80% interval of the makespan: {} to {}", whose, whose.empty() ? "" : ": ",
                   duration(low, axis.unit), duration(high, axis.unit));
   // To the left of it, if there is room; otherwise at the right end of the row below.
   const bool room = from - 6 - text_width(text, kSize) > axis.left;

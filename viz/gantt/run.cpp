@@ -12,7 +12,7 @@ namespace ringsched {
 
 namespace {
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string interval(std::int64_t start, std::int64_t end, TimeUnit unit) {
   return fmt::format("{} to {} ({})", duration({start}, unit), duration({end}, unit),
@@ -114,7 +114,7 @@ void refuse_empty(const Timeline& t) {
 
 std::string change_of(double ratio, bool as_ratio) {
   return as_ratio ? fmt::format("{:.{}f}x", ratio, ratio < 10 ? 2 : 1)
-                  : fmt::format("{:+.1f} %", 100 * (ratio - 1));
+                  : fmt::format("{:+.1f}%", 100 * (ratio - 1));
 }
 
 void refuse_incomplete(const Timeline& t) {

@@ -279,7 +279,7 @@ function drawSpan(h) {
 function measured() {
   if (!span) return '';
   const ps = Math.abs(span[1] - span[0]);
-  return `${duration(ps)} (${Number((ps / run.makespan * 100).toPrecision(3))} % of the makespan)`;
+  return `${duration(ps)} (${Number((ps / run.makespan * 100).toPrecision(3))}% of the makespan)`;
 }
 
 function drawAxis(h) {

@@ -234,7 +234,7 @@ Picture tornado(const Tornado& t, const Page& page) {
       Box b = bar_at(f, 0, change, i);
       b.fill = change <= 0 ? ink::own : ink::helping;
       const std::string text =
-          change < 1 ? fmt::format("{:+.1f} %", 100 * change) : fmt::format("{:.1f}x", 1 + change);
+          change < 1 ? fmt::format("{:+.1f}%", 100 * change) : fmt::format("{:.1f}x", 1 + change);
       b.about = fmt::format("{}: {}", changes[i].first, text);
       out.emplace_back(Label{change <= 0 ? b.x - 3 : b.x + b.width + 3, b.y + kBarTall / 2 + 3.2,
                              kPlotWords, ink::black, change <= 0 ? Anchor::End : Anchor::Start,

@@ -45,7 +45,7 @@ class Best {
       s.panels.push_back(panel.name);
       for (const BestCell& c : panel.cells) tied = tied || !c.tie.empty();
     }
-    if (tied) s.notes.emplace_back("Two colours: a tie, the second is at most 2 % slower.");
+    if (tied) s.notes.emplace_back("Two colours: a tie, the second is at most 2% slower.");
     for (std::size_t i = 0; i < names_.size(); ++i)
       s.key.push_back({names_[i], [this, i](Box b, std::vector<Shape>& out) {
                          b.y -= 1;

@@ -61,7 +61,7 @@ class LinePlot {
                 .y_axis = {},
                 .draw = {}};
     for (const PlotPanel& panel : plot_.panels) s.panels.push_back(panel.name);
-    if (banded_) s.notes.emplace_back("Band: where the result lies in 80 % of cases.");
+    if (banded_) s.notes.emplace_back("Band: where the result lies in 80% of cases.");
     if (hollow_) s.notes.emplace_back("Hollow: does not fit in a device's memory.");
     s.x_axis = [&](std::size_t, double room) { return PlotAxis::at(xs_, plot_.x, room); };
     s.y_axis = [&](std::size_t, double room) {

@@ -160,7 +160,7 @@ Plot validation_plot(const std::string& json, const std::string& name) {
   const Document d(json, name);
   Plot plot;
   plot.heading = "Predicted against published";
-  plot.subject = "grey: within 10 %";
+  plot.subject = "grey: within 10%";
   plot.x_name = "published";
   plot.y_name = "predicted";
   plot.x = plot.y = PlotUnit::Times;

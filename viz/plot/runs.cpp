@@ -46,7 +46,7 @@ Picture runs_plot(const RunsPlot& plot, const Page& page) {
       .left = widest + 6,
       .height = (tall + kGap) * static_cast<double>(plot.rows.size()),
       .key = {},
-      .notes = {"Bars: how many runs. Black: the median (with its number) and the middle 90 %."},
+      .notes = {"Bars: how many runs. Black: the median (with its number) and the middle 90%."},
       .x_axis = {},
       .y_axis = {},
       .draw = {}};

@@ -22,13 +22,13 @@ std::string duration(Picoseconds, TimeUnit = TimeUnit::Seconds);
 std::string signed_duration(Picoseconds, TimeUnit = TimeUnit::Seconds);  // "+1.2 ms"
 // "12.345678", to the picosecond, without trailing zeros: for JSON and CSV.
 std::string microseconds(Picoseconds);
-// 1234567 -> "1 234 567"
+// 1234567 -> "1,234,567"
 std::string grouped(std::int64_t);
 // "1 task", "2 tasks"
 std::string counted(std::int64_t, std::string_view noun);
 // "4 new", or "4 new in each of 3 documents".
 std::string new_tokens_text(const Problem&);
-// "65 536 tokens, 32 heads (8 kv) x 128, bf16, causal, forward"
+// "65,536 tokens, 32 heads (8 kv) x 128, bf16, causal, forward"
 std::string described(const Problem&);
 
 }  // namespace ringsched

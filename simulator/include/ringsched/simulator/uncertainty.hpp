@@ -95,7 +95,7 @@ std::uint32_t draws_for(const Machine&, std::size_t tasks);
 std::vector<Picoseconds> possible_makespans(const Workload&, const Machine&, Conditions,
                                             std::uint32_t draws, unsigned threads = 0);
 
-// Contains the makespan in 80 % of cases, if the spreads are right.
+// Contains the makespan in 80% of cases, if the spreads are right.
 struct Interval {
   Picoseconds low, high;
 };
@@ -110,7 +110,7 @@ struct Range {
 };
 std::optional<Range> range_80(std::vector<double> possible, double noise = 0);
 
-// In what share of the draws the first is faster. Between 20 and 80 % nobody can tell.
+// In what share of the draws the first is faster. Between 20 and 80% nobody can tell.
 double beats(const std::vector<Picoseconds>& first, const std::vector<Picoseconds>& second);
 inline constexpr double kTie = 0.8;
 

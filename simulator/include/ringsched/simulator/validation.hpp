@@ -23,7 +23,7 @@ struct ValidatedResult {
   double noise = 0;       // of the measurement: its standard deviation, as a share
   double error = 0;       // predicted over published, less 1; of an overhead: of the whole time
   double time_ratio = 1;  // predicted time over published time
-  // Should hold the published value in 80 % of cases, in the same unit.
+  // Should hold the published value in 80% of cases, in the same unit.
   std::optional<Range> interval;
   double half_width = 0;  // of the interval of the time, as a share of the predicted time
   // By draw of the machine's figures: the time in ps, over that of what it is compared with, if
@@ -37,7 +37,7 @@ struct ValidatedResult {
 
 // Pairs of results of one problem whose published values differ by more than 3 percent, the
 // variation of measurements; and how many of them are predicted in the published order. A
-// prediction is sure of a pair if one of the two is larger in 80 % of the draws.
+// prediction is sure of a pair if one of the two is larger in 80% of the draws.
 struct Ranking {
   std::size_t pairs = 0, in_order = 0;
   std::size_t sure = 0, sure_in_order = 0;

@@ -134,7 +134,7 @@ struct Timeline {
   std::vector<TimelineTask, PageAllocator<TimelineTask>> tasks;            // by TaskId
   std::vector<TaskDetail, PageAllocator<TaskDetail>> details;  // by TaskId, too; empty: not known
   std::vector<CriticalStep> critical_path;                     // in time's order; may be empty
-  // For a prediction: should contain the makespan in 80 % of cases.
+  // For a prediction: should contain the makespan in 80% of cases.
   std::optional<std::array<Picoseconds, 2>> interval;
   std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
   std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
