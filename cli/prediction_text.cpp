@@ -10,6 +10,7 @@
 #include "ringsched/scheduler/exchange.hpp"
 #include "ringsched/simulator/spread.hpp"
 #include "ringsched/simulator/uncertainty.hpp"
+#include "ringsched/viz/sweep_plot.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
 
@@ -60,17 +61,6 @@ std::string saving(Picoseconds after, Picoseconds before) {
   return std::abs(change) < 0.0005 ? "no change"
          : change < 1              ? fmt::format("{:+.1f}%", 100 * change)
                                    : fmt::format("{:.1f}x", 1 + change);
-}
-
-// "kernels=2x" in words.
-std::string in_words(const std::string& change) {
-  static constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"kernels=2x", "kernels 2x faster"}, {"bandwidth=2x", "links 2x faster"},
-      {"latency=0x", "zero latency"},      {"memory=2x", "memory 2x faster"},
-      {"host=2x", "host 2x faster"},       {"communication-sms=0", "transfers without SMs"}};
-  for (const auto& [name, words] : names)
-    if (name == change) return std::string(words);
-  return change;
 }
 
 // Each line after the first.
@@ -349,7 +339,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
     std::string best;
     for (const Answer& a : better)  // another order of messages can make it slower
       if (a.makespan <= r.makespan)
-        best += fmt::format("{}{}: {}", best.empty() ? "" : ", ", in_words(a.change),
+        best += fmt::format("{}{}: {}", best.empty() ? "" : ", ", change_in_words(a.change),
                             saving(a.makespan, r.makespan));
     if (!best.empty()) line("what would help", best);
   }

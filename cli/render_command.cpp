@@ -161,7 +161,7 @@ void render_timelines(const RenderCommand& c, const std::vector<Input>& inputs) 
     return;
   }
   if (timelines.size() > 2)
-    fail("a chart shows one timeline, or two side by side, not {}; a .html page shows them all",
+    fail("a chart shows one or two timelines, not {}; a .html page shows them all",
          timelines.size());
   const Page page = page_of(c);
   if (page.fixed() && c.app->count("--width") > 0) fail("--for and --width both set the width");

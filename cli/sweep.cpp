@@ -29,7 +29,7 @@ std::string figures_of(const std::string& machine, std::string others) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const char c : read_whole(machine, 1u << 30))
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{}{}figures {:08x}", others, others.empty() ? "" : "; ",
+  return fmt::format("{}{}profile {:08x}", others, others.empty() ? "" : "; ",
                      static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 

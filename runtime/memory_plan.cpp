@@ -164,7 +164,7 @@ void improve(Packed& best, std::vector<Block> blocks, const Neighbours& neighbou
 
 // A block nearly as large as another takes as much, so that either fits in the other's place.
 void make_alike(std::vector<Block>& blocks) {
-  constexpr std::int64_t kNearly = 16;  // less by no more than one part of so many
+  constexpr std::int64_t kNearly = 16;  // less by at most a sixteenth
   std::vector<Block*> by_size;
   for (Block& b : blocks) by_size.push_back(&b);
   std::stable_sort(by_size.begin(), by_size.end(),

@@ -33,7 +33,7 @@ void FairShare::start(std::uint32_t flow, const Route& route, const Copying& cop
     const std::uint32_t other = link.sole;
     ++link.flows;
     link.sole ^= flow;
-    if (link.flows == 2) reclassify(other, now);  // it is alone on this link no more
+    if (link.flows == 2) reclassify(other, now);  // it is no longer alone on this link
   }
   join(flow, bytes, now);
 }

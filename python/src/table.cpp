@@ -18,7 +18,7 @@ T number_at(const Column& c, std::size_t row) {
   return value;
 }
 
-// The rows to show of so many: the first and the last ones.
+// Which of the rows to show: the first and the last ones.
 std::vector<std::size_t> shown(std::size_t rows, std::size_t most) {
   std::vector<std::size_t> list;
   for (std::size_t i = 0; i < rows; ++i)

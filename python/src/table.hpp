@@ -17,7 +17,7 @@ enum class Cells : std::uint8_t { Uint8, Uint16, Uint32, Int64, Float64, Text };
 struct Column {
   std::string name;
   Cells cells = Cells::Text;
-  const void* first = nullptr;  // of numbers; so many bytes apart
+  const void* first = nullptr;  // the first number; the stride is in bytes
   std::size_t stride = 0;
   std::vector<std::string> words;  // of text: by row; of numbers that are codes: by code
   bool is_codes() const { return cells != Cells::Text && !words.empty(); }

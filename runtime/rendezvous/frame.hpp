@@ -7,7 +7,7 @@
 // Headers, Hello, Challenge, Proof and Refused are the same in every version from 2 on, so that two
 // that differ can tell each other that they do.
 //
-// Everything here reads bytes of anybody: it refuses what is not as it should be, and takes no more
+// Everything here reads bytes of anybody: it refuses malformed input, and takes no more
 // memory than it was allowed.
 #pragma once
 

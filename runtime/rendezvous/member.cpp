@@ -24,7 +24,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kAtOnce = 1 << 18;
 constexpr std::size_t kMostAnswer = kMostGathered + 4 * (kMostProcesses + 1);
-constexpr auto kLonger = 1s;  // than the store waits, which knows who is late
+constexpr auto kLonger = 1s;  // than the store waits: the store knows who is late
 
 std::string text_of(std::chrono::nanoseconds t) { return duration({1000 * t.count()}); }
 

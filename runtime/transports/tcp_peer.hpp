@@ -37,7 +37,7 @@ struct TcpTransfer {
     left -= bytes;
     skip();
   }
-  // Of the next so many bytes.
+  // Of as many bytes, from here on.
   std::uint32_t checksum(std::int64_t bytes) const;
 
  private:

@@ -81,7 +81,7 @@ TEST_F(PlotProgram, DrawsPredictionsAndTimelines) {
   ASSERT_EQ(run("plot t.json -o memory.svg").code, 0);
   EXPECT_THAT(file("memory.svg"), HasSubstr("memory of a worker"));
   ASSERT_EQ(run("plot p.json --kind tornado -o tornado.svg").code, 0);
-  EXPECT_THAT(file("tornado.svg"), HasSubstr(">kernels=2x<"));
+  EXPECT_THAT(file("tornado.svg"), HasSubstr(">kernels 2x faster<"));
   expect_refused("plot t.json u.json --kind memory -o x.svg", "draws one file, not 2");
   expect_refused("plot t.json --kind tornado -o x.svg", "t.json is a timeline");
   write("s.csv", run("sweep -w 2 -s ring,zigzag --format csv").out);

@@ -514,7 +514,7 @@ TEST(RunsPlot, HasABarAsHighAsThereAreRuns) {
     const Box &many = bars.at("zigzag: 75 of 100 runs"), &few = bars.at("zigzag: 25 of 100 runs");
     EXPECT_NEAR(many.height, 3 * few.height, 1e-6);
     EXPECT_LT(many.x, few.x);
-    EXPECT_THAT(words(p), testing::Contains("2 ms"));  // the median
+    EXPECT_THAT(words(p), testing::Contains("median 2 ms"));
   }
   plot.rows.pop_back();
   for (double& t : plot.rows[0].times) t = 1000;  // no noise at all

@@ -71,7 +71,8 @@ double GanttChart::draw_differences(double y) {
     const bool changes = l.ratio() > 0 && l.a != l.b;
     line_of_words(
         at += 14, 10, ink::black, false,
-        fmt::format("{}: {} and {}{}", l.what, duration(l.a, axis_.unit), duration(l.b, axis_.unit),
+        fmt::format("{}: {} and {}{}", l.what, drawn_time(l.a, axis_.unit),
+                    drawn_time(l.b, axis_.unit),
                     changes ? fmt::format(" ({})", change_of(l.ratio(), as_ratios)) : ""));
   }
   return at - y + 8;

@@ -135,8 +135,8 @@ std::string GanttChart::described_picture() const {
     return fmt::format("{}, {}, {}", named(t), counted(workers_, "worker"),
                        facts(t, runs_[0].times));
   return fmt::format("{} and {}: {} and {}", side(0), side(1),
-                     duration(runs_[0].times.makespan, axis_.unit),
-                     duration(runs_[1].times.makespan, axis_.unit));
+                     drawn_time(runs_[0].times.makespan, axis_.unit),
+                     drawn_time(runs_[1].times.makespan, axis_.unit));
 }
 
 void GanttChart::draw_steps(double top, double bottom) {
@@ -271,7 +271,9 @@ DrawnPath GanttChart::choose_path() const {
   if (bands_) return refuse("this chart shows bands of workers, not tasks; use --worker N");
   DrawnPath path = drawn_path(runs_[0]);
   if (!path.jump.empty()) return refuse("it goes " + path.jump);
-  if (!asked && !is_only_path(runs_[0])) return {};
+  // In more rows, most of the chart would be too pale to read.
+  constexpr std::uint32_t kMostFaded = 16;
+  if (!asked && (workers_ > kMostFaded || !is_only_path(runs_[0]))) return {};
   path.look = options_.path.value_or(PathLook::Fade);
   return path;
 }

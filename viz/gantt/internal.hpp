@@ -64,6 +64,8 @@ bool is_unknown(const Timeline&, std::uint32_t worker);
 std::string change_of(double ratio, bool as_ratio);
 inline bool reads_as_ratio(double ratio) { return ratio >= 2; }
 void refuse_incomplete(const Timeline&);  // its times cannot be compared
+// As `duration` has it, but with "µs".
+std::string drawn_time(Picoseconds, TimeUnit);
 // "; noise 5%", or empty.
 std::string conditions_of(const Timeline&);
 // "ring on dgx-a100", or "ring" without a machine.

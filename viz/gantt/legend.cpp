@@ -50,7 +50,7 @@ bool names_part(std::string_view label) {
 
 void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector<Shape>& out) {
   const double wide = axis.right - axis.left;
-  const double ticks = std::max(1.0, wide / (wide < 250 ? 42 : wide < 400 ? 60 : kTickApart));
+  const double ticks = std::max(1.0, wide / (wide < 400 ? 42 : kTickApart));
   auto step =
       static_cast<std::int64_t>(std::max(1.0, nice_step(static_cast<double>(axis.end_ps) / ticks)));
   if (axis.unit == TimeUnit::Blocks && axis.end_ps >= 2 * kBlock.value)
@@ -58,13 +58,7 @@ void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector
   const Unit unit = unit_of(axis.end_ps, axis.unit);
   const double in_unit = static_cast<double>(step) / unit.ps;
   const int digits = in_unit >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(in_unit) - 1e-9));
-  for (std::int64_t at = 0; at <= axis.end_ps; at += step) {
-    const double x = axis.x(at);
-    out.emplace_back(Stroke{{{x, top}, {x, bottom + 4}}, ink::rule, 0.7, false, false});
-    std::string text = fmt::format("{:.{}f}", static_cast<double>(at) / unit.ps, digits);
-    out.emplace_back(Label{x, bottom + 15, 10, ink::grey, Anchor::Middle, false, text});
-    if (axis.end_ps - at < step) break;  // the sum might not fit
-  }
+  // A column has less room beside its axis; the last number may then have the unit.
   Label title{axis.left - 10,
               bottom + 15,
               10,
@@ -72,8 +66,18 @@ void draw_time_axis(const TimeAxis& axis, double top, double bottom, std::vector
               Anchor::End,
               false,
               fmt::format("time in {}", unit.name)};
-  if (bounds(title).x < 0) title.text = unit.name;  // a column has less room beside its axis
-  if (bounds(title).x >= 0) out.emplace_back(title);
+  if (bounds(title).x < 0) title.text = unit.name;
+  const bool named = bounds(title).x >= 0;
+  if (named) out.emplace_back(title);
+  for (std::int64_t at = 0; at <= axis.end_ps; at += step) {
+    const double x = axis.x(at);
+    out.emplace_back(Stroke{{{x, top}, {x, bottom + 4}}, ink::rule, 0.7, false, false});
+    std::string text = fmt::format("{:.{}f}", static_cast<double>(at) / unit.ps, digits);
+    const bool last = axis.end_ps - at < step;
+    if (last && !named) text += fmt::format(" {}", unit.name);
+    out.emplace_back(Label{x, bottom + 15, 10, ink::grey, Anchor::Middle, false, text});
+    if (last) break;  // the sum might not fit
+  }
 }
 
 double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& axis, double y,
@@ -89,7 +93,7 @@ double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& a
   line(at, y - kCap - 1, at, y + kCap + 1, 2.4);
   const std::string text =
       fmt::format("{}{}80% interval of the makespan: {} to {}", whose, whose.empty() ? "" : ": ",
-                  duration(low, axis.unit), duration(high, axis.unit));
+                  drawn_time(low, axis.unit), drawn_time(high, axis.unit));
   // To the left of it, if there is room; otherwise at the right end of the row below.
   const bool room = from - 6 - text_width(text, kSize) > axis.left;
   out.emplace_back(room ? Label{from - 6, y + 3, kSize, ink::black, Anchor::End, false, text}

@@ -15,8 +15,8 @@ namespace {
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string interval(std::int64_t start, std::int64_t end, TimeUnit unit) {
-  return fmt::format("{} to {} ({})", duration({start}, unit), duration({end}, unit),
-                     duration({end - start}, unit));
+  return fmt::format("{} to {} ({})", drawn_time({start}, unit), drawn_time({end}, unit),
+                     drawn_time({end - start}, unit));
 }
 
 }  // namespace
@@ -69,19 +69,19 @@ std::string_view cargo_name(const Value& value) {
 std::string incomplete_mark(const Timeline& t) {
   return t.incomplete.empty()
              ? ""
-             : fmt::format("INCOMPLETE, given up after {}: {}", duration(t.makespan(), t.unit),
+             : fmt::format("INCOMPLETE, given up after {}: {}", drawn_time(t.makespan(), t.unit),
                            printable(t.incomplete, 100));
 }
 
 std::string facts(const Timeline& t, const RunTimes& r) {
   if (!t.incomplete.empty()) return incomplete_mark(t);
-  std::string text =
-      fmt::format("makespan {} · idle {}", duration(r.makespan, t.unit), percent(r.idle_fraction));
+  std::string text = fmt::format("makespan {} · idle {}", drawn_time(r.makespan, t.unit),
+                                 percent(r.idle_fraction));
   const bool moves = std::any_of(r.workers.begin(), r.workers.end(),
                                  [](const WorkerTimes& w) { return w.transferring.value > 0; });
   if (moves)
     text += fmt::format(" · overlap {} · {} exposed per worker", percent(r.overlap_fraction),
-                        duration(r.exposed_communication, t.unit));
+                        drawn_time(r.exposed_communication, t.unit));
   return text;
 }
 
@@ -95,6 +95,12 @@ bool is_unknown(const Timeline& t, std::uint32_t worker) {
   return !t.incomplete.empty() &&
          std::none_of(t.tasks.begin(), t.tasks.end(),
                       [&](const TimelineTask& x) { return x.worker == worker && x.end_ps > 0; });
+}
+
+std::string drawn_time(Picoseconds t, TimeUnit unit) {
+  std::string text = duration(t, unit);
+  if (text.ends_with(" us")) text.replace(text.size() - 2, 1, "µ");
+  return text;
 }
 
 std::string conditions_of(const Timeline& t) {
@@ -159,13 +165,13 @@ std::string about(const SortedRun& run, std::uint32_t task) {
                   interval(t.start_ps, t.end_ps, run.timeline->unit));
   const std::int64_t waited = run.moving_from[task] - t.start_ps;
   if (is_transfer(t.kind) && waited > 0)
-    text += fmt::format(", waited {} for worker {} first", duration({waited}, run.timeline->unit),
+    text += fmt::format(", waited {} for worker {} first", drawn_time({waited}, run.timeline->unit),
                         t.other);
   if (const TimelineExchange* e = run.timeline->exchange(task)) {
     text += fmt::format(", among {}", counted(e->members, "worker"));
     if (waited > 0)
       text +=
-          fmt::format(", waited {} for the others first", duration({waited}, run.timeline->unit));
+          fmt::format(", waited {} for the others first", drawn_time({waited}, run.timeline->unit));
   }
   return text;
 }

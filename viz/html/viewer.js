@@ -179,7 +179,7 @@ const lightness = c => parseInt(c.slice(1, 3), 16) * 0.299 + parseInt(c.slice(3,
 const BLOCK = 1e6;  // ps; times on the machine ideal count blocks
 function duration(ps) {
   if (run.unit === 'blocks') return Number((ps / BLOCK).toPrecision(4)) + (ps === BLOCK ? ' block' : ' blocks');
-  for (const [unit, size] of [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3]])
+  for (const [unit, size] of [['s', 1e12], ['ms', 1e9], ['µs', 1e6], ['ns', 1e3]])
     if (Math.abs(ps) >= size) return Number((ps / size).toPrecision(4)) + ' ' + unit;
   return Math.round(ps) + ' ps';
 }
@@ -287,7 +287,7 @@ function drawAxis(h) {
   const power = 10 ** Math.floor(Math.log10(wanted));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= wanted);
   const [unit, size] = run.unit === 'blocks' ? ['blocks', BLOCK] :
-      [['s', 1e12], ['ms', 1e9], ['us', 1e6], ['ns', 1e3], ['ps', 1]].find(u => run.makespan >= u[1]) || ['ps', 1];
+      [['s', 1e12], ['ms', 1e9], ['µs', 1e6], ['ns', 1e3], ['ps', 1]].find(u => run.makespan >= u[1]) || ['ps', 1];
   const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
   ctx.font = '11px Helvetica, Arial, sans-serif';
   ctx.textAlign = 'center';

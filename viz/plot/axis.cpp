@@ -10,8 +10,8 @@ namespace ringsched {
 
 namespace {
 
-constexpr double kLogFrom = 12;  // times the least value
-constexpr double kTextSize = 9;  // of ticks, as drawn
+constexpr double kLogFrom = 12;   // times the least value
+constexpr double kTextSize = 10;  // of ticks, as drawn
 
 struct AxisUnit {
   double scale;
@@ -176,17 +176,15 @@ PlotAxis PlotAxis::of_cells(const std::vector<double>& values, double room, bool
   a.low_ = -0.5;
   a.high_ = static_cast<double>(values.size()) - 0.5;
   if (!named) return a;
-  double free = -std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::string text = short_count(values[i]);
-    const double middle = a.share(static_cast<double>(i)) * room;
-    const double half = text_width(text, kTextSize) / 2;
-    if (middle - half < free)
-      text.clear();
-    else
-      free = middle + half + 5;
-    a.ticks_.push_back({static_cast<double>(i), std::move(text)});
-  }
+  double widest = 0;
+  for (const double v : values) widest = std::max(widest, text_width(short_count(v), kTextSize));
+  // Every cell has a name, or every second, fourth, ...
+  const double cell = room / static_cast<double>(values.size());
+  std::size_t every = 1;
+  while (cell * static_cast<double>(every) < widest + 5 && every < values.size()) every *= 2;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    a.ticks_.push_back(
+        {static_cast<double>(i), i % every == 0 ? short_count(values[i]) : std::string()});
   return a;
 }
 

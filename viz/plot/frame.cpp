@@ -165,7 +165,7 @@ class Sheet {
       const double half = text_width(t.text, kPlotWords) / 2;
       const double middle = std::clamp(x, half, p_.width - half);
       if (middle - half < free) continue;
-      words(middle, f.bottom() + 3 + kPlotLine - 2, kPlotWords, ink::grey, t.text, Anchor::Middle);
+      words(middle, f.bottom() + 3 + kPlotLine - 1, kPlotWords, ink::grey, t.text, Anchor::Middle);
       free = middle + half + 3;
     }
   }

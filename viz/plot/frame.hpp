@@ -30,8 +30,8 @@ struct ValueRange {
   }
 };
 
-constexpr double kPlotWords = 9;  // size of ticks and names
-constexpr double kPlotLine = 11;  // from one line of such words to the next
+constexpr double kPlotWords = 10;  // size of ticks and names
+constexpr double kPlotLine = 12;   // from one line of such words to the next
 
 // An entry of the key below a chart.
 struct KeyEntry {

@@ -1,4 +1,6 @@
 // A line for each schedule, named at its end.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +29,9 @@ class LinePlot {
           xs_.push_back(p.x);
           y_.add(p.y);
           hollow_ = hollow_ || p.hollow;
-          if (!bands(panel) || p.low == p.high) continue;
+          if (p.low == p.high) continue;
+          unbanded_ = unbanded_ || !bands(panel);
+          if (!bands(panel)) continue;
           y_.add(p.low);
           y_.add(p.high);
           banded_ = true;
@@ -61,6 +65,8 @@ class LinePlot {
                 .y_axis = {},
                 .draw = {}};
     for (const PlotPanel& panel : plot_.panels) s.panels.push_back(panel.name);
+    if (unbanded_)
+      s.notes.push_back(fmt::format("No intervals with more than {} lines.", kMostIntervals));
     if (banded_) s.notes.emplace_back("Band: where the result lies in 80% of cases.");
     if (hollow_) s.notes.emplace_back("Hollow: does not fit in a device's memory.");
     s.x_axis = [&](std::size_t, double room) { return PlotAxis::at(xs_, plot_.x, room); };
@@ -148,7 +154,7 @@ class LinePlot {
   std::vector<LineStyle> styles_;
   std::vector<double> xs_;
   ValueRange y_;
-  bool hollow_ = false, banded_ = false;
+  bool hollow_ = false, banded_ = false, unbanded_ = false;
 };
 
 }  // namespace

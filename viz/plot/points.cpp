@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "frame.hpp"
 
@@ -36,6 +38,7 @@ class Beside {
  public:
   Beside(const PlotFrame& f, std::vector<Shape>& out) : f_(f), out_(out) {}
   void keep_free(Point at) {
+    marks_.push_back(at);
     Box b;
     b.x = at.x - kPointMarker - 1;
     b.y = at.y - kPointMarker - 1;
@@ -51,7 +54,8 @@ class Beside {
     box.height = std::abs(a.y - b.y) + 1;
     taken_.push_back(box);
   }
-  void name(Point at, const std::string& text, Colour colour) {
+  // False if there is no place where a reader could tell that the words are of this point.
+  bool name(Point at, const std::string& text, Colour colour) {
     for (double away = kPointMarker + 2.5; away < 70; away += 5)
       for (const auto& [dx, dy, anchor] :
            {Side{1, 0, Anchor::Start}, Side{-1, 0, Anchor::End}, Side{0.7, -0.9, Anchor::Start},
@@ -66,14 +70,19 @@ class Beside {
             std::any_of(taken_.begin(), taken_.end(),
                         [&](const Box& other) { return overlap(b, other); }))
           continue;
-        if (away > kPointMarker + 8)
-          out_.emplace_back(Stroke{{at, {at.x + dx * (away - 2), at.y + dy * (away - 2)}},
-                                   mixed(ink::grey, ink::white, 0.4),
-                                   0.5});
+        const bool led = away > kPointMarker + 5;
+        const Point end{at.x + dx * (away - 2), at.y + dy * (away - 2)};
+        if (led ? !is_clear(at, end) : !is_nearest(at, b)) continue;
+        if (led) {
+          out_.emplace_back(Stroke{{at, end}, mixed(ink::grey, ink::white, 0.4), 0.5});
+          leaders_.push_back({at, end});
+        }
         out_.emplace_back(label);
         taken_.push_back(b);
-        return;
+        words_.push_back(b);
+        return true;
       }
+    return false;
   }
 
  private:
@@ -81,9 +90,40 @@ class Beside {
     double x, y;
     Anchor anchor;
   };
+  static double distance(Point p, const Box& b) {
+    return std::hypot(std::max({b.x - p.x, 0.0, p.x - b.x - b.width}),
+                      std::max({b.y - p.y, 0.0, p.y - b.y - b.height}));
+  }
+  bool is_nearest(Point at, const Box& words) const {
+    return std::none_of(marks_.begin(), marks_.end(), [&](Point other) {
+      return std::hypot(other.x - at.x, other.y - at.y) > 0.1 &&
+             distance(other, words) < distance(at, words) + 2.5;
+    });
+  }
+  // Does a line to the words pass no other mark, no words and no other such line?
+  bool is_clear(Point from, Point to) const {
+    for (int i = 1; i <= 20; ++i) {
+      const double t = i / 20.0;
+      const Point p{from.x + (to.x - from.x) * t, from.y + (to.y - from.y) * t};
+      for (const Point mark : marks_)
+        if (std::hypot(mark.x - from.x, mark.y - from.y) > 0.1 &&
+            std::hypot(mark.x - p.x, mark.y - p.y) < kPointMarker + 1.5)
+          return false;
+      for (const Box& b : words_)
+        if (distance(p, b) < 0.5) return false;
+      for (const auto& [a, b] : leaders_)
+        for (int k = 0; k <= 10; ++k)
+          if (std::hypot(a.x + (b.x - a.x) * k / 10 - p.x, a.y + (b.y - a.y) * k / 10 - p.y) < 2.5)
+            return false;
+    }
+    return true;
+  }
+
   const PlotFrame& f_;
   std::vector<Shape>& out_;
-  std::vector<Box> taken_;
+  std::vector<Box> taken_, words_;
+  std::vector<Point> marks_;
+  std::vector<std::pair<Point, Point>> leaders_;
 };
 
 struct Marked {
@@ -147,6 +187,8 @@ Picture front_plot(const Plot& plot, const Page& page) {
   s.y_axis = [&](std::size_t i, double room) {
     return PlotAxis::around(y[i].low, y[i].high, plot.y, room, 30);
   };
+  // Those that some panel has no room to name are in the key below.
+  std::set<std::size_t> unnamed;
   s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
     const std::vector<Marked> all = marked(plot.panels[i]);
     std::vector<Point> front;
@@ -164,11 +206,38 @@ Picture front_plot(const Plot& plot, const Page& page) {
     for (const Marked& m : all)
       draw_marker(f.at(m.point->x, m.point->y), kPointMarker, styles[index(names, *m.name)],
                   m.point->hollow, m.point->about, out);
+    // Marks that hide each other share their words.
+    struct Named {
+      Point at;
+      std::string names;
+      bool best;
+      std::vector<std::size_t> of;
+    };
+    std::vector<Named> named;
+    for (const Marked& m : all) {
+      const Point at = f.at(m.point->x, m.point->y);
+      const auto same = std::find_if(named.begin(), named.end(), [&](const Named& n) {
+        return std::hypot(n.at.x - at.x, n.at.y - at.y) < kPointMarker;
+      });
+      if (same == named.end()) {
+        named.push_back({at, *m.name, m.best, {index(names, *m.name)}});
+        continue;
+      }
+      same->names += ", " + *m.name;
+      same->best = same->best || m.best;
+      same->of.push_back(index(names, *m.name));
+    }
     for (const bool best : {true, false})
-      for (const Marked& m : all)
-        if (m.best == best)
-          words.name(f.at(m.point->x, m.point->y), shortened(*m.name, kPlotWords, f.width * 0.45),
-                     m.best ? ink::black : ink::grey);
+      for (const Named& n : named)
+        if (n.best == best && !words.name(n.at, shortened(n.names, kPlotWords, f.width * 0.5),
+                                          n.best ? ink::black : ink::grey))
+          unnamed.insert(n.of.begin(), n.of.end());
+    s.key.clear();
+    for (const std::size_t k : unnamed)
+      s.key.push_back({names[k], [style = styles[k]](const Box& b, std::vector<Shape>& icon) {
+                         draw_marker({b.x + b.width / 2, b.y + b.height / 2}, kPointMarker, style,
+                                     false, {}, icon);
+                       }});
   };
   return drawn(s);
 }

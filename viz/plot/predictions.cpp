@@ -106,6 +106,22 @@ TimePanel prediction_bar(const std::string& json, const std::string& name, PlotU
           {b}};
 }
 
+std::string change_in_words(const std::string& change) {
+  const std::size_t equals = change.find('=');
+  if (equals == change.npos) return change;
+  const std::string what = change.substr(0, equals), how = change.substr(equals + 1);
+  if (change == "latency=0x") return "zero latency";
+  if (change == "communication-sms=0") return "transfers without SMs";
+  const bool less = how.starts_with("0");
+  if (less) return change;
+  if (what.starts_with("worker:")) return "worker " + what.substr(7) + " " + how + " slower";
+  for (const auto& [name, words] :
+       {std::pair{"kernels", "kernels"}, std::pair{"bandwidth", "links"},
+        std::pair{"memory", "memory"}, std::pair{"host", "host"}})
+    if (what == name) return fmt::format("{} {} faster", words, how);
+  return change;
+}
+
 Tornado prediction_tornado(const std::string& json, const std::string& name) {
   const Document d(json, name);
   Tornado t;
@@ -121,8 +137,8 @@ Tornado prediction_tornado(const std::string& json, const std::string& name) {
       const double time = d.number(o, "makespan_us");
       if (time < 0 || time > 1000 * t.base) fail("{}: {} takes {:g} us", name, change, time);
       if (std::none_of(t.changes.begin(), t.changes.end(),
-                       [&](const auto& c) { return c.first == change; }))
-        t.changes.emplace_back(change, time);
+                       [&](const auto& c) { return c.first == change_in_words(change); }))
+        t.changes.emplace_back(change_in_words(change), time);
     }
   if (t.changes.empty())
     fail("{} has no changes to draw; use ringsched simulate --machine NAME --format json", name);

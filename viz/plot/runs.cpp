@@ -35,21 +35,20 @@ Picture runs_plot(const RunsPlot& plot, const Page& page) {
   }
   const auto bins =
       static_cast<std::size_t>(std::clamp(2 * std::sqrt(static_cast<double>(most)), 8.0, 48.0));
-  PlotSheet s{
-      .page = page,
-      .heading = plot.heading,
-      .subject = plot.subject,
-      .x_name = "makespan",
-      .y_name = {},
-      .panels = {""},
-      .right = 10,
-      .left = widest + 6,
-      .height = (tall + kGap) * static_cast<double>(plot.rows.size()),
-      .key = {},
-      .notes = {"Bars: how many runs. Black: the median (with its number) and the middle 90%."},
-      .x_axis = {},
-      .y_axis = {},
-      .draw = {}};
+  PlotSheet s{.page = page,
+              .heading = plot.heading,
+              .subject = plot.subject,
+              .x_name = "makespan",
+              .y_name = {},
+              .panels = {""},
+              .right = 10,
+              .left = widest + 6,
+              .height = (tall + kGap) * static_cast<double>(plot.rows.size()),
+              .key = {},
+              .notes = {"Bars: how many runs. Black: the median and the middle 90%."},
+              .x_axis = {},
+              .y_axis = {},
+              .draw = {}};
   s.x_axis = [&](std::size_t, double room) {
     return PlotAxis::around(all.low, all.high, plot.unit, room, 44);
   };
@@ -83,7 +82,7 @@ Picture runs_plot(const RunsPlot& plot, const Page& page) {
       line(low, base + 3, high, base + 3, 1.2);
       line(middle, base - 1, middle, base + 6, 2.4);
       const std::string median =
-          fmt::format("{:.4g} {}", f.x.in_unit(at_share(sorted, 0.5)), f.x.unit());
+          fmt::format("median {:.4g} {}", f.x.in_unit(at_share(sorted, 0.5)), f.x.unit());
       const bool room = high + 5 + text_width(median, kPlotWords) < f.right();
       out.emplace_back(Label{room ? high + 5 : low - 5, base + 9, kPlotWords, ink::black,
                              room ? Anchor::Start : Anchor::End, false, median});

@@ -156,7 +156,13 @@ class SweepTable {
       if (values(c) > 1 || value.empty() || (name == "new_tokens" && value == "0") ||
           (name == "overlap" && value == "prefetch") || (name == "exchanges" && value == "native"))
         continue;
-      out += (out.empty() ? "" : ", ") + described(name, printable(value, 60));
+      std::string words = described(name, printable(value, 60));
+      if (name == "conditions") {  // without the hash of a user's own profile
+        words.erase(std::min(words.find("profile "), words.size()));
+        if (words.ends_with("; ")) words.resize(words.size() - 2);
+        if (words.empty()) continue;
+      }
+      out += (out.empty() ? "" : ", ") + words;
     }
     return out;
   }

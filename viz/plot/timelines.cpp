@@ -73,10 +73,10 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
         most = static_cast<double>(s.value);
         fullest = w;
       }
-  // A limit far above would flatten the lines, so a note gives it instead.
+  // A limit far above would flatten the lines, so an arrow points to it.
   const bool drawn_limit = device_bytes > 0 && device_bytes <= 4 * most;
   const std::string limit =
-      fmt::format("{} has {}", t.machine,
+      fmt::format("limit of {}: {}", t.machine,
                   human(Bytes{static_cast<std::int64_t>(std::clamp(device_bytes, 0.0, 9e18))}));
   PlotSheet s{.page = page,
               .heading = "Memory over time",
@@ -91,14 +91,14 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
               .x_axis = {},
               .y_axis = {},
               .draw = {}};
-  if (device_bytes > 0 && !drawn_limit) s.notes.push_back(fmt::format("A device of {}.", limit));
   s.x_axis = [&](std::size_t, double room) {
     return PlotAxis::linear(0, static_cast<double>(end) / 1e6,
                             t.unit == TimeUnit::Blocks ? PlotUnit::Blocks : PlotUnit::Microseconds,
                             room, 44, true);
   };
   s.y_axis = [&](std::size_t, double room) {
-    return PlotAxis::linear(0, drawn_limit ? device_bytes : most, PlotUnit::Memory, room, 30);
+    return PlotAxis::linear(0, drawn_limit ? std::max(device_bytes, most) : 1.2 * most,
+                            PlotUnit::Memory, room, 30);
   };
   s.draw = [&](std::size_t, const PlotFrame& f, std::vector<Shape>& out) {
     const auto at = [&](std::int64_t ps, double bytes) {
@@ -129,11 +129,19 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
     out.emplace_back(Stroke{std::move(path), ink::own, 1.3});
     out.emplace_back(Label{last.x + 4, last.y + kPlotWords * 0.36, kPlotWords, ink::black,
                            Anchor::Start, false, fmt::format("worker {}", fullest)});
-    if (!drawn_limit) return;
+    if (device_bytes <= 0) return;
+    if (!drawn_limit) {
+      out.emplace_back(
+          Stroke{{{f.left + 6, f.top + 11}, {f.left + 6, f.top}}, ink::black, 1, false, true});
+      out.emplace_back(Label{f.left + 12, f.top + kPlotWords, kPlotWords, ink::black, Anchor::Start,
+                             false, shortened(limit, kPlotWords, f.width - 16)});
+      return;
+    }
     const double y = f.at(0, device_bytes).y;
     out.emplace_back(Stroke{{{f.left, y}, {f.right(), y}}, ink::black, 1, true, false});
-    out.emplace_back(Label{f.left + 3, y + kPlotWords, kPlotWords, ink::black, Anchor::Start, false,
-                           shortened(limit, kPlotWords, f.width - 6)});
+    const bool above = y > f.top + kPlotWords + 4;  // at the start, runs hold less
+    out.emplace_back(Label{f.left + 3, y + (above ? -3 : kPlotWords), kPlotWords, ink::black,
+                           Anchor::Start, false, shortened(limit, kPlotWords, f.width - 6)});
   };
   return drawn(s);
 }

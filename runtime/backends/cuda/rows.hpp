@@ -197,7 +197,7 @@ RINGSCHED_BOTH inline std::int64_t rows_of(const Prepare& s) { return s.rows * s
 template <class Group>
 RINGSCHED_BOTH void row(const Prepare& s, std::int64_t r, const Group& group) {
   const auto* output = reinterpret_cast<const std::byte*>(s.output);
-  // After two matrices with one fp32 for each row, of which there may be an odd number.
+  // It stands after two matrices that have one fp32 per row; the number of rows may be odd.
   const bool aligned = reinterpret_cast<std::uintptr_t>(s.copied_gradient) % 16 == 0;
   float sum = 0;
   for_share(

@@ -30,6 +30,8 @@ TimeBars sweep_bars(const Records&);
 // Of the JSON of `ringsched simulate`.
 TimePanel prediction_bar(const std::string& json, const std::string& name, PlotUnit&);
 Tornado prediction_tornado(const std::string& json, const std::string& name);
+// "kernels=2x" as "kernels 2x faster"; what it does not know, as it is.
+std::string change_in_words(const std::string& change);
 // The makespans of all runs, of the JSON of `simulate` or `run`; `subject`: the problem.
 RunsRow prediction_runs(const std::string& json, const std::string& name, PlotUnit&,
                         std::string& subject);
