@@ -13,6 +13,14 @@ constexpr std::uint64_t kMostMeshLinks = 1 << 24;  // each is kept track of, use
 
 }  // namespace
 
+double peak_tflops(const Machine& m) { return m.sms * m.clock_ghz * m.flops_per_clock / 1000; }
+
+bool is_above_peak(const Machine& m, const KernelTable& t) {
+  constexpr double kClocks = 1.15;
+  const double peak = peak_tflops(m);
+  return peak > 0 && !t.tflops.empty() && *std::ranges::max_element(t.tflops) > kClocks * peak;
+}
+
 std::vector<std::string> invalid(const Machine& m) {
   std::vector<std::string> out;
   if (m.ideal) return out;

@@ -46,6 +46,15 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
     last = std::min(last, t.tokens.back());
     by_blocks = by_blocks && t.blocks.overhead_keys > 0;
   }
+  for (const KernelTable& t : m.kernels)
+    if (t.library == m.library && t.backward == backward && is_above_peak(m, t))
+      out.push_back(
+          {"kernels",
+           fmt::format(
+               "{}, {} mask, head dimension {}: {:.0f} TFLOP/s are more than the {:.0f} that "
+               "sms x clock_ghz x flops_per_clock allow; is the table of another GPU?",
+               pass, t.shape == TileShape::Full ? "full" : "causal", t.head_dim,
+               std::ranges::max(t.tflops), peak_tflops(m))});
   if (dims.empty()) {
     out.push_back(
         {"kernels", fmt::format("no {} table, so problems with {} are refused", pass,

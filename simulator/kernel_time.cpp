@@ -235,6 +235,10 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     unsure(kNearestSpread, fmt::format("{} {} attends (from {} ones)", pass,
                                        shape == TileShape::Full ? "full" : "causal",
                                        t.shape == TileShape::Full ? "full" : "causal"));
+  if (is_above_peak(machine_, t))
+    unsure(kNearestSpread,
+           fmt::format("{} {} attends (the table exceeds the device's {:.0f} TFLOP/s)", pass,
+                       t.shape == TileShape::Full ? "full" : "causal", peak_tflops(machine_)));
   if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
     unsure(
         kDerivedSpread,

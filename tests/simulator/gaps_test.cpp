@@ -24,6 +24,18 @@ TEST(Gaps, TellOfEachProfileThatComesAlongButTheIdealOne) {
     EXPECT_EQ(gaps(find_machine(std::string(p.name))).empty(), p.name == "ideal") << p.name;
 }
 
+// A profile based on another's keeps its tables, which may be those of a faster GPU.
+TEST(Gaps, TellOfTablesThatTheDeviceCannotReach) {
+  for (const MachineProfile& p : machine_profiles())
+    for (const Gap& g : gaps(find_machine(std::string(p.name))))
+      EXPECT_THAT(g.text, Not(HasSubstr("another GPU"))) << p.name;
+  Machine h20 = find_machine("hgx-h100");
+  h20.sms = 78;
+  h20.flops_per_clock = 1024;
+  EXPECT_THAT(gaps(h20), Contains(about("kernels", "are more than the 146 that sms")));
+  EXPECT_THAT(gaps(h20), Contains(about("kernels", "backward, causal mask, head dimension 128")));
+}
+
 TEST(Gaps, AreWhatTheProfileDoesNotSay) {
   Machine m = find_machine("dgx-a100");
   EXPECT_THAT(

@@ -231,6 +231,11 @@ void require_valid(const Machine&);
 
 // The names that Machine::library may take.
 std::vector<std::string_view> kernel_libraries(const Machine&);
+// TFLOP/s of one device; 0: not known.
+double peak_tflops(const Machine&);
+// Whether the table says clearly more than that, as one of another GPU does. (Clocks may be above
+// those of the datasheet.)
+bool is_above_peak(const Machine&, const KernelTable&);
 
 // Throws Error, beginning with `name` and the line, for anything that is not a machine profile.
 // `name` is the path of the file, if there is one; a `base` that is a path is relative to its
