@@ -1,7 +1,6 @@
 #include "ringsched/machine/datasheet.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "keys.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -117,26 +116,10 @@ std::vector<DatasheetPart> parts(std::string_view file) {
   return out;
 }
 
-// NCCL splits 32 channels among the peers of a GPU, and doubles those of one message from 16 MiB
-// per channel on (src/enqueue.cc and src/graph/paths.cc, 5067397). Until a message has all
-// channels, it is as fast as its channels.
-std::vector<MessageRate> by_channels(double channel, double link, std::uint32_t ranks) {
-  constexpr std::uint32_t channels = 32;
-  constexpr double most_bytes = 16 << 20;
-  std::vector<MessageRate> out;
-  for (std::uint32_t n = std::bit_floor(std::max(1u, channels / ranks)); n <= channels; n *= 2) {
-    const double rate = std::min(link, channel * n);
-    out.push_back({most_bytes * n, rate});
-    if (rate >= link) break;
-  }
-  return out;
-}
-
 FabricFigures fabric_of(const Link& link, const Gpu& gpu, std::uint32_t gpus) {
   FabricFigures f = link.fabric;
   if (f.kind == Fabric::Switch) f.link.gb_per_s *= gpu.nvlinks;
-  if (link.channel_gb_per_s > 0)
-    f.link.messages = by_channels(link.channel_gb_per_s, f.link.gb_per_s, gpus);
+  f.channel_gb_per_s = link.channel_gb_per_s;
   for (const MessageRate& m : link.shares)
     f.link.messages.push_back({m.bytes, std::round(10 * m.gb_per_s * f.link.gb_per_s) / 10});
   if (f.kind == Fabric::Pcie) {

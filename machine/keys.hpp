@@ -155,6 +155,7 @@ void machine_keys(Keys& s, M& m) {
   s.section("fabric", [&](Keys& d) {
     d.choice("kind", m.fabric.kind, kFabrics);
     link_keys(d, m.fabric.link);
+    d.number("channel_gb_per_s", m.fabric.channel_gb_per_s, 0, kMostGb);
     d.number("core_gb_per_s", m.fabric.core_gb_per_s, 0, kMostGb);
     d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
     d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);

@@ -114,6 +114,11 @@ void read(std::string_view text, std::string_view name, const Chain& chain, Comp
                                  read(base.toml, base.name, longer, complaints, m);
                                });
   if (has_base && whole) m.bases.push_back(m.name);
+  // A profile's own table of messages, or its own rate of a channel, replaces both of its base.
+  if (const toml::table* fabric = table["fabric"].as_table()) {
+    if (fabric->contains("messages")) m.fabric.channel_gb_per_s = 0;
+    if (fabric->contains("channel_gb_per_s")) m.fabric.link.messages.clear();
+  }
   machine_keys(s, m);
   read_kernels(s, m, has_base);
   drop_collectives(s.table(), m);

@@ -75,6 +75,8 @@ std::vector<std::string> invalid(const Machine& m) {
         break;
       }
   };
+  needs(m.fabric.channel_gb_per_s == 0 || m.fabric.link.messages.empty(),
+        "fabric.channel_gb_per_s and fabric.messages: give one of them");
   check_messages("fabric", m.fabric.link);
   check_messages("network", m.network.link);
   return out;

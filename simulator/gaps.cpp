@@ -114,8 +114,13 @@ void kernel_gaps(const Machine& m, bool backward, std::vector<Gap>& out) {
   }
 }
 
-void link_gaps(const LinkFigures& link, const char* what, std::vector<Gap>& out) {
-  if (link.messages.empty())
+void link_gaps(const LinkFigures& link, const char* what, double channel, std::vector<Gap>& out) {
+  if (channel > 0)
+    out.push_back(
+        {"links", fmt::format("{}: the rates of messages are computed from NCCL's channels, "
+                              "of {:g} GB/s each",
+                              what, channel)});
+  else if (link.messages.empty())
     out.push_back({"links", fmt::format("{}: no measured message sizes, so all times are computed "
                                         "from latency_us and gb_per_s",
                                         what)});
@@ -170,8 +175,9 @@ std::vector<Gap> gaps(const Machine& m) {
   std::vector<Gap> out;
   if (m.ideal) return out;
   for (const bool backward : {false, true}) kernel_gaps(m, backward, out);
-  if (m.devices_per_node > 1) link_gaps(m.fabric.link, "[fabric]", out);
-  if (m.nodes > 1) link_gaps(m.network.link, "[network]", out);
+  if (m.devices_per_node > 1)
+    link_gaps(link_among(m.fabric, m.devices_per_node), "[fabric]", m.fabric.channel_gb_per_s, out);
+  if (m.nodes > 1) link_gaps(m.network.link, "[network]", 0, out);
   if (m.devices() > 1) collective_gaps(m, out);
   if (m.memory_gb <= 0)
     out.push_back({"memory", "no memory.gb, so nothing says whether a plan fits"});

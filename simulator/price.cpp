@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "engines.hpp"
 #include "exchange_prices.hpp"
@@ -229,6 +230,33 @@ void price_tasks(Workload& out, const Machine& m) {
   for (const Exchange& r : plan.repacks) out.amounts[r.first.value] = repack_ps(plan, r, m);
 }
 
+// How many workers of one node messages connect, at most: libraries make a communicator of them.
+std::uint32_t most_connected(const Plan& plan, const Network& network) {
+  std::vector<std::uint32_t> of(plan.problem.workers);
+  std::iota(of.begin(), of.end(), 0);
+  const auto root = [&](std::uint32_t w) {
+    while (of[w] != w) w = of[w] = of[of[w]];
+    return w;
+  };
+  for (const Task& t : plan.tasks) {
+    if (!is_send(t.kind)) continue;
+    const std::uint32_t to = plan.tasks[t.peer.value].worker_index;
+    if (network.distance(WorkerId{t.worker_index}, WorkerId{to}) == Distance::SameNode)
+      of[root(t.worker_index)] = root(to);
+  }
+  std::vector<std::uint32_t> members(of.size());
+  for (std::uint32_t w = 0; w < of.size(); ++w) ++members[root(w)];
+  return std::ranges::max(members);
+}
+
+// With the rates of messages that NCCL's channels allow in this plan.
+Machine with_channels(const Plan& plan, const Machine& machine) {
+  Machine out = machine;
+  out.fabric.link =
+      link_among(machine.fabric, most_connected(plan, Network(machine, plan.problem.workers)));
+  return out;
+}
+
 // Messages that are shorter, or longer, than any whose rate the profile has.
 void doubt_messages(Workload& out, const Machine& machine) {
   const std::vector<MessageRate>* rates[kDistances] = {nullptr, &machine.fabric.link.messages,
@@ -245,6 +273,8 @@ void doubt_messages(Workload& out, const Machine& machine) {
     const auto distance =
         static_cast<std::size_t>(out.network.distance(WorkerId{t.worker_index}, to));
     if (rates[distance] == nullptr || rates[distance]->empty()) continue;
+    if (rates[distance] == &machine.fabric.link.messages && machine.fabric.channel_gb_per_s > 0)
+      continue;  // by channels, all sizes are alike
     const bool shorter = bytes < 0.5 * rates[distance]->front().bytes;
     if (!shorter && bytes <= 2 * rates[distance]->back().bytes) continue;
     out.doubt.resize(kTaskKinds * plan.works.size());
@@ -273,7 +303,9 @@ void keep_pace(Workload& out, const Machine& m) {
 
 }  // namespace
 
-Workload price(const Plan& plan, const Machine& machine, double diagonal) {
+namespace {
+
+Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   Workload out{&plan, Network(machine, plan.problem.workers),
                {},    {},
                false, false,
@@ -356,6 +388,14 @@ Workload price(const Plan& plan, const Machine& machine, double diagonal) {
   out.exchanges = price_exchanges(out, machine, out.extrapolated);
   if (!machine.software.host.issues_in_no_time()) out.issued = issue_times(plan, machine.software);
   return out;
+}
+
+}  // namespace
+
+Workload price(const Plan& plan, const Machine& machine, double diagonal) {
+  if (machine.ideal || !(machine.fabric.channel_gb_per_s > 0))
+    return priced(plan, machine, diagonal);
+  return priced(plan, with_channels(plan, machine), diagonal);
 }
 
 }  // namespace ringsched

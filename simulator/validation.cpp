@@ -25,7 +25,7 @@ Machine without_communication(Machine m) {
     link->latency_us = 0;
     link->messages.clear();
   }
-  m.fabric.core_gb_per_s = m.fabric.host_gb_per_s = 0;
+  m.fabric.core_gb_per_s = m.fabric.host_gb_per_s = m.fabric.channel_gb_per_s = 0;
   m.fabric.uplink_gb_per_s = 1e9;
   m.network.oversubscription = 1;
   m.comm_sms = 0;

@@ -26,17 +26,6 @@ double above_zero(double value, std::string_view change) {
   return value;
 }
 
-// What a message of the table takes beyond its bytes over the link is start-up: it scales with the
-// latency, and not with the bandwidth.
-void scale(LinkFigures& link, double bandwidth, double latency) {
-  for (MessageRate& m : link.messages) {
-    const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
-    m.gb_per_s = m.bytes / (wire / bandwidth + latency * std::max(0.0, all - wire));
-  }
-  link.gb_per_s *= bandwidth;
-  link.latency_us *= latency;
-}
-
 // The latency of its links is the start-up of a collective.
 void scale(CollectiveTable& c, double latency_us, double bandwidth, double latency) {
   for (MessageRate& m : c.busbw) {
@@ -52,7 +41,7 @@ void scale_links(Machine& m, double bandwidth, double latency) {
   for (CollectiveTable& c : m.collectives)
     scale(c, c.nodes > 1 ? m.network.link.latency_us : m.fabric.link.latency_us, bandwidth,
           latency);
-  scale(m.fabric.link, bandwidth, latency);
+  scale(m.fabric, bandwidth, latency);
   scale(m.network.link, bandwidth, latency);
 }
 

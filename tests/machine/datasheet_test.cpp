@@ -93,18 +93,18 @@ TEST(DatasheetMachine, HasTheFiguresOfItsParts) {
 // NCCL has 32 channels for all peers, and more for a message from 16 MiB a channel on.
 TEST(DatasheetMachine, ShortMessagesHaveFewChannels) {
   const auto messages = [](std::uint32_t gpus) {
-    return machine_of({.gpu = "a100", .gpus = gpus}).fabric.link.messages;
+    return link_among(machine_of({.gpu = "a100", .gpus = gpus}).fabric, gpus).messages;
   };
   const double channel = 13.9;
   EXPECT_EQ(messages(8).at(0), (MessageRate{64.0 * (1 << 20), 4 * channel}));
   EXPECT_EQ(messages(8).at(1), (MessageRate{128.0 * (1 << 20), 8 * channel}));
   EXPECT_EQ(messages(4).at(0), (MessageRate{128.0 * (1 << 20), 8 * channel}));
-  EXPECT_TRUE(machine_of({.gpu = "l20"}).fabric.link.messages.empty());
+  EXPECT_TRUE(link_among(machine_of({.gpu = "l20"}).fabric, 8).messages.empty());
 }
 
-// From Hopper on they are known as shares of the rate, whatever the number of links.
+// Of NVLink 5 they are known as shares of the rate, whatever the number of links.
 TEST(DatasheetMachine, ShortMessagesReachAShareOfTheRate) {
-  for (const char* gpu : {"h100", "h800", "b200"}) {
+  for (const char* gpu : {"b200"}) {
     const LinkFigures link = machine_of({.gpu = gpu}).fabric.link;
     ASSERT_FALSE(link.messages.empty()) << gpu;
     EXPECT_EQ(link.messages.at(1).bytes, 16 << 20);

@@ -131,12 +131,32 @@ TEST_F(DerivedProfile, BelongsToTheLibraryOfItsBaseIfItNamesNone) {
   EXPECT_EQ(other.library, "mine");
 }
 
+// A table of messages and the rate of a channel exclude each other; a profile's own comes first.
+TEST_F(DerivedProfile, ReplacesChannelsByMessages) {
+  const std::string head = kHead + "base = \"hgx-h100\"\n[fabric]\nsource = \"s\"\n";
+  const Machine base = find_machine("hgx-h100");
+  EXPECT_GT(base.fabric.channel_gb_per_s, 0);
+  const Machine own = read_machine(head + "messages = [[1e6, 100]]\n", "mine.toml");
+  EXPECT_EQ(own.fabric.channel_gb_per_s, 0);
+  EXPECT_EQ(link_among(own.fabric, 8).messages.size(), 1u);
+  EXPECT_TRUE(
+      link_among(read_machine(head + "messages = []\n", "mine.toml").fabric, 8).messages.empty());
+  EXPECT_EQ(link_among(read_machine(head + "channel_gb_per_s = 10\n", "mine.toml").fabric, 8)
+                .messages[0]
+                .gb_per_s,
+            40);
+  const std::string b200 =
+      kHead + "base = \"hgx-b200\"\n[fabric]\nsource = \"s\"\nchannel_gb_per_s = 10\n";
+  EXPECT_EQ(link_among(read_machine(b200, "mine.toml").fabric, 8).messages[0].gb_per_s, 40);
+  EXPECT_THROW(read_machine(b200 + "messages = [[1e6, 100]]\n", "mine.toml"), Error);
+}
+
 TEST_F(DerivedProfile, ClearsListsOfItsBase) {
-  const std::string slower = kHead + "base = \"dgx-a100\"\n[fabric]\ngb_per_s = 120\n";
+  const std::string slower = kHead + "base = \"hgx-b200\"\n[fabric]\ngb_per_s = 120\n";
   EXPECT_THROW(read_machine(slower + "source = \"s\"\n", "mine.toml"), Error);
   const Machine m = read_machine(slower + "messages = []\nsource = \"s\"\n", "mine.toml");
   EXPECT_TRUE(m.fabric.link.messages.empty());
-  EXPECT_EQ(m.fabric.link.latency_us, find_machine("dgx-a100").fabric.link.latency_us);
+  EXPECT_EQ(m.fabric.link.latency_us, find_machine("hgx-b200").fabric.link.latency_us);
   const Machine none = read_machine(kHead + "base = \"dgx-a100\"\ncollective = []\n", "mine.toml");
   EXPECT_TRUE(none.collectives.empty());
   EXPECT_EQ(none.kernels, find_machine("dgx-a100").kernels);

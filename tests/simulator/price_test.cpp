@@ -51,6 +51,37 @@ double tile_ps(const Machine& m, std::int64_t rows, std::int64_t keys) {
 
 double flops(double rows, double keys) { return 4 * rows * keys * 8 * 4; }  // of small_problem()
 
+// NCCL has 32 channels for the ranks of a communicator: a ring of two has four times the rate of a
+// ring of eight, and so has each of four rings of two.
+TEST(Price, OfMessagesDependsOnHowManyWorkersTheyConnect) {
+  const Machine m = find_machine("hgx-h100");
+  const auto startup = [&](std::uint32_t workers, const std::string& schedule) {
+    Problem p;
+    p.workers = workers;
+    p.tokens = {1024 * workers};
+    const Plan plan = build_plan(p, find_schedule(schedule));
+    const Workload w = price(plan, m);
+    for (const Task& t : plan.tasks)
+      if (t.kind == TaskKind::Send)
+        return static_cast<double>(
+                   w.startup[static_cast<std::size_t>(Distance::SameNode)][t.work.value]) /
+               static_cast<double>(plan.works[t.work.value].bytes.value);
+    return 0.0;
+  };
+  // Beyond the latency of 10 us, by byte: what the channels take over the link's rate.
+  const auto by_channels = [&](double channels, double bytes) {
+    const double most = channels * (16 << 20), latency = 10e6;
+    const double beyond = most / 18.3e-3 / channels - most / 371e-3;
+    return (latency + bytes / most * (beyond - latency)) / bytes;
+  };
+  const double bytes = 1024.0 * 8 * 128 * 2 * 2;
+  EXPECT_NEAR(startup(8, "ring") / by_channels(4, bytes), 1, 1e-3);
+  EXPECT_NEAR(startup(4, "ring") / by_channels(8, bytes), 1, 1e-3);
+  EXPECT_NEAR(startup(2, "ring") / by_channels(16, bytes), 1, 1e-3);
+  const double half = bytes;  // two shares of tokens, and half of the heads
+  EXPECT_NEAR(startup(8, "usp:ulysses=2") / by_channels(8, half), 1, 1e-3);
+}
+
 // One new token: the keys and values of a worker are read once, by all query heads of a group; the
 // table's rate would say something else.
 TEST(Price, OfAnAttendThatDecodesIsThatOfItsBytesOrOfItsFlops) {

@@ -57,6 +57,23 @@ TEST(WhatIf, BandwidthMultipliesEveryLink) {
   }
 }
 
+// Where NCCL's channels give the rates, changes mean the same as for a table of them.
+TEST(WhatIf, ChannelsChangeAsTheirTableWould) {
+  const Machine m = find_machine("hgx-h100");
+  Machine table = m;
+  table.fabric.link = link_among(m.fabric, 8);
+  table.fabric.channel_gb_per_s = 0;
+  for (const char* change : {"bandwidth=2x", "latency=0x", "latency=3x", "bandwidth=0.5x"}) {
+    const LinkFigures a = link_among(changed({m, {}}, change, 8).machine.fabric, 8);
+    const LinkFigures b = link_among(changed({table, {}}, change, 8).machine.fabric, 8);
+    EXPECT_EQ(a.latency_us, b.latency_us);
+    EXPECT_DOUBLE_EQ(a.gb_per_s, b.gb_per_s);
+    ASSERT_EQ(a.messages.size(), b.messages.size());
+    for (std::size_t i = 0; i < a.messages.size(); ++i)
+      EXPECT_NEAR(a.messages[i].gb_per_s, b.messages[i].gb_per_s, 1e-6) << change;
+  }
+}
+
 TEST(WhatIf, LatencyMultipliesWhatMessagesTakeBeyondTheirBytes) {
   for (const double by : {0.0, 0.5, 2.0}) {
     const Network before(a_setup().machine, 8);

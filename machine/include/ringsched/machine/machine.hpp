@@ -45,6 +45,9 @@ enum class Fabric : std::uint8_t {
 struct FabricFigures {
   Fabric kind = Fabric::Free;
   LinkFigures link;              // of one device
+  double channel_gb_per_s = 0;   // of one channel of NCCL, see link_among; 0: not by channels
+  double wire_change = 1;        // of its rates, and of what messages take beyond them: for
+  double startup_change = 1;     // questions of "what if"
   double core_gb_per_s = 0;      // Switch: all traffic of a node together; 0: no limit
   std::uint32_t per_switch = 0;  // Pcie: devices under one switch
   double uplink_gb_per_s = 0;    // Pcie: between a switch and the host, each direction
@@ -230,6 +233,13 @@ struct Machine {
 void require_valid(const Machine&);
 
 // The names that Machine::library may take.
+// The link as messages find it in a communicator of so many ranks of a node. With
+// `channel_gb_per_s`, their rates follow from the number of channels that NCCL gives each peer.
+LinkFigures link_among(const FabricFigures&, std::uint32_t ranks);
+// Twice the bandwidth, half the start-up: (2, 0.5). What a message of the table takes beyond its
+// bytes over the link is start-up.
+void scale(LinkFigures&, double bandwidth, double latency);
+void scale(FabricFigures&, double bandwidth, double latency);
 std::vector<std::string_view> kernel_libraries(const Machine&);
 // TFLOP/s of one device; 0: not known.
 double peak_tflops(const Machine&);

@@ -1,0 +1,56 @@
+// What messages find of a link.
+#include <algorithm>
+#include <bit>
+
+#include "ringsched/machine/machine.hpp"
+
+namespace ringsched {
+
+namespace {
+
+// NCCL splits 32 channels among the ranks of a communicator, and doubles those of one message from
+// 16 MiB per channel on (5067397, src/enqueue.cc, addP2pToPlan and calcP2pChannelCount; the number
+// of channels: src/graph/paths.cc). Until a message has all channels, it is as fast as its
+// channels.
+std::vector<MessageRate> by_channels(double channel, double link, std::uint32_t ranks) {
+  constexpr std::uint32_t channels = 32;
+  constexpr double most_bytes = 16 << 20;
+  std::vector<MessageRate> out;
+  const std::uint32_t first = std::bit_floor(std::max(1u, channels / std::max(1u, ranks)));
+  for (std::uint32_t n = first; n <= channels; n *= 2) {
+    const double rate = std::min(link, channel * n);
+    out.push_back({most_bytes * n, rate});
+    if (rate >= link) break;
+  }
+  return out;
+}
+
+}  // namespace
+
+LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks) {
+  if (!(f.channel_gb_per_s > 0) || !f.link.messages.empty()) return f.link;
+  LinkFigures out = f.link;
+  out.gb_per_s /= f.wire_change;
+  const double latency_us = out.latency_us;
+  out.messages = by_channels(f.channel_gb_per_s, out.gb_per_s, ranks);
+  scale(out, f.wire_change, f.startup_change);
+  out.latency_us = latency_us;  // it has changed before
+  return out;
+}
+
+void scale(LinkFigures& link, double bandwidth, double latency) {
+  for (MessageRate& m : link.messages) {
+    const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
+    m.gb_per_s = m.bytes / (wire / bandwidth + latency * std::max(0.0, all - wire));
+  }
+  link.gb_per_s *= bandwidth;
+  link.latency_us *= latency;
+}
+
+void scale(FabricFigures& f, double bandwidth, double latency) {
+  scale(f.link, bandwidth, latency);
+  f.wire_change *= bandwidth;
+  f.startup_change *= latency;
+}
+
+}  // namespace ringsched
