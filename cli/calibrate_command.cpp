@@ -189,9 +189,10 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
        "largest attention block to measure, in tokens (default 2K; with --backend cuda: "
        "16K)");
   flag("--timeout", command->timeout, "SECONDS",
-       "only with --backend cpu: time limit for all samples of one size (default 2)");
+       "only with --backend cpu: time limit for all samples of one block size (default 2)");
   flag("--take", command->take, "NAME",
-       "only with --backend cpu: which time to keep for each size: mean, or fastest (better on "
+       "only with --backend cpu: which time to keep for each block size: mean, or fastest (better "
+       "on "
        "busy machines) (default mean)");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");
   flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");

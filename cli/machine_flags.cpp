@@ -60,13 +60,14 @@ double parse_share(const std::string& text, std::string_view what, double most) 
 void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
   name_ = usual;
   command
-      .add_option(
-          "-m,--machine", name_,
-          *usual ? "machine to model: a name that 'ringsched machines' lists, or your own "
-                   "FILE.toml (default ideal: a full block takes one unit of time; "
-                   "communication and merges are free)"
-                 : "also predict the run, and draw prediction and measurement together in charts; "
-                   "NAME is a machine that 'ringsched machines' lists, or your own FILE.toml")
+      .add_option("-m,--machine", name_,
+                  *usual
+                      ? "machine to model: a name that 'ringsched machines' lists, or your own "
+                        "FILE.toml (default ideal: a full block takes one unit of time; "
+                        "communication and merges are free)"
+                      : "also predict the run, and draw the prediction and the measurement "
+                        "together in charts; "
+                        "NAME is a machine that 'ringsched machines' lists, or your own FILE.toml")
       ->type_name("NAME")
       ->group("Machine");
   add_figures_to(command, *usual != 0);

@@ -13,10 +13,11 @@ namespace ringsched {
 
 CLI::Option* add_path_look(CLI::App& app, std::string& value) {
   return app
-      .add_option("--critical-path", value,
-                  "how charts show the critical path: fade (all else is pale), outline or none "
-                  "(default: fade in a chart of one run's tasks, if that run has only one critical "
-                  "path; otherwise none)")
+      .add_option(
+          "--critical-path", value,
+          "how charts show the critical path: fade (all else is pale), outline or none "
+          "(default: fade if the chart shows a single run of at most 16 workers with only one "
+          "critical path; otherwise none)")
       ->type_name("HOW");
 }
 

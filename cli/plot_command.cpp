@@ -318,15 +318,17 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("WHAT");
   app->add_option("--x", command->x,
                   "horizontal axis of --kind lines: tokens or workers (default: whichever varies. "
-                  "If both vary: workers if tokens grow with workers, else tokens)")
+                  "If both vary: workers, provided tokens grow with them; otherwise tokens)")
       ->type_name("WHAT");
-  app->add_option("-m,--machine", command->machine,
-                  "only with --kind traffic: show where this machine's nodes begin (default: the "
-                  "timeline's machine)")
+  app->add_option(
+         "-m,--machine", command->machine,
+         "only with --kind traffic: mark the boundaries between this machine's nodes (default: the "
+         "timeline's machine)")
       ->type_name("NAME");
   app->add_option(
          "--scale", command->scale,
-         "pixels per point, .png only (default 2; with --for column or text, 300 pixels per inch)")
+         "pixels per point, .png only (default 2; with --for column or text 4.17, which is 300 per "
+         "inch)")
       ->type_name("NUMBER");
   command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });

@@ -78,7 +78,9 @@ std::string turns_note(std::uint32_t workers, std::uint32_t cores) {
 }
 
 std::string report_line(std::string_view label, std::string_view text) {
-  constexpr std::size_t indent = 17, columns = 80;
+  constexpr std::size_t indent = 17, widest = 80, narrowest = 40;
+  const std::size_t terminal = terminal_columns();
+  const std::size_t columns = terminal == 0 ? widest : std::clamp(terminal, narrowest, widest);
   std::string out, line = fmt::format("{:<{}}", label, indent);
   std::size_t used = line.size();
   while (!text.empty()) {
@@ -117,9 +119,13 @@ std::string worker_table(const RunTimes& r, TimeUnit unit) {
   }
   std::string out = table(rows) + "        █ attend  ▓ overhead  ░ wait  · done\n";
   if (in_band > 1)
-    out += fmt::format(
-        "(each row is the mean of {} workers; --gantt FILE draws all {})\n",
-        all % in_band == 0 ? fmt::format("{}", in_band) : fmt::format("up to {}", in_band), all);
+    out += on_terminal_lines(
+               fmt::format("(each row is the mean of {} workers; --gantt FILE draws all {})",
+                           all % in_band == 0 ? fmt::format("{}", in_band)
+                                              : fmt::format("up to {}", in_band),
+                           all),
+               1) +
+           "\n";
   return for_locale(out);
 }
 
@@ -306,7 +312,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (p.fit)
     line("calibrated", fit_text(*p.fit));
   else if (const auto sure = interval(p.study.possible, r.makespan))
-    line("80% interval", fmt::format("{} to {}, due to uncertain machine parameters",
+    line("80% interval", fmt::format("{} to {}, given uncertain machine parameters",
                                      duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
     line("extrapolated", fmt::format("{}. This widens the interval", fmt::join(what, "; ")));

@@ -88,7 +88,7 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--new-tokens", new_tokens_, "N",
        "for decoding: number of new tokens at the end of the sequence, or of each document; all "
        "earlier tokens are cached "
-       "(default 1 for decoding schedules)");
+       "(default: 1 for decoding schedules; otherwise all tokens are new)");
 }
 
 void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
@@ -96,8 +96,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
        "number of receive buffers on each worker for each kind of tensor; 0 = as many as needed "
        "(default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run exchanges (collectives such as all-to-all): native (one library call), or "
-       "direct, ring or tree, which use separate messages (default native)");
+       "how to run exchanges (collectives such as all-to-all): native (one library call) or, as "
+       "separate messages, direct (from each member to each other), ring or tree (default native)");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

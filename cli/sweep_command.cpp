@@ -217,7 +217,7 @@ void add_sweep_command(CLI::App& program, ExitCode& code) {
     app->add_option(name, value, help)->type_name(type)->group("Options");
   };
   flag("-o,--output", command->output, "FILE",
-       "CSV file; results already in it are not computed again");
+       "CSV file to write; results already in it are kept, not computed again");
   flag("-j,--jobs", command->jobs, "N", "simulations to run at once; 0 = one per core (default 0)");
   flag("--format", command->format, "FORMAT", "text, csv or json (default text)");
   flag("--plot", command->plot, "FILE",

@@ -274,7 +274,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                                                                {"makespan", true},
                                                                {"80% interval", intervals},
                                                                {"vs best", true},
-                                                               {"best wins", drawn},
+                                                               {"best faster in", drawn},
                                                                {"speed-up", true},
                                                                {"idle", true},
                                                                {"hidden", true},
@@ -315,7 +315,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
-      out += "   (\"best wins\" is unknown for rows of an earlier sweep)\n";
+      out += "   (\"best faster in\" is unknown for rows of an earlier sweep)\n";
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";

@@ -192,7 +192,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{} of the predictions are too fast", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(
-        "faster schedule predicted correctly: {} pairs ({})", in_order(e.ranking),
+        "picked the faster schedule in {} pairs ({})", in_order(e.ranking),
         e.ranking.sure > 0 ? fmt::format("excluding predicted ties: {}", without_ties(e.ranking))
                            : "all of them ties"));
   if (e.intervals > 0)

@@ -11,12 +11,12 @@ namespace ringsched {
 
 namespace {
 
-// "all messages arrive as sent", "each worker gets what it needs from 3 exchanges"
+// "every send matches a receive", "each worker gets what it needs from 3 exchanges"
 std::string arrivals(const PlanSummary& s) {
   const std::int64_t n = s.tasks[static_cast<std::size_t>(TaskKind::Receive)];
   std::string text;
   if (n > 0 || s.exchange_count == 0)
-    text = n == 0 ? "there are no messages" : "all messages arrive as sent";
+    text = n == 0 ? "there are no messages" : "every send matches a receive";
   if (s.exchange_count > 0)
     text += fmt::format("{}each worker gets what it needs from {}", text.empty() ? "" : ", ",
                         counted(s.exchange_count, "exchange"));

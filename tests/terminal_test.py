@@ -74,6 +74,9 @@ class Terminal(unittest.TestCase):
                           "schedules usp", "schedules flash-decode", "schedules ring", "schedules"):
             self.assertLessEqual(widest(on_terminal(arguments, 80, **UTF8)), 80, arguments)
 
+        for arguments in ("simulate -m hgx-h100x4-ib400 -w 32", "simulate -m dgx-a100 --noise 5% --slow-worker 3:2 --runs 3"):
+            self.assertLessEqual(widest(on_terminal(arguments, 60, **UTF8)), 60, arguments)
+
     def test_nobody_hears_of_a_pipe_that_was_closed(self):
         """Here the parent ignores SIGPIPE, as Python does, so the program meets the error itself."""
         for arguments in ("schedules", "machines dgx-a100", "plan -w 16 --pass both", "--help"):

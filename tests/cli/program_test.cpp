@@ -280,7 +280,7 @@ TEST_F(Program, PrintsWhatAFileSaysOnlyAsFarAsItFitsALine) {
   EXPECT_THAT(o.out, StartsWith("?gnir?xxx"));
   EXPECT_THAT(o.out, HasSubstr("xxx...: 2 workers"));
   EXPECT_THAT(o.out, HasSubstr("documents:101,1,1,1,1,1,1,1,1,1,1,1,1,1,..., forward"));
-  EXPECT_THAT(o.out, HasSubstr("all messages arrive as sent: 1 message "));
+  EXPECT_THAT(o.out, HasSubstr("every send matches a receive: 1 message "));
 }
 
 TEST_F(Program, LeavesTheOldFileAloneWhenThePlanIsRefused) {

@@ -836,7 +836,7 @@ results = [
   EXPECT_THAT(text.out, testing::ContainsRegex(
                             "^2 results: median error [0-9.]+%, mean [0-9.]+%\n"
                             "worst prediction [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
-  EXPECT_THAT(text.out, HasSubstr("faster schedule predicted correctly: 1 of 1 pairs (excluding "
+  EXPECT_THAT(text.out, HasSubstr("picked the faster schedule in 1 of 1 pairs (excluding "
                                   "predicted ties: 1 of 1)\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
