@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& all, std::string_view last) {
 }
 
 std::string tokens_text(double tokens) {
-  return tokens >= 1024 && tokens / 1024 == static_cast<std::int64_t>(tokens / 1024)
+  return tokens >= 1024 && tokens / 1024 == std::floor(tokens / 1024)
              ? fmt::format("{:g}K", tokens / 1024)
              : fmt::format("{:g}", tokens);
 }

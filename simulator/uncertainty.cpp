@@ -101,7 +101,7 @@ Draws::Block Draws::block(std::uint32_t number) const {
   const auto product = [](const Numbers& a, const Numbers& b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0) / kPairs;
   };
-  for (std::size_t i = 0; i < kFigures; ++i) {
+  for (std::size_t i = 0; i < OfFigures; ++i) {
     out[i] = normal_numbers(figures_[i].name, seed);
     for (std::size_t before = 0; before < i; ++before) {
       const double shared = product(out[i], out[before]);
@@ -119,29 +119,29 @@ Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed,
   std::uint64_t tables = hashed("kernels");
   for (const KernelTable& t : m.kernels)
     if (t.library == m.library) tables = hashed(t.source, tables);
-  figures_[kKernels] = {tables, spreads(m).kernels};
+  figures_[OfKernels] = {tables, spreads(m).kernels};
   constexpr const char* passes[] = {"forward", "backward"};
   constexpr const char* forms[] = {"full", "causal", "other"};
   for (std::size_t i = 0; i < 2; ++i)
-    figures_[kPasses + i] = {hashed(passes[i], tables), kPassSpread};
+    figures_[OfPasses + i] = {hashed(passes[i], tables), kPassSpread};
   for (std::size_t i = 0; i < 3; ++i)
-    figures_[kForms + i] = {hashed(forms[i], tables), kFormSpread};
+    figures_[OfForms + i] = {hashed(forms[i], tables), kFormSpread};
   const auto figure = [](std::string_view what, std::string_view source, double given,
                          double usual) {
     return Figure{hashed(source, hashed(what)), or_usual(given, usual)};
   };
   const SoftwareFigures& s = m.software;
-  figures_[kDoubt] = {hashed("derived"), 1};
-  figures_[kStartup] = figure("start-up", "", 0, kStartupSpread);
-  figures_[kLinks] = figure("links", m.fabric.source, m.fabric.spread, kLinkSpread);
-  figures_[kSoftware] = figure("software", s.source, s.spread, kSoftwareSpread);
-  figures_[kProcessor] = figure("host", s.host.source, s.host.spread, kHostSpread);
-  figures_[kProcessor].spread *= kProcessorShare;
+  figures_[OfDoubt] = {hashed("derived"), 1};
+  figures_[OfStartup] = figure("start-up", "", 0, kStartupSpread);
+  figures_[OfLinks] = figure("links", m.fabric.source, m.fabric.spread, kLinkSpread);
+  figures_[OfSoftware] = figure("software", s.source, s.spread, kSoftwareSpread);
+  figures_[OfProcessor] = figure("host", s.host.source, s.host.spread, kHostSpread);
+  figures_[OfProcessor].spread *= kProcessorShare;
   constexpr const char* calls[] = {"attends", "passes", "messages", "steps"};
   for (std::size_t i = 0; i < 4; ++i)
-    figures_[kCalls + i] = figure(calls[i], s.host.source, s.host.spread, kHostSpread);
-  figures_[kNetwork] = figure("network", m.network.source, m.network.spread, kLinkSpread);
-  figures_[kModel] = figure(schedule, "", 0, kModelSpread);
+    figures_[OfCalls + i] = figure(calls[i], s.host.source, s.host.spread, kHostSpread);
+  figures_[OfNetwork] = figure("network", m.network.source, m.network.spread, kLinkSpread);
+  figures_[OfModel] = figure(schedule, "", 0, kModelSpread);
   first_ = block(0);
 }
 
@@ -158,16 +158,16 @@ Deviation Draws::operator()(std::uint32_t draw) const {
   Deviation d;
   for (std::size_t pass = 0; pass < 2; ++pass)
     for (std::size_t form = 0; form < 3; ++form)
-      d.attend[pass][form] = factor(kKernels) * factor(kPasses + pass) * factor(kForms + form);
-  d.doubt = normal(kDoubt);
-  d.pass = factor(kSoftware);
-  d.startup = factor(kStartup);
-  d.bytes = factor(kLinks);
-  d.bytes_between = factor(kNetwork);
+      d.attend[pass][form] = factor(OfKernels) * factor(OfPasses + pass) * factor(OfForms + form);
+  d.doubt = normal(OfDoubt);
+  d.pass = factor(OfSoftware);
+  d.startup = factor(OfStartup);
+  d.bytes = factor(OfLinks);
+  d.bytes_between = factor(OfNetwork);
   d.host = 0;
   for (std::size_t i = 0; i < 4; ++i)
-    d.host += of_calls_[i] * factor(kCalls + i) * factor(kProcessor);
-  d.model = factor(kModel);
+    d.host += of_calls_[i] * factor(OfCalls + i) * factor(OfProcessor);
+  d.model = factor(OfModel);
   return d;
 }
 

@@ -375,7 +375,7 @@ LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_w
   };
   if (!fit(true) && !t.parts.empty()) fit(false);
   // One size for both kinds of a pass, if both are labelled.
-  for (const std::size_t pass : {0, 2}) {
+  for (const std::size_t pass : {std::size_t{0}, std::size_t{2}}) {
     double &a = sizes_[pass], &b = sizes_[pass + 1];
     if (a > 0 && b > 0) a = b = std::min(a, b);
   }

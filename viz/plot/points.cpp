@@ -75,7 +75,7 @@ class Beside {
         if (led ? !is_clear(at, end) : !is_nearest(at, b)) continue;
         if (led) {
           out_.emplace_back(Stroke{{at, end}, mixed(ink::grey, ink::white, 0.4), 0.5});
-          leaders_.push_back({at, end});
+          leaders_.emplace_back(at, end);
         }
         out_.emplace_back(label);
         taken_.push_back(b);

@@ -322,7 +322,8 @@ BestMap sweep_map(const Records& r) {
       t.require_one(seen, row, t.cell(row, tokens) + '\n' + t.cell(row, workers));
       if (!t.hollow(row)) cells[{t.positive(row, tokens), t.positive(row, workers)}].push_back(row);
     }
-    for (auto& [place, all] : cells) {
+    for (auto& [place, rows_here] : cells) {
+      auto& all = rows_here;
       std::stable_sort(all.begin(), all.end(),
                        [&](std::size_t a, std::size_t b) { return t.makespan(a) < t.makespan(b); });
       BestCell c{place.first, place.second, t.schedule(all[0]), {}, {}};

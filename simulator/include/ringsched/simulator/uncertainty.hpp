@@ -61,29 +61,29 @@ class Draws {
  private:
   // Places of figures: first those that most machines share.
   enum : std::size_t {
-    kKernels,
-    kPasses,               // forward, backward
-    kForms = kPasses + 2,  // full, causal, other
-    kDoubt = kForms + 3,   // of what is extrapolated
-    kStartup,
-    kLinks,
-    kSoftware,
-    kProcessor,
-    kCalls,  // attends, passes, messages, steps
-    kNetwork = kCalls + 4,
-    kModel,
-    kFigures
+    OfKernels,
+    OfPasses,                // forward, backward
+    OfForms = OfPasses + 2,  // full, causal, other
+    OfDoubt = OfForms + 3,   // of what is extrapolated
+    OfStartup,
+    OfLinks,
+    OfSoftware,
+    OfProcessor,
+    OfCalls,  // attends, passes, messages, steps
+    OfNetwork = OfCalls + 4,
+    OfModel,
+    OfFigures
   };
   struct Figure {
     std::uint64_t name = 0;
     double spread = 0;  // standard deviation, as a share
   };
   using Numbers = std::array<double, kPairs>;
-  using Block = std::array<Numbers, kFigures>;
+  using Block = std::array<Numbers, OfFigures>;
   Block block(std::uint32_t number) const;
 
   std::uint64_t seed_;
-  std::array<Figure, kFigures> figures_{};
+  std::array<Figure, OfFigures> figures_{};
   double of_calls_[4];  // of the host's time
   Block first_;
 };
