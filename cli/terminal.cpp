@@ -62,7 +62,9 @@ std::size_t page_columns() {
   return found == 0 ? kUsual : std::clamp(found, kLeast, kMost);
 }
 
-std::string for_locale(std::string text) { return is_ascii_locale() ? in_ascii(text) : text; }
+std::string for_locale(const std::string& text) {
+  return is_ascii_locale() ? in_ascii(text) : text;
+}
 
 std::string terminal_chart(const Timeline& t) {
   const Colours has = colours();

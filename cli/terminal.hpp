@@ -17,7 +17,7 @@ std::size_t page_columns();
 
 // Block characters as they are, or as ASCII if the locale (LC_ALL, LC_CTYPE, LANG) is set and is
 // not UTF-8.
-std::string for_locale(std::string text);
+std::string for_locale(const std::string& text);
 
 // The chart of a timeline, as wide as the terminal and in the colours it has; elsewhere 100 columns
 // without colour.

@@ -42,7 +42,7 @@ void keep_only(Measurements& measured, const std::string& text) {
            std::tolower(static_cast<unsigned char>(b));
   };
   const auto contains = [&](const std::string& in) {
-    return !std::ranges::search(in, text, same).empty();
+    return std::search(in.begin(), in.end(), text.begin(), text.end(), same) != in.end();
   };
   std::erase_if(measured.groups, [&](const MeasuredGroup& g) {
     return !contains(g.name) && !contains(g.by) && !contains(g.machine.name) &&

@@ -81,7 +81,7 @@ Rows rows_of(const ValidatedGroup& g) {
     row.push_back(r.interval ? fmt::format("{} to {}", figure(g.measure, r.interval->low),
                                            figure(g.measure, r.interval->high))
                              : "-");
-    row.push_back(!r.interval ? "-" : holds(r) ? "inside" : "outside");
+    row.emplace_back(!r.interval ? "-" : holds(r) ? "inside" : "outside");
     row.push_back(difference(g.measure, r));
     row.push_back(r.impossible ? "impossible" : g.order_only ? "order only" : error(r.error));
     for (const double ms : {r.attending_ms, r.overhead_ms, r.communication_ms, r.contention_ms,

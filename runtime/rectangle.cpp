@@ -70,8 +70,8 @@ void clear(const Plan& plan, ValueId value, const Rectangle& to) {
     const Rectangle::Matrix& matrix = to.matrices[m];
     const bool lse = is_softmax(plan, value) && m == 1;
     for_runs(matrix, matrix, to.rows, [&](std::int64_t at, std::int64_t, std::int64_t rows) {
-      std::fill_n(as<float>(matrix.first + at), rows * matrix.row_bytes / 4,
-                  lse ? -std::numeric_limits<float>::infinity() : 0.0f);
+      constexpr float kNothing = -std::numeric_limits<float>::infinity();
+      std::fill_n(as<float>(matrix.first + at), rows * matrix.row_bytes / 4, lse ? kNothing : 0.0f);
     });
   }
 }

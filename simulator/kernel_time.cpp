@@ -174,6 +174,17 @@ double KernelTimes::by_head_dim(const KernelTable& t) const {
   return wanted * clocks(had) / (had * clocks(wanted));
 }
 
+// How much slower a kernel below a table's first point is, apart from its waves of blocks. Blocks
+// and their cost beyond their keys say it all, if they are known. Otherwise a usual cost counts;
+// without SMs there are no waves either, and the rate falls with the size.
+double KernelTimes::shortness(const KernelTable& t, double inner) const {
+  constexpr double kUsualOverheadKeys = 128;
+  const double first = t.tokens.front();
+  if (t.blocks.overhead_keys > 0) return 1;
+  if (machine_.sms == 0) return inner / first;
+  return inner * (first + kUsualOverheadKeys) / (first * (inner + kUsualOverheadKeys));
+}
+
 double KernelTimes::ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
@@ -184,9 +195,7 @@ double KernelTimes::ps(const Work& w, bool backward) const {
   const double inner = 2 * rows * keys / (rows + keys);
   double tflops = 0;
   if (inner <= t.tokens.front()) {
-    // Blocks and their cost beyond their keys explain why short kernels are slow, if they are
-    // known.
-    tflops = base(t, 0) * (t.blocks.overhead_keys > 0 ? 1 : inner / t.tokens.front());
+    tflops = base(t, 0) * shortness(t, inner);
   } else if (inner >= t.tokens.back()) {
     tflops = base(t, t.tokens.size() - 1);
   } else {

@@ -43,6 +43,7 @@ class KernelTimes {
   double efficiency(const KernelTable&, const Work&) const;
   double base(const KernelTable&,
               std::size_t point) const;  // TFLOP/s of its point, at efficiency 1
+  double shortness(const KernelTable&, double inner) const;
   double by_head_dim(const KernelTable&) const;
 
   const Machine& machine_;

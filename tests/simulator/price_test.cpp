@@ -82,6 +82,29 @@ TEST(Price, OfMessagesDependsOnHowManyWorkersTheyConnect) {
   EXPECT_NEAR(startup(8, "usp:ulysses=2") / by_channels(8, half), 1, 1e-3);
 }
 
+// A tile shorter than any that was measured fills fewer SMs. That explains much of why it is slow,
+// so its rate falls by no more than a usual cost of each block.
+TEST(Price, OfTilesShorterThanMeasuredCountsEmptySmsOnce) {
+  Machine m = find_machine("dgx-a100");
+  m.launch_us = 0;
+  m.devices_spread = 1e-9;
+  std::erase_if(m.kernels,
+                [](const KernelTable& t) { return t.backward || t.shape != TileShape::Full; });
+  m.kernels.resize(1);
+  m.kernels[0].dtypes = {Dtype::Fp32, Dtype::Bf16, Dtype::Fp16};
+  m.kernels[0].head_dim = 4;
+  m.kernels[0].tokens = {1024};
+  m.kernels[0].tflops = {100};
+  m.kernels[0].heads = {};
+  m.kernels[0].blocks = {};
+  m.kernels[0].spread = 0;
+  // Rows of 128 tokens of 8 heads: one wave either way.
+  EXPECT_NEAR(tile_ps(m, 512, 512) / tile_ps(m, 1024, 1024), (512.0 + 128) / (1024 + 128), 1e-3);
+  EXPECT_NEAR(tile_ps(m, 1023, 1023) / tile_ps(m, 1024, 1024), 1, 3e-3) << "no jump";
+  m.sms = 0;
+  EXPECT_NEAR(tile_ps(m, 512, 512) / tile_ps(m, 1024, 1024), 0.5, 1e-3);
+}
+
 // One new token: the keys and values of a worker are read once, by all query heads of a group; the
 // table's rate would say something else.
 TEST(Price, OfAnAttendThatDecodesIsThatOfItsBytesOrOfItsFlops) {
