@@ -409,7 +409,8 @@ Picture block_map(std::span<const Plan* const> plans, const Page& page) {
   if (plans.empty()) fail("no plan to draw");
   constexpr double kLeastSide = 90;
   const Arrangement at(page, plans.size());
-  const auto rows = static_cast<double>((plans.size() + at.in_a_row - 1) / at.in_a_row);
+  const std::size_t lines = (plans.size() + at.in_a_row - 1) / at.in_a_row;
+  const auto rows = static_cast<double>(lines);
   double side = at.side;
   Picture p = drawn_maps(plans, page, side);
   // Smaller maps, where the page would else be too high.

@@ -48,7 +48,7 @@ UspTable usp_table(const Problem& problem, const Arguments& given) {
 // Chunks are numbered row by row, so that those of a row are one region.
 Layout usp_layout(const Problem& problem, const Arguments& given) {
   const UspTable table = usp_table(problem, given);
-  const Layout plain = contiguous(problem.workers, problem.tokens);
+  Layout plain = contiguous(problem.workers, problem.tokens);
   const bool zigzags = given["ring"] == 1, stripes = given["ring"] == 2;
   std::vector<TokenRange> chunks =
       zigzags   ? chunks_by_row(zigzag(table.rows, problem.tokens), table.columns)

@@ -69,7 +69,7 @@ std::vector<std::vector<std::size_t>> calls_of(const std::vector<Group>& groups,
         out.push_back({g});
       }
     } else if (groups[g].pass == 1 && backward && (!forward || !open.empty())) {
-      out.push_back({});
+      out.emplace_back();
       if (forward) {
         out.back().push_back(open.back());
         open.pop_back();
@@ -117,7 +117,7 @@ std::size_t likely_calls(const std::vector<WorkerTasks>& plan, std::span<const R
   std::set<std::size_t> candidates{1};
   std::vector<std::pair<std::size_t, std::size_t>> counts;  // found, wanted
   for (std::size_t w = 0; w < plan.size(); ++w) {
-    counts.push_back({count(traces[w], pass), plan[w].passes[pass].attends.size()});
+    counts.emplace_back(count(traces[w], pass), plan[w].passes[pass].attends.size());
     const auto [found, wanted] = counts.back();
     if (wanted > 0 && found > 0 && found % wanted == 0) candidates.insert(found / wanted);
   }
@@ -200,7 +200,7 @@ TakenCall take_call(const std::vector<WorkerTasks>& plan, std::span<const RankTr
   }
   if (fewest == kNever) fail("the plan has no attends to be found in traces");
   if (fewest == 0) {
-    out.mismatches.push_back("no backward pass in the traces follows a forward pass");
+    out.mismatches.emplace_back("no backward pass in the traces follows a forward pass");
     return out;
   }
   if (!options.annotated) {

@@ -254,7 +254,7 @@ MessageMatch match_messages(const Plan& plan, const std::vector<WorkerTasks>& ta
                                       counted(n, plain_name(kind)), n == 1 ? "is" : "are"));
   if (auto note = note_on_sizes(largest, rule)) out.notes.push_back(std::move(*note));
   if (!rule.timed && !lists.empty())
-    out.notes.push_back("some messages do not fit the times of the attends that they serve");
+    out.notes.emplace_back("some messages do not fit the times of the attends that they serve");
   return out;
 }
 

@@ -17,8 +17,7 @@ constexpr std::uint32_t kNone = ~0u;
 // Follows the path as the timeline has it, and finds out whether a reader could.
 class Follow {
  public:
-  explicit Follow(const SortedRun& run)
-      : run_(run), t_(*run.timeline), other_end_(t_.tasks.size(), kNone) {
+  explicit Follow(const SortedRun& run) : t_(*run.timeline), other_end_(t_.tasks.size(), kNone) {
     path_.on.resize(t_.tasks.size());
     for (std::uint32_t i = 0; i < t_.details.size(); ++i) {
       const TaskId send = t_.details[i].needs[0];
@@ -87,7 +86,6 @@ class Follow {
     met_ = nullptr;
   }
 
-  const SortedRun& run_;
   const Timeline& t_;
   std::vector<std::uint32_t> other_end_;  // by task, of transfers
   DrawnPath path_;
