@@ -74,7 +74,7 @@ void show(const std::string& name, Format format) {
 
 void add_machines_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand(
-      "machines", "List, show, check or write profiles of machines and libraries");
+      "machines", "List and show profiles of machines and libraries; check or write a machine's");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name,
                   "machine or ring-attention library to show (default: list all)")

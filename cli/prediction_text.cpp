@@ -292,6 +292,20 @@ const char* to_text(Cause::Kind cause) {
   return "nothing";
 }
 
+namespace {
+
+// Do GPUs get tasks in no time, although they are so short that a library's host would be slower?
+bool is_short_without_host(const Prediction& p) {
+  constexpr double kPerTask = 100e6;  // ps
+  const Machine& m = p.study.setup.machine;
+  const Plan& plan = p.proved.plan;
+  return !m.ideal && m.sms > 0 && m.software.host.issues_in_no_time() &&
+         static_cast<double>(p.study.report.makespan.value) * plan.problem.workers <
+             kPerTask * static_cast<double>(plan.tasks.size());
+}
+
+}  // namespace
+
 std::string prediction_text(const Prediction& p, const std::vector<Answer>& answers,
                             const std::vector<Answer>& better, bool path) {
   const Report& r = p.study.report;
@@ -323,6 +337,10 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   else
     line("overlap", "communication takes no time");
   if (const std::string host = host_line(r, unit); !host.empty()) line("host", host);
+  if (is_short_without_host(p))
+    line("host",
+         "assumed to take no time, but tasks this short usually wait for it; to model a "
+         "PyTorch library's: --software NAME");
   line("memory", "at most " + human(p.proved.peak) + " per worker" + too_large(p));
   line("lower bound", bound_line(r, unit));
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);

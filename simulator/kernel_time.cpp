@@ -60,9 +60,12 @@ double attention_flops(const Problem& p, Pairs pairs, std::uint32_t heads, bool 
 
 const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
   const KernelTable* best = nullptr;
+  // Blocks tell full from causal masks, so the head dimension decides first, where they are known.
   const auto distance = [&](const KernelTable& t) {
     return std::abs(std::log(static_cast<double>(t.head_dim) / problem_.head_dim)) +
-           (t.shape == shape ? 0 : 100);
+           (t.shape == shape             ? 0
+            : t.blocks.overhead_keys > 0 ? 1e-3
+                                         : 100);
   };
   std::set<std::string> has;
   for (const KernelTable& t : machine_.kernels) {
@@ -73,6 +76,23 @@ const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
   }
   if (best == nullptr) missing(backward, has);
   return *best;
+}
+
+// The nearest table of the same kind beyond the wanted head dimension, seen from this one; nullptr:
+// there is none.
+const KernelTable* KernelTimes::beyond(const KernelTable& t) const {
+  const double wanted = problem_.head_dim;
+  const KernelTable* best = nullptr;
+  for (const KernelTable& o : machine_.kernels) {
+    if (o.backward != t.backward || o.library != t.library || o.shape != t.shape) continue;
+    if ((t.head_dim < wanted) != (o.head_dim > wanted) || t.head_dim == wanted) continue;
+    if (o.head_dim == wanted) continue;
+    if (std::find(o.dtypes.begin(), o.dtypes.end(), problem_.dtype) == o.dtypes.end()) continue;
+    if (best == nullptr ||
+        std::abs(o.head_dim - wanted) < std::abs(static_cast<double>(best->head_dim) - wanted))
+      best = &o;
+  }
+  return best;
 }
 
 void KernelTimes::missing(bool backward, const std::set<std::string>& has) const {
@@ -188,6 +208,16 @@ double KernelTimes::shortness(const KernelTable& t, double inner) const {
 double KernelTimes::ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
+  const double time = ps_by(t, w);
+  const KernelTable* const other = beyond(t);
+  if (other == nullptr) return time;
+  // Between two head dimensions, so that the time does not jump where the nearest one changes.
+  const double at = std::log(static_cast<double>(problem_.head_dim) / t.head_dim) /
+                    std::log(static_cast<double>(other->head_dim) / t.head_dim);
+  return std::exp((1 - at) * std::log(time) + at * std::log(ps_by(*other, w)));
+}
+
+double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   // A table's points are square. A kernel's work beyond the visible pairs grows with its rows and
   // with its keys. So a tile is as efficient as the square with as much of that work for its size:
   // the one whose side is the harmonic mean.
@@ -207,7 +237,7 @@ double KernelTimes::ps(const Work& w, bool backward) const {
   }
   tflops *= efficiency(t, w) * by_head_dim(t);
   return machine_.launch_us * 1e6 + merging_splits_ps(t, w) +
-         attention_flops(problem_, w.pairs, w.columns, backward) / tflops;
+         attention_flops(problem_, w.pairs, w.columns, t.backward) / tflops;
 }
 
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.

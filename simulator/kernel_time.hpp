@@ -35,6 +35,8 @@ class KernelTimes {
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
+  const KernelTable* beyond(const KernelTable&) const;
+  double ps_by(const KernelTable&, const Work&) const;
   // `has`: the dtypes that have that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double blocks(const Work&, bool backward) const;

@@ -661,6 +661,19 @@ TEST_F(SimulateProgram, SweepsShowTheColumnsThatTellSomething) {
                                     value(json, "interval_high_us") / 1e3)));
 }
 
+// Where tasks are so short that a host would count, a prediction without one says so.
+TEST_F(SimulateProgram, SaysThatItsHostTakesNoTime) {
+  const auto says = [&](const std::string& flags) {
+    return run("simulate --no-chart -s zigzag " + flags).out.find("assumed to take no time") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(says("-m dgx-a100 -t 4K"));
+  EXPECT_FALSE(says("-m dgx-a100 -t 64K"));
+  EXPECT_FALSE(says("-m dgx-a100 -t 4K --software ring-flash-attention"));
+  EXPECT_FALSE(says("-m laptop -w 4 -t 4K"));
+  EXPECT_FALSE(says("-w 8"));
+}
+
 TEST_F(SimulateProgram, RanksNothingWhereNothingFits) {
   const Outcome o = run("sweep -m dgx-a100 -w 16");
   EXPECT_EQ(o.code, 2);

@@ -82,6 +82,49 @@ TEST(Price, OfMessagesDependsOnHowManyWorkersTheyConnect) {
   EXPECT_NEAR(startup(8, "usp:ulysses=2") / by_channels(8, half), 1, 1e-3);
 }
 
+// Larger heads take longer, also between the head dimensions of two tables; and full tiles of a
+// head dimension that only has a causal table are priced as that table says.
+TEST(Price, OfAnAttendGrowsWithTheHeadDimension) {
+  for (const MachineProfile& profile : machine_profiles()) {
+    const Machine m = find_machine(std::string(profile.name));
+    if (m.ideal) continue;
+    for (const Mask& mask : {Mask::full(), Mask::causal()})
+      for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
+        double before = 0;
+        for (const std::uint32_t dim : {64, 72, 88, 96, 104, 128, 160, 181, 182, 256}) {
+          Problem p;
+          p.workers = 1;
+          p.tokens = {16384};
+          p.head_dim = dim;
+          p.mask = mask;
+          p.pass = Pass::Both;
+          const Plan plan = build_plan(p, find_schedule("ring"));
+          const auto first =
+              std::ranges::find_if(plan.tasks, [&](const Task& t) { return t.kind == kind; });
+          const ValueId makes = plan.value(*first);
+          double ps = 0;
+          try {
+            ps = price_of(plan, m, kind, makes);
+          } catch (const Error&) {
+            break;  // no table for bf16
+          }
+          EXPECT_GE(ps, before) << profile.name << " " << dim;
+          before = ps;
+        }
+      }
+  }
+  const Machine m = find_machine("dgx-a100");
+  const auto attend = [&](const Mask& mask) {
+    Problem p;
+    p.workers = 1;
+    p.tokens = {16384};
+    p.head_dim = 256;
+    p.mask = mask;
+    return price_of(build_plan(p, find_schedule("ring")), m, TaskKind::Attend, attention::kPartial);
+  };
+  EXPECT_NEAR(attend(Mask::full()) / attend(Mask::causal()), 1.9, 0.1);
+}
+
 // A tile shorter than any that was measured fills fewer SMs. That explains much of why it is slow,
 // so its rate falls by no more than a usual cost of each block.
 TEST(Price, OfTilesShorterThanMeasuredCountsEmptySmsOnce) {
