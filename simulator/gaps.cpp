@@ -175,8 +175,7 @@ std::vector<Gap> gaps(const Machine& m) {
   std::vector<Gap> out;
   if (m.ideal) return out;
   for (const bool backward : {false, true}) kernel_gaps(m, backward, out);
-  if (m.devices_per_node > 1)
-    link_gaps(link_among(m.fabric, m.devices_per_node), "[fabric]", m.fabric.channel_gb_per_s, out);
+  if (m.devices_per_node > 1) link_gaps(m.fabric.link, "[fabric]", m.fabric.channel_gb_per_s, out);
   if (m.nodes > 1) link_gaps(m.network.link, "[network]", 0, out);
   if (m.devices() > 1) collective_gaps(m, out);
   if (m.memory_gb <= 0)

@@ -78,8 +78,8 @@ const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
   return *best;
 }
 
-// The nearest table of the same kind beyond the wanted head dimension, seen from this one; nullptr:
-// there is none.
+// The nearest table of the same kind beyond the wanted head dimension, seen from this one; nullptr
+// if the profile has none.
 const KernelTable* KernelTimes::beyond(const KernelTable& t) const {
   const double wanted = problem_.head_dim;
   const KernelTable* best = nullptr;

@@ -296,6 +296,43 @@ TEST(FrontPlot, GoesThroughThoseThatNoneBeatsInBoth) {
   }
 }
 
+// A mark and its words belong together: words without a line stand nearest to their own mark, marks
+// at one place share theirs, and no name is lost.
+TEST(FrontPlot, NamesNoMarkByTheWordsOfAnother) {
+  std::string csv = std::string(kHeader) +
+                    "m,4,1024,ring,100,,,3,1000,yes,\nm,4,1024,double-ring,100,,,3,1000,yes,\n";
+  const std::vector<std::string> crowd = {"zigzag", "striped", "balanced", "balanced-split", "usp"};
+  for (std::size_t i = 0; i < crowd.size(); ++i)
+    csv += "m,4,1024," + crowd[i] + "," + std::to_string(50 + i) + ",,,3," +
+           std::to_string(1990 + 10 * i) + ",yes,\n";
+  for (const Page& page : kPages) {
+    const Picture p = front_plot(sweep_front(records(csv)), page);
+    expect_good(p, page);
+    EXPECT_THAT(words(p), testing::Contains("ring, double-ring"));
+    std::map<std::string, Point> marks;
+    for (std::size_t i = 0; i < crowd.size(); ++i)
+      marks[crowd[i]] = place(p, crowd[i] + ": peak_bytes " + std::to_string(1990 + 10 * i) +
+                                     ", makespan_us " + std::to_string(50 + i));
+    for (const std::string& name : crowd) {
+      EXPECT_THAT(words(p), testing::Contains(testing::HasSubstr(name)));
+      for (const Label& l : all<Label>(p)) {
+        if (l.text != name || l.y > p.height * 0.8) continue;  // the key is below
+        const Box b = bounds(l);
+        const auto far = [&](Point at) {
+          return std::hypot(std::max({b.x - at.x, 0.0, at.x - b.x - b.width}),
+                            std::max({b.y - at.y, 0.0, at.y - b.y - b.height}));
+        };
+        const bool led = std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+          return s.points.size() == 2 &&
+                 std::hypot(s.points[0].x - marks[name].x, s.points[0].y - marks[name].y) < 0.5;
+        });
+        if (led) continue;
+        for (const auto& [other, at] : marks) EXPECT_LE(far(marks[name]), far(at)) << name;
+      }
+    }
+  }
+}
+
 TEST(TimeBarsPlot, HasPartsAsLongAsTheNumbersSay) {
   TimeBars bars;
   bars.heading = "Where the time goes";
@@ -376,7 +413,8 @@ TEST(MemoryPlot, ReachesWhatTheFullestWorkerHolds) {
         predicted_run(build_plan(small_problem(workers, 64 * workers), find_schedule("ring")),
                       test_machine(Fabric::Switch, workers));
     for (const Page& page : kPages)
-      for (const double device : {0.0, 1e6, 1e15}) expect_good(memory_plot(t, device, page), page);
+      for (const double device : {0.0, 1.0, 1e6, 1e15})
+        expect_good(memory_plot(t, device, page), page);
   }
   Timeline bare = predicted_runs(2)[0].timeline;
   bare.details.clear();

@@ -233,7 +233,7 @@ struct Machine {
 void require_valid(const Machine&);
 
 // The names that Machine::library may take.
-// The link as messages find it in a communicator of so many ranks of a node. With
+// The link as messages find it in a communicator of this many ranks of a node. With
 // `channel_gb_per_s`, their rates follow from the number of channels that NCCL gives each peer.
 LinkFigures link_among(const FabricFigures&, std::uint32_t ranks);
 // Twice the bandwidth, half the start-up: (2, 0.5). What a message of the table takes beyond its
