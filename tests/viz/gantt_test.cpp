@@ -125,6 +125,9 @@ TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
   EXPECT_THAT(text, HasSubstr("makespan 7.5 blocks"));
   EXPECT_THAT(text, HasSubstr("idle 46.7%"));
   EXPECT_THAT(text, HasSubstr(">time in blocks<"));
+  GanttOptions narrow;
+  narrow.page = page_for("column");
+  EXPECT_THAT(svg(gantt(t, narrow)), HasSubstr(" blocks<")) << "beside the axis is no room";
   EXPECT_THAT(text, HasSubstr(">q7 k3<"));
   EXPECT_THAT(text, HasSubstr(">step 0<"));
 }
@@ -268,6 +271,11 @@ TEST(GanttPath, FadesAllThatIsNotOnItOrIsOutlined) {
   EXPECT_EQ(full_bars(gantt(t, with_path(PathLook::None)), 5), attends);
   EXPECT_EQ(outlined(gantt(t, with_path(PathLook::None))), 0u);
   EXPECT_THAT(svg(gantt(t)), HasSubstr("critical path; all else is pale"));
+  const auto many = [](std::uint32_t workers) {
+    return svg(gantt(run_of("ring", workers, test_machine(Fabric::Switch, workers))));
+  };
+  EXPECT_THAT(many(16), HasSubstr("all else is pale"));
+  EXPECT_THAT(many(17), Not(HasSubstr("all else is pale"))) << "most of the chart would be";
 }
 
 // A worker that is busy all the time sets the makespan as much as one on the path.
