@@ -15,20 +15,34 @@ namespace ringsched {
 
 namespace {
 
-CheckedProfile checked(const std::string& name) {
-  if (is_machine_file(name)) return check_machine(read_whole(name, (1 << 20) - 1), name);
+struct Checked {
+  std::vector<std::string> errors;
+  std::vector<Gap> gaps;
+};
+
+Checked checked(std::string_view text, std::string_view name) {
+  if (is_software(text, name)) {
+    const CheckedLibrary c = check_software(text, name);
+    return {c.errors, c.software ? gaps(*c.software) : std::vector<Gap>{}};
+  }
+  const CheckedProfile c = check_machine(text, name);
+  return {c.errors, c.machine ? gaps(*c.machine) : std::vector<Gap>{}};
+}
+
+Checked checked(const std::string& name) {
+  if (is_machine_file(name)) return checked(read_whole(name, (1 << 20) - 1), name);
+  for (const auto& profiles : {machine_profiles(), software_profiles()})
+    for (const MachineProfile& p : profiles)
+      if (p.name == name) return checked(p.toml, p.name);
   find_machine(name);  // throws Error for an unknown name
-  for (const MachineProfile& p : machine_profiles())
-    if (p.name == name) return check_machine(p.toml, p.name);
   return {};
 }
 
-std::string check_json(const std::string& file, const CheckedProfile& c,
-                       const std::vector<Gap>& guessed) {
+std::string check_json(const std::string& file, const Checked& c) {
   std::string errors, list;
   for (const std::string& e : c.errors)
     errors += fmt::format("{}\n    \"{}\"", errors.empty() ? "" : ",", escaped(e));
-  for (const Gap& g : guessed)
+  for (const Gap& g : c.gaps)
     list += fmt::format("{}\n    {{\"about\": \"{}\", \"text\": \"{}\"}}", list.empty() ? "" : ",",
                         g.about, escaped(g.text));
   const auto in_list = [](const std::string& items) {
@@ -40,11 +54,10 @@ std::string check_json(const std::string& file, const CheckedProfile& c,
 }
 
 ExitCode run(const std::string& name, Format format) {
-  const CheckedProfile found = checked(name);
-  const std::vector<Gap> guessed = found.machine ? gaps(*found.machine) : std::vector<Gap>{};
+  const Checked found = checked(name);
   const ExitCode code = found.errors.empty() ? 0 : 2;
   if (format == Format::Json) {
-    fmt::print("{}", check_json(name, found, guessed));
+    fmt::print("{}", check_json(name, found));
     return code;
   }
   for (const std::string& e : found.errors) fmt::print("{}\n", e);
@@ -53,9 +66,9 @@ ExitCode run(const std::string& name, Format format) {
     return code;
   }
   fmt::print("{}: no errors\n", name);
-  if (!guessed.empty()) fmt::print("\nMissing from the profile, with what is used instead:\n");
+  if (!found.gaps.empty()) fmt::print("\nMissing from the profile, with what is used instead:\n");
   std::string before;
-  for (const Gap& g : guessed) {
+  for (const Gap& g : found.gaps) {
     fmt::print("{}", report_line(g.about == before ? "" : g.about, g.text));
     before = g.about;
   }
@@ -66,7 +79,9 @@ ExitCode run(const std::string& name, Format format) {
 
 void add_check_command(CLI::App& machines, Format& format, ExitCode& code) {
   CLI::App* app = machines.add_subcommand(
-      "check", "List all errors in a profile, and the values assumed for missing parameters");
+      "check",
+      "List all errors in a profile of a machine or library, and the values assumed for missing "
+      "parameters");
   auto name = std::make_shared<std::string>();
   app->add_option("FILE", *name, "your own FILE.toml, or the name of a profile")
       ->type_name("")

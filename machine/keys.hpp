@@ -25,6 +25,10 @@ inline const std::map<std::string, ExchangeForm> kCollectives = {
     {"all-to-all", ExchangeForm::AllToAll},
     {"reduce-scatter", ExchangeForm::ReduceScatter},
     {"all-reduce", ExchangeForm::AllReduce}};
+inline const std::map<std::string, Synchronises> kSynchronises = {
+    {"never", Synchronises::Never},
+    {"exchanges", Synchronises::Exchanges},
+    {"steps", Synchronises::Steps}};
 inline const std::map<std::string, bool> kModels = {{"ideal", true}};
 
 constexpr double kMostGb = 1e6, kMostUs = 1e9, kMostSpread = 2;
@@ -70,6 +74,10 @@ void host_keys(Keys& s, Host& h) {
   s.number("post_us", h.post_us, 0, kMostUs);
   s.number("exchange_us", h.exchange_us, 0, kMostUs);
   s.number("step_us", h.step_us, 0, kMostUs);
+  s.choice("synchronises", h.synchronises, kSynchronises);
+  s.number("synchronise_us", h.synchronise_us, 0, kMostUs);
+  s.number("graph_us", h.graph_us, 0, kMostUs);
+  s.number("graph_node_us", h.graph_node_us, 0, kMostUs);
   s.number("spread", h.spread, 1e-6, kMostSpread);
   s.text("source", h.source);
 }

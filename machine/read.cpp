@@ -186,25 +186,77 @@ Machine find_machine(const std::string& name) {
 
 namespace {
 
-void read_software(const Source& file, const Chain& chain, SoftwareFigures& figures) {
+void read_software(const Source& file, const Chain& chain, Complaints& complaints,
+                   SoftwareFigures& figures) {
   const toml::table table = parsed(file.toml, file.name);
-  Section s(table, file.name, "");
+  Section s(table, file.name, "", &complaints);
   std::string about;
-  read_base(s, file.name, "software", software_profiles(), chain,
-            [&](const Source& base, const Chain& longer) { read_software(base, longer, figures); });
+  const bool whole = read_base(s, file.name, "software", software_profiles(), chain,
+                               [&](const Source& base, const Chain& longer) {
+                                 read_software(base, longer, complaints, figures);
+                               });
   s.text("name", about);
   s.text("summary", about);
   s.section("software", [&](Section& d) { software_keys(d, figures); });
   s.section("host", [&](Section& d) { host_keys(d, figures.host); });
   s.finish(false);
+  if (whole && complaints.empty())
+    for (const std::string& what : invalid(figures.host))
+      complaints.push_back(fmt::format("{}:{}: {}", file.name, line_of(table, what), what));
+}
+
+Complaints read_software(const Source& file, SoftwareFigures& figures) {
+  Complaints complaints;
+  try {
+    read_software(file, {}, complaints, figures);
+  } catch (const Error& e) {  // not TOML
+    complaints.emplace_back(e.what());
+  }
+  return complaints;
+}
+
+SoftwareFigures read_software(const Source& file) {
+  SoftwareFigures figures;
+  if (const Complaints all = read_software(file, figures); !all.empty()) throw Error(all.front());
+  return figures;
 }
 
 }  // namespace
 
 SoftwareFigures read_software(std::string_view text, std::string_view name) {
+  return read_software({std::string(name), std::string(text)});
+}
+
+CheckedLibrary check_software(std::string_view text, std::string_view name) {
+  CheckedLibrary out;
   SoftwareFigures figures;
-  read_software({std::string(name), std::string(text)}, {}, figures);
-  return figures;
+  out.errors = read_software({std::string(name), std::string(text)}, figures);
+  if (out.errors.empty()) out.software = std::move(figures);
+  return out;
+}
+
+namespace {
+
+bool is_software(std::string_view text, std::string_view name, std::size_t most_bases) {
+  try {
+    const toml::table file = parsed(text, name);
+    const auto any = [&](std::initializer_list<const char*> keys) {
+      return std::ranges::any_of(keys, [&](const char* k) { return file.contains(k); });
+    };
+    if (any({"model", "devices", "memory", "fabric", "kernel"})) return false;
+    const auto base = file["base"].value<std::string>();
+    if (!base) return any({"software", "host"});
+    const Source below = base_of(name, *base, "software", software_profiles());
+    return most_bases > 0 && is_software(below.toml, below.name, most_bases - 1);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_software(std::string_view text, std::string_view name) {
+  return is_software(text, name, kMostBases);
 }
 
 std::string summary_of(const MachineProfile& profile) {
@@ -212,9 +264,7 @@ std::string summary_of(const MachineProfile& profile) {
 }
 
 SoftwareFigures find_software(const std::string& name) {
-  SoftwareFigures figures;
-  read_software(base_of("", name, "software", software_profiles()), {}, figures);
-  return figures;
+  return read_software(base_of("", name, "software", software_profiles()));
 }
 
 }  // namespace ringsched

@@ -21,9 +21,21 @@ bool is_above_peak(const Machine& m, const KernelTable& t) {
   return peak > 0 && !t.tflops.empty() && *std::ranges::max_element(t.tflops) > kClocks * peak;
 }
 
+std::vector<std::string> invalid(const HostFigures& h) {
+  std::vector<std::string> out;
+  if (h.graph_us > 0 && h.synchronises != Synchronises::Never)
+    out.emplace_back("host.graph_us: in a CUDA graph, no host synchronises with the device");
+  if (h.graph_node_us > 0 && h.graph_us <= 0)
+    out.emplace_back("host.graph_node_us needs host.graph_us");
+  if (h.synchronise_us > 0 && h.synchronises == Synchronises::Never)
+    out.emplace_back("host.synchronise_us needs host.synchronises, exchanges or steps");
+  return out;
+}
+
 std::vector<std::string> invalid(const Machine& m) {
   std::vector<std::string> out;
   if (m.ideal) return out;
+  out = invalid(m.software.host);
   const auto needs = [&](bool there, const char* what) {
     if (!there) out.emplace_back(what);
   };

@@ -40,9 +40,13 @@ class Walk {
       }
       const Cause cause = run_.cause[decided];
       steps.push_back({{at}, cause.kind, {begin}, {until}});
-      if (cause.kind == Cause::Host) {  // which issued without waiting for anything
-        share.host.value += begin;
-        break;
+      if (cause.kind == Cause::Host) {
+        const bool waited = !workload_.waits_before.empty() && workload_.waits_before[decided] > 0;
+        until = waited ? run_.end[cause.task] : 0;
+        share.host.value += begin - until;
+        if (!waited) break;
+        at = cause.task;
+        continue;
       }
       if (cause.kind == Cause::None || begin <= 0) {
         share.waiting.value += begin;

@@ -152,11 +152,21 @@ void collective_gaps(const Machine& m, std::vector<Gap>& out) {
                                   m.nodes > 1 ? fmt::format(" over {} nodes", m.nodes) : "")});
 }
 
+void add_usual(std::string& usual, const char* table, bool missing, double spread) {
+  if (missing) usual += fmt::format("{}[{}] {:g}%", usual.empty() ? "" : ", ", table, 100 * spread);
+}
+
+std::string usual_spreads(const SoftwareFigures& s) {
+  std::string usual;
+  add_usual(usual, "software", s.spread <= 0, kSoftwareSpread);
+  add_usual(usual, "host", !s.host.issues_in_no_time() && s.host.spread <= 0, kHostSpread);
+  return usual;
+}
+
 void spread_gaps(const Machine& m, std::vector<Gap>& out) {
   std::string usual;
   const auto add = [&](const char* table, bool missing, double spread) {
-    if (missing)
-      usual += fmt::format("{}[{}] {:g}%", usual.empty() ? "" : ", ", table, 100 * spread);
+    add_usual(usual, table, missing, spread);
   };
   add("[kernel]",
       std::none_of(m.kernels.begin(), m.kernels.end(),
@@ -164,12 +174,29 @@ void spread_gaps(const Machine& m, std::vector<Gap>& out) {
       kKernelSpread);
   add("fabric", m.devices_per_node > 1 && m.fabric.spread <= 0, kLinkSpread);
   add("network", m.nodes > 1 && m.network.spread <= 0, kLinkSpread);
-  add("software", m.software.spread <= 0, kSoftwareSpread);
-  add("host", !m.software.host.issues_in_no_time() && m.software.host.spread <= 0, kHostSpread);
+  const std::string of_library = usual_spreads(m.software);
+  if (!of_library.empty()) usual += (usual.empty() ? "" : ", ") + of_library;
   if (!usual.empty()) out.push_back({"spread", "not given; defaults: " + usual});
 }
 
+void software_gaps(const SoftwareFigures& s, std::vector<Gap>& out) {
+  if (s.source.empty())
+    out.push_back({"software", "no [software], so merges are one fused pass over memory"});
+  if (s.host.issues_in_no_time())
+    out.push_back({"host",
+                   "no [host], so the host is assumed to launch work instantly; short problems are "
+                   "predicted too fast"});
+}
+
 }  // namespace
+
+std::vector<Gap> gaps(const SoftwareFigures& s) {
+  std::vector<Gap> out;
+  software_gaps(s, out);
+  if (const std::string usual = usual_spreads(s); !usual.empty())
+    out.push_back({"spread", "not given; defaults: " + usual});
+  return out;
+}
 
 std::vector<Gap> gaps(const Machine& m) {
   std::vector<Gap> out;
@@ -183,12 +210,7 @@ std::vector<Gap> gaps(const Machine& m) {
   if (m.launch_source.empty()) out.push_back({"launch", "no [launch], so kernels start at once"});
   if (m.devices() > 1 && m.sms > 0 && m.comm_source.empty())
     out.push_back({"transfers", "no [communication], so transfers take no SMs from kernels"});
-  if (m.software.source.empty())
-    out.push_back({"software", "no [software], so merges are one fused pass over memory"});
-  if (m.software.host.issues_in_no_time())
-    out.push_back({"host",
-                   "no [host], so the host is assumed to launch work instantly; short problems are "
-                   "predicted too fast"});
+  software_gaps(m.software, out);
   spread_gaps(m, out);
   return out;
 }

@@ -1,6 +1,7 @@
 #include "host.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -49,15 +50,18 @@ double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
   return h.pass_us;
 }
 
-// The host of each worker issues its tasks in order, and waits for nothing. Like the libraries, it
-// posts what the next step needs before it launches the kernels of this one, if the plan lets that
-// move beside them.
+// The host of each worker issues its tasks in order, and waits for nothing unless the library
+// synchronises. Like the libraries, it posts what the next step needs before it launches the
+// kernels of this one, if the plan lets that move beside them.
 class Hosts {
  public:
   Hosts(const Plan& plan, const SoftwareFigures& s)
-      : plan_(plan), software_(s), hosts_(plan.problem.workers), issued_(plan.tasks.size()) {}
+      : plan_(plan), software_(s), hosts_(plan.problem.workers) {
+    out_.issued.resize(plan.tasks.size());
+    if (s.host.synchronises != Synchronises::Never) out_.waits_before.assign(plan.tasks.size(), 0);
+  }
 
-  TaskColumn<std::int64_t> issue_all() {
+  Issue issue_all() {
     const TaskColumn<std::uint32_t> follows = last_kernels();
     for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
       const Task& t = plan_.tasks[id];
@@ -74,7 +78,8 @@ class Hosts {
       }
     }
     for (Host& h : hosts_) launch(h);
-    return std::move(issued_);
+    if (!out_.waits_before.empty()) post_groups_with_their_last();
+    return std::move(out_);
   }
 
  private:
@@ -84,6 +89,8 @@ class Hosts {
     std::int64_t begun = -1;  // the last step for which it has done what it does for each
     std::int64_t step = -1;
     std::vector<std::uint32_t> kernels;  // of that step, not launched yet
+    std::uint32_t waits = 0;             // for its device, so far
+    bool exchanged = false;              // since then
   };
 
   // By the first task of a group: the last kernel that must end before any member starts.
@@ -110,6 +117,21 @@ class Hosts {
     return out;
   }
 
+  // The host may have waited between the members of a group.
+  void post_groups_with_their_last() {
+    const LaneNumbers lanes(plan_);
+    std::vector<std::uint32_t> last(lanes.all, kNone);  // of the group that the next task is in
+    for (auto id = static_cast<std::uint32_t>(plan_.tasks.size()); id-- > 0;) {
+      std::uint32_t& group = last[lanes.of(plan_.tasks[id])];
+      if (group == kNone) group = id;
+      if (out_.waits_before[id] < out_.waits_before[group]) {
+        out_.waits_before[id] = out_.waits_before[group];
+        out_.issued[id] = out_.issued[group];
+      }
+      if (!plan_.tasks[id].with_previous) group = kNone;
+    }
+  }
+
   void launch(Host& h) {
     for (const std::uint32_t id : h.kernels) issue(h, id);
     h.kernels.clear();
@@ -117,17 +139,38 @@ class Hosts {
   void issue(Host& h, std::uint32_t id) {
     const Task& t = plan_.tasks[id];
     const std::int64_t step = h.kernels.empty() ? t.step : h.step;
-    if (step > h.begun) h.at += software_.host.step_us * 1e6;
+    const bool steps_on = step > h.begun;
+    if (!out_.waits_before.empty()) {
+      const bool exchanges = software_.host.synchronises == Synchronises::Exchanges;
+      if (!t.with_previous && (exchanges ? h.exchanged : steps_on && h.begun >= 0)) {
+        ++h.waits;
+        h.at = software_.host.synchronise_us * 1e6;
+        h.exchanged = false;
+      }
+      h.exchanged = h.exchanged || is_exchange(t.kind);
+      out_.waits_before[id] = h.waits;
+    }
+    if (steps_on) h.at += software_.host.step_us * 1e6;
     h.begun = std::max(h.begun, step);
     h.at += host_us(plan_, software_, t) * 1e6;
-    issued_[id] = rounded_ps(h.at);
+    out_.issued[id] = rounded_ps(h.at);
   }
 
   const Plan& plan_;
   const SoftwareFigures& software_;
   std::vector<Host> hosts_;
-  TaskColumn<std::int64_t> issued_;
+  Issue out_;
 };
+
+// A graph of all tasks of a worker: they are issued with its launch.
+Issue as_one_graph(const Plan& plan, const HostFigures& h) {
+  std::vector<double> us(plan.problem.workers, h.graph_us);
+  for (const Task& t : plan.tasks)
+    if (!t.with_previous) us[t.worker_index] += h.graph_node_us;
+  Issue out;
+  for (const Task& t : plan.tasks) out.issued.push_back(rounded_ps(us[t.worker_index] * 1e6));
+  return out;
+}
 
 }  // namespace
 
@@ -138,14 +181,24 @@ bool is_slice(const Plan& plan, const Task& merge) {
          is_strictly_causal(plan, plan.tasks[maker.value]);
 }
 
-TaskColumn<std::int64_t> issue_times(const Plan& plan, const SoftwareFigures& s) {
-  return Hosts(plan, s).issue_all();
+Issue issue_times(const Plan& plan, const SoftwareFigures& s) {
+  return s.host.graph_us > 0 ? as_one_graph(plan, s.host) : Hosts(plan, s).issue_all();
 }
 
+// The last time before each wait, and after the last one.
 Picoseconds issue_time(const Plan& plan, const SoftwareFigures& software) {
-  std::int64_t last = 0;
-  for (const std::int64_t ps : issue_times(plan, software)) last = std::max(last, ps);
-  return {last};
+  const Issue all = issue_times(plan, software);
+  std::vector<std::vector<std::int64_t>> last(plan.problem.workers);
+  for (std::size_t id = 0; id < all.issued.size(); ++id) {
+    const std::size_t waits = all.waits_before.empty() ? 0 : all.waits_before[id];
+    auto& of_worker = last[plan.tasks[id].worker_index];
+    of_worker.resize(std::max(of_worker.size(), waits + 1));
+    of_worker[waits] = std::max(of_worker[waits], all.issued[id]);
+  }
+  std::int64_t longest = 0;
+  for (const auto& of_worker : last)
+    longest = std::max(longest, std::reduce(of_worker.begin(), of_worker.end()));
+  return {longest};
 }
 
 }  // namespace ringsched

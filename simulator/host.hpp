@@ -13,7 +13,12 @@ namespace ringsched {
 // only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
 bool is_slice(const Plan&, const Task& merge);
 
-// By task: when the host of its worker has issued it, ps.
-TaskColumn<std::int64_t> issue_times(const Plan&, const SoftwareFigures&);
+// By task, as in Workload: when the host of its worker has issued it, ps, and its waits before
+// that.
+struct Issue {
+  TaskColumn<std::int64_t> issued;
+  TaskColumn<std::uint32_t> waits_before;  // empty: none waits
+};
+Issue issue_times(const Plan&, const SoftwareFigures&);
 
 }  // namespace ringsched

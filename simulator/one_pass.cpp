@@ -208,7 +208,7 @@ bool in_one_pass(const Workload& w, const Costs& costs, Simulation& out) {
   const bool devices_shared =
       w.network.workers_per_device() > w.concurrency || w.copy_cores > 0 || w.full_slowdown > 1;
   if (!w.plan->exchanges.empty() || w.one_stream || w.free_transfers) return false;
-  if (!w.transfers.empty()) return false;
+  if (!w.transfers.empty() || !w.waits_before.empty()) return false;
   if (devices_shared || w.waits_for_kernel || !w.slowed[0].empty()) return false;
   return OnePass(w, costs, out).run();
 }

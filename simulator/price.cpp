@@ -315,8 +315,9 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
                {},    {},
                {},    {},
                {},    {},
-               false, false,
-               {},    false};
+               {},    false,
+               false, {},
+               false};
   const std::size_t works = plan.works.size();
   out.compute.assign(kTaskKinds * works, 0);
   for (auto& startup : out.startup) startup.assign(works, 0);
@@ -386,7 +387,11 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   }
   if (!go_by_work(plan, machine.software)) price_tasks(out, machine);
   out.exchanges = price_exchanges(out, machine, out.extrapolated);
-  if (!machine.software.host.issues_in_no_time()) out.issued = issue_times(plan, machine.software);
+  if (!machine.software.host.issues_in_no_time()) {
+    Issue host = issue_times(plan, machine.software);
+    out.issued = std::move(host.issued);
+    out.waits_before = std::move(host.waits_before);
+  }
   return out;
 }
 

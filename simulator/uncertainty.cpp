@@ -80,6 +80,9 @@ HostShares host_shares(const Plan& plan, SoftwareFigures software) {
   messages.post_us = all.post_us;
   messages.exchange_us = all.exchange_us;
   steps.step_us = all.step_us;
+  steps.synchronises = all.synchronises;
+  steps.synchronise_us = all.synchronise_us;
+  if (all.graph_us > 0) return {0, 0, 0, 1};
   const auto time = [&](const HostFigures& some) {
     software.host = some;
     return static_cast<double>(issue_time(plan, software).value);

@@ -52,6 +52,8 @@ struct Call {
 // In a loop that never waits for the device, the host issues a call while the device works on
 // earlier ones: the slower of the two sets the pace.
 Call called(const Plan& plan, const Machine& machine, bool loop) {
+  // A host that synchronises is not ahead.
+  loop = loop && machine.software.host.synchronises == Synchronises::Never;
   const double host = loop ? static_cast<double>(issue_time(plan, machine.software).value) : 0;
   Machine device = machine;
   if (loop) device.software.host = {};

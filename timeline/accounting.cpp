@@ -1,6 +1,7 @@
 #include "ringsched/timeline/accounting.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "intervals.hpp"
 
@@ -11,7 +12,8 @@ struct Accounting::Activity {
   Intervals computing;
   Intervals transferring[kMostLanes];  // by lane: from when both ends are posted
   Intervals posted[kMostLanes];        // by lane: from when this end is
-  std::vector<std::int64_t> by_host;   // starts of computing tasks that the host held up
+  std::int64_t ended = 0;              // when the last computing task had
+  std::int64_t for_host = 0;           // waiting since the last task that took time
 };
 
 namespace {
@@ -62,7 +64,11 @@ void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t 
   WorkerTimes& w = workers_[worker];
   if (!communicates(kind)) {
     a.computing.add(start, end);
-    if (by_host) a.by_host.push_back(start);
+    // Computing tasks come in the order of their lane. What follows the last that takes time is no
+    // wait, but out of work.
+    if (by_host) a.for_host += std::max<std::int64_t>(0, start - a.ended);
+    a.ended = std::max(a.ended, end);
+    if (end > start) w.waiting_for_host.value += std::exchange(a.for_host, 0);
     Picoseconds& sum = is_attend(kind) ? w.attending : w.overhead;
     sum = capped_sum(sum, Picoseconds{end - start});
     return;
@@ -85,8 +91,6 @@ RunTimes Accounting::close(Picoseconds makespan) {
     const std::int64_t last = a.computing.last();
     w.waiting = {last - a.computing.length()};
     w.out_of_work = makespan - Picoseconds{last};
-    for (const std::int64_t start : a.by_host)
-      w.waiting_for_host.value += start - a.computing.last_before(start);
 
     const Intervals transferring = any_lane(a.transferring), posted = any_lane(a.posted);
     w.transferring = {transferring.length()};

@@ -41,14 +41,6 @@ class Intervals {
   std::int64_t first() const { return all_.empty() ? 0 : all_.front().start; }
   std::int64_t last() const { return all_.empty() ? 0 : all_.back().end; }
 
-  // The end of what comes before this time, or the time itself where an interval reaches it.
-  std::int64_t last_before(std::int64_t time) const {
-    const auto next =
-        std::lower_bound(all_.begin(), all_.end(), time,
-                         [](const Interval& i, std::int64_t t) { return i.start < t; });
-    return next == all_.begin() ? 0 : std::min(time, std::prev(next)->end);
-  }
-
   friend Intervals united(const Intervals& a, const Intervals& b) {
     Intervals out;
     auto x = a.all_.begin(), y = b.all_.begin();

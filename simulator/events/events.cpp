@@ -74,6 +74,7 @@ inline void EventRun::set_up() {
     order_[lanes_[numbers_.of(plan_.tasks[id])].end++] = id;
   left_ = count;
   if (workload_.one_stream) put_on_one_stream();
+  set_up_hosts();
   if (!workload_.transfers.empty()) transfers_posted_.assign(count, 0);
   for (const Exchange& e : plan_.exchanges) exchanges_.push_back({e.members, 0});
   // Where the controls of a task begin, looked up by page of tasks.
@@ -138,6 +139,8 @@ inline void EventRun::happen(const Event& e) {
       } else if (version == kIssued) {
         lanes_[index].waiting = false;
         wake(index);
+      } else if (version == kWaited) {
+        host_goes_on(index);
       } else if (WorkerState& w = workers_[index];
                  w.computes() && ((kTail + w.version) & kVersions) == version) {
         w.in_tail = true;
@@ -152,6 +155,11 @@ void EventRun::report_stuck() const {
     if (l.at == l.end) continue;
     const std::uint32_t id = order_[l.scan < l.end ? l.scan : l.at];
     const Task& task = plan_.tasks[id];
+    if (!hosts_.empty() && workload_.waits_before[id] > hosts_[task.worker_index].waits)
+      fail(
+          "the hosts wait for one another: the one of worker {} waits for its device before it "
+          "issues task {}, {} at step {}; with host.synchronises = \"never\" they would not",
+          task.worker_index, id, to_text(task.kind), task.step);
     fail(
         "the plan deadlocks: task {}, {} of worker {} at step {}, never starts ({} tasks "
         "left)",

@@ -96,19 +96,66 @@ inline void EventRun::put_on_one_stream() {
 
 // Must the host still issue a task of the unit at the head of this lane?
 inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
+  LaneState& l = lanes_[lane];
   std::int64_t issued = 0;
-  for (std::uint32_t i = lanes_[lane].at; i < end; ++i)
-    issued = std::max(issued, costs_.issued(order_[i]));
+  for (std::uint32_t i = l.at; i < end; ++i) issued = std::max(issued, costs_.issued(order_[i]));
+  std::uint32_t ended = 0;
+  if (!hosts_.empty()) {
+    HostState& h = hosts_[l.worker];
+    if (workload_.waits_before[order_[l.at]] > h.waits) {
+      h.lanes.push_back(lane);
+      l.waiting = true;
+      return true;
+    }
+    issued = after(h.since, issued);
+    ended = h.ended;
+  }
   if (issued <= now_) return false;
-  lanes_[lane].cause = {Cause::Host, 0};
-  lanes_[lane].waiting = true;
+  l.cause = {Cause::Host, ended & kTaskBits};
+  l.waiting = true;
   schedule(issued, GoesOn, lane, kIssued);
   return true;
+}
+
+inline void EventRun::set_up_hosts() {
+  if (workload_.waits_before.empty()) return;
+  hosts_.resize(plan_.problem.workers);
+  for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
+    HostState& h = hosts_[plan_.tasks[id].worker_index];
+    const std::size_t waits = workload_.waits_before[id];
+    h.left.resize(std::max(h.left.size(), waits + 1));
+    h.busy.resize(h.left.size());
+    ++h.left[waits];
+    h.busy[waits] = std::max(h.busy[waits], costs_.issued(id));
+  }
+}
+
+// A host that waits goes on when all that it has issued has ended. It issues nothing meanwhile, so
+// what ends is always of the stretch before its next wait.
+inline void EventRun::end_for_host(std::uint32_t id) {
+  const std::uint32_t worker = plan_.tasks[id].worker_index;
+  HostState& h = hosts_[worker];
+  if (--h.left[h.waits] > 0) return;
+  h.ended = id;
+  if (h.waits + 1 < h.left.size())
+    schedule(std::max(now_, after(h.since, h.busy[h.waits])), GoesOn, worker, kWaited);
+}
+
+inline void EventRun::host_goes_on(std::uint32_t worker) {
+  HostState& h = hosts_[worker];
+  ++h.waits;
+  h.since = now_;
+  for (const std::uint32_t lane : h.lanes) {
+    lanes_[lane].waiting = false;
+    wake(lane);
+  }
+  h.lanes.clear();
 }
 
 inline void EventRun::finish(std::uint32_t id) {
   out_.end[id] = now_;
   --left_;
+  if (!hosts_.empty()) end_for_host(id);
   std::uint32_t lane = first_waiter_[id];
   first_waiter_[id] = kNone;
   while (lane != kNone) {

@@ -24,11 +24,12 @@ class EventRun {
   static constexpr std::uint64_t kVersions = (std::uint64_t{1} << 30) - 1;
   static constexpr std::uint32_t kTaskBits = (1u << 29) - 1;
   static constexpr std::uint32_t kPage = 64;
-  static constexpr std::uint32_t kStarts = 0, kEnds = 1, kIssued = 2;  // what goes on
+  static constexpr std::uint32_t kStarts = 0, kEnds = 1, kIssued = 2, kWaited = 3;
 
   // An exchange continues by starting or ending, a lane because the host has issued its next task,
-  // and transfers because a kernel frees their SMs (from version kTail on).
-  static constexpr std::uint32_t kTail = 3;
+  // a host because its device has done all, and transfers because a kernel frees their SMs (from
+  // version kTail on).
+  static constexpr std::uint32_t kTail = 4;
   enum What : std::uint64_t { KernelEnds, FlowStarts, FlowsEnd, GoesOn };
 
   struct LaneState {
@@ -67,6 +68,16 @@ class EventRun {
     std::uint32_t ended = kNone;      // the kernel whose turn was over last
   };
 
+  // The host of a worker, if it waits for its device now and then.
+  struct HostState {
+    std::uint32_t waits = 0;           // so far
+    std::int64_t since = 0;            // the end of the last one
+    std::uint32_t ended = 0;           // the task that ended it
+    std::vector<std::uint32_t> left;   // by the number of waits before: tasks that have not ended
+    std::vector<std::int64_t> busy;    // likewise: how long the host takes to issue them all
+    std::vector<std::uint32_t> lanes;  // with a task that it issues only after its next wait
+  };
+
   struct Flow {
     std::uint32_t send = kNone;  // none: of an exchange
     FairShare::Copying copying;
@@ -100,7 +111,10 @@ class EventRun {
   void advance(std::uint32_t lane);
   bool goes_first(std::uint32_t kernel) const;
   bool waits(std::uint32_t lane, std::uint32_t id);
+  void set_up_hosts();
   bool waits_for_host(std::uint32_t lane, std::uint32_t end);
+  void end_for_host(std::uint32_t id);
+  void host_goes_on(std::uint32_t worker);
   void finish(std::uint32_t id);
   void complete(std::uint32_t lane, std::uint32_t end);
   void wake(std::uint32_t lane) { (lanes_[lane].computes ? computing_ : moving_).push_back(lane); }
@@ -157,6 +171,7 @@ class EventRun {
   std::vector<WorkerState> workers_;
   const bool devices_shared_;
   std::vector<DeviceState> devices_;
+  std::vector<HostState> hosts_;         // empty: none waits
   std::vector<std::int64_t> work_left_;  // by task; only if there are turns
   TaskColumn<std::uint32_t> order_;      // tasks lane by lane
   TaskColumn<std::uint32_t> first_waiter_;

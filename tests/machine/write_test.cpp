@@ -96,6 +96,13 @@ class AnyMachine {
     for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
                        &h.post_us, &h.exchange_us, &h.step_us})
       if (chance()) *us = number(1e-3, 1e6);
+    if (chance()) {
+      h.synchronises = chance() ? Synchronises::Exchanges : Synchronises::Steps;
+      h.synchronise_us = number(1e-3, 1e6);
+    } else if (chance()) {
+      h.graph_us = number(1e-3, 1e6);
+      h.graph_node_us = number(1e-3, 1e6);
+    }
     h.source = text();
     return h;
   }

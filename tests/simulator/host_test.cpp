@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "ringsched/scheduler/overlap.hpp"
@@ -13,7 +15,8 @@
 namespace ringsched {
 namespace {
 
-constexpr HostFigures kHost = {400, 600, 300, 70, 100, 200, 250, 150, 0, {}};
+constexpr HostFigures kHost = {400, 600, 300, 70, 100, 200, 250, 150, Synchronises::Never,
+                               0,   0,   0,   0,  {}};
 
 Plan prefetching(const Problem& p, const char* schedule) {
   return limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::Prefetch, 0});
@@ -144,6 +147,94 @@ TEST(Host, IsWhatTasksWaitedForAndWhereThePathBegins) {
   EXPECT_GT(std::ranges::count_if(timeline.details, by_host), 5);
   EXPECT_EQ(run_times(timeline).workers[2].waiting_for_host.value,
             r.workers[2].waiting_for_host.value);
+}
+
+// Each worker's hosts' waits, counted from the docs' rules: before each step but the first, or
+// before what follows an exchange.
+std::vector<std::uint32_t> waits_of(const Plan& plan, std::uint32_t worker, Synchronises when) {
+  std::vector<std::uint32_t> out;
+  std::set<Step> steps;
+  std::uint32_t exchanges = 0;
+  bool exchanged = false;
+  for (const Task& t : plan.tasks) {
+    if (t.worker_index != worker) continue;
+    steps.insert(t.step);
+    if (exchanged && !t.with_previous) ++exchanges;
+    exchanged = is_exchange(t.kind) || (exchanged && t.with_previous);
+    out.push_back(when == Synchronises::Steps ? static_cast<std::uint32_t>(steps.size()) - 1
+                                              : exchanges);
+  }
+  return out;
+}
+
+constexpr HostFigures synchronising(Synchronises when, double us) {
+  HostFigures h = kHost;
+  h.synchronises = when;
+  h.synchronise_us = us;
+  return h;
+}
+
+TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
+  for (const Synchronises when : {Synchronises::Steps, Synchronises::Exchanges})
+    for (const char* schedule :
+         {"ring", "striped", "zigzag", "balanced", "ulysses", "usp:ulysses=2", "all-gather"})
+      for (const Pass pass : {Pass::Forward, Pass::Both}) {
+        const Plan plan = prefetching(small_problem(4, 64, pass), schedule);
+        Machine m = test_machine(Fabric::Mesh, 4);
+        m.software.host = synchronising(when, 5000);
+        const Workload w = price(plan, m);
+        const Simulation run = simulate(w);
+        for (std::uint32_t worker = 0; worker < 4; ++worker) {
+          // What starts after a wait: all before it has ended, 5 ms ago.
+          std::vector<std::int64_t> first, last;
+          std::uint32_t most = 0;
+          for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+            if (plan.tasks[id].worker_index != worker) continue;
+            const std::uint32_t waits = w.waits_before[id];
+            most = std::max(most, waits);
+            first.resize(most + 1, INT64_MAX);
+            last.resize(most + 1, 0);
+            first[waits] = std::min(first[waits], run.start[id]);
+            last[waits] = std::max(last[waits], run.end[id]);
+          }
+          for (std::uint32_t i = 1; i < first.size(); ++i)
+            EXPECT_GE(first[i], last[i - 1] + 5'000'000'000) << schedule << ' ' << worker;
+          const auto expected = waits_of(plan, worker, when);
+          EXPECT_LE(most, *std::ranges::max_element(expected)) << schedule << ' ' << worker;
+          EXPECT_GE(most + 2, *std::ranges::max_element(expected)) << schedule << ' ' << worker;
+        }
+        const PathShare path = report(w, run, {}).path;
+        EXPECT_EQ(path.attending.value + path.overhead.value + path.startup.value +
+                      path.wire.value + path.contention.value + path.host.value +
+                      path.waiting.value,
+                  run.makespan.value)
+            << schedule;
+        const bool waits = *std::ranges::max_element(w.waits_before) > 0;
+        EXPECT_GE(path.host.value, waits ? 5'000'000'000 : 0) << schedule;
+      }
+}
+
+TEST(Host, ThatSynchronisesIsNotAheadOfItsDevice) {
+  const Plan plan = prefetching(small_problem(4, 64, Pass::Forward), "ring");
+  const Machine m = test_machine(Fabric::Mesh, 4);
+  const Simulation ahead = run_on(plan, m, kHost, 1e-6),
+                   waits = run_on(plan, m, synchronising(Synchronises::Steps, 5000), 1e-6);
+  // Of the last worker, which attends at each of the four steps.
+  EXPECT_GE(waits.makespan.value - ahead.makespan.value, 3 * std::int64_t{5'000'000'000});
+}
+
+TEST(Host, LaunchesAGraphOnce) {
+  const Plan plan = prefetching(small_problem(4, 64, Pass::Both), "zigzag");
+  Machine m = test_machine(Fabric::Mesh, 4);
+  m.software.host = kHost;
+  m.software.host.graph_us = 10;
+  m.software.host.graph_node_us = 2;
+  const Workload w = price(plan, m);
+  std::map<std::uint32_t, std::int64_t> nodes;
+  for (const Task& t : plan.tasks) nodes[t.worker_index] += t.with_previous ? 0 : 1;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id)
+    EXPECT_EQ(w.issued[id],
+              (10 + 2 * nodes[plan.tasks[id].worker_index]) * std::int64_t{1'000'000});
 }
 
 TEST(Host, OfAProfileWithoutFiguresCostsNothing) {

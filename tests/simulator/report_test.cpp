@@ -76,15 +76,22 @@ Lanes lanes_of(const Plan& plan, const Simulation& run, std::uint32_t worker) {
   return out;
 }
 
-// Of the time before a computing task that started when the host had issued it, what none covers.
+// Of the time before a computing task that started when the host had issued it, what none covers;
+// not after the last that takes time.
 std::int64_t waited_for_host(const Plan& plan, const Simulation& run, std::uint32_t worker) {
-  std::int64_t sum = 0, ended = 0;
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-    const Task& t = plan.tasks[id];
-    if (t.worker_index != worker || communicates(t.kind)) continue;
-    if (run.cause[id].kind == Cause::Host) sum += std::max<std::int64_t>(0, run.start[id] - ended);
-    ended = std::max(ended, run.end[id]);
-  }
+  std::int64_t sum = 0, ended = 0, last = 0;
+  for (const bool counts : {false, true})
+    for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+      const Task& t = plan.tasks[id];
+      if (t.worker_index != worker || communicates(t.kind)) continue;
+      if (!counts) {
+        if (run.end[id] > run.start[id]) last = std::max(last, run.end[id]);
+        continue;
+      }
+      if (run.cause[id].kind == Cause::Host && run.start[id] < last)
+        sum += std::max<std::int64_t>(0, run.start[id] - ended);
+      ended = std::max(ended, run.end[id]);
+    }
   return sum;
 }
 

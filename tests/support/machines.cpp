@@ -104,7 +104,7 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.concurrency = 3;
     m.full_slowdown = 1.3;
   });
-  const HostFigures host = {4, 6, 3, 0.5, 1, 2, 2.5, 1.5, 0, {}};
+  const HostFigures host = {4, 6, 3, 0.5, 1, 2, 2.5, 1.5, Synchronises::Never, 0, 0, 0, 0, {}};
   add("slow_host", Fabric::Mesh, [&](Machine& m) { m.software.host = host; });
   add("slow_host_beside_taken_sms", Fabric::Switch, [&](Machine& m) {
     m.sms = 10;
@@ -112,6 +112,20 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.comm_sms = 3;
     m.comm_waits_for_kernel = true;
     m.software.host = host;
+  });
+  add("slow_host_that_synchronises_exchanges", Fabric::Mesh, [&](Machine& m) {
+    m.software.host = host;
+    m.software.host.synchronises = Synchronises::Exchanges;
+    m.software.host.synchronise_us = 3.5;
+  });
+  add("slow_host_that_synchronises_steps", Fabric::Switch, [&](Machine& m) {
+    m.software.host = host;
+    m.software.host.synchronises = Synchronises::Steps;
+    m.software.host.synchronise_us = 3.5;
+  });
+  add("slow_host_of_graphs", Fabric::Mesh, [&](Machine& m) {
+    m.software.host.graph_us = 12;
+    m.software.host.graph_node_us = 0.3;
   });
   add("turns", Fabric::Memory, [&](Machine& m) {
     m.workers_per_device = workers;

@@ -99,9 +99,9 @@ class Naive {
         if (m.state == Message::Starting) step = std::min(step, m.startup);
         if (m.state == Message::Flowing && m.rate > 0) step = std::min(step, m.bytes / m.rate);
       }
-      for (const std::int64_t issued : w_.issued)
-        if (static_cast<double>(issued) > now_)
-          step = std::min(step, static_cast<double>(issued) - now_);
+      for (std::uint32_t id = 0; id < w_.issued.size(); ++id)
+        if (const double at = issued_at(id); at > now_ && at < kNever)
+          step = std::min(step, at - now_);
       for (const Gathering& g : gatherings_) {
         if (g.state == Gathering::Before) step = std::min(step, g.before);
         if (g.state == Gathering::After) step = std::min(step, g.after);
@@ -190,8 +190,26 @@ class Naive {
 
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
 
+  // When the host issues a task: so long after the wait before it, which ends when the host has
+  // issued all tasks before that wait, and they have ended. Never, while that is not known.
+  double issued_at(std::uint32_t id) const {
+    double since = 0;
+    const std::uint32_t waits = w_.waits_before.empty() ? 0 : w_.waits_before[id];
+    for (std::uint32_t before = 0; before < waits; ++before) {
+      double until = since;
+      for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+        if (plan_.tasks[t].worker_index != plan_.tasks[id].worker_index) continue;
+        if (w_.waits_before[t] != before) continue;
+        if (run_.end[t] < 0) return kNever;
+        until = std::max({until, since + static_cast<double>(w_.issued[t]), run_.end[t]});
+      }
+      since = until;
+    }
+    return since + static_cast<double>(w_.issued[id]);
+  }
+
   bool ready(std::uint32_t id) const {
-    if (!w_.issued.empty() && static_cast<double>(w_.issued[id]) > now_) return false;
+    if (!w_.issued.empty() && issued_at(id) > now_) return false;
     for (const TensorId input : plan_.tasks[id].inputs)
       if (input.valid() && plan_.producer(input).valid() &&
           run_.end[plan_.producer(input).value] < 0)

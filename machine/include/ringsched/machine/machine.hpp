@@ -122,8 +122,12 @@ constexpr double moved_share(ExchangeForm kind, double members) {
   return (kind == ExchangeForm::AllReduce ? 2 : 1) * (members - 1) / members;
 }
 
+// When a host waits until its device has done all that it was given: never, after each exchange, or
+// before each step.
+enum class Synchronises : std::uint8_t { Never, Exchanges, Steps };
+
 // How long a worker's host thread takes to issue work to its device, in program order. The host
-// runs ahead of the device and never waits for it, but nothing starts before it has been issued.
+// runs ahead of the device, but nothing starts before it has been issued.
 struct HostFigures {
   double attend_us = 0, attend_backward_us = 0;
   double merge_us = 0;  // of two partial results
@@ -132,12 +136,18 @@ struct HostFigures {
   double post_us = 0;   // of a group of sends and receives
   double exchange_us = 0;  // of an exchange
   double step_us = 0;  // at the start of each step, for everything else that the library does there
-  double spread = 0;   // standard deviation of each kind of call, as a share; 0: as usual
+  Synchronises synchronises = Synchronises::Never;
+  double synchronise_us = 0;  // from the end of the device's work until the host goes on
+  // The whole plan is one CUDA graph: one launch, and so much more for each of its nodes. Then the
+  // times of single calls do not count. 0: there is no graph.
+  double graph_us = 0, graph_node_us = 0;
+  double spread = 0;  // standard deviation of each kind of call, as a share; 0: as usual
   std::string source;
 
   bool issues_in_no_time() const {
-    return std::max({attend_us, attend_backward_us, merge_us, slice_us, pass_us, post_us,
-                     exchange_us, step_us}) <= 0;
+    return synchronises == Synchronises::Never &&
+           std::max({attend_us, attend_backward_us, merge_us, slice_us, pass_us, post_us,
+                     exchange_us, step_us, graph_us}) <= 0;
   }
   bool operator==(const HostFigures&) const = default;
 };
@@ -280,5 +290,13 @@ std::vector<MachineProfile> software_profiles();
 std::string summary_of(const MachineProfile&);  // its key of that name
 SoftwareFigures find_software(const std::string& name);
 SoftwareFigures read_software(std::string_view toml, std::string_view name);  // as read_machine
+struct CheckedLibrary {
+  std::vector<std::string> errors;
+  std::optional<SoftwareFigures> software;
+};
+CheckedLibrary check_software(std::string_view toml, std::string_view name);  // as check_machine
+// Is this the file of a library, not of a machine? It has figures of a library alone, or is based
+// on one.
+bool is_software(std::string_view toml, std::string_view name);
 
 }  // namespace ringsched

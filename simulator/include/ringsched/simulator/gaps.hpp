@@ -13,5 +13,6 @@ struct Gap {
   std::string text;   // what is missing, and what replaces it
 };
 std::vector<Gap> gaps(const Machine&);
+std::vector<Gap> gaps(const SoftwareFigures&);  // of a library's file
 
 }  // namespace ringsched

@@ -85,6 +85,9 @@ struct Workload {
 
   // By task: when the host of its worker has issued it, ps. Empty: at once.
   TaskColumn<std::int64_t> issued;
+  // By task: how often its host waits until the device has done all before it issues this one;
+  // `issued` counts from the end of the last wait. Empty: no host waits.
+  TaskColumn<std::uint32_t> waits_before;
 
   // A backward attend begins with a short kernel of its own, after which transfers that became
   // ready with it get their SMs.
@@ -163,7 +166,8 @@ struct Cause {
     Control,  // a control edge: a buffer, or a limit on how far communication runs ahead
     Kernel,   // a kernel had the SMs; where workers take turns, the core
     Member,   // of a group's second member: the member that took longest
-    Host,     // the host had not issued it before; no task did that
+    Host,     // the host had not issued it before; if it had waited for its device, the task that
+              // ended that wait, else none
   };
   Kind kind : 3 = None;
   std::uint32_t task : 29 = 0;
