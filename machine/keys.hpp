@@ -54,7 +54,6 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_bytes", w.attend_backward_bytes, 0, 1e6);
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
-  s.number("step_us", w.step_us, 0, kMostUs);
   s.flag("posts_first", w.posts_first);
   s.flag("one_stream", w.one_stream);
   s.flag("tensors_apart", w.tensors_apart);

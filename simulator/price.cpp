@@ -134,7 +134,7 @@ double attend_ps(const Pricing& p, const Work& w) {
   const double bytes =
       query_elements(p, w) * (Backward ? s.attend_backward_bytes : s.attend_bytes) +
       keys * (Backward ? s.attend_backward_key_bytes : s.attend_key_bytes);
-  return ps + s.step_us * 1e6 + (bytes > 0 ? pass_ps(p.machine, bytes, 1, s.attend_launches) : 0);
+  return ps + (bytes > 0 ? pass_ps(p.machine, bytes, 1, s.attend_launches) : 0);
 }
 double prepare_ps(const Pricing& p, const Work& w) {
   return pass_ps(p.machine, query_elements(p, w), p.machine.software.prepare_bytes, 1);
@@ -337,7 +337,8 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     out.extrapolated.insert("merges (from their bytes, as the profile lacks clock_ghz or sms)");
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
-  out.posts_first = machine.software.step_us > 0 || machine.software.posts_first;
+  out.posts_first =
+      machine.software.host.synchronises == Synchronises::Steps || machine.software.posts_first;
   out.one_stream = machine.software.one_stream;
   out.free_transfers = machine.software.free_transfers;
   if (machine.software.tensors_apart) {

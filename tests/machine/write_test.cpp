@@ -186,7 +186,6 @@ class AnyMachine {
     s.slice_bytes = number(1e-3, 1e6);
     s.merge_launches = count(0, 1000);
     if (chance()) s.merge_per_clock = number(1e-6, 1e6);
-    s.step_us = number(1e-3, 1e9);
     s.posts_first = chance();
     s.one_stream = chance();
     s.tensors_apart = chance();

@@ -169,7 +169,7 @@ TEST(Price, OfAnAttendThatDecodesIsThatOfItsBytesOrOfItsFlops) {
     const double by_bytes = (kv + q + o) / (m.memory_gb_per_s * 1e-3);
     const double by_flops = 4 * rows * keys * 128 * 32 / best;
     EXPECT_NEAR(price_of(plan, m, TaskKind::Attend, attention::kPartial),
-                std::max(by_bytes, by_flops) + (m.launch_us + m.software.step_us) * 1e6, 2);
+                std::max(by_bytes, by_flops) + m.launch_us * 1e6, 2);
     EXPECT_EQ(by_bytes > by_flops, new_tokens == 1);
     EXPECT_EQ(attends_bound_by(plan, m), name);
     // One device reads the keys of both workers.
@@ -202,7 +202,7 @@ TEST(Price, OfDecodingInAWindowIsThatOfTheKeysThatAreSeen) {
     const double rows = new_tokens, keys = 4096 + new_tokens - 1;
     const double bytes = 2 * keys * 8 * 128 * 2 + rows * 32 * (128 * 2 + 129 * 4);
     EXPECT_NEAR(price_of(plan, m, TaskKind::Attend, attention::kPartial),
-                bytes / (m.memory_gb_per_s * 1e-3) + (m.launch_us + m.software.step_us) * 1e6, 2);
+                bytes / (m.memory_gb_per_s * 1e-3) + m.launch_us * 1e6, 2);
   }
 }
 
@@ -214,9 +214,7 @@ TEST(Price, OfAnAttendWithoutAVisiblePairIsALaunch) {
   const Workload w = price(plan, m);
   const Simulation s = simulate(w, c);
   for (const std::size_t task : {8u, 9u, 17u})
-    EXPECT_EQ(static_cast<double>(price_of(w, task)),
-              std::round((m.launch_us + m.software.step_us) * 1e6))
-        << task;
+    EXPECT_EQ(static_cast<double>(price_of(w, task)), std::round(m.launch_us * 1e6)) << task;
   EXPECT_GT(s.makespan.value, 0);
   const Workload ideal = price(plan, find_machine("ideal"));
   for (const std::size_t task : {8u, 9u, 17u}) EXPECT_EQ(price_of(ideal, task), 0) << task;
@@ -262,7 +260,7 @@ TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
           const double n = t.tokens[i];
           const double pairs = t.shape == TileShape::Full ? n * n : n * (n + 1) / 2;
           const double work = (t.backward ? 10 : 4) * pairs * t.head_dim * problem.heads;
-          const double expected = work / t.tflops[i] + (m.launch_us + m.software.step_us) * 1e6;
+          const double expected = work / t.tflops[i] + m.launch_us * 1e6;
           const Plan plan = build_plan(problem, find_schedule("ring"));
           const double ps =
               t.backward ? price_of(plan, m, TaskKind::AttendBackward, attention::kQueryGradient)

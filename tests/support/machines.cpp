@@ -62,7 +62,7 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
   });
   add("queued_behind_kernels_but_posted_first", Fabric::Switch, [](Machine& m) {
     m.comm_waits_for_kernel = true;
-    m.software.step_us = 2;
+    m.software.posts_first = true;
   });
   add("queued_behind_all_but_backward_kernels", Fabric::Switch, [](Machine& m) {
     m.comm_waits_for_kernel = true;
