@@ -88,7 +88,13 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
           "lists, e.g. lightseq, or your own FILE.toml (default: from the profile)")
       ->type_name("NAME")
       ->group("Machine");
-  if (!ideal) return;
+  if (!ideal) return;  // a run has this flag already
+  command
+      .add_option("--nccl-ctas", ctas_,
+                  "thread blocks that NCCL may use per GPU: transfers hold no more SMs, and "
+                  "messages get fewer channels; 0 = NCCL decides (default 0)")
+      ->type_name("N")
+      ->group("Machine");
   command
       .add_option("--diagonal", diagonal_,
                   "only with --machine ideal: cost of a diagonal block, relative to a full block, "
@@ -141,6 +147,12 @@ Machine MachineFlags::with_figures(Machine m) const {
     m.software = find_software(software_);
     if (m.ideal) fail("--software has no meaning on machine 'ideal', where merges are free");
   }
+  if (const auto ctas = static_cast<std::uint32_t>(number_of(ctas_, "--nccl-ctas", 0, 64));
+      ctas > 0) {
+    if (m.sms == 0 || m.comm_sms == 0)
+      fail("--nccl-ctas {}: on machine '{}' transfers hold no SMs", ctas, m.name);
+    m = with_thread_blocks(m, ctas);
+  }
   if (!m.ideal && !diagonal_.empty())
     fail("--diagonal is only for machine 'ideal'; '{}' takes this cost from its kernel times",
          m.name);
@@ -151,15 +163,19 @@ std::string MachineFlags::file() const { return is_machine_file(name_) ? name_ :
 
 std::string MachineFlags::figures() const {
   std::string out;
-  for (const auto& [name, value] :
-       {std::pair{"kernels", library_}, {"software", software_}, {"diagonal", diagonal_}})
-    if (!value.empty()) out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name, value);
+  for (const auto& [name, value] : {std::pair{"kernels", library_},
+                                    {"software", software_},
+                                    {"NCCL thread blocks", ctas_},
+                                    {"diagonal", diagonal_}})
+    if (!value.empty() && value != "0")
+      out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name, value);
   return out;
 }
 
 std::string MachineFlags::first_figure() const {
   return !library_.empty()    ? "--kernels " + library_
          : !software_.empty() ? "--software " + software_
+         : ctas_ != "0"       ? "--nccl-ctas " + ctas_
          : !diagonal_.empty() ? "--diagonal " + diagonal_
                               : "";
 }

@@ -43,7 +43,7 @@ class MachineFlags {
  private:
   Conditions conditions(const Machine&, std::uint32_t workers) const;
 
-  std::string name_ = "ideal", library_, software_, diagonal_;
+  std::string name_ = "ideal", library_, software_, ctas_ = "0", diagonal_;
   std::string noise_, stragglers_, seed_ = "1", runs_;
   std::vector<std::string> slow_;
 };

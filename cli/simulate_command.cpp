@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -8,9 +9,11 @@
 #include "format_flag.hpp"
 #include "machine_flags.hpp"
 #include "outputs.hpp"
+#include "pictures.hpp"
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/file.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
 #include "ringsched/timeline/timeline.hpp"
 #include "terminal.hpp"
@@ -26,10 +29,26 @@ struct SimulateCommand {
   std::string plan_file;
   OutputFlags outputs;
   std::vector<std::string> questions;
-  std::string measured;
+  std::string measured, profile;
   bool path = false, no_chart = false;
   Format format = Format::Text;
 };
+
+// The fitted machine, named like its file.
+void save_profile(const Fit& f, const std::string& measured, const std::string& file) {
+  Machine m = f.machine;
+  const std::string from = m.name;
+  m.name = std::filesystem::path(file).stem().string();
+  m.summary = fmt::format("{}, with the time of {} times {:.3g}", from, f.figure, f.factor);
+  const std::string text =
+      to_toml(m, {fmt::format("Profile {} with the time of {} times {:.6g}, from --calibrate-with "
+                              "{}. The sources of the",
+                              from, f.figure, f.factor, measured),
+                  "figures below are those of that profile, before this change."});
+  NewFile out(file);
+  out.append(text);
+  out.finish();
+}
 
 void run(const SimulateCommand& c) {
   const OutputKinds kinds = c.outputs.kinds({c.plan_file, c.machine.file()});
@@ -38,6 +57,12 @@ void run(const SimulateCommand& c) {
   if (!c.measured.empty()) measured = measured_time(c.measured);
   if (measured && machine.ideal)
     fail("--calibrate-with has no meaning on machine 'ideal', which has no figures; use --machine");
+  if (!c.profile.empty()) {
+    if (!measured) fail("--save-profile needs --calibrate-with: it writes the calibrated machine");
+    if (!c.profile.ends_with(".toml"))
+      fail("--save-profile {}: use a name that ends in .toml", c.profile);
+    check_output(c.profile, "--save-profile");
+  }
   const double diagonal = c.machine.diagonal();
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);
   const ProvedPlan proved =
@@ -53,6 +78,7 @@ void run(const SimulateCommand& c) {
   }
   Prediction p = predict(proved, setup, diagonal, c.machine.figures(machine));
   p.fit = std::move(fitted);
+  if (!c.profile.empty()) save_profile(*p.fit, c.measured, c.profile);
   std::vector<Answer> answers;
   for (const std::string& q : c.questions) answers.push_back(ask(p.study, q));
   const bool chart = c.format == Format::Text && !c.no_chart && workers <= kChartWorkers &&
@@ -72,6 +98,8 @@ void run(const SimulateCommand& c) {
   fmt::print("{}", prediction_text(p, answers, improvements(p.study), c.path));
   if (!drawn.empty()) fmt::print("\n{}", drawn);
   if (!written.empty()) fmt::print("\n{}", written);
+  if (!c.profile.empty())
+    fmt::print("\nprofile {}\nTo use it: ringsched simulate --machine {}\n", c.profile, c.profile);
 }
 
 }  // namespace
@@ -101,6 +129,11 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
          "measured time for this problem, e.g. ms=12.3: scale uncertain machine parameters, "
          "starting with the most influential, until the prediction matches this time")
       ->type_name("UNIT=TIME")
+      ->group("Machine");
+  app->add_option("--save-profile", command->profile,
+                  "write the calibrated machine as a profile, to use it with --machine in other "
+                  "commands")
+      ->type_name("FILE.toml")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");
   command->outputs.add_to(*app);

@@ -119,24 +119,6 @@ std::string to_csv(const SweepRow& row) {
   return out;
 }
 
-std::string to_json(const std::vector<SweepRow>& rows) {
-  std::string out;
-  for (const SweepRow& row : rows) {
-    out += out.empty() ? "\n  {" : ",\n  {";
-    const char* before = "";
-    for (const Column& c : kColumns) {
-      const std::string& text = row.*c.field;
-      out += fmt::format("{}\"{}\": {}", before, c.name,
-                         text.empty() ? "null"
-                         : c.number   ? text
-                                      : fmt::format("\"{}\"", escaped(text)));
-      before = ", ";
-    }
-    out += '}';
-  }
-  return fmt::format("[{}\n]\n", out);
-}
-
 std::vector<SweepRow> read_sweep_csv(const std::string& text, const std::string& name) {
   std::vector<SweepRow> rows;
   const std::string header = sweep_csv_header();
@@ -236,21 +218,71 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
          "\n";
 }
 
-std::string ranked_table(const std::vector<SweepRow>& all) {
-  std::vector<std::string> order;  // of problems, as they came
-  for (const SweepRow& row : all)
-    if (std::find(order.begin(), order.end(), row.problem()) == order.end())
-      order.push_back(row.problem());
-  std::string out;
-  for (const std::string& problem : order) {
-    std::vector<const SweepRow*> rows;
-    for (const SweepRow& row : all)
-      if (row.problem() == problem) rows.push_back(&row);
-    // First those that fit in a device.
-    const auto rank = [](const SweepRow& r) { return !r.holds() ? 2 : r.fits == "no" ? 1 : 0; };
-    std::stable_sort(rows.begin(), rows.end(), [&](const SweepRow* a, const SweepRow* b) {
+namespace {
+
+// The rows of each problem, the fastest that fits first.
+std::vector<std::vector<const SweepRow*>> ranked(const std::vector<SweepRow>& all) {
+  std::vector<std::vector<const SweepRow*>> out;
+  std::map<std::string, std::size_t> known;  // by problem, in the order that they came
+  for (const SweepRow& row : all) {
+    const auto [at, fresh] = known.emplace(row.problem(), out.size());
+    if (fresh) out.emplace_back();
+    out[at->second].push_back(&row);
+  }
+  const auto rank = [](const SweepRow& r) { return !r.holds() ? 2 : r.fits == "no" ? 1 : 0; };
+  for (auto& rows : out)
+    std::ranges::stable_sort(rows, [&](const SweepRow* a, const SweepRow* b) {
       return rank(*a) != rank(*b) ? rank(*a) < rank(*b) : a->makespan() < b->makespan();
     });
+  return out;
+}
+
+// Of those with the same results the first, whose draws serve all, or they would differ by chance.
+const SweepRow& twin_of(const SweepRow& row, const std::vector<const SweepRow*>& rows) {
+  return **std::ranges::find_if(rows,
+                                [&](const SweepRow* other) { return same_results(*other, row); });
+}
+
+}  // namespace
+
+std::vector<std::optional<double>> best_wins(const std::vector<SweepRow>& all) {
+  std::vector<std::optional<double>> out(all.size());
+  for (const auto& rows : ranked(all)) {
+    const SweepRow& best = *rows.front();
+    for (const SweepRow* row : rows) {
+      const SweepRow& twin = twin_of(*row, rows);
+      if (&twin == &best || best.fits == "no" || best.possible.empty() || twin.possible.empty())
+        continue;
+      out[static_cast<std::size_t>(row - all.data())] = beats(best.possible, twin.possible);
+    }
+  }
+  return out;
+}
+
+std::string to_json(const std::vector<SweepRow>& rows) {
+  std::string out;
+  const std::vector<std::optional<double>> wins = best_wins(rows);
+  for (const SweepRow& row : rows) {
+    out += out.empty() ? "\n  {" : ",\n  {";
+    const char* before = "";
+    for (const Column& c : kColumns) {
+      const std::string& text = row.*c.field;
+      out += fmt::format("{}\"{}\": {}", before, c.name,
+                         text.empty() ? "null"
+                         : c.number   ? text
+                                      : fmt::format("\"{}\"", escaped(text)));
+      before = ", ";
+    }
+    const std::optional<double> share = wins[static_cast<std::size_t>(&row - rows.data())];
+    out +=
+        fmt::format(", \"best_faster_in\": {}}}", share ? fmt::format("{:.3f}", *share) : "null");
+  }
+  return fmt::format("[{}\n]\n", out);
+}
+
+std::string ranked_table(const std::vector<SweepRow>& all) {
+  std::string out;
+  for (const std::vector<const SweepRow*>& rows : ranked(all)) {
     const SweepRow& first = *rows.front();
     const bool one_overlap = std::ranges::all_of(
         rows, [&](const SweepRow* row) { return row->overlap == first.overlap; });
@@ -296,9 +328,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                             one_overlap ? "" : " " + row->overlap);
         continue;
       }
-      // The draws of the first of those with the same results, or they would differ by chance.
-      const SweepRow& twin = **std::ranges::find_if(
-          rows, [&](const SweepRow* other) { return same_results(*other, *row); });
+      const SweepRow& twin = twin_of(*row, rows);
       const std::string memory = human(Bytes{static_cast<std::int64_t>(number(row->peak_bytes))});
       add({row == rows.front() && row->fits != "no" ? "*" : "", row->schedule, row->overlap,
            row->exchanges, time_of(row->makespan_us, row->unit()), interval_of(twin),

@@ -1,6 +1,7 @@
 // The rows of a sweep: the questions, the answers, and both as CSV and JSON.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct SweepRow {
   bool holds() const { return refused.empty(); }
   double makespan() const;
 };
+
+// By row: in what share of the draws of the machine's figures the fastest of its problem is faster.
+// Nothing for that one itself, and where draws are missing.
+std::vector<std::optional<double>> best_wins(const std::vector<SweepRow>&);
 
 std::string sweep_csv_header();
 std::string to_csv(const SweepRow&);

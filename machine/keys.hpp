@@ -56,6 +56,7 @@ void software_keys(Keys& s, Software& w) {
   s.count("attend_launches", w.attend_launches, 0, 1000);
   s.flag("posts_first", w.posts_first);
   s.flag("one_stream", w.one_stream);
+  s.flag("pair_communicators", w.pair_communicators);
   s.flag("tensors_apart", w.tensors_apart);
   s.flag("free_transfers", w.free_transfers);
   s.flag("sends_all", w.sends_all);
@@ -163,6 +164,9 @@ void machine_keys(Keys& s, M& m) {
     d.choice("kind", m.fabric.kind, kFabrics);
     link_keys(d, m.fabric.link);
     d.number("channel_gb_per_s", m.fabric.channel_gb_per_s, 0, kMostGb);
+    d.count("channels", m.fabric.channels, 1, 64);
+    d.number("wire_change", m.fabric.wire_change, 1e-6, 1e6);
+    d.number("startup_change", m.fabric.startup_change, 0, 1e6);
     d.number("core_gb_per_s", m.fabric.core_gb_per_s, 0, kMostGb);
     d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
     d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);

@@ -8,12 +8,12 @@ namespace ringsched {
 
 namespace {
 
-// NCCL splits 32 channels among the ranks of a communicator, and doubles those of one message from
-// 16 MiB per channel on (5067397, src/enqueue.cc, addP2pToPlan and calcP2pChannelCount; the number
-// of channels: src/graph/paths.cc). Until a message has all channels, it is as fast as its
-// channels.
-std::vector<MessageRate> by_channels(double channel, double link, std::uint32_t ranks) {
-  constexpr std::uint32_t channels = 32;
+// NCCL splits its channels, usually 32, among the ranks of a communicator, and doubles those of one
+// message from 16 MiB per channel on (5067397, src/enqueue.cc, addP2pToPlan and
+// calcP2pChannelCount; the number of channels: src/graph/paths.cc). Until a message has all
+// channels, it is as fast as its channels.
+std::vector<MessageRate> by_channels(double channel, std::uint32_t channels, double link,
+                                     std::uint32_t ranks) {
   constexpr double most_bytes = 16 << 20;
   std::vector<MessageRate> out;
   const std::uint32_t first = std::bit_floor(std::max(1u, channels / std::max(1u, ranks)));
@@ -32,7 +32,7 @@ LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks) {
   LinkFigures out = f.link;
   out.gb_per_s /= f.wire_change;
   const double latency_us = out.latency_us;
-  out.messages = by_channels(f.channel_gb_per_s, out.gb_per_s, ranks);
+  out.messages = by_channels(f.channel_gb_per_s, f.channels, out.gb_per_s, ranks);
   scale(out, f.wire_change, f.startup_change);
   out.latency_us = latency_us;  // it has changed before
   return out;

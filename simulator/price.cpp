@@ -252,8 +252,10 @@ std::uint32_t most_connected(const Plan& plan, const Network& network) {
 // With the rates of messages that NCCL's channels allow in this plan.
 Machine with_channels(const Plan& plan, const Machine& machine) {
   Machine out = machine;
-  out.fabric.link =
-      link_among(machine.fabric, most_connected(plan, Network(machine, plan.problem.workers)));
+  const std::uint32_t ranks = machine.software.pair_communicators
+                                  ? 2
+                                  : most_connected(plan, Network(machine, plan.problem.workers));
+  out.fabric.link = link_among(machine.fabric, ranks);
   return out;
 }
 

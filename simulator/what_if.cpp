@@ -67,7 +67,9 @@ const std::vector<KnownChange>& known_changes() {
 }
 
 Machine with_thread_blocks(Machine m, std::uint32_t blocks) {
-  if (blocks > 0) m.comm_sms = std::min(m.comm_sms, blocks);
+  if (blocks == 0) return m;
+  m.comm_sms = std::min(m.comm_sms, blocks);
+  m.fabric.channels = std::min(m.fabric.channels, blocks);
   return m;
 }
 

@@ -36,7 +36,7 @@ def sweep(schedules: Any = None, *, workers: Any = None, tokens: Any = None, hea
           passes: str | None = None, new_tokens: int | str | None = None,
           buffers: int | None = None,
           exchanges: str | None = None, kernels: str | None = None,
-          software: str | None = None, diagonal: float | str | None = None,
+          software: str | None = None, nccl_ctas: int | None = None, diagonal: float | str | None = None,
           noise: float | str | None = None, stragglers: str | None = None,
           slow_workers: dict[int, float] | None = None, seed: int | None = None,
           runs: int | None = None, jobs: int = 0) -> Sweep:
@@ -50,7 +50,7 @@ def sweep(schedules: Any = None, *, workers: Any = None, tokens: Any = None, hea
     rest = {"--kv-heads": kv_heads, "--head-dim": head_dim, "--dtype": dtype, "--mask": mask,
             "--pass": passes, "--new-tokens": new_tokens,
             "--buffers": buffers, "--exchanges": exchanges}
-    machine = {"kernels": kernels, "software": software, "diagonal": diagonal, "noise": noise,
+    machine = {"kernels": kernels, "software": software, "nccl_ctas": nccl_ctas, "diagonal": diagonal, "noise": noise,
                "stragglers": stragglers, "slow_workers": slow_workers, "seed": seed, "runs": runs}
     return _core._sweep(lists, rest, machine, jobs)
 

@@ -48,6 +48,7 @@ Communication communication_of(const nb::object& overlap, const nb::object& buff
 void add_machine_asked(Asked& asked, const MachineAsked& m) {
   asked.add("--kernels", m.kernels);
   asked.add("--software", m.software);
+  asked.add("--nccl-ctas", m.nccl_ctas);
   asked.add("--diagonal", m.diagonal);
   asked.add("--noise", m.noise);
   asked.add("--stragglers", m.stragglers);

@@ -35,7 +35,7 @@ Communication communication_of(const nb::object& overlap, const nb::object& buff
                                const nb::object& exchanges);
 
 struct MachineAsked {
-  nb::object kernels, software, diagonal, noise, stragglers, slow_workers, seed, runs;
+  nb::object kernels, software, nccl_ctas, diagonal, noise, stragglers, slow_workers, seed, runs;
 };
 
 MachineFlags machine_flags(const MachineAsked&);

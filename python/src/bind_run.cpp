@@ -47,8 +47,10 @@ TimelinePointer HeldRun::timeline() const {
 
 double us(Picoseconds p) { return static_cast<double>(p.value) / 1e6; }
 
-RunPointer simulated(const PlanPointer& plan, const nb::object& machine,
-                     const MachineAsked& asked) {
+RunPointer simulated(const PlanPointer& plan, const nb::object& machine, const MachineAsked& asked,
+                     const nb::object& calibrate_with) {
+  const std::string measured =
+      calibrate_with.is_none() ? "" : text_of("--calibrate-with", calibrate_with);
   const MachineFlags flags = machine_flags(asked);
   const Machine* given = nullptr;
   std::string name;
@@ -58,7 +60,14 @@ RunPointer simulated(const PlanPointer& plan, const nb::object& machine,
     const ProvedPlan& proved = plan->proved();
     Setup setup = flags.setup(m, proved.plan.problem.workers);
     flags.check_runs(varies(setup.conditions));
+    std::optional<Fit> fitted;
+    if (!measured.empty()) {
+      if (m.ideal) fail("calibrate_with has no meaning on machine 'ideal', which has no figures");
+      fitted = fit(proved.plan, setup, measured_time(measured));
+      setup.machine = fitted->machine;
+    }
     Prediction p = predict(proved, std::move(setup), flags.diagonal(), flags.figures(m));
+    p.fit = std::move(fitted);
     std::string conditions = described(p.study.conditions, flags.figures());
     return std::make_shared<const HeldRun>(plan, std::move(p), std::move(conditions));
   });
@@ -230,24 +239,29 @@ void bind_run(nb::module_& m) {
   m.def(
       "simulate",
       [](const PlanPointer& plan, const nb::object& machine, const nb::object& kernels,
-         const nb::object& software, const nb::object& diagonal, const nb::object& noise,
-         const nb::object& stragglers, const nb::object& slow_workers, const nb::object& seed,
-         const nb::object& runs) {
+         const nb::object& software, const nb::object& nccl_ctas, const nb::object& diagonal,
+         const nb::object& noise, const nb::object& stragglers, const nb::object& slow_workers,
+         const nb::object& seed, const nb::object& runs, const nb::object& calibrate_with) {
         return simulated(
             plan, machine,
-            {kernels, software, diagonal, noise, stragglers, slow_workers, seed, runs});
+            {kernels, software, nccl_ctas, diagonal, noise, stragglers, slow_workers, seed, runs},
+            calibrate_with);
       },
       "plan"_a, "machine"_a = "ideal", nb::kw_only(), "kernels"_a.none() = none,
-      "software"_a.none() = none, "diagonal"_a.none() = none, "noise"_a.none() = none,
-      "stragglers"_a.none() = none, "slow_workers"_a.none() = none, "seed"_a.none() = none,
-      "runs"_a.none() = none,
+      "software"_a.none() = none, "nccl_ctas"_a.none() = none, "diagonal"_a.none() = none,
+      "noise"_a.none() = none, "stragglers"_a.none() = none, "slow_workers"_a.none() = none,
+      "seed"_a.none() = none, "runs"_a.none() = none, "calibrate_with"_a.none() = none,
       nb::sig(
           "def simulate(plan: Plan, machine: str | Machine = 'ideal', *, kernels: str | None = "
-          "None, software: str | None = None, diagonal: float | str | None = None, noise: float "
-          "| str | None = None, stragglers: str | None = None, slow_workers: dict[int, float] | "
-          "None = None, seed: int | None = None, runs: int | None = None) -> Run"),
+          "None, software: str | None = None, nccl_ctas: int | None = None, diagonal: float | str "
+          "| "
+          "None = None, noise: float | str | None = None, stragglers: str | None = None, "
+          "slow_workers: dict[int, float] | None = None, seed: int | None = None, runs: int | None "
+          "= None, calibrate_with: str | None = None) -> Run"),
       "Predicts how long a plan takes on a machine. Verifies the plan first. The arguments are the "
-      "flags of `ringsched simulate`.");
+      "flags of `ringsched simulate`; with calibrate_with, such as \"ms=12.3\", the run's machine "
+      "is "
+      "the calibrated one.");
 }
 
 }  // namespace ringsched::python

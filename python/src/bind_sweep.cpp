@@ -70,6 +70,10 @@ Table rows_table(const HeldSweep& s) {
   numbers("makespan_us", &SweepRow::makespan_us);
   numbers("interval_low_us", &SweepRow::interval_low_us);
   numbers("interval_high_us", &SweepRow::interval_high_us);
+  std::vector<double> wins;
+  for (const std::optional<double>& share : best_wins(s.rows))
+    wins.push_back(share.value_or(std::numeric_limits<double>::quiet_NaN()));
+  table.numbers("best_faster_in", wins);
   numbers("idle_fraction", &SweepRow::idle_fraction);
   numbers("overlap_fraction", &SweepRow::overlap_fraction);
   numbers("exposed_communication_us", &SweepRow::exposed_communication_us);
@@ -161,10 +165,11 @@ void bind_sweep(nb::module_& m) {
       "_sweep",
       [](const nb::dict& lists, const nb::dict& rest, const nb::dict& machine, unsigned jobs) {
         const auto get = [&](const char* name) -> nb::object { return machine[name]; };
-        return swept(lists, rest,
-                     {get("kernels"), get("software"), get("diagonal"), get("noise"),
-                      get("stragglers"), get("slow_workers"), get("seed"), get("runs")},
-                     jobs);
+        return swept(
+            lists, rest,
+            {get("kernels"), get("software"), get("nccl_ctas"), get("diagonal"), get("noise"),
+             get("stragglers"), get("slow_workers"), get("seed"), get("runs")},
+            jobs);
       },
       "lists"_a, "rest"_a, "machine"_a, "jobs"_a);
 }

@@ -180,6 +180,39 @@ TEST_F(SimulateProgram, FitsAMachineToOneMeasuredTime) {
   expect_refused("simulate --calibrate-with ms=1", "use --machine");
 }
 
+// Also where links by NCCL's channels were scaled.
+TEST_F(SimulateProgram, SavesTheFittedMachineForOtherCommands) {
+  for (const std::string problem :
+       {"-s zigzag", "-s zigzag --tokens 16K", "-s ulysses --heads 64"}) {
+    const std::string flags = "simulate -m dgx-a100 --no-chart --format json " + problem;
+    const double us = value(run(flags).out, "makespan_us");
+    const std::string fitted = fmt::format(" --calibrate-with us={}", 1.3 * us);
+    ASSERT_EQ(run(flags + fitted + " --save-profile mine.toml").code, 0);
+    const Outcome again = run("simulate -m mine.toml --no-chart --format json " + problem);
+    EXPECT_NEAR(value(again.out, "makespan_us"), 1.3 * us, 2e-3 * us) << problem;
+    EXPECT_EQ(run("machines check mine.toml").code, 0);
+  }
+  expect_refused("simulate -m dgx-a100 --save-profile mine.toml", "needs --calibrate-with");
+  expect_refused("simulate -m dgx-a100 --calibrate-with ms=26 --save-profile mine.txt",
+                 "a name that ends in .toml");
+}
+
+TEST_F(SimulateProgram, LimitsTheThreadBlocksOfNccl) {
+  const std::string flags = "simulate -m hgx-h100 -s ring --tokens 16K --format json --nccl-ctas ";
+  const double all = value(run(flags + "0").out, "makespan_us"),
+               one = value(run(flags + "1").out, "makespan_us");
+  EXPECT_GT(one, 1.01 * all);
+  EXPECT_EQ(value(run(flags + "64").out, "makespan_us"), all);
+  expect_refused("simulate --nccl-ctas 4", "on machine 'ideal' transfers hold no SMs");
+  expect_refused("simulate -m hgx-h100 --nccl-ctas 65", "use 0 to 64");
+}
+
+TEST_F(SimulateProgram, SaysHowOftenTheBestOfASweepWins) {
+  const std::string rows = run("sweep -m dgx-a100 -s ring,zigzag --format json").out;
+  EXPECT_THAT(rows, HasSubstr("\"best_faster_in\": 1.000}"));  // of ring
+  EXPECT_THAT(rows, HasSubstr("\"best_faster_in\": null}"));   // of zigzag, which is the best
+}
+
 TEST_F(SimulateProgram, SaysWhatAMachineProfileIsForWhereItDoesNotFit) {
   write("mine.toml", run("machines dgx-a100").out);
   expect_refused("simulate -m dgx-a100 --software mine.toml",
@@ -330,7 +363,7 @@ TEST_F(SimulateProgram, CountsBlocksOnTheBlockModel) {
   EXPECT_THAT(run("sweep -s ring").out, HasSubstr("  7.5 blocks  "));
   EXPECT_THAT(run("sweep -s ring -o s.csv").out, HasSubstr("  7.5 blocks  "));
   EXPECT_THAT(run("sweep -s ring -o s.csv").out, HasSubstr("  7.5 blocks  "));  // from the file
-  EXPECT_THAT(run("sweep -s ring --format json").out, HasSubstr("\"unit\": \"blocks\"}"));
+  EXPECT_THAT(run("sweep -s ring --format json").out, HasSubstr("\"unit\": \"blocks\""));
   // Seconds stay seconds, and do not compare with blocks.
   ASSERT_EQ(run("simulate -m dgx-a100 --timeline a.json").code, 0);
   EXPECT_THAT(read_all(folder_ / "a.json"), testing::Not(HasSubstr("\"unit\"")));

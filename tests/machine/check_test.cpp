@@ -116,5 +116,47 @@ TEST(CheckedProfile, StopsAtWhatIsNoToml) {
   EXPECT_THAT(c.errors, ElementsAre(at(2, "")));
 }
 
+TEST(CheckedProfile, OfALibraryIsKnownByItsTables) {
+  for (const MachineProfile& p : software_profiles()) {
+    EXPECT_TRUE(is_software(p.toml, p.name)) << p.name;
+    const CheckedLibrary c = check_software(p.toml, p.name);
+    EXPECT_TRUE(c.errors.empty()) << c.errors.front();
+    ASSERT_TRUE(c.software) << p.name;
+    EXPECT_EQ(*c.software, find_software(std::string(p.name)));
+  }
+  for (const MachineProfile& p : machine_profiles()) EXPECT_FALSE(is_software(p.toml, p.name));
+  const std::string tables = "[host]\npost_us = 1\nsource = \"s\"\n";
+  EXPECT_TRUE(is_software(tables, "mine.toml"));
+  EXPECT_TRUE(is_software("base = \"lightseq\"\n" + tables, "mine.toml"));
+  EXPECT_FALSE(is_software("base = \"dgx-a100\"\n" + tables, "mine.toml"));
+  EXPECT_FALSE(is_software("[host", "mine.toml"));
+}
+
+TEST(CheckedProfile, OfALibraryListsEveryError) {
+  const auto errors = check_software(R"(name = "mine"
+[software]
+merge_bytes = "x"
+[host]
+post_us = -1
+speed = 3
+source = "s"
+)",
+                                     "mine.toml")
+                          .errors;
+  EXPECT_THAT(errors, testing::UnorderedElementsAre(at(3, "software.merge_bytes must be a number"),
+                                                    at(2, "needs \"source\""),
+                                                    at(5, "host.post_us must be a number"),
+                                                    at(6, "unknown key 'host.speed'")));
+  const auto host = [](const std::string& keys) {
+    const auto found = check_software("[host]\n" + keys + "source = \"s\"\n", "mine.toml").errors;
+    return found.empty() ? "" : found.front();
+  };
+  EXPECT_EQ(host("graph_us = 6\ngraph_node_us = 0.1\n"), "");
+  EXPECT_THAT(host("graph_node_us = 1\n"), at(1, "host.graph_node_us needs host.graph_us"));
+  EXPECT_THAT(host("synchronise_us = 1\n"), at(1, "needs host.synchronises"));
+  EXPECT_THAT(host("graph_us = 6\nsynchronises = \"steps\"\n"), at(1, "in a CUDA graph"));
+  EXPECT_THAT(host("synchronises = \"always\"\n"), at(2, "one of: exchanges, never, steps"));
+}
+
 }  // namespace
 }  // namespace ringsched

@@ -299,6 +299,21 @@ class Runs(unittest.TestCase):
                          [s["name"] for s in json.loads(command("schedules", "--format", "json"))])
 
 
+    def test_one_measured_time_and_few_thread_blocks(self):
+        plan = rs.plan(rs.Problem(), "zigzag")
+        fitted = rs.simulate(plan, "dgx-a100", calibrate_with="ms=26")
+        self.assertAlmostEqual(fitted.makespan_us, 26000, delta=26)
+        self.assertEqual(rs.simulate(plan, fitted.machine).makespan_us, fitted.makespan_us)
+        self.assertIn("calibrated", str(fitted))
+        with self.assertRaisesRegex(rs.Error, "calibrate_with is .26."):
+            rs.simulate(plan, "dgx-a100", calibrate_with="26")
+        with self.assertRaisesRegex(rs.Error, "no meaning on machine 'ideal'"):
+            rs.simulate(plan, calibrate_with="ms=26")
+        ring = rs.plan(rs.Problem(tokens=16384), "ring")
+        self.assertGreater(rs.simulate(ring, "hgx-h100", nccl_ctas=1).makespan_us,
+                           rs.simulate(ring, "hgx-h100").makespan_us)
+
+
 class Timelines(unittest.TestCase):
     def test_files_are_those_of_the_command(self):
         run = rs.simulate(rs.plan(rs.Problem(), "balanced"), "dgx-a100")
@@ -366,6 +381,9 @@ class Sweeps(unittest.TestCase):
                 said = re.sub(r"\n\n[\w-]+, with .*\(to change: .*\n", "\n", command("sweep", *flags))
                 self.assertEqual(f"{sweep}\n", said)
                 self.assertEqual(len(sweep.rows), len(sweep))
+        wins = rs.sweep(["ring", "zigzag"], machines="dgx-a100").rows["best_faster_in"]
+        self.assertEqual(wins[0], 1)
+        self.assertNotEqual(wins[1], wins[1])  # zigzag is the best: no number
         self.assertEqual(rs.sweep(["ring", "zigzag"], machines="dgx-a100").best, "zigzag")
         with self.assertRaises(rs.Error) as caught:
             rs.sweep(["ring", "ring"])

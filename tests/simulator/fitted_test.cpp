@@ -94,16 +94,41 @@ TEST(Fit, RefusesWhatNoFigureExplains) {
   }
 }
 
-// Of NCCL's thread blocks each takes an SM from the kernels beside it.
-TEST(ThreadBlocks, CapTheSmsThatTransfersHold) {
+// Of NCCL's thread blocks each takes an SM from the kernels beside it, and is a channel.
+TEST(ThreadBlocks, CapTheSmsThatTransfersHoldAndTheChannelsOfMessages) {
   const Machine m = find_machine("dgx-a100");
   EXPECT_EQ(with_thread_blocks(m, 0), m);
   EXPECT_EQ(with_thread_blocks(m, 2).comm_sms, 2u);
-  EXPECT_EQ(with_thread_blocks(m, 64).comm_sms, m.comm_sms);
+  EXPECT_EQ(with_thread_blocks(m, 64), m);
   Machine many = m;
   many.comm_sms = 40;
+  many.fabric.channel_gb_per_s = 0;  // all messages as fast, whatever NCCL may use
   const Plan plan = of_eight("zigzag");
   EXPECT_LT(makespan_of(plan, {with_thread_blocks(many, 2), {}}), makespan_of(plan, {many, {}}));
+  Machine free = m;
+  free.comm_sms = 1;  // as with one thread block
+  EXPECT_GT(makespan_of(plan, {with_thread_blocks(free, 1), {}}), makespan_of(plan, {free, {}}));
+  const auto first = [](const Machine& of, std::uint32_t ranks) {
+    return link_among(of.fabric, ranks).messages.front().gb_per_s;
+  };
+  const double channel = m.fabric.channel_gb_per_s;
+  EXPECT_DOUBLE_EQ(first(m, 8), 4 * channel);
+  EXPECT_DOUBLE_EQ(first(with_thread_blocks(m, 16), 8), 2 * channel);
+  EXPECT_DOUBLE_EQ(first(with_thread_blocks(m, 1), 8), channel);
+}
+
+// PyTorch makes them for sends and receives that are not in one batch.
+TEST(Channels, OfACommunicatorOfTwoAreMore) {
+  Machine m = find_machine("dgx-a100");
+  m.fabric.link.gb_per_s = 1e4;
+  const Plan plan = of_eight("ring");
+  const auto longest_startup = [&] {
+    const Workload w = price(plan, m);
+    return std::ranges::max(w.startup[static_cast<std::size_t>(Distance::SameNode)]);
+  };
+  const std::int64_t among_all = longest_startup();
+  m.software.pair_communicators = true;
+  EXPECT_LT(longest_startup(), among_all / 3);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ struct FabricFigures {
   Fabric kind = Fabric::Free;
   LinkFigures link;              // of one device
   double channel_gb_per_s = 0;   // of one channel of NCCL, see link_among; 0: not by channels
+  std::uint32_t channels = 32;   // of a communicator, each a thread block on an SM
   double wire_change = 1;        // of its rates, and of what messages take beyond them: for
   double startup_change = 1;     // questions of "what if"
   double core_gb_per_s = 0;      // Switch: all traffic of a node together; 0: no limit
@@ -167,7 +168,8 @@ struct SoftwareFigures {
   std::uint32_t attend_launches = 0;
   // Transfers that become ready with an attend get their SMs before it.
   bool posts_first = false;
-  bool one_stream = false;      // transfers of a worker go one after the other, on whatever lanes
+  bool one_stream = false;  // transfers of a worker go one after the other, on whatever lanes
+  bool pair_communicators = false;  // one for each two workers, so a message gets more channels
   bool tensors_apart = false;   // keys and values, and their gradients, travel one after the other
   bool free_transfers = false;  // transfers wait for their data, but not for earlier kernels
   // Rings send keys all the way round, and gradients back, even where nobody reads them any more.

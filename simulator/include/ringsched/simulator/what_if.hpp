@@ -21,8 +21,8 @@ struct Setup {
 // change there.
 Setup changed(Setup, std::string_view change, std::uint32_t workers);
 
-// The machine if NCCL may use only this many thread blocks, each on an SM: transfers hold no more
-// SMs. The rates of messages stay. 0: no limit.
+// The machine if NCCL may use only this many thread blocks, each a channel on an SM: transfers hold
+// no more SMs, and messages have their share of so many channels. 0: no limit.
 Machine with_thread_blocks(Machine, std::uint32_t);
 
 struct KnownChange {
