@@ -178,30 +178,30 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
     return app->add_option(name, value, help)->type_name(type);
   };
   flag("-o,--output", command->output, "FILE", "profile to write: .toml")->required();
-  app->add_flag("--thorough", command->thorough,
-                "measure more (takes minutes): fp32, bf16 and fp16, head dimensions 64 and "
-                "128, up to 4K tokens; sets --timeout 20");
+  app->add_flag(
+      "--thorough", command->thorough,
+      "measure more (takes minutes): head dimensions 64 and 128, and all dtypes (with --backend "
+      "cuda: bf16 and fp16); with --backend cpu also up to 4K tokens, and --timeout 20");
   flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; with --backend cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
   flag("--pass", command->passes, "NAME",
-       "only with --backend cpu: forward or both (default both)");
+       "passes to measure: forward or both (default both); --backend cpu only");
   flag("--max-tokens", command->most, "N",
        "largest attention block to measure, in tokens (default 2K; with --backend cuda: "
        "16K)");
   flag("--timeout", command->timeout, "SECONDS",
-       "only with --backend cpu: time limit for all samples of one block size (default 2)");
+       "time limit for all samples of one block size (default 2); --backend cpu only");
   flag("--take", command->take, "NAME",
-       "only with --backend cpu: which time to keep for each block size: mean, or fastest (better "
-       "on "
-       "busy machines) (default mean)");
+       "time to keep for each block size: mean, or fastest, which is better on busy machines "
+       "(default "
+       "mean); --backend cpu only");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");
   flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");
   flag("--workers", command->workers, "N",
-       "only with --backend cuda: workers that share the GPU; each gets its own partition of the "
-       "SMs if the driver and the GPU allow it (default 1)");
-  flag("--heads", command->heads, "N", "only with --backend cuda: query heads (default 32)");
-  flag("--kv-heads", command->kv_heads, "N",
-       "only with --backend cuda: key/value heads (default 8)");
+       "workers that share the GPU; each gets its own partition of the SMs if the driver and the "
+       "GPU allow it (default 1); --backend cuda only");
+  flag("--heads", command->heads, "N", "query heads (default 32); --backend cuda only");
+  flag("--kv-heads", command->kv_heads, "N", "key/value heads (default 8); --backend cuda only");
   flag("--name", command->name, "NAME", "name of the profile (default this-cpu or this-gpu)");
   command->join.add_to(*app, false);
   flag("--deadline", command->deadline, "SECONDS",

@@ -23,7 +23,8 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
        "index of this process, counting from 0 (default: set by the launcher)");
   flag("--ranks", launch.ranks, "N", "number of processes (default: set by the launcher)");
   flag("--master", launch.master, "HOST:PORT",
-       "address of rank 0 (default: MASTER_ADDR and MASTER_PORT)");
+       "address of rank 0 (default: the environment variables MASTER_ADDR and "
+       "MASTER_PORT)");
 }
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {

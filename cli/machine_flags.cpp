@@ -111,7 +111,7 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
        "standard deviation of each task's time, relative to its mean, e.g. 5% (default: from the "
        "profile, or 0)");
   flag("--stragglers", stragglers_, "SHARE:FACTOR",
-       "make this share of the workers, chosen at random, take FACTOR times as long, e.g. 10%:1.5");
+       "make each worker take FACTOR times as long with probability SHARE, e.g. 10%:1.5");
   command
       .add_option("--slow-worker", slow_,
                   "make this worker take FACTOR times as long, e.g. 3:2; repeatable")

@@ -83,7 +83,7 @@ void add_check_command(CLI::App& machines, Format& format, ExitCode& code) {
       "List all errors in a profile of a machine or library, and the values assumed for missing "
       "parameters");
   auto name = std::make_shared<std::string>();
-  app->add_option("FILE", *name, "your own FILE.toml, or the name of a profile")
+  app->add_option("FILE", *name, "name of a built-in profile, or your own FILE.toml")
       ->type_name("")
       ->required();
   add_format_flag(*app, format);

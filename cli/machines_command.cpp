@@ -74,7 +74,7 @@ void show(const std::string& name, Format format) {
 
 void add_machines_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand(
-      "machines", "List and show profiles of machines and libraries; check or write a machine's");
+      "machines", "List, show, check or draft profiles of machines and libraries");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name,
                   "machine or ring-attention library to show (default: list all)")
@@ -84,7 +84,9 @@ void add_machines_command(CLI::App& program, ExitCode& code) {
   add_format_flag(*all, command->format);
   all->callback([command] { list(command->format); });
   CLI::App* one = app->add_subcommand("show", "Print a profile, as `machines NAME` does");
-  one->add_option("NAME", command->name, "built-in profile, or a file")->type_name("")->required();
+  one->add_option("NAME", command->name, "name of a built-in profile, or your own FILE.toml")
+      ->type_name("")
+      ->required();
   one->callback([command] { show(command->name, command->format); });
   add_check_command(*app, command->format, code);
   add_new_command(*app);

@@ -292,8 +292,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
   command->app = app;
   app->add_option(
          "FILE", command->files,
-         "CSV or JSON from sweep; JSON from simulate, run or validate; timelines; or a plan; - "
-         "is standard input")
+         "CSV or JSON from sweep; JSON from simulate, run or validate; timelines; or a plan (- = "
+         "standard input)")
       ->type_name("")
       ->required();
   app->add_option("-o,--output", command->output, "picture to write: .svg, .pdf or .png")
@@ -316,14 +316,15 @@ void add_plot_command(CLI::App& program, ExitCode&) {
          "--y", command->y,
          "vertical axis of --kind lines: time, speedup, tokens-per-second or memory (default time)")
       ->type_name("WHAT");
-  app->add_option("--x", command->x,
-                  "horizontal axis of --kind lines: tokens or workers (default: whichever varies. "
-                  "If both vary: workers, provided tokens grow with them; otherwise tokens)")
-      ->type_name("WHAT");
   app->add_option(
-         "-m,--machine", command->machine,
-         "only with --kind traffic: mark the boundaries between this machine's nodes (default: the "
-         "timeline's machine)")
+         "--x", command->x,
+         "horizontal axis of --kind lines: tokens or workers (default: the one that varies; "
+         "if both do, workers if tokens grow with them, else tokens)")
+      ->type_name("WHAT");
+  app->add_option("-m,--machine", command->machine,
+                  "mark the boundaries between this machine's nodes (default: the timeline's "
+                  "machine); --kind "
+                  "traffic only")
       ->type_name("NAME");
   app->add_option(
          "--scale", command->scale,

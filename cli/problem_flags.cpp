@@ -42,8 +42,8 @@ void ProblemFlags::add_to(CLI::App& command) {
        "schedule to use, e.g. zigzag or double-ring:node=4; see 'ringsched schedules' (default "
        "balanced)");
   flag(command, "-w,--workers", workers_, "N",
-       small ? "number of workers (default: one per process; with one process, one per core, but "
-               "at least 2 and at most 16)"
+       small ? "number of workers (default: one per process; with one process, one per core, "
+               "from 2 to 16, or 8 with --backend cuda)"
        : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
                      : "number of workers (default 8)");
@@ -81,8 +81,8 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
-       "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (plus "
-       "the first P); "
+       "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (as "
+       "window:N, and also the first P tokens); "
        "or documents:A,B,... (lengths in tokens) (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
@@ -96,8 +96,9 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
        "number of receive buffers on each worker for each kind of tensor; 0 = as many as needed "
        "(default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run exchanges (collectives such as all-to-all): native (one library call) or, as "
-       "separate messages, direct (from each member to each other), ring or tree (default native)");
+       "how to run exchanges (collectives such as all-to-all): native (one library call), or as "
+       "separate messages: direct (each member sends to every other member), ring or tree (default "
+       "native)");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

@@ -108,10 +108,18 @@ int run_program(int argc, char** argv) {
                           : fmt::format("argument {} is empty{}", i,
                                         i > 1 ? fmt::format(" (after {})", argv[i - 1]) : ""),
                       kBadInput);
-  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {  // as `git help COMMAND`
+    words.erase(words.begin());
+    const auto named = [&](const CLI::App* c) { return !words.empty() && c->check_name(words[0]); };
+    // An unknown command is refused below.
+    if (words.empty() || !program.get_subcommands(named).empty()) words.emplace_back("--help");
+  }
+  const std::vector<std::string_view> arguments(words.begin(), words.end());
   try {
     refuse_stray_values(program, arguments);
-    program.parse(argc, argv);
+    program.parse(
+        std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
     if (program.get_subcommands().empty()) std::fputs(program.help().c_str(), stdout);
     return all_printed(code);
   } catch (const CLI::Success& asked) {  // --help and --version

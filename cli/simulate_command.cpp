@@ -115,12 +115,15 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   command->machine.add_conditions_to(*app);
   app->add_option(
          "--what-if", command->questions,
-         "simulate again with this change: bandwidth=2x (links twice as fast), kernels=2x "
-         "(attention kernels twice as fast), memory=2x (memory-bound work, such as merges and "
-         "copies, twice as fast), host=2x (the host issues work twice as fast; needs a [host] "
-         "table in the profile or the --software file), latency=0x (no latency), "
-         "communication-sms=0 (transfers occupy no SMs) or, to make a worker slower, worker:3=2x "
-         "(worker 3 takes twice as long). Repeatable: each change is simulated separately")
+         "simulate again with this change; repeatable, each change separately\n"
+         "bandwidth=2x: links twice as fast\n"
+         "latency=0x: no latency\n"
+         "kernels=2x: attention kernels twice as fast\n"
+         "memory=2x: memory-bound work, such as merges and copies, twice as fast\n"
+         "host=2x: the host issues work twice as fast; needs a [host] table in the profile or the "
+         "--software file\n"
+         "communication-sms=0: transfers occupy no SMs\n"
+         "worker:3=2x: worker 3 takes twice as long")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");

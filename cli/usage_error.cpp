@@ -77,7 +77,6 @@ std::string unknown_flag(const CLI::App& program, const std::string& given) {
 }
 
 std::string unknown_command(const CLI::App& program, const std::string& given) {
-  if (given == "help") return "help is a flag: ringsched --help";
   std::vector<std::string> known;
   for (const CLI::App* command : program.get_subcommands({})) known.push_back(command->get_name());
   return unknown_name("command", given, views(known));
@@ -131,8 +130,6 @@ std::string explained(const CLI::App& program, const Stray& stray) {
 std::string usage_error(const CLI::App& program, const CLI::ParseError& wrong,
                         const std::vector<std::string_view>& arguments) {
   const CLI::App& command = used(program);
-  if (arguments.size() > 1 && arguments[0] == "help" && &command != &program)
-    return fmt::format("help is a flag: ringsched {} --help", full_name(program, command));
   std::vector<std::string> extras = program.remaining();
   if (&command != &program) {
     if (!extras.empty() && arguments[0].starts_with("-"))

@@ -90,10 +90,8 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
                   "use your own measurements instead of the published ones (format: "
                   "docs/validation.md)")
       ->type_name("FILE");
-  app->add_option(
-         "--only", command->only,
-         "only results whose group (as listed by this command), source or machine has TEXT in "
-         "its name, e.g. H800")
+  app->add_option("--only", command->only,
+                  "only results with TEXT in the name of their group, source or machine, e.g. H800")
       ->type_name("TEXT");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (implied by --file)");

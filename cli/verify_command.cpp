@@ -55,8 +55,7 @@ void print_json(const Verification& v) {
 }  // namespace
 
 void add_verify_command(CLI::App& program, ExitCode& code) {
-  CLI::App* app =
-      program.add_subcommand("verify", "Verify a plan file and report anything wrong with it");
+  CLI::App* app = program.add_subcommand("verify", "Verify a plan file and report each violation");
   auto command = std::make_shared<VerifyCommand>();
   app->add_option("FILE", command->file, "plan file; - = standard input")
       ->required()

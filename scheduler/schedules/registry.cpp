@@ -14,22 +14,22 @@
 // clang-format off
 #define RINGSCHED_SENDS {"sends", "all: send every block round the whole ring, as libraries do; needed: stop when no worker needs it", 0, 0, 1, {"needed", "all"}}
 #define RINGSCHED_SCHEDULES(X)                                                                          \
-  X(ring, "ring", contiguous, "keys go round; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
+  X(ring, "ring", contiguous, "keys and values travel around a ring; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
   X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers that finish early help the others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks, which gives every worker equal work", "ringsched") \
-  X(double_ring, "double-ring", double_ring_layout, "rings inside nodes, a slower ring of nodes around them", "LoongTrain, arXiv:2406.18485", \
+  X(double_ring, "double-ring", double_ring_layout, "a ring inside each node, and a slower ring between nodes", "LoongTrain, arXiv:2406.18485", \
     {"node", "workers in a node; 0: the largest divisor of the worker count, up to 8", 0, 0}, \
     {"ring", "ring or zigzag: what runs inside the nodes", 0, 0, 1, {"ring", "zigzag"}}) \
   X(ulysses, "ulysses", contiguous, "each worker takes some heads and all tokens; an all-to-all before and after", "DeepSpeed-Ulysses, arXiv:2309.14509", \
     {"pad", "1: add dummy heads so that every worker has the same number; 0: numbers may differ", 0, 0, 1}) \
-  X(all_gather, "all-gather", all_gather_layout, "all keys to all workers, all heads at once or some at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
+  X(all_gather, "all-gather", all_gather_layout, "every worker gets all keys and values, all heads at once or some at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
     {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
     {"shares", "which tokens a worker holds: contiguous, or zigzag (one part from each end)", 0, 0, 1, {"contiguous", "zigzag"}}) \
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
-    {"ring", "ring, zigzag, striped or balanced: what runs across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
+    {"ring", "schedule of the ring across the groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
     {"consecutive", "which workers are numbered consecutively, so that they share a node: those of a Ulysses group, or of a ring", 0, 0, 1, {"ulysses", "ring"}}, RINGSCHED_SENDS) \
   X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends to its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
     {"to", "which workers get the result: all, or one (the worker with the new tokens)", 0, 0, 1, {"all", "one"}}) \

@@ -113,6 +113,12 @@ TEST_F(Program, PrintsItsHelpIfItIsGivenNothing) {
   EXPECT_EQ(o.out, run("--help").out);
 }
 
+TEST_F(Program, HelpsLikeOtherProgramsToo) {
+  EXPECT_EQ(run("help").out, run("--help").out);
+  EXPECT_EQ(run("help machines check").out, run("machines check --help").out);
+  EXPECT_EQ(run("help plan").code, 0);
+}
+
 TEST_F(Program, SaysItsVersion) { EXPECT_THAT(run("--version").out, StartsWith("ringsched ")); }
 
 TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
@@ -194,8 +200,7 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"sweep --tokens 64K, 128K", "separate the values with commas: --tokens 64K,128K"},
       {"plan --mask window", "mask window needs a length, such as window:4K"},
       {"plan --workers four", "--workers is 'four'; use a whole number from 1 to 65535"},
-      {"help simulate", "help is a flag: ringsched simulate --help"},
-      {"help", "help is a flag: ringsched --help"},
+      {"help nosuch", "unknown command 'nosuch'"},
       {"simulate --format JSON", "JSON"},
       {"verify", "FILE is required"},
       {"verify nothing.json", "nothing.json"},
