@@ -2,12 +2,17 @@
 schedule of CONTRIBUTING.md's recipe (tests/recipe.py, tests/recipe/CMakeLists.txt). The other
 schedules' own cases are left out, because they were tested in the programs without it.
 
+A third of them runs, another one each day; all of them with RINGSCHED_WHOLE=1, and those that name
+the new schedule always.
+
 The last check is that the author of a wrong schedule gets an error.
 
 usage: recipe_test.py SCHEDULE PROGRAM PROGRAM_WITH_A_WRONG_SCHEDULE TEST_PROGRAM...
 """
 
+import datetime
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -67,12 +72,19 @@ def main(schedule: str, program: str, wrong_program: str, *test_programs: str) -
     wanted = ":".join(f"{s}.*:*/{s}.*" for s in sorted(set(suites())))
     others = ":".join(f"*/{n.replace('-', '_')}*" for n in names if n != schedule)
     failed = not mistake_is_told(schedule, wrong_program) or not parameter_is_read(program)
+    new = f"*/{schedule.replace('-', '_')}*"
+    third = {"GTEST_TOTAL_SHARDS": "3", "GTEST_SHARD_INDEX": str(datetime.date.today().toordinal() % 3)}
+    parts = [(f"{wanted}-{NO_MATTER}:{others}:{new}", {} if os.environ.get("RINGSCHED_WHOLE") else third), (new, {})]
     for test_program in test_programs:
-        command = [test_program, "--gtest_brief=1", f"--gtest_filter={wanted}-{NO_MATTER}:{others}"]
-        run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        print(run.stdout, end="")
-        ran = re.search(r"(\d+) tests? from", run.stdout)
-        failed |= run.returncode != 0 or not ran or ran[1] == "0"
+        ran = 0
+        for tests, shard in parts:
+            command = [test_program, "--gtest_brief=1", f"--gtest_filter={tests}"]
+            run = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **shard})
+            print(run.stdout, end="")
+            found = re.search(r"(\d+) tests? from", run.stdout)
+            ran += int(found[1]) if found else 0
+            failed |= run.returncode != 0
+        failed |= ran == 0
     return int(failed)
 
 
