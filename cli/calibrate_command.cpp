@@ -181,11 +181,13 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_flag(
       "--thorough", command->thorough,
       "measure more (takes minutes): head dimensions 64 and 128, and all dtypes (with --backend "
-      "cuda: bf16 and fp16); with --backend cpu also up to 4K tokens, and --timeout 20");
+      "cuda: bf16 and fp16); with --backend cpu also blocks of up to 4K tokens, and up to 20 s "
+      "for each block size");
   flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; with --backend cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
   flag("--pass", command->passes, "NAME",
-       "passes to measure: forward or both (default both); --backend cpu only");
+       "passes to measure: forward or both (default both); --backend cpu only, as cuda always "
+       "measures both");
   flag("--max-tokens", command->most, "N",
        "largest attention block to measure, in tokens (default 2K; with --backend cuda: "
        "16K)");

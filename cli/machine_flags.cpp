@@ -48,9 +48,12 @@ double parse_share(const std::string& text, std::string_view what, double most) 
   const double unit = percents ? 100 : 1;
   const std::string_view digits(text.data(), text.size() - (percents ? 1 : 0));
   const auto given = number_in(digits, 0, unit * most);
-  if (!given)
+  if (!given) {
+    if (!percents && number_in(digits, 0, 100 * most))
+      fail("{} is '{}', without a percent sign; use {}%", what, text, text);
     fail("{} is '{}'; use a percentage from 0% to {:g}%, e.g. 5%", what, text.substr(0, 40),
          100 * most);
+  }
   const double share = *given / unit;
   if (!percents && share > 1)
     fail("{} {} means {:g}%; use {}% for {} percent", what, text, 100 * share, text, text);
@@ -76,23 +79,29 @@ void MachineFlags::add_machine_to(CLI::App& command, const char* usual) {
 void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   command
       .add_option("--kernels", library_,
-                  "attention kernels to model, if the profile has several (default: from the "
-                  "profile)")
+                  fmt::format("{}, if the profile has several (default: from the profile)",
+                              ideal ? "attention kernels to model"
+                                    : "with --machine: attention kernels that the prediction "
+                                      "assumes"))
       ->type_name("LIBRARY")
       ->group("Machine");
   command
       .add_option(
           "--software", software_,
-          "ring-attention library to model; it determines the cost of merges, copies and work "
-          "on the host CPU. A name that 'ringsched machines' "
-          "lists, e.g. lightseq, or your own FILE.toml (default: from the profile)")
+          fmt::format("{}; it determines the cost of merges, copies and work on the host CPU. A "
+                      "name that 'ringsched machines' lists, e.g. lightseq, or your own FILE.toml "
+                      "(default: from the profile)",
+                      ideal ? "distributed-attention library to model"
+                            : "with --machine: distributed-attention library that the prediction "
+                              "assumes"))
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;  // a run has this flag already
   command
       .add_option("--nccl-ctas", ctas_,
-                  "thread blocks that NCCL may use per GPU: transfers hold no more SMs, and "
-                  "messages get fewer channels; 0 = NCCL decides (default 0)")
+                  "maximum number of thread blocks that NCCL may use per GPU: transfers then "
+                  "occupy at most N "
+                  "SMs, and messages share at most N channels; 0 = NCCL decides (default 0)")
       ->type_name("N")
       ->group("Machine");
   command
@@ -110,8 +119,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
   flag("--noise", noise_, "PERCENT",
        "standard deviation of each task's time, relative to its mean, e.g. 5% (default: from the "
        "profile, or 0)");
-  flag("--stragglers", stragglers_, "SHARE:FACTOR",
-       "make each worker take FACTOR times as long with probability SHARE, e.g. 10%:1.5");
+  flag("--stragglers", stragglers_, "P:FACTOR",
+       "with probability P, make a worker take FACTOR times as long, e.g. 10%:1.5");
   command
       .add_option("--slow-worker", slow_,
                   "make this worker take FACTOR times as long, e.g. 3:2; repeatable")
@@ -196,7 +205,8 @@ std::string MachineFlags::defaults(const Machine& m) const {
   }
   if (software_.empty())
     out += fmt::format(
-        "{} the machine profile's default ring-attention library (to change: --software NAME)",
+        "{} the machine profile's default distributed-attention library (to change: --software "
+        "NAME)",
         out.empty() ? "with" : " and");
   return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
 }
@@ -261,8 +271,8 @@ Conditions MachineFlags::conditions(const Machine& machine, std::uint32_t worker
   const double usual = machine.ideal ? 0 : machine.noise;
   c.noise = noise_.empty() ? usual : parse_share(noise_, "--noise", kMostNoise);
   if (!stragglers_.empty()) {
-    const auto [share, factor] = pair_of(stragglers_, "--stragglers", "SHARE:FACTOR, e.g. 10%:1.5");
-    c.straggler_share = parse_share(share, "--stragglers (share)", 1);
+    const auto [share, factor] = pair_of(stragglers_, "--stragglers", "P:FACTOR, e.g. 10%:1.5");
+    c.straggler_share = parse_share(share, "--stragglers (P)", 1);
     c.straggler_factor = number(factor, "--stragglers (factor)", 1, 1e6);
   }
   for (const std::string& slow : slow_) {

@@ -74,10 +74,10 @@ void show(const std::string& name, Format format) {
 
 void add_machines_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand(
-      "machines", "List, show, check or draft profiles of machines and libraries");
+      "machines", "List, show, check or create profiles of machines and libraries");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name,
-                  "machine or ring-attention library to show (default: list all)")
+                  "machine or distributed-attention library to show (default: list all)")
       ->type_name("");
   add_format_flag(*app, command->format);
   CLI::App* all = app->add_subcommand("list", "List all profiles (the default)");

@@ -319,7 +319,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
   app->add_option(
          "--x", command->x,
          "horizontal axis of --kind lines: tokens or workers (default: the one that varies; "
-         "if both do, workers if tokens grow with them, else tokens)")
+         "workers if both vary and tokens grow with workers, else tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "mark the boundaries between this machine's nodes (default: the timeline's "
@@ -328,8 +328,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("NAME");
   app->add_option(
          "--scale", command->scale,
-         "pixels per point, .png only (default 2; with --for column or text 4.17, which is 300 per "
-         "inch)")
+         "pixels per point, .png only (default 2; with --for column or text 4.17, which is 300 "
+         "pixels per inch)")
       ->type_name("NUMBER");
   command->page_flags.add_to(*app);
   app->callback([command] { run(*command); });

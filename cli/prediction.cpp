@@ -85,20 +85,22 @@ std::string borrowed_kernels(const Machine& m, const Problem& p) {
 }  // namespace
 
 Picoseconds measured_time(const std::string& text) {
-  constexpr std::pair<std::string_view, double> units[] = {
-      {"us=", 1e6}, {"ms=", 1e9}, {"s=", 1e12}};
+  constexpr std::pair<std::string_view, double> units[] = {{"us", 1e6}, {"ms", 1e9}, {"s", 1e12}};
+  const std::string_view all = text;
   for (const auto& [unit, ps] : units) {
-    if (!text.starts_with(unit)) continue;
+    std::string_view digits;
+    if (all.starts_with(unit) && all.substr(unit.size()).starts_with('='))
+      digits = all.substr(unit.size() + 1);
+    else if (all.ends_with(unit))
+      digits = all.substr(0, all.size() - unit.size());
     double value = 0;
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data() + unit.size(), last, value);
+    const char* const last = digits.data() + digits.size();
+    const auto [end, error] = std::from_chars(digits.data(), last, value);
     if (error == std::errc() && end == last && value * ps >= 1 && value * ps <= 1e18)
       return {static_cast<std::int64_t>(value * ps)};
   }
-  fail(
-      "--calibrate-with is '{}'; use UNIT=TIME, where UNIT is ms, us or s and TIME is above 0, "
-      "e.g. ms=12.3",
-      printable(text));
+  fail("--calibrate-with is '{}'; use a time above 0 in ms, us or s, e.g. ms=12.3 or 12.3ms",
+       printable(text));
 }
 
 Prediction predict(const ProvedPlan& proved, Setup setup, double diagonal,

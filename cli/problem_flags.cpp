@@ -42,8 +42,8 @@ void ProblemFlags::add_to(CLI::App& command) {
        "schedule to use, e.g. zigzag or double-ring:node=4; see 'ringsched schedules' (default "
        "balanced)");
   flag(command, "-w,--workers", workers_, "N",
-       small ? "number of workers (default: one per process; with one process, one per core, "
-               "from 2 to 16, or 8 with --backend cuda)"
+       small ? "number of workers (default: one per process; if there is only one process, 8 with "
+               "--backend cuda, else one per core, but at least 2 and at most 16)"
        : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
                      : "number of workers (default 8)");
@@ -96,8 +96,8 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
        "number of receive buffers on each worker for each kind of tensor; 0 = as many as needed "
        "(default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run exchanges (collectives such as all-to-all): native (one library call), or as "
-       "separate messages: direct (each member sends to every other member), ring or tree (default "
+       "how to run exchanges (collectives such as all-to-all): native is one library call; direct "
+       "(each member sends to every other member), ring and tree use separate messages (default "
        "native)");
 }
 

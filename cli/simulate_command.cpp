@@ -119,19 +119,19 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
          "bandwidth=2x: links twice as fast\n"
          "latency=0x: no latency\n"
          "kernels=2x: attention kernels twice as fast\n"
-         "memory=2x: memory-bound work, such as merges and copies, twice as fast\n"
+         "memory=2x: twice the memory bandwidth, so merges and copies are twice as fast\n"
          "host=2x: the host issues work twice as fast; needs a [host] table in the profile or the "
          "--software file\n"
          "communication-sms=0: transfers occupy no SMs\n"
-         "worker:3=2x: worker 3 takes twice as long")
+         "worker:3=2x: worker 3 takes twice as long (for workers, 2x means slower)")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
-  app->add_option(
-         "--calibrate-with", command->measured,
-         "measured time for this problem, e.g. ms=12.3: scale uncertain machine parameters, "
-         "starting with the most influential, until the prediction matches this time")
-      ->type_name("UNIT=TIME")
+  app->add_option("--calibrate-with", command->measured,
+                  "measured time for this problem, e.g. ms=12.3 or 12.3ms: scale uncertain machine "
+                  "parameters, "
+                  "starting with the most influential, until the prediction matches this time")
+      ->type_name("TIME")
       ->group("Machine");
   app->add_option("--save-profile", command->profile,
                   "write the calibrated machine as a profile, to use it with --machine in other "

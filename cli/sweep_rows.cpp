@@ -274,8 +274,7 @@ std::string to_json(const std::vector<SweepRow>& rows) {
       before = ", ";
     }
     const std::optional<double> share = wins[static_cast<std::size_t>(&row - rows.data())];
-    out +=
-        fmt::format(", \"best_faster_in\": {}}}", share ? fmt::format("{:.3f}", *share) : "null");
+    out += fmt::format(", \"best_wins_in\": {}}}", share ? fmt::format("{:.3f}", *share) : "null");
   }
   return fmt::format("[{}\n]\n", out);
 }
@@ -306,7 +305,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                                                                {"makespan", true},
                                                                {"80% interval", intervals},
                                                                {"vs best", true},
-                                                               {"best faster in", drawn},
+                                                               {"best wins in", drawn},
                                                                {"speed-up", true},
                                                                {"idle", true},
                                                                {"hidden", true},
@@ -345,7 +344,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
-      out += "   (\"best faster in\" is unknown for rows of an earlier sweep)\n";
+      out += "   (\"best wins in\" is unknown for rows of an earlier sweep)\n";
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";

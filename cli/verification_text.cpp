@@ -59,7 +59,7 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
   }
   for (const Violation& x : v.violations)
     out += on_terminal_lines(fmt::format("{}: {}", to_text(x.rule), x.text), 2) + "\n";
-  out += fmt::format("not proved: {}{}\n",
+  out += fmt::format("incorrect: {}{}\n",
                      counted(static_cast<std::int64_t>(v.violations.size()), "violation"),
                      v.more ? fmt::format(", and there may be more; try --max {}", 5 * most) : "");
   return out;

@@ -264,7 +264,7 @@ std::string summary_of(const MachineProfile& profile) {
 }
 
 SoftwareFigures find_software(const std::string& name) {
-  return read_software(base_of("", name, "software", software_profiles()));
+  return read_software(base_of("", name, "library", software_profiles()));
 }
 
 }  // namespace ringsched

@@ -32,11 +32,12 @@ void require_gpus_run(const Plan& plan) {
   };
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    const char* const what = is_exchange(task.kind)             ? "exchanges (collectives)"
-                             : is_repack(task.kind)             ? "repacks"
-                             : task.kind == TaskKind::Round     ? "rounded results"
-                             : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
-                                                                : nullptr;
+    const char* const what =
+        is_exchange(task.kind)             ? "exchanges (collectives), not even as messages"
+        : is_repack(task.kind)             ? "exchanges (collectives), not even as messages"
+        : task.kind == TaskKind::Round     ? "rounded results"
+        : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
+                                           : nullptr;
     if (what)
       fail("--backend cuda does not support {}, but the plan contains one: {}; use --backend cpu",
            what, name_of(plan, {id}));

@@ -258,7 +258,7 @@ TEST_F(Program, NamesWhatIsWrongWithAPlanAndExitsWithOne) {
   EXPECT_EQ(text.code, 1);
   EXPECT_THAT(text.out,
               HasSubstr("coverage: the result of query chunk 1 lacks key chunk 0; see task 1 "));
-  EXPECT_THAT(text.out, HasSubstr("not proved: 1 violation"));
+  EXPECT_THAT(text.out, HasSubstr("incorrect: 1 violation"));
   const Outcome json = run("verify bad.json --format json");
   EXPECT_EQ(json.code, 1);
   EXPECT_THAT(json.out, HasSubstr("\"holds\": false"));

@@ -69,11 +69,11 @@ TEST_F(RunProgram, RunsExchangesAndChecksRoundedResults) {
 TEST_F(RunProgram, RefusesOnGpusWhatNoKernelThereDoes) {
   const Problem p = small_problem(2, 60);
   write("ulysses.json", write_plan(ulysses_by_hand(p)));
-  expect_refused(
-      "run ulysses.json --backend cuda",
-      "--backend cuda does not support exchanges (collectives), but the plan contains one: task 0 "
-      "(worker 0, step 0, "
-      "exchange of query chunks 0-1); use --backend cpu\n");
+  expect_refused("run ulysses.json --backend cuda",
+                 "--backend cuda does not support exchanges (collectives), not even as messages, "
+                 "but the plan contains one: task 0 "
+                 "(worker 0, step 0, "
+                 "exchange of query chunks 0-1); use --backend cpu\n");
   write("heads.json", write_plan(by_half_the_heads(build_plan(p, find_schedule("ring")))));
   expect_refused(
       "run heads.json --backend cuda",

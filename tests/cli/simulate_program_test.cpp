@@ -209,8 +209,8 @@ TEST_F(SimulateProgram, LimitsTheThreadBlocksOfNccl) {
 
 TEST_F(SimulateProgram, SaysHowOftenTheBestOfASweepWins) {
   const std::string rows = run("sweep -m dgx-a100 -s ring,zigzag --format json").out;
-  EXPECT_THAT(rows, HasSubstr("\"best_faster_in\": 1.000}"));  // of ring
-  EXPECT_THAT(rows, HasSubstr("\"best_faster_in\": null}"));   // of zigzag, which is the best
+  EXPECT_THAT(rows, HasSubstr("\"best_wins_in\": 1.000}"));  // of ring
+  EXPECT_THAT(rows, HasSubstr("\"best_wins_in\": null}"));   // of zigzag, which is the best
 }
 
 TEST_F(SimulateProgram, SaysWhatAMachineProfileIsForWhereItDoesNotFit) {
@@ -299,6 +299,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --diagonal 2", "--diagonal is '2'; use a number from 0 to 1"},
       {"simulate --diagonal x", "--diagonal is 'x'; use a number from 0 to 1"},
       {"simulate --noise -1", "--noise is '-1'; use a percentage from 0% to 25%, e.g. 5%"},
+      {"simulate --noise 5", "--noise is '5', without a percent sign; use 5%"},
       {"simulate --noise nan", "--noise is 'nan'; use a percentage from 0% to 25%"},
       {"simulate --noise 5", "--noise is '5'; use a percentage from 0% to 25%"},
       {"simulate --noise 26%", "--noise is '26%'; use a percentage from 0% to 25%"},
@@ -415,9 +416,9 @@ TEST_F(SimulateProgram, SaysWhatIsUnusualAboutARun) {
 TEST_F(SimulateProgram, SaysWhyAScheduleHasNoResult) {
   const std::string out = run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses").out;
   EXPECT_THAT(
-      out, HasSubstr(
-               "\n   no result for ulysses: 4 heads cannot be split over 8 workers; use at most 4\n"
-               "     workers, or pad the heads with ulysses:pad=1\n"));
+      out,
+      HasSubstr("\n   no result for ulysses: 4 heads are too few for 8 workers; use at most 4\n"
+                "     workers, or pad the heads with ulysses:pad=1\n"));
   EXPECT_THAT(run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses --overlap none,prefetch").out,
               HasSubstr("\n   no result for ulysses none, ulysses prefetch: "));
 }
@@ -653,12 +654,14 @@ TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
     const std::string out = run("sweep -s ring -w 2 -t 4K " + flags).out;
     return out.substr(out.find("\n\n") == out.npos ? out.size() : out.find("\n\n") + 2);
   };
-  EXPECT_EQ(end("-m hgx-h100"),
-            "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3) and the "
-            "machine profile's default ring-attention library (to change: --software NAME)\n");
-  EXPECT_EQ(end("-m hgx-h100 --kernels fa2"),
-            "hgx-h100, with the machine profile's default ring-attention library (to change: "
-            "--software NAME)\n");
+  EXPECT_EQ(
+      end("-m hgx-h100"),
+      "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3) and the "
+      "machine profile's default distributed-attention library (to change: --software NAME)\n");
+  EXPECT_EQ(
+      end("-m hgx-h100 --kernels fa2"),
+      "hgx-h100, with the machine profile's default distributed-attention library (to change: "
+      "--software NAME)\n");
   EXPECT_EQ(end("-m hgx-h100 --software fused"),
             "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3)\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa3 --software fused"), "");
@@ -879,10 +882,10 @@ results = [
 )");
   const Outcome text = run("validate --file mine.toml");
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, testing::ContainsRegex(
-                            "^2 results: median error [0-9.]+%, mean [0-9.]+%\n"
-                            "worst prediction [0-9.]+x too (fast|slow): my ring, (ring|zigzag)\n"));
-  EXPECT_THAT(text.out, HasSubstr("picked the faster schedule in 1 of 1 pairs (excluding "
+  EXPECT_THAT(text.out, testing::ContainsRegex("^2 results: median error [0-9.]+%, mean [0-9.]+%\n"
+                                               "worst prediction: (1/[0-9.]+ of|[0-9.]+ times) the "
+                                               "measured time: my ring, (ring|zigzag)\n"));
+  EXPECT_THAT(text.out, HasSubstr("predicted which schedule is faster in 1 of 1 pairs (excluding "
                                   "predicted ties: 1 of 1)\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
