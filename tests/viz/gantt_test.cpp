@@ -428,8 +428,30 @@ TEST(Gantt, CountsWholeBlocks) {
 TEST(Gantt, DrawsEqualBandsOnce) {
   const std::string text = svg(gantt(run_of("balanced", 256, find_machine("ideal"))));
   EXPECT_THAT(text, HasSubstr(">workers 112 to 127<"));
-  EXPECT_THAT(text, HasSubstr(">workers 128 to 255<"));
+  EXPECT_THAT(text, HasSubstr(">workers 128 to 255, alike<"));
   EXPECT_THAT(text, Not(HasSubstr(">workers 128 to 143<")));
+  const std::string ring = svg(gantt(run_of("ring", 256, find_machine("ideal"))));
+  EXPECT_THAT(ring, HasSubstr(">workers 0 to 15<")) << "each worker ends later than the one before";
+  EXPECT_THAT(ring, HasSubstr(">workers 240 to 255<"));
+}
+
+// Workers that differ by a little are alike, and one that computes for longer is not.
+TEST(Gantt, DrawsBandsOnceThatDifferByLittle) {
+  Timeline t = run_of("zigzag", 256, find_machine("ideal"));
+  EXPECT_THAT(svg(gantt(t)), HasSubstr(">workers 0 to 255, alike<"));
+  const std::int64_t end = t.makespan().value;
+  const auto lengthen = [&](double share) {
+    Timeline longer = t;
+    TimelineTask* last = nullptr;
+    for (TimelineTask& x : longer.tasks)
+      if (x.worker == 200 && x.lane == Lane::Compute && (!last || x.end_ps > last->end_ps))
+        last = &x;
+    last->end_ps = end + static_cast<std::int64_t>(share * static_cast<double>(end));
+    return svg(gantt(longer));
+  };
+  EXPECT_THAT(lengthen(0.01), HasSubstr(">workers 0 to 255, alike<"));
+  EXPECT_THAT(lengthen(0.1), HasSubstr(">workers 0 to 255<"))
+      << "the mean of a band is alike, but not each worker";
 }
 
 TEST(Gantt, CallsOutWhatDiffersMost) {

@@ -37,7 +37,8 @@ class GanttChart {
   std::string side(std::size_t run) const;
   void lay_out_rows(double top);
   void choose_rows(std::uint32_t most_bands);
-  std::string drawn_alone(std::uint32_t first, std::uint32_t last) const;
+  bool alike(WorkerRange, WorkerRange) const;
+  bool is_of_alike(std::uint32_t row) const;
   std::uint32_t rows() const { return static_cast<std::uint32_t>(row_starts_.size() - 1); }
   void find_steps();
   const Timeline& timeline(std::size_t run) const { return *runs_[run].timeline; }

@@ -131,6 +131,12 @@ double middle_of(const SortedRun&, std::uint32_t task, bool incoming, const Stri
 // The shares of time of the workers [first, last), as areas.
 void draw_band(const SortedRun&, std::uint32_t first, std::uint32_t last, const Strip&,
                const TimeAxis&, std::vector<Shape>& out);
+// Whether a reader would call them alike. At no moment have they spent times on anything drawn that
+// differ by more than 2% of the makespan.
+struct WorkerRange {
+  std::uint32_t first = 0, last = 0;  // the end is not in it
+};
+bool are_alike(const SortedRun&, WorkerRange, WorkerRange, const TimeAxis&);
 // A pale band behind the rows of the members of each exchange, while it moves; `strips` are by
 // worker.
 void draw_exchanges(const SortedRun&, const DrawnPath&, const std::vector<Strip>& strips,
