@@ -68,6 +68,13 @@ std::vector<std::string> words(const Picture& p) {
   return out;
 }
 
+Box box_of(const Picture& p, const std::string& about) {
+  for (const Box& b : all<Box>(p))
+    if (b.about == about) return b;
+  ADD_FAILURE() << "nothing is about '" << about << "'";
+  return {};
+}
+
 // The middle of what the pointer is told of with this text.
 Point place(const Picture& p, const std::string& about) {
   for (const Area& a : all<Area>(p)) {
@@ -336,7 +343,8 @@ TEST(FrontPlot, NamesNoMarkByTheWordsOfAnother) {
 TEST(TimeBarsPlot, HasPartsAsLongAsTheNumbersSay) {
   TimeBars bars;
   bars.heading = "Where the time goes";
-  bars.panels = {{"", {{"ring", 10'000, 2'000, 1'000, 3'000, 4'000, 2'500, 15'000}}}};
+  bars.panels = {
+      {"", {{"ring", 10'000, 2'000, 1'000, 3'000, 4'000, 2'500, 15'000, 18'000, 25'000}}}};
   for (const Page& page : kPages) {
     const Picture p = time_bars(bars, page);
     expect_good(p, page);
@@ -349,6 +357,13 @@ TEST(TimeBarsPlot, HasPartsAsLongAsTheNumbersSay) {
     EXPECT_NEAR(length.at("ring: wait 3.00 ms"), 3 * per_ms, 1e-6);
     EXPECT_NEAR(length.at("ring: done 4.00 ms"), 4 * per_ms, 1e-6);
     EXPECT_THAT(words(p), testing::Contains("lower bound"));
+    EXPECT_THAT(words(p), testing::Contains("80% interval"));
+    const double begin = box_of(p, "ring: attend 10.0 ms").x;
+    EXPECT_TRUE(std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+      return s.points.size() == 2 && s.points[0].y == s.points[1].y &&
+             std::abs(s.points[0].x - begin - 18 * per_ms) < 1e-6 &&
+             std::abs(s.points[1].x - begin - 25 * per_ms) < 1e-6;
+    })) << "from 18 to 25 ms";
     EXPECT_THAT(words(p), testing::Contains("20.0 ms"));
   }
 }
@@ -377,6 +392,17 @@ TEST(TimeBarsPlot, OfATimelineAddUpToItsMakespan) {
     EXPECT_NEAR(b.total(), makespan, 1e-6 * makespan) << r.name;
     EXPECT_LE(b.exposed, b.total() - b.attending - b.overhead + 1e-6 * makespan) << r.name;
   }
+}
+
+TEST(TimeBarsPlot, OfATimelineHasItsBoundAndItsInterval) {
+  Timeline t = predicted_runs(4)[0].timeline;
+  EXPECT_EQ(timeline_bar(t).bound, 0) << "not known";
+  t.bound = Picoseconds{3'000'000};
+  t.interval = {Picoseconds{4'000'000}, Picoseconds{9'000'000}};
+  const TimeBar b = timeline_bar(t);
+  EXPECT_EQ(b.bound, 3);
+  EXPECT_EQ(b.low, 4);
+  EXPECT_EQ(b.high, 9);
 }
 
 TEST(TornadoPlot, PutsTheGreatestChangeFirst) {
@@ -565,13 +591,15 @@ TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
   plot.x_name = "published";
   plot.y_name = "predicted";
   plot.x = plot.y = PlotUnit::Times;
-  plot.panels = {{"ms", {{"A", {{10, 10, 0, 0, false, "same"}, {100, 115, 0, 0, false, "more"}}}}}};
+  plot.panels = {
+      {"ms", {{"A", {{10, 10, 8, 12, false, "same"}, {100, 115, 0, 0, false, "more"}}}}}};
   for (const Page& page : kPages) {
     const Picture p = agreement_plot(plot, 0.1, page);
     expect_good(p, page);
     Stroke line;
     for (const Stroke& s : all<Stroke>(p))
-      if (s.points.size() == 2 && s.points[0].x != s.points[1].x && s.points[0].y != s.points[1].y)
+      if (s.width == 0.8 * page.unit() && s.points.size() == 2 && s.points[0].x != s.points[1].x &&
+          s.points[0].y != s.points[1].y)
         line = s;
     ASSERT_EQ(line.points.size(), 2u);
     const auto above = [&](Point at) {
@@ -580,6 +608,16 @@ TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
     };
     EXPECT_NEAR(above(place(p, "same")), 0, 0.3);
     EXPECT_GT(above(place(p, "more")), 1);
+    EXPECT_THAT(words(p), testing::IsSupersetOf({"within 10%", "80% interval"}));
+    const auto edges = std::ranges::count_if(all<Stroke>(p), [&](const Stroke& s) {
+      return s.points.size() == 2 && s.width < line.width && s.colour == ink::black;
+    });
+    EXPECT_EQ(edges, 4) << "two of the band, and two of its sign in the key";
+    const Point same = place(p, "same");
+    EXPECT_TRUE(std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+      return s.points.size() == 2 && std::abs(s.points[0].x - same.x) < 0.3 &&
+             s.points[0].x == s.points[1].x && s.points[0].y > same.y && s.points[1].y < same.y;
+    })) << "a whisker";
   }
 }
 

@@ -5,7 +5,10 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "axis.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -228,13 +231,20 @@ std::size_t x_column(const Records& r, const SweepTable& t, const std::string& x
       r.name);
 }
 
-void set_interval(const Records& r, std::size_t row, PlotY y, double tokens, PlotPoint& p) {
+// Of the makespan, if the file has it: a pair of times, the second not below the first.
+std::optional<std::pair<double, double>> interval_of(const Records& r, std::size_t row) {
   const auto low = r.find("interval_low_us"), high = r.find("interval_high_us");
-  if (!low || !high || (y != PlotY::Time && y != PlotY::TokensPerSecond)) return;
+  if (!low || !high) return std::nullopt;
   const auto a = r.number(row, *low), b = r.number(row, *high);
-  if (!a || !b || !(*a > 0) || !(*b >= *a)) return;
-  p.low = y == PlotY::Time ? *a : tokens * 1e6 / *b;
-  p.high = y == PlotY::Time ? *b : tokens * 1e6 / *a;
+  if (!a || !b || !(*a > 0) || !(*b >= *a)) return std::nullopt;
+  return std::pair(*a, *b);
+}
+
+void set_interval(const Records& r, std::size_t row, PlotY y, double tokens, PlotPoint& p) {
+  const auto times = interval_of(r, row);
+  if (!times || (y != PlotY::Time && y != PlotY::TokensPerSecond)) return;
+  p.low = y == PlotY::Time ? times->first : tokens * 1e6 / times->second;
+  p.high = y == PlotY::Time ? times->second : tokens * 1e6 / times->first;
 }
 
 PlotLine& line_of(PlotPanel& panel, const std::string& name) {
@@ -396,6 +406,7 @@ TimeBars sweep_bars(const Records& r) {
       b.done = part(row, "out_of_work_us");
       b.exposed = part(row, "exposed_communication_us");
       b.bound = part(row, "bound_us");
+      if (const auto sure = interval_of(r, row)) std::tie(b.low, b.high) = *sure;
       if (!(b.total() > 0)) fail("{}: row {}: its parts are all 0", r.name, row + 1);
       panel.bars.push_back(std::move(b));
     }

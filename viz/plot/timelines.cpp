@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "frame.hpp"
 #include "gantt/internal.hpp"
@@ -56,6 +57,9 @@ TimeBar timeline_bar(const Timeline& t) {
     b.done += in_us(w.out_of_work) / n;
   }
   b.exposed = in_us(r.exposed_communication);
+  if (t.bound) b.bound = in_us(*t.bound);
+  if (t.interval)
+    std::tie(b.low, b.high) = std::pair(in_us((*t.interval)[0]), in_us((*t.interval)[1]));
   return b;
 }
 

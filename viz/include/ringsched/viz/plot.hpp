@@ -77,8 +77,9 @@ Picture best_map(const BestMap&, const Page& = {});
 struct TimeBar {
   std::string name;
   double attending = 0, overhead = 0, waiting_for_host = 0, waiting = 0, done = 0;
-  double exposed = 0;  // communication while nothing is computed
-  double bound = 0;    // no run can take less; 0: not known
+  double exposed = 0;        // communication while nothing is computed
+  double bound = 0;          // no run can take less; 0: not known
+  double low = 0, high = 0;  // contain the time in 80% of cases; equal: not known
   double total() const { return attending + overhead + waiting_for_host + waiting + done; }
 };
 struct TimePanel {
