@@ -11,6 +11,7 @@
 #include "plot/axis.hpp"
 #include "plot/frame.hpp"
 #include "plot/style.hpp"
+#include "plot/titles.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/lower.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -234,6 +235,89 @@ TEST(LinePlot, LeavesOutWhatHasNoResultAndMarksWhatDoesNotFit) {
   EXPECT_TRUE(p.panels[0].lines[0].points[1].hollow);
   EXPECT_THAT(svg(line_plot(p)), HasSubstr("Hollow: does not fit"));
   EXPECT_THAT(svg(line_plot(p, page_for("column"))), Not(HasSubstr("Hollow")));
+}
+
+Plot lines_of(const std::vector<std::pair<std::string, std::vector<double>>>& lines,
+              PlotUnit y = PlotUnit::Microseconds) {
+  Plot plot{
+      .heading = {}, .subject = {}, .x_name = "tokens", .y_name = "time", .y = y, .panels = {{}}};
+  for (const auto& [name, values] : lines) {
+    PlotLine& line = plot.panels[0].lines.emplace_back(PlotLine{name, {}});
+    for (const double v : values)
+      line.points.push_back({.x = 1024.0 * std::pow(2, line.points.size()), .y = v, .about = {}});
+  }
+  return plot;
+}
+
+TEST(PlotTitles, SayWhichScheduleIsBestWhere) {
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {2, 3, 4}}})),
+            "a is fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 5}}, {"b", {2, 3, 4}}})),
+            "b is fastest from 4K tokens on; below, a is fastest");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 4, 3}}, {"b", {2, 3, 4}}})),
+            "a is fastest in 2 of 3 settings");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1, 2, 3}}})),
+            "a and b are fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 3, 3}}, {"b", {1, 2, 3}}})),
+            "b is fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 3}}}, PlotUnit::PerSecond)),
+            "b is fastest from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 1}}}, PlotUnit::Memory)),
+            "b needs the least memory from 2K tokens on; below, a needs the least memory");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 3}}}, PlotUnit::Times)),
+            "b speeds up most from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 8}}})), "a: time grows 8.0x from 1024 to 4K tokens");
+  Plot full = lines_of({{"a", {1, 2}}, {"b", {2, 3}}});
+  for (PlotPoint& p : full.panels[0].lines[0].points) p.hollow = true;
+  EXPECT_EQ(title_of(full), "b is fastest from 1024 to 2K tokens") << "a does not fit";
+  full.panels.push_back(full.panels[0]);
+  EXPECT_EQ(title_of(full), "b is fastest in all 4 settings");
+}
+
+TEST(PlotTitles, OfOtherChartsSayWhatTheyShow) {
+  EXPECT_EQ(title_of(sweep_map(records(sweep({"a"}, {2, 4}, {8, 16}, {"ring", "zigzag"})))),
+            "ring is fastest in all 4 settings");
+  Plot front = lines_of({{"a", {1}}, {"b", {2}}});
+  EXPECT_EQ(front_title(front), "a is fastest, a and b need the least memory");
+  front.panels[0].lines[1].points[0].x = 1;
+  EXPECT_EQ(front_title(front), "a is fastest, b needs the least memory");
+  front.panels[0].lines[0].points[0].x = 1;
+  EXPECT_EQ(front_title({.heading = {},
+                         .subject = {},
+                         .x_name = {},
+                         .y_name = {},
+                         .panels = {{"", {front.panels[0].lines[0]}}}}),
+            "a is fastest and needs the least memory");
+  EXPECT_EQ(agreement_title(lines_of({{"a", {1024, 2200, 9000}}}), 0.1),
+            "2 of 3 predictions are within 10% of what was published");
+  TimeBars bars{.heading = {}, .subject = {}, .panels = {{"", {{"a", 6, 0, 0, 2, 0}}}}};
+  EXPECT_EQ(title_of(bars), "a attends for 75% of its time");
+  bars.panels[0].bars.push_back({"b", 6, 0, 0, 6, 0});
+  EXPECT_EQ(title_of(bars),
+            "a is fastest: it attends for 75% of its time, b, the slowest, for 50%");
+  Tornado t{
+      .heading = {}, .subject = {}, .base = 100, .changes = {{"zero latency", 95}, {"c", 120}}};
+  EXPECT_EQ(title_of(t), "Zero latency would help most: the run would end 5.0% sooner");
+  t.changes[0].second = 100;
+  EXPECT_EQ(title_of(t), "No change here makes the run shorter");
+  RunsPlot runs{.heading = {}, .subject = {}, .rows = {{"a", {9, 10, 11}}}};
+  EXPECT_EQ(title_of(runs), "a: the middle 90% of 3 runs differ by up to 22%");
+  runs.rows.push_back({"b", {9, 9, 11}});
+  EXPECT_EQ(title_of(runs), "b has the lowest median, 10% below that of a");
+}
+
+// A title that needs more than a line gets more, and nothing is cut.
+TEST(PlotTitles, AreWrapped) {
+  const std::string a(30, 'a'), b(30, 'b');
+  const Plot plot = lines_of({{a, {1, 2}}, {b, {2, 1}}});
+  for (const Page& page : {Page{}, page_for("slide")}) {
+    const Picture p = line_plot(plot, page);
+    expect_good(p, page);
+    std::string title;
+    for (const Label& l : all<Label>(p))
+      if (l.bold) title += (title.empty() ? "" : " ") + l.text;
+    EXPECT_EQ(title, title_of(plot));
+  }
 }
 
 TEST(BestMap, NamesTheFastestAndTies) {

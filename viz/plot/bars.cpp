@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
@@ -155,7 +156,7 @@ Picture time_bars(const TimeBars& bars, const Page& page) {
     }
   }
   PlotSheet s{.page = page,
-              .heading = bars.heading,
+              .heading = bars.heading.empty() ? title_of(bars) : bars.heading,
               .subject = bars.subject,
               .x_name = "time per worker",
               .y_name = {},
@@ -231,7 +232,7 @@ Picture tornado(const Tornado& t, const Page& page) {
     high = std::max(high, time);
   }
   PlotSheet s{.page = page,
-              .heading = t.heading,
+              .heading = t.heading.empty() ? title_of(t) : t.heading,
               .subject = t.subject,
               .x_name = "change of the makespan",
               .y_name = {},

@@ -52,20 +52,24 @@ class Sheet {
   }
 
   double draw_head() {
-    double y = draw_heading();
+    const double y = draw_heading();
     if (s_.warning.empty()) return y;
-    for (std::string_view rest = s_.warning; !rest.empty();) {
-      const std::string_view line = first_line(rest);
-      words(edge(), y += kPlotLine, kPlotWords, ink::black,
-            fitted(std::string(line), kPlotWords, true), Anchor::Start, true);
-      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    }
-    return y + (s_.page.heading ? 6 : 2);
+    return lines(s_.warning, y, kPlotWords) + (s_.page.heading ? 6 : 2);
   }
-  // The words that fit on one line, in bold; at least one.
-  std::string_view first_line(std::string_view text) const {
+  // Words in bold, on as many lines as they need. Returns the baseline of the last one.
+  double lines(std::string_view text, double y, double size) {
+    while (!text.empty()) {
+      const std::string_view line = first_line(text, size);
+      words(edge(), y += size * 1.2, size, ink::black, fitted(std::string(line), size, true),
+            Anchor::Start, true);
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+    }
+    return y;
+  }
+  // The words that fit on one line; at least one.
+  std::string_view first_line(std::string_view text, double size) const {
     std::size_t end = text.size();
-    while (text_width(text.substr(0, end), kPlotWords, true) > p_.width - 2 * edge()) {
+    while (text_width(text.substr(0, end), size, true) > p_.width - 2 * edge()) {
       const std::size_t space = text.rfind(' ', end - 1);
       if (space == text.npos || space == 0) break;
       end = space;
@@ -75,16 +79,11 @@ class Sheet {
 
   double draw_heading() {
     const std::string& title = s_.page.title;
-    if (!s_.page.heading) {
-      if (!title.empty())
-        words(edge(), 11, 11, ink::black, fitted(title, 11, true), Anchor::Start, true);
-      return title.empty() ? 1 : 17;
-    }
-    words(edge(), 22, 13, ink::black, fitted(title.empty() ? s_.heading : title, 13, true),
-          Anchor::Start, true);
-    if (s_.subject.empty()) return 30;
-    words(edge(), 37, 10, ink::grey, fitted(s_.subject, 10));
-    return 45;
+    if (!s_.page.heading) return title.empty() ? 1 : lines(title, -2, 11) + 6;
+    const double y = lines(title.empty() ? s_.heading : title, 6.4, 13);
+    if (s_.subject.empty()) return y + 8;
+    words(edge(), y + 15, 10, ink::grey, fitted(s_.subject, 10));
+    return y + 23;
   }
 
   double left_of(const PlotAxis& y) const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
@@ -171,7 +172,7 @@ Picture front_plot(const Plot& plot, const Page& page) {
   x = shared_ranges(std::move(x));
   y = shared_ranges(std::move(y));
   PlotSheet s{.page = page,
-              .heading = plot.heading,
+              .heading = plot.heading.empty() ? front_title(plot) : plot.heading,
               .subject = plot.subject,
               .x_name = plot.x_name,
               .y_name = plot.y_name,
@@ -272,7 +273,7 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
   const std::vector<std::string> names = names_of(plot);
   const std::vector<LineStyle> styles = line_styles(names);
   PlotSheet s{.page = page,
-              .heading = plot.heading,
+              .heading = plot.heading.empty() ? agreement_title(plot, tolerance) : plot.heading,
               .subject = plot.subject,
               .x_name = plot.x_name,
               .y_name = plot.y_name,

@@ -142,7 +142,6 @@ Tornado prediction_tornado(const std::string& json, const std::string& name) {
   t.unit = d.unit();
   t.base = d.number(d.top(), "makespan_us");
   if (!(t.base > 0)) fail("{}: the run takes no time", name);
-  t.heading = "What would help";
   t.subject = d.run();
   for (const char* list : {"improvements", "what_if"})
     for (const dom::element e : d.list(d.top(), list)) {
@@ -189,7 +188,6 @@ RunsRow prediction_runs(const std::string& json, const std::string& name, PlotUn
 Plot validation_plot(const std::string& json, const std::string& name) {
   const Document d(json, name);
   Plot plot;
-  plot.heading = "Predicted against published";
   plot.x_name = "published";
   plot.y_name = "predicted";
   plot.x = plot.y = PlotUnit::Times;

@@ -279,8 +279,6 @@ Plot sweep_lines(const Records& r, PlotY y, const std::string& x) {
   plot.x_name = r.columns[at];
   plot.y_name = look.name;
   plot.y = y == PlotY::Time ? time : look.unit;
-  plot.heading = fmt::format("{} by {}", look.name, plot.x_name);
-  plot.heading[0] = static_cast<char>(std::toupper(plot.heading[0]));
   plot.subject = t.subject();
   plot.ideal = y == PlotY::Speedup && plot.x_name == "workers";
   const auto tokens = r.find("tokens"), fresh = r.find("new_tokens");
@@ -320,7 +318,6 @@ BestMap sweep_map(const Records& r) {
     fail("{}: neither tokens nor workers vary, so the map would be one cell", r.name);
   t.time_unit();
   BestMap map;
-  map.heading = "Fastest schedule";
   map.subject = t.subject();
   map.x_name = "tokens";
   map.y_name = "workers";
@@ -357,7 +354,6 @@ Plot sweep_front(const Records& r) {
   const SweepTable t(r);
   const std::size_t bytes = r.column("peak_bytes");
   Plot plot;
-  plot.heading = "Time against memory";
   plot.subject = t.subject();
   plot.x_name = "peak memory of a worker";
   plot.y_name = "time";
@@ -389,7 +385,6 @@ TimeBars sweep_bars(const Records& r) {
     return x;
   };
   TimeBars bars;
-  bars.heading = "Where the time goes";
   bars.subject = t.subject();
   bars.unit = t.time_unit();
   for (const auto& [name, rows] : t.panels(t.facets({}))) {

@@ -82,8 +82,12 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
   const std::string limit =
       fmt::format("limit of {}: {}", t.machine,
                   human(Bytes{static_cast<std::int64_t>(std::clamp(device_bytes, 0.0, 9e18))}));
+  std::string held = fmt::format("Worker {} holds up to {}", fullest,
+                                 human(Bytes{static_cast<std::int64_t>(most)}));
+  if (device_bytes > 0)
+    held += fmt::format(", {:.2g}% of its device's memory", 100 * most / device_bytes);
   PlotSheet s{.page = page,
-              .heading = "Memory over time",
+              .heading = held,
               .subject = fmt::format("{}, {}", named(t), counted(t.problem.workers, "worker")),
               .x_name = "time",
               .y_name = "memory of a worker",

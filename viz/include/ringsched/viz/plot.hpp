@@ -41,8 +41,9 @@ struct PlotPanel {
 
 // Small multiples on the same axes.
 struct Plot {
-  std::string heading, subject;  // the title, and what all panels share
-  std::string x_name, y_name;    // without units
+  // The title, and what all panels share. In all charts, no title means a sentence about the data.
+  std::string heading, subject;
+  std::string x_name, y_name;  // without units
   PlotUnit x = PlotUnit::Count, y = PlotUnit::Microseconds;
   bool ideal = false;  // a line where y = x
   std::vector<PlotPanel> panels;
