@@ -121,12 +121,26 @@ TEST(Gantt, StaysLegibleForManyWorkers) {
 TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
   const Timeline t = run_of("ring", 8, find_machine("ideal"));
   const std::string text = svg(gantt(t));
-  EXPECT_THAT(text, HasSubstr(">ring on ideal, 8 workers<"));
+  EXPECT_THAT(text,
+              HasSubstr(">ring: 8 workers finish in 7.5 blocks and are idle 47% of the time<"));
+  EXPECT_THAT(text, HasSubstr(">ideal; "));
   EXPECT_THAT(text, HasSubstr("makespan 7.5 blocks"));
   EXPECT_THAT(text, HasSubstr("idle 46.7%"));
   EXPECT_THAT(text, HasSubstr(">time in blocks<"));
   GanttOptions narrow;
   narrow.page = page_for("column");
+  EXPECT_THAT(svg(gantt(run_of("zigzag", 8, find_machine("ideal")))),
+              HasSubstr(">zigzag: 8 workers finish in 4 blocks and are never idle<"));
+  GanttOptions one;
+  one.worker = 3;
+  EXPECT_THAT(svg(gantt(t, one)), HasSubstr(">Worker 3 of ring attends for 47% of 7.5 blocks<"));
+  Timeline measured = t;
+  measured.source = TimelineSource::Measured;
+  EXPECT_THAT(svg(gantt(measured)), HasSubstr(">ring: 8 workers finished in 7.5 blocks and were"));
+  EXPECT_THAT(svg(gantt(t, measured)), HasSubstr(">predicted and measured have equal makespans<"));
+  EXPECT_THAT(svg(gantt(t, run_of("zigzag", 8, find_machine("ideal")))),
+              testing::AllOf(HasSubstr(">zigzag finishes 47% sooner than ring<"),
+                             HasSubstr(">ring and zigzag on ideal, 8 workers; ")));
   EXPECT_THAT(svg(gantt(t, narrow)), HasSubstr(" blocks<")) << "beside the axis is no room";
   EXPECT_THAT(text, HasSubstr(">q7 k3<"));
   EXPECT_THAT(text, HasSubstr(">step 0<"));

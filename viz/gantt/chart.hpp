@@ -54,7 +54,10 @@ class GanttChart {
   std::string described_picture() const;
   double draw_heading();
   double draw_title();
+  std::string subject() const;
   std::string outcome() const;
+  std::string outcome_of_one() const;
+  std::string outcome_of_two() const;
   void draw_steps(double top, double bottom);
   void draw_begin_of_backward(double top);
   void draw_row(std::uint32_t row);

@@ -9,6 +9,7 @@
 #include "chart.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -86,42 +87,74 @@ double GanttChart::draw_title() {
   return top + 16;
 }
 
-// The name of the picture, and its figures below.
+// A sentence about the run or the runs, what it is about, and figures.
 double GanttChart::draw_heading() {
-  const Timeline& t = timeline(0);
   const std::string& title = options_.page.title;
+  line_of_words(26, 15, ink::black, true, title.empty() ? outcome() : title);
+  line_of_words(43, 11, ink::grey, false, subject());
   if (runs_.size() == 1) {
-    line_of_words(
-        26, 15, ink::black, true,
-        !title.empty() ? title : fmt::format("{}, {}", named(t), counted(workers_, "worker")));
-    line_of_words(
-        43, 11, ink::grey, false,
-        fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
-    line_of_words(63, 12, ink::black, true, facts(t, runs_[0].times));
+    line_of_words(63, 12, ink::black, !timeline(0).incomplete.empty(),
+                  facts(timeline(0), runs_[0].times));
     return 92;
   }
-  std::string heading = named(timeline(0));
-  if (named(timeline(1)) != heading) heading += " and " + named(timeline(1));
-  line_of_words(26, 15, ink::black, true,
-                !title.empty()
-                    ? title
-                    : fmt::format("{}, {}: {}", heading, counted(workers_, "worker"), outcome()));
-  line_of_words(43, 11, ink::grey, false, described(t.problem));
-  for (std::size_t r = 0; r < 2; ++r)
-    line_of_words(63 + 16 * static_cast<double>(r), 12, ink::black, true, side(r));
+  const auto y = [](std::size_t run) { return 63 + 16 * static_cast<double>(run); };
+  for (std::size_t r = 0; r < 2; ++r) line_of_words(y(r), 12, ink::black, true, side(r));
   const double beside =
       edge() + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
   for (std::size_t r = 0; r < 2; ++r)
-    words(beside, 63 + 16 * static_cast<double>(r), 12, ink::black, Anchor::Start, true,
-          facts(timeline(r), runs_[r].times));
+    words(beside, y(r), 12, ink::black, Anchor::Start, false, facts(timeline(r), runs_[r].times));
   return 108;
 }
 
-// "balanced finishes 37% sooner than ring"
+// The plans, the machine and the problem.
+std::string GanttChart::subject() const {
+  const Timeline& t = timeline(0);
+  const std::string problem = described(t.problem);
+  if (runs_.size() == 1)
+    return fmt::format("{}{}; {}{}", t.machine.empty() ? "" : printable(t.machine) + "; ", problem,
+                       to_text(t.source), conditions_of(t));
+  std::string runs = named(t);
+  if (const std::string other = named(timeline(1)); other != runs)
+    runs = t.machine == timeline(1).machine ? fmt::format("{} and {}", name_of(t), other)
+                                            : fmt::format("{} and {}", runs, other);
+  return fmt::format("{}, {}; {}", runs, counted(workers_, "worker"), problem);
+}
+
 std::string GanttChart::outcome() const {
+  return runs_.size() == 2 ? outcome_of_two() : outcome_of_one();
+}
+
+// "balanced: 8 workers finish in 1.52 ms and are idle 12% of the time"
+std::string GanttChart::outcome_of_one() const {
+  const Timeline& t = timeline(0);
+  const RunTimes& times = runs_[0].times;
+  const std::string makespan = drawn_time(times.makespan, t.unit);
+  const bool past = t.source != TimelineSource::Predicted, one = workers_ == 1;
+  if (!t.incomplete.empty()) return fmt::format("{}, {}", name_of(t), counted(workers_, "worker"));
+  if (options_.worker) {
+    const auto attending = static_cast<double>(times.workers[*options_.worker].attending.value);
+    return fmt::format("Worker {} of {} attend{} for {:.0f}% of {}", *options_.worker, name_of(t),
+                       past ? "ed" : "s",
+                       100 * attending / static_cast<double>(times.makespan.value), makespan);
+  }
+  const double idle = times.idle_fraction;
+  const char* be = past ? (one ? "was" : "were") : (one ? "is" : "are");
+  return fmt::format(
+      "{}: {} {} in {} and {} {}", name_of(t), counted(workers_, "worker"),
+      past  ? "finished"
+      : one ? "finishes"
+            : "finish",
+      makespan, be,
+      idle < 0.0005 ? "never idle"
+                    : fmt::format("idle {:.{}f}% of the time", 100 * idle, idle < 0.095 ? 1 : 0));
+}
+
+// "balanced finishes 37% sooner than ring"
+std::string GanttChart::outcome_of_two() const {
   const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
                        static_cast<double>(runs_[0].times.makespan.value);
-  if (std::abs(ratio - 1) < 0.0005) return "equal makespans";
+  if (std::abs(ratio - 1) < 0.0005)
+    return fmt::format("{} and {} have equal makespans", side(0), side(1));
   if (ratio >= 2) return fmt::format("{} takes {:.1f}x as long as {}", side(1), ratio, side(0));
   return fmt::format("{} finishes {:.{}f}% {} than {}", side(1), 100 * std::abs(ratio - 1),
                      std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));

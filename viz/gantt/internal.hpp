@@ -68,6 +68,8 @@ void refuse_incomplete(const Timeline&);  // its times cannot be compared
 std::string drawn_time(Picoseconds, TimeUnit);
 // "; noise 5%", or empty.
 std::string conditions_of(const Timeline&);
+// "ring", or "plan" without a schedule.
+std::string name_of(const Timeline&);
 // "ring on dgx-a100", or "ring" without a machine.
 std::string named(const Timeline&);
 // Throws Error.
