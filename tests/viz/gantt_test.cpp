@@ -137,7 +137,8 @@ TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
   Timeline measured = t;
   measured.source = TimelineSource::Measured;
   EXPECT_THAT(svg(gantt(measured)), HasSubstr(">ring: 8 workers finished in 7.5 blocks and were"));
-  EXPECT_THAT(svg(gantt(t, measured)), HasSubstr(">predicted and measured have equal makespans<"));
+  EXPECT_THAT(svg(gantt(t, measured)),
+              HasSubstr(">The predicted run and the measured run have equal makespans<"));
   EXPECT_THAT(svg(gantt(t, run_of("zigzag", 8, find_machine("ideal")))),
               testing::AllOf(HasSubstr(">zigzag finishes 47% sooner than ring<"),
                              HasSubstr(">ring and zigzag on ideal, 8 workers; ")));
@@ -466,6 +467,55 @@ TEST(Gantt, DrawsBandsOnceThatDifferByLittle) {
   EXPECT_THAT(lengthen(0.01), HasSubstr(">workers 0 to 255, alike<"));
   EXPECT_THAT(lengthen(0.1), HasSubstr(">workers 0 to 255<"))
       << "the mean of a band is alike, but not each worker";
+}
+
+// The labels of attends, without the legend's.
+std::size_t labelled_attends(const Picture& p) {
+  std::size_t n = 0;
+  for (const Label& label : all<Label>(p)) {
+    unsigned q = 0, k = 0;
+    n += label.anchor == Anchor::Middle &&
+         std::sscanf(label.text.c_str(), "q%u k%u", &q, &k) == 2 &&
+         label.text == fmt::format("q{} k{}", q, k);
+  }
+  return n - 1;
+}
+
+// Numbers of tasks stand where they hide no label of a bar.
+TEST(Gantt, LabelsAllAttendsOfAKindOrNoneBesideNumbersToo) {
+  const Timeline a = run_of("ring", 4, find_machine("dgx-a100"));
+  Timeline b = a;
+  b.source = TimelineSource::Measured;
+  std::size_t attends = 0;
+  for (TimelineTask& t : b.tasks) {
+    if (!is_attend(t.kind)) continue;
+    t.end_ps -= (t.end_ps - t.start_ps) / 10 * static_cast<std::int64_t>(attends % 4);
+    ++attends;
+  }
+  for (const char* medium : {"", "text"}) {
+    GanttOptions options;
+    if (*medium) options.page = page_for(medium);
+    options.page.legend = true;
+    const Picture p = gantt(a, b, options);
+    expect_tidy(p);
+    EXPECT_EQ(labelled_attends(p), 2 * attends) << medium;
+  }
+}
+
+// The stripes of a bar that helps can be seen beside its label.
+TEST(Gantt, LeavesStripesBesideLabels) {
+  for (const std::uint32_t workers : {4u, 8u, 16u}) {
+    const Picture p = gantt(run_of("balanced", workers, find_machine("ideal")),
+                            run_of("zigzag", workers, find_machine("ideal")));
+    for (const Box& bar : all<Box>(p)) {
+      if (bar.hatch != Hatch::Diagonal || bar.about.empty() || bar.about[0] != 'q') continue;
+      for (const Box& plate : all<Box>(p))
+        if (plate.about.empty() && plate.fill == bar.fill && plate.width < bar.width &&
+            overlap(plate, bar) && plate.y > bar.y) {
+          EXPECT_GE(plate.x - bar.x, 5) << bar.about;
+        }
+    }
+  }
 }
 
 TEST(Gantt, CallsOutWhatDiffersMost) {

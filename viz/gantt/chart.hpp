@@ -58,6 +58,7 @@ class GanttChart {
   std::string outcome() const;
   std::string outcome_of_one() const;
   std::string outcome_of_two() const;
+  std::string as_subject(std::size_t run) const;
   void draw_steps(double top, double bottom);
   void draw_begin_of_backward(double top);
   void draw_row(std::uint32_t row);
@@ -72,6 +73,7 @@ class GanttChart {
   // In differences.cpp.
   double draw_differences(double y);
   void call_out(std::uint32_t task, std::size_t number);
+  Box free_place(Box wanted) const;
 
   const GanttOptions options_;
   const double width_;

@@ -38,6 +38,7 @@ Picture GanttChart::draw() {
       draw_exchanges(runs_[r], path_, strips_by_worker(r), axis_, picture_.shapes);
   for (std::size_t r = 0; r < runs_.size() && !bands_; ++r)
     label_sizes_.emplace_back(runs_[r], options_.worker, strips_[0][r].compute, axis_);
+  if (label_sizes_.size() == 2) label_sizes_[0].share_with(label_sizes_[1]);
   for (std::uint32_t row = 0; row < rows() && runs_.size() == 2; ++row)
     as_ratios_ = as_ratios_ || reads_as_ratio(row_ratio(row));
   for (std::uint32_t row = 0; row < rows(); ++row) draw_row(row);
@@ -153,11 +154,27 @@ std::string GanttChart::outcome_of_one() const {
 std::string GanttChart::outcome_of_two() const {
   const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
                        static_cast<double>(runs_[0].times.makespan.value);
+  const std::string first = as_subject(0), second = as_subject(1);
+  std::string text;
   if (std::abs(ratio - 1) < 0.0005)
-    return fmt::format("{} and {} have equal makespans", side(0), side(1));
-  if (ratio >= 2) return fmt::format("{} takes {:.1f}x as long as {}", side(1), ratio, side(0));
-  return fmt::format("{} finishes {:.{}f}% {} than {}", side(1), 100 * std::abs(ratio - 1),
-                     std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));
+    text = fmt::format("{} and {} have equal makespans", first, second);
+  else if (ratio >= 2)
+    text = fmt::format("{} takes {:.1f}x as long as {}", second, ratio, first);
+  else
+    text = fmt::format("{} finishes {:.{}f}% {} than {}", second, 100 * std::abs(ratio - 1),
+                       std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", first);
+  if (text.starts_with("the ")) text[0] = 'T';
+  return text;
+}
+
+// A run as the subject of a sentence: "ring", "the measured run", "the run with noise 5%".
+std::string GanttChart::as_subject(std::size_t run) const {
+  const Timeline &a = timeline(0), &b = timeline(1);
+  if (a.source == b.source && (a.schedule != b.schedule || a.machine != b.machine))
+    return side(run);
+  if (a.source == b.source && a.conditions != b.conditions)
+    return timeline(run).conditions.empty() ? "the usual run" : "the run with " + side(run);
+  return fmt::format("the {} run", side(run));
 }
 
 // For readers who cannot see it.

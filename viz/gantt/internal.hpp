@@ -96,6 +96,7 @@ inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corn
 struct LabelSizes {
   LabelSizes(const SortedRun&, std::optional<std::uint32_t> only_worker, double height,
              const TimeAxis&);
+  void share_with(LabelSizes& other);  // of a run that is drawn beside this one
   double of(const TimelineTask&) const;
   bool with_parts() const { return with_parts_; }  // "q3b k1", not "q3 k1"
 
