@@ -14,12 +14,13 @@ constexpr double kLeastHeight = 60;                 // of a panel's inside
 
 class Sheet {
  public:
-  // `lower`: by how much panels are lower than they could be.
-  explicit Sheet(const PlotSheet& s, double lower = 0)
+  // `lower`: by how much panels are lower than they could be. `wide`: up to four side by side.
+  explicit Sheet(const PlotSheet& s, double lower = 0, bool wide = false)
       : s_(s), tight_(s.page.fixed() && !s.page.heading), lower_(lower) {
     p_.width = s.page.fixed() ? s.page.units() : kUsualWidth;
     const std::size_t n = s.panels.size();
     columns_ = n < 2 ? 1 : p_.width < kNarrow ? (s.square ? 2 : 1) : n == 3 || n > 4 ? 3 : 2;
+    if (wide) columns_ = std::min<std::size_t>(n, 4);
   }
 
   std::size_t rows() const { return (s_.panels.size() + columns_ - 1) / columns_; }
@@ -197,13 +198,18 @@ class Sheet {
 
 }  // namespace
 
-// Panels are lower where the page would else be too high.
+// Panels are lower where the page would else be too high; squares first stand in fewer rows.
 Picture drawn(const PlotSheet& s) {
-  Sheet sheet(s);
-  const double rows = static_cast<double>(sheet.rows());
-  Picture p = sheet.draw();
-  const double over = s.page.height > 0 ? (p.height - s.page.height) / s.page.unit() : 0;
-  return over > 0 && s.height <= 0 ? Sheet(s, over / rows).draw() : p;
+  const auto over = [&](const Picture& p) {
+    return s.page.height > 0 && s.height <= 0 ? (p.height - s.page.height) / s.page.unit() : 0;
+  };
+  Picture p = Sheet(s).draw();
+  if (over(p) <= 0) return p;
+  const bool wide = s.square && s.panels.size() > 1 && s.page.units() >= kNarrow;
+  Sheet sheet(s, 0, wide);
+  const auto rows = static_cast<double>(sheet.rows());
+  p = sheet.draw();
+  return over(p) > 0 ? Sheet(s, over(p) / rows, wide).draw() : p;
 }
 
 std::vector<ValueRange> shared_ranges(std::vector<ValueRange> of_panels) {

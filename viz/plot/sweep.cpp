@@ -311,6 +311,32 @@ Plot sweep_lines(const Records& r, PlotY y, const std::string& x) {
   return plot;
 }
 
+namespace {
+
+// Schedules that make the best plan of a cell, and those that make the second, if that is a tie.
+struct CellNames {
+  std::vector<std::string> best, tie;
+};
+
+// Of schedules that make one plan, each cell names the one that is best in most cells.
+void name_cells(BestMap& map, const std::vector<CellNames>& cells) {
+  std::map<std::string, std::size_t> times;
+  for (const CellNames& names : cells)
+    for (const std::string& name : names.best) ++times[name];
+  const auto commonest = [&](const std::vector<std::string>& names) {
+    return *std::ranges::max_element(names, {}, [&](const auto& name) { return times[name]; });
+  };
+  auto cell = cells.begin();
+  for (BestPanel& panel : map.panels)
+    for (BestCell& c : panel.cells) {
+      c.best = commonest(cell->best);
+      if (!cell->tie.empty()) c.tie = commonest(cell->tie);
+      ++cell;
+    }
+}
+
+}  // namespace
+
 BestMap sweep_map(const Records& r) {
   const SweepTable t(r);
   const std::size_t tokens = r.column("tokens"), workers = r.column("workers");
@@ -321,6 +347,7 @@ BestMap sweep_map(const Records& r) {
   map.subject = t.subject();
   map.x_name = "tokens";
   map.y_name = "workers";
+  std::vector<CellNames> names;  // by cell
   for (const auto& [name, rows] : t.panels(t.facets({tokens, workers}))) {
     BestPanel& panel = map.panels.emplace_back(BestPanel{name, {}});
     std::map<std::pair<double, double>, std::vector<std::size_t>> cells;
@@ -333,12 +360,19 @@ BestMap sweep_map(const Records& r) {
       auto& all = rows_here;
       std::stable_sort(all.begin(), all.end(),
                        [&](std::size_t a, std::size_t b) { return t.makespan(a) < t.makespan(b); });
-      BestCell c{place.first, place.second, t.schedule(all[0]), {}, {}};
+      BestCell c{place.first, place.second, {}, {}, {}};
+      const auto those_like = [&](std::size_t first) {
+        std::vector<std::string> out;
+        for (const std::size_t row : all)
+          if (row == first || t.same_results(first, row)) out.push_back(t.schedule(row));
+        return out;
+      };
+      names.push_back({those_like(all[0]), {}});
       const auto other = std::find_if(all.begin() + 1, all.end(), [&](std::size_t row) {
         return !t.same_results(all[0], row);
       });
       if (other != all.end() && t.makespan(*other) <= kTied * t.makespan(all[0]))
-        c.tie = t.schedule(*other);
+        names.back().tie = those_like(*other);
       for (const std::size_t row : all)
         c.about += fmt::format("{}{} {:.6g}", c.about.empty() ? "" : ", ", t.schedule(row),
                                t.makespan(row));
@@ -347,6 +381,7 @@ BestMap sweep_map(const Records& r) {
   }
   std::erase_if(map.panels, [](const BestPanel& p) { return p.cells.empty(); });
   if (map.panels.empty()) fail("{}: nothing fits in the memory of a device", r.name);
+  name_cells(map, names);
   return map;
 }
 
