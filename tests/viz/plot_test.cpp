@@ -356,7 +356,7 @@ TEST(BestMap, HasNoTieOfSchedulesWithOnePlan) {
   EXPECT_EQ(cells("")[1].tie, "usp");
   EXPECT_EQ(cells("m,4,1024,zigzag,101,0.1,0,5,100\n")[0].tie, "zigzag");
   // Of two with one plan, the one that is best elsewhere as well is named.
-  const auto more = cells("m,4,4096,usp,50,0.1,0,5,100\nm,4,4096,ulysses,70,0.1,0,5,100\n");
+  const auto more = cells("m,4,4096,usp,50,0.1,0,5,100\nm,4,8192,usp,70,0.1,0,5,100\n");
   EXPECT_EQ(more[0].best, "usp");
   EXPECT_EQ(more[2].best, "usp");
 }
