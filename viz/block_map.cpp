@@ -247,8 +247,9 @@ std::string layout_line(const Plan& plan) {
   return "shares: " + printable(name, 24);
 }
 
-// The pairs of the busiest worker, over what each would have if they were spread evenly.
-std::string balance_line(const Plan& plan) {
+// The pairs of the busiest worker, over what each would have if they were spread evenly; 0 if the
+// mask hides all.
+double unevenness(const Plan& plan) {
   std::vector<double> pairs(plan.problem.workers);
   for (const Task& t : plan.tasks)
     if (is_attend(t.kind))
@@ -256,9 +257,34 @@ std::string balance_line(const Plan& plan) {
                                plan.works[t.work.value].columns;
   const double sum = std::accumulate(pairs.begin(), pairs.end(), 0.0);
   const double most = *std::max_element(pairs.begin(), pairs.end());
-  return sum > 0 ? fmt::format("the busiest worker has {:.2f}x the average work",
-                               most * static_cast<double>(pairs.size()) / sum)
-                 : "masked";
+  return sum > 0 ? most * static_cast<double>(pairs.size()) / sum : 0;
+}
+
+std::string balance_line(const Plan& plan) {
+  const double uneven = unevenness(plan);
+  return uneven > 0 ? fmt::format("the busiest worker has {:.2f}x the average work", uneven)
+                    : "masked";
+}
+
+std::string name_of(const Plan& plan) {
+  return plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
+}
+
+// "The busiest worker has 1.88x the average work in ring, 1.00x in balanced"
+std::string balance_title(std::span<const Plan* const> plans) {
+  const auto [even, uneven] =
+      std::ranges::minmax_element(plans, {}, [](const Plan* plan) { return unevenness(*plan); });
+  const std::string least = fmt::format("{:.2f}x", unevenness(**even)),
+                    most = fmt::format("{:.2f}x", unevenness(**uneven));
+  if (most == "0.00x") return "The mask hides all blocks";
+  if (plans.size() == 1 && most == "1.00x")
+    return fmt::format("{}: all workers have equal work", name_of(*plans[0]));
+  if (plans.size() == 1) return fmt::format("{}: {}", name_of(*plans[0]), balance_line(*plans[0]));
+  if (least == most && most == "1.00x") return "All workers have equal work in each schedule";
+  if (least == most)
+    return fmt::format("The busiest worker has {} the average work in each schedule", most);
+  return fmt::format("The busiest worker has {} the average work in {}, {} in {}", most,
+                     name_of(**uneven), least, name_of(**even));
 }
 
 std::string problem_line(const Problem& q) {
@@ -274,8 +300,8 @@ struct Shown {
 };
 
 // Title, problem, and the notes below the maps, which end at `bottom`.
-void add_words(Picture& p, const Page& page, const std::string& problem, const Shown& shown,
-               double bottom) {
+void add_words(Picture& p, const Page& page, const std::string& title, const std::string& problem,
+               const Shown& shown, double bottom) {
   const double edge = page.heading ? kEdge : kTightEdge;
   const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
     const double width = text_width(text, size, bold);
@@ -287,8 +313,7 @@ void add_words(Picture& p, const Page& page, const std::string& problem, const S
   };
   p.title = !page.title.empty() ? page.title : "Which worker computes which block: " + p.title;
   if (page.heading) {
-    line(26, 15, ink::black, true,
-         page.title.empty() ? "Which worker computes which block" : page.title);
+    line(26, 15, ink::black, true, page.title.empty() ? title : page.title);
     if (!problem.empty()) line(43, 11, ink::grey, false, problem);
   } else if (!page.title.empty()) {
     line(12, 12, ink::black, true, page.title);
@@ -359,7 +384,7 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
     }
     Map map(plan, side, page.least(), left, top, p.shapes);
     const Size size = map.draw();
-    const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
+    const std::string name = name_of(plan);
     double widest = page.fixed() ? kAxis + at.side : size.width;
     const auto say = [&](double above, double font, Colour colour, const std::string& text) {
       double fits = font;
@@ -392,7 +417,8 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
     shown.shared = shown.shared || map.shared();
     shown.decodes = shown.decodes || plan.problem.decodes();
   }
-  add_words(p, page, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
+  add_words(p, page, balance_title(plans), differ ? "" : problem_line(plans[0]->problem), shown,
+            top + tallest);
   return on_page(std::move(p), page);
 }
 

@@ -216,9 +216,9 @@ class StepDrawing {
         const auto n = static_cast<double>(in_a_row_);
         matrix_ = widest_ = (room - kBetweenSmall * (n - 1)) / n;
         if (matrix_ < kLeastSmall) break;
-        const auto rows = static_cast<double>((panels + in_a_row_ - 1) / in_a_row_);
+        const std::size_t rows = (panels + in_a_row_ - 1) / in_a_row_;
         const double tall = matrix_ + 4 + small_bars() + kBetweenSmall + kAboveSmall;
-        if (most <= 0 || rows * tall <= most || panels == 1) return;
+        if (most <= 0 || static_cast<double>(rows) * tall <= most || panels == 1) return;
       }
     }
   }

@@ -317,13 +317,13 @@ class Drawing {
 
   // "receive kv3 from 2", "get kv3" or "kv3".
   std::string name_of_task(std::uint32_t id) const {
-    const std::string full = short_name(timeline_, id);
+    std::string full = short_name(timeline_, id);
     const TaskKind kind = task(id).kind;
     if (words_ == GraphWords::Full || is_attend(kind)) return full;
     if (is_exchange(kind))
       return words_ == GraphWords::Few ? full : full.substr(full.rfind(' ') + 1);
     const std::size_t first = full.find(' '), second = full.find(' ', first + 1);
-    const std::string what = full.substr(first + 1, second - first - 1);
+    std::string what = full.substr(first + 1, second - first - 1);
     const bool least = words_ == GraphWords::Least;
     if (is_transfer(kind)) return least ? what : (is_send(kind) ? "send " : "get ") + what;
     if (is_output(kind)) return what;
