@@ -299,8 +299,27 @@ struct Shown {
   bool decodes = false, shared = false;
 };
 
+// The title's lines, and how far they are apart.
+struct Title {
+  std::vector<std::string> lines;
+  double size = 12;
+
+  Title(const Page& page, std::span<const Plan* const> plans) : size(page.heading ? 15 : 12) {
+    const std::string text = !page.title.empty() ? page.title
+                             : page.heading      ? balance_title(plans)
+                                                 : std::string();
+    const double edge = page.heading ? kEdge : kTightEdge;
+    lines = wrapped(text, size, page.fixed() ? page.units() - 2 * edge : 1e9, true);
+  }
+  double apart() const { return 1.2 * size; }
+  // Of the lines after the first.
+  double more() const {
+    return lines.size() < 2 ? 0 : apart() * static_cast<double>(lines.size() - 1);
+  }
+};
+
 // Title, problem, and the notes below the maps, which end at `bottom`.
-void add_words(Picture& p, const Page& page, const std::string& title, const std::string& problem,
+void add_words(Picture& p, const Page& page, const Title& title, const std::string& problem,
                const Shown& shown, double bottom) {
   const double edge = page.heading ? kEdge : kTightEdge;
   const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
@@ -312,12 +331,12 @@ void add_words(Picture& p, const Page& page, const std::string& title, const std
     p.shapes.emplace_back(Label{edge, y, size, colour, Anchor::Start, bold, std::move(text)});
   };
   p.title = !page.title.empty() ? page.title : "Which worker computes which block: " + p.title;
-  if (page.heading) {
-    line(26, 15, ink::black, true, page.title.empty() ? title : page.title);
-    if (!problem.empty()) line(43, 11, ink::grey, false, problem);
-  } else if (!page.title.empty()) {
-    line(12, 12, ink::black, true, page.title);
+  double at = page.heading ? 26 : 12;
+  for (const std::string& text : title.lines) {
+    line(at, title.size, ink::black, true, text);
+    at += title.apart();
   }
+  if (page.heading && !problem.empty()) line(43 + title.more(), 11, ink::grey, false, problem);
   double y = bottom + 16;
   const auto note = [&](const char* text) {
     line(y, 10, ink::black, false, text);
@@ -363,7 +382,8 @@ struct Arrangement {
 Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double most_side) {
   Picture p;
   const Arrangement at(page, plans.size());
-  double left = at.edge, top = at.head, tallest = 0;
+  const Title title(page, plans);
+  double left = at.edge, top = at.head + title.more(), tallest = 0;
   if (page.fixed()) p.width = page.units();
   Shown shown;
   const bool differ = std::any_of(plans.begin(), plans.end(), [&](const Plan* plan) {
@@ -417,8 +437,7 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
     shown.shared = shown.shared || map.shared();
     shown.decodes = shown.decodes || plan.problem.decodes();
   }
-  add_words(p, page, balance_title(plans), differ ? "" : problem_line(plans[0]->problem), shown,
-            top + tallest);
+  add_words(p, page, title, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
   return on_page(std::move(p), page);
 }
 

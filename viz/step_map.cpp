@@ -24,6 +24,7 @@ constexpr std::size_t kMostStepsWithWords = 32;
 constexpr std::size_t kPanelsInARow = 4;
 constexpr double kMargin = 16, kTightMargin = 10, kTop = 84, kTightTop = 34, kMatrix = 150,
                  kLine = 14, kFont = 10, kBar = 54, kShortBar = 36;
+constexpr double kTitle = 15, kTightTitle = 12;  // size
 constexpr double kBetweenPanels = 24, kBetweenPanelRows = 52;
 // Of small maps, which have no words but the number of the step.
 constexpr std::size_t kSmallInARow = 8;
@@ -201,7 +202,7 @@ class StepDrawing {
  private:
   double first_top() const {
     const double top = page_.heading ? kTop : kTightTop + (page_.title.empty() ? 0 : 16);
-    return small_ ? top - (kTightTop - kAboveSmall) : top;
+    return more_title() + (small_ ? top - (kTightTop - kAboveSmall) : top);
   }
 
   // As few maps in a row as the page has room for, so that they are large; if it has not even room
@@ -442,34 +443,34 @@ class StepDrawing {
   }
 
   void words(double bottom) {
-    const std::string name =
-        plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName);
-    const std::string heading = page_.title.empty() ? name + ", step by step" : page_.title;
-    out_.title = page_.title.empty() ? "Step by step: " + name : page_.title;
+    out_.title = heading();
     const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
       if (!page_.fixed())
         out_.width = std::max(out_.width, 2 * margin_ + text_width(text, size, bold));
       out_.shapes.emplace_back(
           Label{margin_, y, size, colour, Anchor::Start, bold, std::move(text)});
     };
+    const auto lines = [&](double& y, double apart, double size, bool bold,
+                           const std::string& text) {
+      for (const std::string& one : lines_of(text, size, bold)) {
+        line(y, size, ink::black, bold, one);
+        y += apart;
+      }
+    };
+    double at = page_.heading ? 26 : 12;
     if (page_.heading) {
-      line(26, 15, ink::black, true, heading);
-      line(43, 11, ink::grey, false,
+      lines(at, 1.2 * kTitle, kTitle, true, heading());
+      line(43 + more_title(), 11, ink::grey, false,
            fmt::format("{}, {}", counted(plan_.problem.workers, "worker"),
                        described(plan_.problem)));
     } else if (!page_.title.empty()) {
-      line(12, 12, ink::black, true, heading);
+      lines(at, 1.2 * kTightTitle, kTightTitle, true, heading());
     }
     double y = bottom + 16;
     out_.height = bottom + 2;
     if (!page_.legend) return;
-    for (const std::string& note : notes()) {
-      for (std::string_view rest = note; !rest.empty(); y += 14) {
-        const std::string_view part = first_line(rest);
-        line(y, kFont, ink::black, false, std::string(part));
-        rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-      }
-    }
+    for (const std::string& note : notes())
+      if (!note.empty()) lines(y, 14, kFont, false, note);
     out_.height = y + 4;
   }
 
@@ -491,17 +492,21 @@ class StepDrawing {
             "o: partial results."};
   }
 
-  // The words that fit on one line of the page.
-  std::string_view first_line(std::string_view text) const {
-    if (!page_.fixed()) return text;
-    const double room = page_.units() - 2 * margin_;
-    std::size_t end = text.size();
-    while (text_width(std::string(text.substr(0, end)), kFont) > room) {
-      const std::size_t space = text.rfind(' ', end - 1);
-      if (space == text.npos || space == 0) break;
-      end = space;
-    }
-    return text.substr(0, end);
+  std::vector<std::string> lines_of(const std::string& text, double size, bool bold) const {
+    if (!page_.fixed()) return {text};
+    return wrapped(text, size, page_.units() - 2 * margin_, bold);
+  }
+  std::string heading() const {
+    const std::string name =
+        plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName);
+    return page_.title.empty() ? name + ", step by step" : page_.title;
+  }
+  // Of the title after its first line.
+  double more_title() const {
+    if (!page_.heading && page_.title.empty()) return 0;
+    const double size = page_.heading ? kTitle : kTightTitle;
+    const std::size_t lines = lines_of(heading(), size, true).size();
+    return lines < 2 ? 0 : 1.2 * size * static_cast<double>(lines - 1);
   }
 
   const Plan& plan_;

@@ -178,7 +178,11 @@ class Drawing {
   }
 
   std::string caption() const {
-    std::string text = title();
+    std::string text;
+    // About as wide as the page when its words are as small as they may be.
+    const double room = page_.fixed() ? 0.9 * page_.width * 9 / page_.least_text : 1e9;
+    for (const std::string& line : wrapped(title(), look_of(words_).title, room))
+      text += (text.empty() ? "" : "\\n") + line;
     if (!page_.legend) return dot_text(text);
     text += plan_.problem.decodes() ? "\\nk1: the new tokens attend keys of worker 1"
                                     : "\\nq3 k1: queries of worker 3 attend keys of worker 1";

@@ -51,6 +51,7 @@ class GanttChart {
   // In gantt.cpp.
   void words(double x, double y, double size, Colour, Anchor, bool bold, std::string);
   void line_of_words(double y, double size, Colour, bool bold, std::string);
+  double title_lines(double y, double size, const std::string& text);
   std::string described_picture() const;
   double draw_heading();
   double draw_title();

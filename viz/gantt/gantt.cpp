@@ -61,6 +61,16 @@ void GanttChart::words(double x, double y, double size, Colour colour, Anchor an
                        std::string text) {
   picture_.shapes.emplace_back(Label{x, y, size, colour, anchor, bold, std::move(text)});
 }
+// A title on as many lines as it needs, the first one at this height. Returns where the last one
+// is.
+double GanttChart::title_lines(double y, double size, const std::string& text) {
+  double at = y;
+  for (const std::string& line : wrapped(text, size, width_ - 2 * edge(), true)) {
+    line_of_words(at, size, ink::black, true, line);
+    at += size * 1.2;
+  }
+  return std::max(y, at - size * 1.2);
+}
 // Smaller, and finally cut, if it would leave the page.
 void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, std::string text) {
   const double room = width_ - 2 * edge();
@@ -81,8 +91,7 @@ void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, 
 double GanttChart::draw_title() {
   const std::string& title = options_.page.title;
   const std::string mark = incomplete_mark(timeline(0));
-  if (!title.empty()) line_of_words(12, 12, ink::black, true, title);
-  const double top = title.empty() ? 20 : 38;
+  const double top = title.empty() ? 20 : title_lines(12, 12, title) + 26;
   if (mark.empty()) return top;
   line_of_words(top - 8, 10, ink::black, true, mark);
   return top + 16;
@@ -91,20 +100,20 @@ double GanttChart::draw_title() {
 // A sentence about the run or the runs, what it is about, and figures.
 double GanttChart::draw_heading() {
   const std::string& title = options_.page.title;
-  line_of_words(26, 15, ink::black, true, title.empty() ? outcome() : title);
-  line_of_words(43, 11, ink::grey, false, subject());
+  const double last = title_lines(26, 15, title.empty() ? outcome() : title);
+  line_of_words(last + 17, 11, ink::grey, false, subject());
   if (runs_.size() == 1) {
-    line_of_words(63, 12, ink::black, !timeline(0).incomplete.empty(),
+    line_of_words(last + 37, 12, ink::black, !timeline(0).incomplete.empty(),
                   facts(timeline(0), runs_[0].times));
-    return 92;
+    return last + 66;
   }
-  const auto y = [](std::size_t run) { return 63 + 16 * static_cast<double>(run); };
+  const auto y = [last](std::size_t run) { return last + 37 + 16 * static_cast<double>(run); };
   for (std::size_t r = 0; r < 2; ++r) line_of_words(y(r), 12, ink::black, true, side(r));
   const double beside =
       edge() + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
   for (std::size_t r = 0; r < 2; ++r)
     words(beside, y(r), 12, ink::black, Anchor::Start, false, facts(timeline(r), runs_[r].times));
-  return 108;
+  return last + 82;
 }
 
 // The plans, the machine and the problem.

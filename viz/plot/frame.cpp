@@ -59,23 +59,10 @@ class Sheet {
   }
   // Words in bold, on as many lines as they need. Returns the baseline of the last one.
   double lines(std::string_view text, double y, double size) {
-    while (!text.empty()) {
-      const std::string_view line = first_line(text, size);
-      words(edge(), y += size * 1.2, size, ink::black, fitted(std::string(line), size, true),
-            Anchor::Start, true);
-      text.remove_prefix(std::min(text.size(), line.size() + 1));
-    }
+    for (const std::string& line : wrapped(text, size, p_.width - 2 * edge(), true))
+      words(edge(), y += size * 1.2, size, ink::black, fitted(line, size, true), Anchor::Start,
+            true);
     return y;
-  }
-  // The words that fit on one line; at least one.
-  std::string_view first_line(std::string_view text, double size) const {
-    std::size_t end = text.size();
-    while (text_width(text.substr(0, end), size, true) > p_.width - 2 * edge()) {
-      const std::size_t space = text.rfind(' ', end - 1);
-      if (space == text.npos || space == 0) break;
-      end = space;
-    }
-    return text.substr(0, end);
   }
 
   double draw_heading() {
