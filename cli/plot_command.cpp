@@ -121,7 +121,6 @@ TimeBars bars_of(const std::vector<PlotInput>& inputs) {
     return sweep_bars(inputs[0].records());
   }
   TimeBars bars;
-  bars.heading = "Where the time goes";
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     PlotUnit unit = PlotUnit::Microseconds;
     TimePanel one;
@@ -190,7 +189,7 @@ Picture traffic_picture(const std::vector<PlotInput>& inputs, const std::string&
 }
 
 Picture runs_picture(const std::vector<PlotInput>& inputs, const Page& page) {
-  RunsPlot plot{.heading = "Makespans of repeated runs", .subject = {}, .rows = {}};
+  RunsPlot plot{.heading = {}, .subject = {}, .rows = {}};
   for (const PlotInput& in : inputs) {
     if (in.held != Held::Prediction && in.held != Held::Run)
       fail("--kind runs needs the JSON of simulate or run; {} is {}", in.name, in.what());

@@ -197,11 +197,12 @@ void render_graph(const RenderCommand& c, const std::vector<Input>& inputs, File
   if (kind != FileKind::Png) refuse(c, {"--scale"}, "a .png");
   if (kind == FileKind::Dot) c.page_flags.refuse("is only for pictures in a .svg, .pdf or .png");
   const Page page = page_of(c);
-  const std::string dot = task_graph_dot(inputs[0].read_plan(), part_of(c), page);
-  write_text(kind == FileKind::Dot   ? dot
-             : kind == FileKind::Svg ? laid_out(dot, GraphFormat::Svg, page)
-             : kind == FileKind::Pdf ? laid_out(dot, GraphFormat::Pdf, page)
-                                     : laid_out(dot, GraphFormat::Png, page),
+  const Plan plan = inputs[0].read_plan();
+  const GraphPart part = part_of(c);
+  write_text(kind == FileKind::Dot   ? task_graph_dot(plan, part, page)
+             : kind == FileKind::Svg ? task_graph(plan, part, GraphFormat::Svg, page)
+             : kind == FileKind::Pdf ? task_graph(plan, part, GraphFormat::Pdf, page)
+                                     : task_graph(plan, part, GraphFormat::Png, page),
              c.output);
 }
 

@@ -53,6 +53,7 @@ Timeline predicted_timeline(const Study& s) {
   Timeline out = predicted_timeline(s.workload, s.run, s.setup.machine, s.report.path_steps);
   if (const auto sure = interval(s.possible, s.run.makespan))
     out.interval = {sure->low, sure->high};
+  out.bound = s.report.bounds.best();
   return out;
 }
 

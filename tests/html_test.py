@@ -423,8 +423,31 @@ class Page(unittest.TestCase):
         self.assertEqual(self.browser.state()["hovered"], task)
         self.browser.mouse("mouseMoved", {"x": 300, "y": box["top"] + 0.25 * box["height"]})
         self.assertEqual(self.browser.state()["run"], 0)
-        self.assertEqual(self.browser.ask("document.getElementById('title').textContent"), "ring on dgx-a100, 8 workers")
+        self.assertEqual(self.browser.ask("document.getElementById('title').textContent"),
+                         "ring on dgx-a100, 8 workers and zigzag on dgx-a100, 8 workers")
         self.browser.shot("below")
+
+    def test_two_runs_below_each_other_share_a_legend_and_hide_no_tick(self):
+        self.page(["--schedule", "ring", "--machine", "dgx-a100"], ["--schedule", "balanced", "--machine", "dgx-a100"])
+        legend = "[...document.getElementById('legend').children].map(e => e.textContent)"
+        ring = self.browser.ask(legend)
+        self.assertNotIn("help: another worker's queries", ring)
+        self.browser.key("b", "b")
+        both = self.browser.ask(legend)
+        self.assertLessEqual(set(ring), set(both))
+        self.assertIn("help: another worker's queries", both)
+        self.assertEqual(len([e for e in both if e.startswith("K/V")]), 1)
+        svg = "{http://www.w3.org/2000/svg}"
+        words = list(ET.fromstring(self.browser.ask("ringsched.svg()")).iter(svg + "text"))
+        heads = [e for e in words if "makespan" in e.text]
+        self.assertEqual([e.text.split(" on ")[0] for e in heads], ["ring", "balanced"])
+        ticks = [float(e.get("y")) for e in words if e.text.replace(" ms", "").isdigit()]
+        self.assertEqual(len(set(ticks)), 2)
+        for e in heads:
+            self.assertGreater(min(abs(y - float(e.get("y"))) for y in ticks), 12)
+        self.browser.shot("legend")
+        self.browser.key("b", "b")
+        self.assertEqual(self.browser.ask(legend), ring)
 
     def test_what_is_shown_is_saved_as_svg(self):
         [t] = self.page(["--machine", "dgx-a100", "--schedule", "balanced"])
@@ -452,12 +475,12 @@ class Page(unittest.TestCase):
 
     def test_a_saved_run_that_did_not_end_says_so(self):
         [t] = self.page(["--machine", "dgx-a100"])
-        self.assertNotIn(">INCOMPLETE<", self.browser.ask("ringsched.svg()"))
+        self.assertNotIn(">INCOMPLETE", self.browser.ask("ringsched.svg()"))
         t |= {"incomplete": "process 1 is gone", "unfinished": [len(t["tasks"]) - 1]}
         (self.folder / "incomplete.json").write_text(json.dumps(t))
         self.ringsched("render", "incomplete.json", "--output", "page.html")
         self.browser.open(self.folder / "page.html")
-        self.assertIn(">INCOMPLETE<", self.browser.ask("ringsched.svg()"))
+        self.assertIn(">INCOMPLETE, given up after", self.browser.ask("ringsched.svg()"))
 
     def test_it_is_no_blank_page(self):
         for workers in (1, 2, 64):

@@ -216,6 +216,12 @@ void read_interval(const Where& where, dom::object o, Timeline& t) {
   t.interval = {Picoseconds{low}, Picoseconds{end(1, low)}};
 }
 
+void read_bound(const Where& where, dom::object o, Timeline& t) {
+  dom::element given;
+  if (o["lower_bound_ps"].get(given) == simdjson::SUCCESS)
+    t.bound = Picoseconds{whole_number({where, "lower_bound_ps", given}, 0, kMostPs)};
+}
+
 void read_path(const Where& file, dom::object o, std::int64_t tasks, Timeline& t) {
   dom::element list;
   if (o["critical_path"].get(list) != simdjson::SUCCESS) return;
@@ -413,6 +419,7 @@ Timeline timeline_in(dom::object o, std::string_view file) {
   if (dom::element given; o["conditions"].get(given) == simdjson::SUCCESS)
     t.conditions = text_field(where, o, "conditions");
   read_interval(where, o, t);
+  read_bound(where, o, t);
   t.schedule = name_field(where, o, "schedule");
   t.plan_hash = name_field(where, o, "plan_hash");
   dom::element part;

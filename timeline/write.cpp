@@ -89,6 +89,7 @@ void write(const Timeline& t, std::string& text, const std::function<void(std::s
   if (t.interval)
     text += fmt::format("\"interval_80_ps\": [{},{}],\n", (*t.interval)[0].value,
                         (*t.interval)[1].value);
+  if (t.bound) text += fmt::format("\"lower_bound_ps\": {},\n", t.bound->value);
   write_list(text, "unfinished", t.unfinished,
              [](TaskId id) { return fmt::format("{}", id.value); });
   text += fmt::format(

@@ -247,8 +247,9 @@ std::string layout_line(const Plan& plan) {
   return "shares: " + printable(name, 24);
 }
 
-// The pairs of the busiest worker, over what each would have if they were spread evenly.
-std::string balance_line(const Plan& plan) {
+// The pairs of the busiest worker, over what each would have if they were spread evenly; 0 if the
+// mask hides all.
+double unevenness(const Plan& plan) {
   std::vector<double> pairs(plan.problem.workers);
   for (const Task& t : plan.tasks)
     if (is_attend(t.kind))
@@ -256,9 +257,34 @@ std::string balance_line(const Plan& plan) {
                                plan.works[t.work.value].columns;
   const double sum = std::accumulate(pairs.begin(), pairs.end(), 0.0);
   const double most = *std::max_element(pairs.begin(), pairs.end());
-  return sum > 0 ? fmt::format("the busiest worker has {:.2f}x the average work",
-                               most * static_cast<double>(pairs.size()) / sum)
-                 : "masked";
+  return sum > 0 ? most * static_cast<double>(pairs.size()) / sum : 0;
+}
+
+std::string balance_line(const Plan& plan) {
+  const double uneven = unevenness(plan);
+  return uneven > 0 ? fmt::format("the busiest worker has {:.2f}x the average work", uneven)
+                    : "masked";
+}
+
+std::string name_of(const Plan& plan) {
+  return plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
+}
+
+// "The busiest worker has 1.88x the average work in ring, 1.00x in balanced"
+std::string balance_title(std::span<const Plan* const> plans) {
+  const auto [even, uneven] =
+      std::ranges::minmax_element(plans, {}, [](const Plan* plan) { return unevenness(*plan); });
+  const std::string least = fmt::format("{:.2f}x", unevenness(**even)),
+                    most = fmt::format("{:.2f}x", unevenness(**uneven));
+  if (most == "0.00x") return "The mask hides all blocks";
+  if (plans.size() == 1 && most == "1.00x")
+    return fmt::format("{}: all workers have equal work", name_of(*plans[0]));
+  if (plans.size() == 1) return fmt::format("{}: {}", name_of(*plans[0]), balance_line(*plans[0]));
+  if (least == most && most == "1.00x") return "All workers have equal work in each schedule";
+  if (least == most)
+    return fmt::format("The busiest worker has {} the average work in each schedule", most);
+  return fmt::format("The busiest worker has {} the average work in {}, {} in {}", most,
+                     name_of(**uneven), least, name_of(**even));
 }
 
 std::string problem_line(const Problem& q) {
@@ -273,9 +299,28 @@ struct Shown {
   bool decodes = false, shared = false;
 };
 
+// The title's lines, and how far they are apart.
+struct Title {
+  std::vector<std::string> lines;
+  double size = 12;
+
+  Title(const Page& page, std::span<const Plan* const> plans) : size(page.heading ? 15 : 12) {
+    const std::string text = !page.title.empty() ? page.title
+                             : page.heading      ? balance_title(plans)
+                                                 : std::string();
+    const double edge = page.heading ? kEdge : kTightEdge;
+    lines = wrapped(text, size, page.fixed() ? page.units() - 2 * edge : 1e9, true);
+  }
+  double apart() const { return 1.2 * size; }
+  // Of the lines after the first.
+  double more() const {
+    return lines.size() < 2 ? 0 : apart() * static_cast<double>(lines.size() - 1);
+  }
+};
+
 // Title, problem, and the notes below the maps, which end at `bottom`.
-void add_words(Picture& p, const Page& page, const std::string& problem, const Shown& shown,
-               double bottom) {
+void add_words(Picture& p, const Page& page, const Title& title, const std::string& problem,
+               const Shown& shown, double bottom) {
   const double edge = page.heading ? kEdge : kTightEdge;
   const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
     const double width = text_width(text, size, bold);
@@ -286,13 +331,12 @@ void add_words(Picture& p, const Page& page, const std::string& problem, const S
     p.shapes.emplace_back(Label{edge, y, size, colour, Anchor::Start, bold, std::move(text)});
   };
   p.title = !page.title.empty() ? page.title : "Which worker computes which block: " + p.title;
-  if (page.heading) {
-    line(26, 15, ink::black, true,
-         page.title.empty() ? "Which worker computes which block" : page.title);
-    if (!problem.empty()) line(43, 11, ink::grey, false, problem);
-  } else if (!page.title.empty()) {
-    line(12, 12, ink::black, true, page.title);
+  double at = page.heading ? 26 : 12;
+  for (const std::string& text : title.lines) {
+    line(at, title.size, ink::black, true, text);
+    at += title.apart();
   }
+  if (page.heading && !problem.empty()) line(43 + title.more(), 11, ink::grey, false, problem);
   double y = bottom + 16;
   const auto note = [&](const char* text) {
     line(y, 10, ink::black, false, text);
@@ -338,7 +382,8 @@ struct Arrangement {
 Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double most_side) {
   Picture p;
   const Arrangement at(page, plans.size());
-  double left = at.edge, top = at.head, tallest = 0;
+  const Title title(page, plans);
+  double left = at.edge, top = at.head + title.more(), tallest = 0;
   if (page.fixed()) p.width = page.units();
   Shown shown;
   const bool differ = std::any_of(plans.begin(), plans.end(), [&](const Plan* plan) {
@@ -359,7 +404,7 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
     }
     Map map(plan, side, page.least(), left, top, p.shapes);
     const Size size = map.draw();
-    const std::string name = plan.schedule.empty() ? "plan" : printable(plan.schedule, kMostOfName);
+    const std::string name = name_of(plan);
     double widest = page.fixed() ? kAxis + at.side : size.width;
     const auto say = [&](double above, double font, Colour colour, const std::string& text) {
       double fits = font;
@@ -392,7 +437,7 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
     shown.shared = shown.shared || map.shared();
     shown.decodes = shown.decodes || plan.problem.decodes();
   }
-  add_words(p, page, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
+  add_words(p, page, title, differ ? "" : problem_line(plans[0]->problem), shown, top + tallest);
   return on_page(std::move(p), page);
 }
 

@@ -2,6 +2,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/viz/libraries.hpp"
 #include "ringsched/viz/task_graph.hpp"
+#include "too_small.hpp"
 
 #ifdef RINGSCHED_GRAPHVIZ
 #include <fmt/format.h>
@@ -132,10 +133,10 @@ constexpr double kLeastFont = 9;      // in what task_graph_dot writes
 void fit(GVC_t* context, Agraph_t* graph, const Page& page) {
   const double width = GD_bb(graph).UR.x - GD_bb(graph).LL.x + kPad;
   if (kLeastFont * page.width / width < page.least_text)
-    fail(
+    throw TooSmall(fmt::format(
         "the task graph is {:.0f} points wide; on {:.0f} nobody could read its words: draw one "
         "worker (--worker 0) or some steps (--steps 0-1), or choose a wider page",
-        width, page.width);
+        width, page.width));
   std::string size = fmt::format("{:.6f},1000!", page.width / 72);
   std::string name = "size", none;
   agsafeset(graph, name.data(), size.data(), none.data());

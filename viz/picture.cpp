@@ -1,5 +1,6 @@
 #include "ringsched/viz/picture.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace ringsched {
@@ -43,6 +44,23 @@ std::string shortened(std::string text, double size, double room) {
     if (text_width(cut, size) <= room) return cut;
   }
   return text.substr(0, 1);
+}
+
+std::vector<std::string> wrapped(std::string_view text, double size, double room, bool bold) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    std::size_t end = text.size();
+    while (text_width(text.substr(0, end), size, bold) > room) {
+      const std::size_t space = text.rfind(' ', end - 1);
+      if (space == text.npos || space == 0) break;
+      end = space;
+    }
+    if (end == text.size() && text_width(text, size, bold) > room)
+      end = std::min(text.find(' '), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  return lines;
 }
 
 Box bounds(const Label& l) {

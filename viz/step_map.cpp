@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "ringsched/scheduler/error.hpp"
@@ -17,12 +18,18 @@ namespace ringsched {
 
 namespace {
 
-constexpr std::uint32_t kMostWorkers = 16;
-constexpr std::size_t kMostSteps = 32;
+constexpr std::uint32_t kMostWorkers = 64;
+constexpr std::uint32_t kMostWithWords = 16;
+constexpr std::size_t kMostStepsWithWords = 32;
 constexpr std::size_t kPanelsInARow = 4;
 constexpr double kMargin = 16, kTightMargin = 10, kTop = 84, kTightTop = 34, kMatrix = 150,
                  kLine = 14, kFont = 10, kBar = 54, kShortBar = 36;
+constexpr double kTitle = 15, kTightTitle = 12;  // size
 constexpr double kBetweenPanels = 24, kBetweenPanelRows = 52;
+// Of small maps, which have no words but the number of the step.
+constexpr std::size_t kSmallInARow = 8;
+constexpr double kSmall = 100, kLeastSmall = 50, kBetweenSmall = 12, kAboveSmall = 16,
+                 kSmallBars = 24, kMostSmallBar = 4;
 
 // What one worker does in one step.
 struct Share {
@@ -147,11 +154,14 @@ std::string heading_of(const StepOfAll& step) {
 
 class StepDrawing {
  public:
-  StepDrawing(const Plan& plan, const Page& page)
+  // `matrix`: of maps with words, at most; 0: small maps.
+  StepDrawing(const Plan& plan, const Page& page, double matrix)
       : plan_(plan),
         page_(page),
         margin_(page.heading ? kMargin : kTightMargin),
-        steps_(steps_of(plan)) {
+        steps_(steps_of(plan)),
+        matrix_(matrix),
+        small_(matrix == 0) {
     const std::size_t n = plan.layout.chunks.size();
     std::vector<std::uint32_t> order(n);
     std::iota(order.begin(), order.end(), 0u);
@@ -160,23 +170,28 @@ class StepDrawing {
     for (std::uint32_t i = 0; i < n; ++i) place_[order[i]] = i;
     for (const auto& [number, step] : steps_)
       for (const Share& share : step.workers) most_ = std::max(most_, share.work);
-    measure();
-    if (page.fixed()) arrange(page.units() - 2 * margin_);
+    if (small_) {
+      arrange_small();
+    } else {
+      measure();
+      if (page.fixed()) arrange(page.units() - 2 * margin_);
+    }
     cell_ = matrix_ / static_cast<double>(n);
   }
 
   Picture draw() {
-    double left = margin_, bottom = 0;
-    double top = page_.heading ? kTop : kTightTop + (page_.title.empty() ? 0 : 16);
-    std::size_t drawn = 0;
+    double left = margin_, bottom = 0, top = first_top();
+    std::size_t drawn = 0, seen = 0;
     for (const auto& [number, step] : steps_) {
+      if (seen++ % every_ != 0) continue;
       if (drawn > 0 && drawn % in_a_row_ == 0) {
         left = margin_;
-        top = bottom + kBetweenPanelRows;
+        top = bottom + (small_ ? kBetweenSmall + kAboveSmall : kBetweenPanelRows);
       }
-      bottom = std::max(bottom, panel(number, step, left, top));
+      bottom = std::max(
+          bottom, small_ ? small_panel(number, step, left, top) : panel(number, step, left, top));
       out_.width = std::max(out_.width, left + widest_ + margin_);
-      left += widest_ + kBetweenPanels;
+      left += widest_ + (small_ ? kBetweenSmall : kBetweenPanels);
       ++drawn;
     }
     if (page_.fixed()) out_.width = page_.units();
@@ -185,6 +200,38 @@ class StepDrawing {
   }
 
  private:
+  double first_top() const {
+    const double top = page_.heading ? kTop : kTightTop + (page_.title.empty() ? 0 : 16);
+    return more_title() + (small_ ? top - (kTightTop - kAboveSmall) : top);
+  }
+
+  // As few maps in a row as the page has room for, so that they are large; if it has not even room
+  // for many, only every second step, or every third, ...
+  void arrange_small() {
+    const double room = page_.fixed() ? page_.units() - 2 * margin_
+                                      : kSmallInARow * (kSmall + kBetweenSmall) - kBetweenSmall;
+    const double most = page_.height > 0 ? page_.height / page_.unit() - first_top() - foot() : 0;
+    for (every_ = 1;; ++every_) {
+      const std::size_t panels = (steps_.size() + every_ - 1) / every_;
+      for (in_a_row_ = page_.fixed() ? 2 : kSmallInARow;; ++in_a_row_) {
+        const auto n = static_cast<double>(in_a_row_);
+        matrix_ = widest_ = (room - kBetweenSmall * (n - 1)) / n;
+        if (matrix_ < kLeastSmall) break;
+        const std::size_t rows = (panels + in_a_row_ - 1) / in_a_row_;
+        const double tall = matrix_ + 4 + small_bars() + kBetweenSmall + kAboveSmall;
+        if (most <= 0 || static_cast<double>(rows) * tall <= most || panels == 1) return;
+      }
+    }
+  }
+  double small_bar() const { return std::min(kMostSmallBar, kSmallBars / plan_.problem.workers); }
+  double small_bars() const { return small_bar() * plan_.problem.workers; }
+  double foot() {
+    words(0);
+    const double height = out_.height;
+    out_ = {};
+    return height;
+  }
+
   // How wide a panel is.
   void measure() {
     widest_ = matrix_;
@@ -204,7 +251,7 @@ class StepDrawing {
     if (fit() < 2 && steps_.size() > 1) {
       split_ = true;
       bar_ = kShortBar;
-      matrix_ = std::min(kMatrix, (room - kBetweenPanels) / 2);
+      matrix_ = std::min(matrix_, (room - kBetweenPanels) / 2);
       measure();
     }
     widest_ = std::min(widest_, room);
@@ -255,6 +302,93 @@ class StepDrawing {
     for (std::uint32_t w = 0; w < step.workers.size(); ++w, y += two ? 2 * kLine : kLine)
       row(w, step.workers[w], left, y);
     return y;
+  }
+
+  // The map, and below it the work of each worker.
+  double small_panel(Step number, const StepOfAll& step, double left, double top) {
+    say(left, top - 4, ink::black, true, fmt::format("step {}", number));
+    out_.shapes.emplace_back(Box{left, top, matrix_, matrix_, {}, Hatch::None, ink::rule, 1, {}});
+    draw_small_map(number, left, top);
+    const double y = top + matrix_ + 4, bar = small_bar();
+    out_.shapes.emplace_back(
+        Box{left, y, matrix_, small_bars(), ink::waiting, Hatch::None, {}, 1, {}});
+    for (std::uint32_t w = 0; w < step.workers.size(); ++w)
+      if (step.workers[w].work > 0)
+        out_.shapes.emplace_back(Box{left,
+                                     y + bar * w,
+                                     matrix_ * step.workers[w].work / most_,
+                                     bar,
+                                     worker_colour(w, plan_.problem.workers),
+                                     Hatch::None,
+                                     {},
+                                     1,
+                                     {}});
+    return y + small_bars();
+  }
+
+  // Cells of one colour that stand side by side are one box. Blocks of which several workers have
+  // some heads each are cut into bands.
+  void draw_small_map(Step number, double left, double top) {
+    const std::size_t n = place_.size(), bands = bands_of_heads();
+    std::vector<std::optional<Colour>> cells(n * bands * n);
+    const bool backward = plan_.problem.pass == Pass::Backward;
+    for (const Task& t : plan_.tasks) {
+      if (!is_attend(t.kind) || is_backward(t.kind) != backward || t.step > number) continue;
+      const Colour worker = worker_colour(t.worker_index, plan_.problem.workers);
+      const Colour fill = t.step == number ? worker : mixed(ink::white, worker, 0.3);
+      const Piece& piece = plan_.piece(t);
+      const std::size_t all = plan_.program[piece.value].all_columns().count;
+      const std::size_t first = piece.columns.first * bands / all,
+                        end = piece.columns.end() * bands / all;
+      const Region queries = plan_.regions[plan_.rows(t).value], keys = plan_.regions[t.keys.value];
+      for (std::uint32_t q = queries.first.value; q < queries.end(); ++q)
+        for (std::uint32_t k = keys.first.value; k < keys.end(); ++k)
+          if (is_visible(q, k))
+            for (std::size_t b = first; b < end; ++b)
+              cells[(place_[q] * bands + b) * n + place_[k]] = fill;
+    }
+    const double tall = cell_ / static_cast<double>(bands);
+    for (std::size_t row = 0; row < n * bands; ++row)
+      for (std::size_t k = 0, end = 0; k < n; k = end) {
+        const std::optional<Colour> fill = cells[row * n + k];
+        for (end = k + 1; end < n && cells[row * n + end] == fill;) ++end;
+        if (fill)
+          out_.shapes.emplace_back(Box{left + cell_ * static_cast<double>(k),
+                                       top + tall * static_cast<double>(row),
+                                       cell_ * static_cast<double>(end - k),
+                                       tall,
+                                       *fill,
+                                       Hatch::None,
+                                       {},
+                                       1,
+                                       {}});
+      }
+  }
+
+  // Into how many bands of equal height the heads of blocks are cut.
+  std::size_t bands_of_heads() const {
+    std::size_t most = 1;
+    for (const Task& t : plan_.tasks) {
+      if (!is_attend(t.kind)) continue;
+      const Piece& piece = plan_.piece(t);
+      const std::size_t all = plan_.program[piece.value].all_columns().count;
+      if (piece.columns.count > 0)
+        most = std::max(most, (all + piece.columns.count - 1) / piece.columns.count);
+    }
+    return most;
+  }
+
+  bool is_visible(std::uint32_t q, std::uint32_t k) {
+    const std::size_t n = place_.size();
+    if (visible_.empty()) {
+      visible_.resize(n * n);
+      for (std::uint32_t i = 0; i < n; ++i)
+        for (std::uint32_t j = 0; j < n; ++j)
+          visible_[i * n + j] =
+              plan_.problem.mask.tile(plan_.layout.ranges({{i}, 1}), plan_.layout.ranges({{j}, 1}))
+                  .form != TileForm::Empty;
+    }
+    return visible_[q * n + k];
   }
 
   void attend(const Task& t, bool now, double left, double top) {
@@ -309,61 +443,70 @@ class StepDrawing {
   }
 
   void words(double bottom) {
-    const std::string name =
-        plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName);
-    const std::string heading = page_.title.empty() ? name + ", step by step" : page_.title;
-    out_.title = page_.title.empty() ? "Step by step: " + name : page_.title;
+    out_.title = heading();
     const auto line = [&](double y, double size, Colour colour, bool bold, std::string text) {
       if (!page_.fixed())
         out_.width = std::max(out_.width, 2 * margin_ + text_width(text, size, bold));
       out_.shapes.emplace_back(
           Label{margin_, y, size, colour, Anchor::Start, bold, std::move(text)});
     };
+    const auto lines = [&](double& y, double apart, double size, bool bold,
+                           const std::string& text) {
+      for (const std::string& one : lines_of(text, size, bold)) {
+        line(y, size, ink::black, bold, one);
+        y += apart;
+      }
+    };
+    double at = page_.heading ? 26 : 12;
     if (page_.heading) {
-      line(26, 15, ink::black, true, heading);
-      line(43, 11, ink::grey, false,
+      lines(at, 1.2 * kTitle, kTitle, true, heading());
+      line(43 + more_title(), 11, ink::grey, false,
            fmt::format("{}, {}", counted(plan_.problem.workers, "worker"),
                        described(plan_.problem)));
     } else if (!page_.title.empty()) {
-      line(12, 12, ink::black, true, heading);
+      lines(at, 1.2 * kTightTitle, kTightTitle, true, heading());
     }
     double y = bottom + 16;
     out_.height = bottom + 2;
     if (!page_.legend) return;
-    LabelNotes labels;
-    for (const auto& [number, step] : steps_)
-      for (const Share& share : step.workers) labels.look_at(row_text(share));
-    for (const std::string& note : std::vector<std::string>{
-             "Rows are queries, columns are keys. A block has the colour of the worker that "
-             "computes "
-             "it; blocks of earlier steps are pale. The strip on the left shows the owner of the "
-             "queries.",
-             "Bars: the work of each worker in this step. q3 k1: queries of worker 3 with keys of "
-             "worker 1 (3a, 3b: parts of its share).",
-             labels.text(),
-             "gets: what the worker receives before it computes. q: queries, kv: keys and values, "
-             "o: "
-             "partial results."}) {
-      for (std::string_view rest = note; !rest.empty(); y += 14) {
-        const std::string_view part = first_line(rest);
-        line(y, kFont, ink::black, false, std::string(part));
-        rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-      }
-    }
+    for (const std::string& note : notes())
+      if (!note.empty()) lines(y, 14, kFont, false, note);
     out_.height = y + 4;
   }
 
-  // The words that fit on one line of the page.
-  std::string_view first_line(std::string_view text) const {
-    if (!page_.fixed()) return text;
-    const double room = page_.units() - 2 * margin_;
-    std::size_t end = text.size();
-    while (text_width(std::string(text.substr(0, end)), kFont) > room) {
-      const std::size_t space = text.rfind(' ', end - 1);
-      if (space == text.npos || space == 0) break;
-      end = space;
-    }
-    return text.substr(0, end);
+  std::vector<std::string> notes() const {
+    const std::string blocks =
+        "Rows are queries, columns are keys. A block has the colour of the worker that computes "
+        "it; blocks of earlier steps are pale.";
+    if (small_)
+      return {blocks, "Bars: the work of each worker in this step, from worker 0 down.",
+              every_ > 1 ? fmt::format("Drawn: one of every {} steps.", every_) : ""};
+    LabelNotes labels;
+    for (const auto& [number, step] : steps_)
+      for (const Share& share : step.workers) labels.look_at(row_text(share));
+    return {blocks + " The strip on the left shows the owner of the queries.",
+            "Bars: the work of each worker in this step. q3 k1: queries of worker 3 with keys of "
+            "worker 1 (3a, 3b: parts of its share).",
+            labels.text(),
+            "gets: what the worker receives before it computes. q: queries, kv: keys and values, "
+            "o: partial results."};
+  }
+
+  std::vector<std::string> lines_of(const std::string& text, double size, bool bold) const {
+    if (!page_.fixed()) return {text};
+    return wrapped(text, size, page_.units() - 2 * margin_, bold);
+  }
+  std::string heading() const {
+    const std::string name =
+        plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName);
+    return page_.title.empty() ? name + ", step by step" : page_.title;
+  }
+  // Of the title after its first line.
+  double more_title() const {
+    if (!page_.heading && page_.title.empty()) return 0;
+    const double size = page_.heading ? kTitle : kTightTitle;
+    const std::size_t lines = lines_of(heading(), size, true).size();
+    return lines < 2 ? 0 : 1.2 * size * static_cast<double>(lines - 1);
   }
 
   const Plan& plan_;
@@ -371,9 +514,11 @@ class StepDrawing {
   const double margin_;
   const std::map<Step, StepOfAll> steps_;
   std::vector<std::uint32_t> place_;  // of each chunk, by its first token
-  double cell_ = 0, most_ = 0, matrix_ = kMatrix, bar_ = kBar, widest_ = 0;
+  double cell_ = 0, most_ = 0, matrix_, bar_ = kBar, widest_ = 0;
   bool split_ = false;  // the words of a row are on two lines
-  std::size_t in_a_row_ = kPanelsInARow;
+  const bool small_;
+  std::vector<bool> visible_;  // by query chunk and key chunk
+  std::size_t in_a_row_ = kPanelsInARow, every_ = 1;
   Picture out_;
 };
 
@@ -388,9 +533,12 @@ Picture step_map(const Plan& plan, const Page& page) {
          kMostWorkers);
   std::set<Step> steps;
   for (const Task& t : plan.tasks) steps.insert(t.step);
-  if (steps.size() > kMostSteps)
-    fail("a picture by step of {} steps is too large (limit {})", steps.size(), kMostSteps);
-  return StepDrawing(plan, page).draw();
+  if (plan.problem.workers <= kMostWithWords && steps.size() <= kMostStepsWithWords)
+    for (const double matrix : {kMatrix, 0.75 * kMatrix, 0.5 * kMatrix}) {
+      Picture p = StepDrawing(plan, page, matrix).draw();
+      if (page.height <= 0 || p.height <= page.height) return p;
+    }
+  return StepDrawing(plan, page, 0).draw();
 }
 
 }  // namespace ringsched

@@ -14,6 +14,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
+#include "too_small.hpp"
 
 namespace ringsched {
 
@@ -24,12 +25,30 @@ constexpr std::size_t kMostDrawn = 400;  // more, and no one can read it
 enum class Reason : std::uint8_t { Message, Data, Control, Lane };  // the note if several hold
 using Edge = std::pair<std::uint32_t, std::uint32_t>;               // task ids
 
+// Sizes of words in points, and distances in inches, as Graphviz has them.
+struct Look {
+  double title, task, beside, below, width;
+  const char *margin, *cluster, *around;
+};
+constexpr Look look_of(GraphWords words) {
+  switch (words) {
+    case GraphWords::Few:
+      return {9, 9, 0.06, 0.25, 0.2, "0.04,0.02", " margin=4", " esep=\"+1\""};
+    case GraphWords::Least:
+      return {9, 9, 0.04, 0.2, 0.15, "0.02,0.02", " margin=3", " esep=\"+1\""};
+    case GraphWords::Full:
+      break;
+  }
+  return {13, 11, 0.15, 0.3, 0.4, "0.08,0.03", "", ""};
+}
+
 class Drawing {
  public:
-  Drawing(const Plan& plan, const GraphPart& part, const Page& page)
+  Drawing(const Plan& plan, const GraphPart& part, const Page& page, GraphWords words)
       : plan_(plan),
         part_(part),
         page_(page),
+        words_(words),
         timeline_(timeline_of(plan, TimelineSource::Predicted, "")) {
     if (part.worker && part.worker->value >= plan.problem.workers)
       fail("no worker {}; the plan has workers 0 to {}", part.worker->value,
@@ -52,20 +71,21 @@ class Drawing {
           grouped(static_cast<std::int64_t>(drawn_.size())), kMostDrawn);
     gather_edges();
     reduce();
-    for (const std::uint32_t id : drawn_)
-      if (is_attend(task(id).kind))
-        first_attends_[task(id).step].emplace(task(id).worker_index, id);
+    find_first_attends();
     find_layers();
+    if (words_ == GraphWords::Least)
+      std::erase_if(edges_, [](const auto& e) { return e.second >= Reason::Control; });
   }
 
   std::string dot() {
+    const Look look = look_of(words_);
     add("digraph plan {{\n");
-    add("graph [rankdir=TB newrank=true compound=true fontname=\"Arial\" fontsize=13 "
-        "labelloc=b nodesep=0.15 ranksep=0.3\n  label=\"{}\"]\n",
-        caption());
-    add("node [fontname=\"Arial\" fontsize=11 shape=box style=filled color=\"{}\" "
-        "penwidth=0.7 margin=\"0.08,0.03\" height=0.28 width=0.4]\n",
-        hex(ink::grey));
+    add("graph [rankdir=TB newrank=true compound=true fontname=\"Arial\" fontsize={} "
+        "labelloc=b nodesep={} ranksep={}{}\n  label=\"{}\"]\n",
+        look.title, look.beside, look.below, look.around, caption());
+    add("node [fontname=\"Arial\" fontsize={} shape=box style=filled color=\"{}\" "
+        "penwidth=0.7 margin=\"{}\" height=0.28 width={}]\n",
+        look.task, hex(ink::grey), look.margin, look.width);
     add("edge [color=\"{}\" arrowsize=0.6 penwidth=0.8]\n", hex(ink::grey));
     draw_spine();
     for (std::uint32_t w = 0; w < plan_.problem.workers; ++w) draw_worker(w);
@@ -158,7 +178,11 @@ class Drawing {
   }
 
   std::string caption() const {
-    std::string text = title();
+    std::string text;
+    // About as wide as the page when its words are as small as they may be.
+    const double room = page_.fixed() ? 0.9 * page_.width * 9 / page_.least_text : 1e9;
+    for (const std::string& line : wrapped(title(), look_of(words_).title, room))
+      text += (text.empty() ? "" : "\\n") + line;
     if (!page_.legend) return dot_text(text);
     text += plan_.problem.decodes() ? "\\nk1: the new tokens attend keys of worker 1"
                                     : "\\nq3 k1: queries of worker 3 attend keys of worker 1";
@@ -192,6 +216,12 @@ class Drawing {
       out += text[i];
     }
     return out;
+  }
+
+  void find_first_attends() {
+    for (const std::uint32_t id : drawn_)
+      if (is_attend(task(id).kind))
+        first_attends_[task(id).step].emplace(task(id).worker_index, id);
   }
 
   // How far down each task stands: below all that it waits for, in one line with the other first
@@ -238,8 +268,8 @@ class Drawing {
     for (const auto& [id, layer] : layer_) names[layer] += fmt::format(" t{}", id);
     std::optional<Step> last;
     for (const auto& [step, of_workers] : first_attends_) {
-      add("step{} [label=\"step {}\" shape=plaintext style=\"\" fontcolor=\"{}\"]\n", step, step,
-          hex(ink::grey));
+      add("step{} [label=\"{}{}\" shape=plaintext style=\"\" fontcolor=\"{}\"]\n", step,
+          last && words_ == GraphWords::Least ? "" : "step ", step, hex(ink::grey));
       if (last)
         add("step{} -> step{} [arrowhead=none color=\"{}\"]\n", *last, step, hex(ink::rule));
       last = step;
@@ -260,8 +290,8 @@ class Drawing {
     const auto own = [&](std::uint32_t id) { return task(id).worker_index == w; };
     if (std::none_of(drawn_.begin(), drawn_.end(), own)) return;
     add("subgraph cluster_{} {{\nlabel=\"worker {}\" labelloc=t style=rounded color=\"{}\" "
-        "penwidth=2\n",
-        w, w, hex(worker_colour(w, plan_.problem.workers)));
+        "penwidth=2{}\n",
+        w, w, hex(worker_colour(w, plan_.problem.workers)), look_of(words_).cluster);
     for (const std::uint32_t id : drawn_)
       if (own(id)) draw_task(id);
     add("}}\n");
@@ -269,14 +299,15 @@ class Drawing {
 
   void draw_task(std::uint32_t id) {
     const TimelineTask& t = timeline_.tasks[id];
-    std::string name = short_name(timeline_, id);
+    std::string name = name_of_task(id);
     if (is_attend(t.kind)) {
       const Colour fill = worker_colour(t.queries, plan_.problem.workers);
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" height=0.4{}]\n", id, name,
           hex(fill), hex(text_on(fill)), t.queries != t.worker ? " peripheries=2" : "");
     } else if (communicates(t.kind)) {
       const Colour fill = cargo_colour(timeline_.value(t));
-      if (const TimelineExchange* e = timeline_.exchange(id); e && !is_whole(*e))
+      const TimelineExchange* const e = timeline_.exchange(id);
+      if (e && words_ != GraphWords::Least && !is_whole(*e))
         name += fmt::format(" of {}", counted(e->members, "worker"));
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=\"{}\" style=\"filled,rounded\" "
           "fontsize=9 height=0.2]\n",
@@ -286,6 +317,21 @@ class Drawing {
     } else {
       add("t{} [label=\"{}\" fillcolor=\"{}\" fontcolor=white]\n", id, name, hex(ink::overhead));
     }
+  }
+
+  // "receive kv3 from 2", "get kv3" or "kv3".
+  std::string name_of_task(std::uint32_t id) const {
+    std::string full = short_name(timeline_, id);
+    const TaskKind kind = task(id).kind;
+    if (words_ == GraphWords::Full || is_attend(kind)) return full;
+    if (is_exchange(kind))
+      return words_ == GraphWords::Few ? full : full.substr(full.rfind(' ') + 1);
+    const std::size_t first = full.find(' '), second = full.find(' ', first + 1);
+    std::string what = full.substr(first + 1, second - first - 1);
+    const bool least = words_ == GraphWords::Least;
+    if (is_transfer(kind)) return least ? what : (is_send(kind) ? "send " : "get ") + what;
+    if (is_output(kind)) return what;
+    return !least ? full.substr(0, first) : kind == TaskKind::Merge ? "+" : what;
   }
 
   bool is_whole(const TimelineExchange& e) const {
@@ -345,6 +391,7 @@ class Drawing {
   const Plan& plan_;
   const GraphPart part_;
   const Page& page_;
+  const GraphWords words_;
   const Timeline timeline_;  // who and what each task is about
   std::vector<std::uint32_t> drawn_;
   std::map<Edge, Reason> edges_;
@@ -355,8 +402,18 @@ class Drawing {
 
 }  // namespace
 
-std::string task_graph_dot(const Plan& plan, const GraphPart& part, const Page& page) {
-  return Drawing(plan, part, page).dot();
+std::string task_graph_dot(const Plan& plan, const GraphPart& part, const Page& page,
+                           GraphWords words) {
+  return Drawing(plan, part, page, words).dot();
+}
+
+std::string task_graph(const Plan& plan, const GraphPart& part, GraphFormat format,
+                       const Page& page) {
+  for (const GraphWords words : {GraphWords::Full, GraphWords::Few}) try {
+      return laid_out(task_graph_dot(plan, part, page, words), format, page);
+    } catch (const TooSmall&) {  // then with fewer words
+    }
+  return laid_out(task_graph_dot(plan, part, page, GraphWords::Least), format, page);
 }
 
 }  // namespace ringsched

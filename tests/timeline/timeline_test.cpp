@@ -53,11 +53,17 @@ TEST_P(TimelineOfSchedule, ReadsAsItWasWritten) {
 TEST(Timeline, KeepsHowSureItIs) {
   Timeline t = timed(plan_of(find_schedule("ring"), 2));
   t.interval = {Picoseconds{7}, Picoseconds{1'234'567}};
+  t.bound = Picoseconds{987'654};
   const std::string text = write_timeline(t);
   EXPECT_EQ(read_timeline(text, "text"), t);
   for (const char* wrong : {"[7]", "[8,7]", "[-1,7]", "7", "[7,8,9]", "[0.5,1]"}) {
     std::string spoilt = text;
     spoilt.replace(spoilt.find("[7,1234567]"), 11, wrong);
+    EXPECT_THROW(read_timeline(spoilt, "text"), Error) << wrong;
+  }
+  for (const char* wrong : {"-1", "0.5", "[7]"}) {
+    std::string spoilt = text;
+    spoilt.replace(spoilt.find("987654"), 6, wrong);
     EXPECT_THROW(read_timeline(spoilt, "text"), Error) << wrong;
   }
 }

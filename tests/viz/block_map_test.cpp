@@ -150,5 +150,18 @@ TEST(BlockMap, RefusesWhatCannotBeToldApart) {
   EXPECT_THROW(block_map(plans), Error);
 }
 
+TEST(BlockMap, HasASentenceAboutTheWorkAsItsTitle) {
+  const Plan ring = build_plan(small_problem(8, 64), find_schedule("ring")),
+             zigzag = build_plan(small_problem(8, 64), find_schedule("zigzag"));
+  const auto drawn = [](std::vector<const Plan*> plans) { return svg(block_map(plans)); };
+  EXPECT_THAT(drawn({&zigzag}), HasSubstr(">zigzag: all workers have equal work<"));
+  EXPECT_THAT(drawn({&ring}), HasSubstr(">ring: the busiest worker has 1.86x the average work<"));
+  EXPECT_THAT(
+      drawn({&ring, &zigzag}),
+      HasSubstr(">The busiest worker has 1.86x the average work in ring, 1.00x in zigzag<"));
+  EXPECT_THAT(drawn({&zigzag, &zigzag}),
+              HasSubstr(">All workers have equal work in each schedule<"));
+}
+
 }  // namespace
 }  // namespace ringsched

@@ -121,12 +121,27 @@ TEST(Gantt, StaysLegibleForManyWorkers) {
 TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
   const Timeline t = run_of("ring", 8, find_machine("ideal"));
   const std::string text = svg(gantt(t));
-  EXPECT_THAT(text, HasSubstr(">ring on ideal, 8 workers<"));
+  EXPECT_THAT(text,
+              HasSubstr(">ring: 8 workers finish in 7.5 blocks and are idle 47% of the time<"));
+  EXPECT_THAT(text, HasSubstr(">ideal; "));
   EXPECT_THAT(text, HasSubstr("makespan 7.5 blocks"));
   EXPECT_THAT(text, HasSubstr("idle 46.7%"));
   EXPECT_THAT(text, HasSubstr(">time in blocks<"));
   GanttOptions narrow;
   narrow.page = page_for("column");
+  EXPECT_THAT(svg(gantt(run_of("zigzag", 8, find_machine("ideal")))),
+              HasSubstr(">zigzag: 8 workers finish in 4 blocks and are never idle<"));
+  GanttOptions one;
+  one.worker = 3;
+  EXPECT_THAT(svg(gantt(t, one)), HasSubstr(">Worker 3 of ring attends for 47% of 7.5 blocks<"));
+  Timeline measured = t;
+  measured.source = TimelineSource::Measured;
+  EXPECT_THAT(svg(gantt(measured)), HasSubstr(">ring: 8 workers finished in 7.5 blocks and were"));
+  EXPECT_THAT(svg(gantt(t, measured)),
+              HasSubstr(">The predicted run and the measured run have equal makespans<"));
+  EXPECT_THAT(svg(gantt(t, run_of("zigzag", 8, find_machine("ideal")))),
+              testing::AllOf(HasSubstr(">zigzag finishes 47% sooner than ring<"),
+                             HasSubstr(">ring and zigzag on ideal, 8 workers; ")));
   EXPECT_THAT(svg(gantt(t, narrow)), HasSubstr(" blocks<")) << "beside the axis is no room";
   EXPECT_THAT(text, HasSubstr(">q7 k3<"));
   EXPECT_THAT(text, HasSubstr(">step 0<"));
@@ -428,8 +443,79 @@ TEST(Gantt, CountsWholeBlocks) {
 TEST(Gantt, DrawsEqualBandsOnce) {
   const std::string text = svg(gantt(run_of("balanced", 256, find_machine("ideal"))));
   EXPECT_THAT(text, HasSubstr(">workers 112 to 127<"));
-  EXPECT_THAT(text, HasSubstr(">workers 128 to 255<"));
+  EXPECT_THAT(text, HasSubstr(">workers 128 to 255, alike<"));
   EXPECT_THAT(text, Not(HasSubstr(">workers 128 to 143<")));
+  const std::string ring = svg(gantt(run_of("ring", 256, find_machine("ideal"))));
+  EXPECT_THAT(ring, HasSubstr(">workers 0 to 15<")) << "each worker ends later than the one before";
+  EXPECT_THAT(ring, HasSubstr(">workers 240 to 255<"));
+}
+
+// Workers that differ by a little are alike, and one that computes for longer is not.
+TEST(Gantt, DrawsBandsOnceThatDifferByLittle) {
+  Timeline t = run_of("zigzag", 256, find_machine("ideal"));
+  EXPECT_THAT(svg(gantt(t)), HasSubstr(">workers 0 to 255, alike<"));
+  const std::int64_t end = t.makespan().value;
+  const auto lengthen = [&](double share) {
+    Timeline longer = t;
+    TimelineTask* last = nullptr;
+    for (TimelineTask& x : longer.tasks)
+      if (x.worker == 200 && x.lane == Lane::Compute && (!last || x.end_ps > last->end_ps))
+        last = &x;
+    last->end_ps = end + static_cast<std::int64_t>(share * static_cast<double>(end));
+    return svg(gantt(longer));
+  };
+  EXPECT_THAT(lengthen(0.01), HasSubstr(">workers 0 to 255, alike<"));
+  EXPECT_THAT(lengthen(0.1), HasSubstr(">workers 0 to 255<"))
+      << "the mean of a band is alike, but not each worker";
+}
+
+// The labels of attends, without the legend's.
+std::size_t labelled_attends(const Picture& p) {
+  std::size_t n = 0;
+  for (const Label& label : all<Label>(p)) {
+    unsigned q = 0, k = 0;
+    n += label.anchor == Anchor::Middle &&
+         std::sscanf(label.text.c_str(), "q%u k%u", &q, &k) == 2 &&
+         label.text == fmt::format("q{} k{}", q, k);
+  }
+  return n - 1;
+}
+
+// Numbers of tasks stand where they hide no label of a bar.
+TEST(Gantt, LabelsAllAttendsOfAKindOrNoneBesideNumbersToo) {
+  const Timeline a = run_of("ring", 4, find_machine("dgx-a100"));
+  Timeline b = a;
+  b.source = TimelineSource::Measured;
+  std::size_t attends = 0;
+  for (TimelineTask& t : b.tasks) {
+    if (!is_attend(t.kind)) continue;
+    t.end_ps -= (t.end_ps - t.start_ps) / 10 * static_cast<std::int64_t>(attends % 4);
+    ++attends;
+  }
+  for (const char* medium : {"", "text"}) {
+    GanttOptions options;
+    if (*medium) options.page = page_for(medium);
+    options.page.legend = true;
+    const Picture p = gantt(a, b, options);
+    expect_tidy(p);
+    EXPECT_EQ(labelled_attends(p), 2 * attends) << medium;
+  }
+}
+
+// The stripes of a bar that helps can be seen beside its label.
+TEST(Gantt, LeavesStripesBesideLabels) {
+  for (const std::uint32_t workers : {4u, 8u, 16u}) {
+    const Picture p = gantt(run_of("balanced", workers, find_machine("ideal")),
+                            run_of("zigzag", workers, find_machine("ideal")));
+    for (const Box& bar : all<Box>(p)) {
+      if (bar.hatch != Hatch::Diagonal || bar.about.empty() || bar.about[0] != 'q') continue;
+      for (const Box& plate : all<Box>(p))
+        if (plate.about.empty() && plate.fill == bar.fill && plate.width < bar.width &&
+            overlap(plate, bar) && plate.y > bar.y) {
+          EXPECT_GE(plate.x - bar.x, 5) << bar.about;
+        }
+    }
+  }
 }
 
 TEST(Gantt, CallsOutWhatDiffersMost) {

@@ -9,6 +9,7 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/viz/block_map.hpp"
 #include "ringsched/viz/gantt.hpp"
+#include "ringsched/viz/step_map.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
 #include "support/cases.hpp"
 #include "support/machines.hpp"
@@ -173,6 +174,34 @@ TEST(Page, HasATitleAndALegendWhereTheyWereAskedFor) {
   usual.heading = false;
   EXPECT_THAT(drawn(usual), HasSubstr("width=\"1100\""));
   EXPECT_THAT(drawn(usual), Not(HasSubstr(">makespan ")));
+}
+
+// A title that needs more than a line gets more: nothing leaves the page, and nothing is cut.
+TEST(Page, WrapsLongTitles) {
+  const std::string title =
+      "A rather long title of a picture that nobody would write but somebody might still paste "
+      "into a command line to see what happens";
+  const Plan plan = build_plan(small_problem(4, 330), find_schedule("zigzag"));
+  const Plan* const plans[] = {&plan};
+  for (const char* medium : {"column", "text", "slide"}) {
+    SCOPED_TRACE(medium);
+    Page page = page_for(medium);
+    page.title = title;
+    GanttOptions options;
+    options.page = page;
+    const Timeline t = predicted_run(plan, test_machine(Fabric::Switch, 4));
+    for (const Picture& p :
+         {gantt(t, options), gantt(t, t, options), block_map(plans, page), step_map(plan, page)}) {
+      std::string drawn;
+      for (const Label& l : all<Label>(p)) {
+        const Box b = bounds(l);
+        EXPECT_LE(b.x + b.width, p.width + 1e-6) << l.text;
+        if (l.bold && (" " + title + " ").find(" " + l.text + " ") != std::string::npos)
+          drawn += (drawn.empty() ? "" : " ") + l.text;
+      }
+      EXPECT_THAT(drawn, HasSubstr(title));
+    }
+  }
 }
 
 }  // namespace

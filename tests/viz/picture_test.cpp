@@ -51,6 +51,18 @@ TEST(Svg, KeepsTextThatWouldBreakItOut) {
   for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
 }
 
+// Printed in grey, neighbours in a bar or a band differ by a contrast of 1.5:1 at least.
+TEST(Ink, IsToldApartInGrey) {
+  const auto light = [](Colour c) {
+    const double grey = (0.299 * c.red + 0.587 * c.green + 0.114 * c.blue) / 255;
+    return (grey <= 0.04045 ? grey / 12.92 : std::pow((grey + 0.055) / 1.055, 2.4)) + 0.05;
+  };
+  const Colour parts[] = {ink::overhead, ink::own, ink::helping, ink::waiting};
+  for (std::size_t i = 1; i < std::size(parts); ++i)
+    EXPECT_GE(light(parts[i]), 1.5 * light(parts[i - 1])) << i;
+  EXPECT_GE(light(ink::own), 3 * light(ink::overhead)) << "they touch in every bar";
+}
+
 TEST(TextWidth, IsThatOfHelvetica) {
   EXPECT_DOUBLE_EQ(text_width("Ma 0", 10), 8.33 + 5.56 + 2.78 + 5.56);
   EXPECT_GT(text_width("Ma 0", 10, true), text_width("Ma 0", 10));

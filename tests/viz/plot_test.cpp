@@ -11,6 +11,7 @@
 #include "plot/axis.hpp"
 #include "plot/frame.hpp"
 #include "plot/style.hpp"
+#include "plot/titles.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/lower.hpp"
 #include "ringsched/scheduler/schedule.hpp"
@@ -66,6 +67,13 @@ std::vector<std::string> words(const Picture& p) {
   std::vector<std::string> out;
   for (const Label& l : all<Label>(p)) out.push_back(l.text);
   return out;
+}
+
+Box box_of(const Picture& p, const std::string& about) {
+  for (const Box& b : all<Box>(p))
+    if (b.about == about) return b;
+  ADD_FAILURE() << "nothing is about '" << about << "'";
+  return {};
 }
 
 // The middle of what the pointer is told of with this text.
@@ -229,6 +237,89 @@ TEST(LinePlot, LeavesOutWhatHasNoResultAndMarksWhatDoesNotFit) {
   EXPECT_THAT(svg(line_plot(p, page_for("column"))), Not(HasSubstr("Hollow")));
 }
 
+Plot lines_of(const std::vector<std::pair<std::string, std::vector<double>>>& lines,
+              PlotUnit y = PlotUnit::Microseconds) {
+  Plot plot{
+      .heading = {}, .subject = {}, .x_name = "tokens", .y_name = "time", .y = y, .panels = {{}}};
+  for (const auto& [name, values] : lines) {
+    PlotLine& line = plot.panels[0].lines.emplace_back(PlotLine{name, {}});
+    for (const double v : values)
+      line.points.push_back({.x = 1024.0 * std::pow(2, line.points.size()), .y = v, .about = {}});
+  }
+  return plot;
+}
+
+TEST(PlotTitles, SayWhichScheduleIsBestWhere) {
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {2, 3, 4}}})),
+            "a is fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 5}}, {"b", {2, 3, 4}}})),
+            "b is fastest from 4K tokens on; below, a is fastest");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 4, 3}}, {"b", {2, 3, 4}}})),
+            "a is fastest in 2 of 3 settings");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1, 2, 3}}})),
+            "a and b are fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 3, 3}}, {"b", {1, 2, 3}}})),
+            "b is fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 3}}}, PlotUnit::PerSecond)),
+            "b is fastest from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 1}}}, PlotUnit::Memory)),
+            "b needs the least memory from 2K tokens on; below, a needs the least memory");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 3}}}, PlotUnit::Times)),
+            "b speeds up most from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 8}}})), "a: time grows 8.0x from 1024 to 4K tokens");
+  Plot full = lines_of({{"a", {1, 2}}, {"b", {2, 3}}});
+  for (PlotPoint& p : full.panels[0].lines[0].points) p.hollow = true;
+  EXPECT_EQ(title_of(full), "b is fastest from 1024 to 2K tokens") << "a does not fit";
+  full.panels.push_back(full.panels[0]);
+  EXPECT_EQ(title_of(full), "b is fastest in all 4 settings");
+}
+
+TEST(PlotTitles, OfOtherChartsSayWhatTheyShow) {
+  EXPECT_EQ(title_of(sweep_map(records(sweep({"a"}, {2, 4}, {8, 16}, {"ring", "zigzag"})))),
+            "ring is fastest in all 4 settings");
+  Plot front = lines_of({{"a", {1}}, {"b", {2}}});
+  EXPECT_EQ(front_title(front), "a is fastest, a and b need the least memory");
+  front.panels[0].lines[1].points[0].x = 1;
+  EXPECT_EQ(front_title(front), "a is fastest, b needs the least memory");
+  front.panels[0].lines[0].points[0].x = 1;
+  EXPECT_EQ(front_title({.heading = {},
+                         .subject = {},
+                         .x_name = {},
+                         .y_name = {},
+                         .panels = {{"", {front.panels[0].lines[0]}}}}),
+            "a is fastest and needs the least memory");
+  EXPECT_EQ(agreement_title(lines_of({{"a", {1024, 2200, 9000}}}), 0.1),
+            "2 of 3 predictions are within 10% of what was published");
+  TimeBars bars{.heading = {}, .subject = {}, .panels = {{"", {{"a", 6, 0, 0, 2, 0}}}}};
+  EXPECT_EQ(title_of(bars), "a attends for 75% of its time");
+  bars.panels[0].bars.push_back({"b", 6, 0, 0, 6, 0});
+  EXPECT_EQ(title_of(bars),
+            "a is fastest: it attends for 75% of its time, b, the slowest, for 50%");
+  Tornado t{
+      .heading = {}, .subject = {}, .base = 100, .changes = {{"zero latency", 95}, {"c", 120}}};
+  EXPECT_EQ(title_of(t), "Zero latency would help most: the run would end 5.0% sooner");
+  t.changes[0].second = 100;
+  EXPECT_EQ(title_of(t), "No change here makes the run shorter");
+  RunsPlot runs{.heading = {}, .subject = {}, .rows = {{"a", {9, 10, 11}}}};
+  EXPECT_EQ(title_of(runs), "a: the middle 90% of 3 runs differ by up to 22%");
+  runs.rows.push_back({"b", {9, 9, 11}});
+  EXPECT_EQ(title_of(runs), "b has the lowest median, 10% below that of a");
+}
+
+// A title that needs more than a line gets more, and nothing is cut.
+TEST(PlotTitles, AreWrapped) {
+  const std::string a(30, 'a'), b(30, 'b');
+  const Plot plot = lines_of({{a, {1, 2}}, {b, {2, 1}}});
+  for (const Page& page : {Page{}, page_for("slide")}) {
+    const Picture p = line_plot(plot, page);
+    expect_good(p, page);
+    std::string title;
+    for (const Label& l : all<Label>(p))
+      if (l.bold) title += (title.empty() ? "" : " ") + l.text;
+    EXPECT_EQ(title, title_of(plot));
+  }
+}
+
 TEST(BestMap, NamesTheFastestAndTies) {
   const std::string csv = std::string(kHeader) +
                           "m,4,1024,ring,100,,,3,100,yes,\n"
@@ -264,6 +355,10 @@ TEST(BestMap, HasNoTieOfSchedulesWithOnePlan) {
   EXPECT_EQ(cells("")[0].tie, "");
   EXPECT_EQ(cells("")[1].tie, "usp");
   EXPECT_EQ(cells("m,4,1024,zigzag,101,0.1,0,5,100\n")[0].tie, "zigzag");
+  // Of two with one plan, the one that is best elsewhere as well is named.
+  const auto more = cells("m,4,4096,usp,50,0.1,0,5,100\nm,4,8192,usp,70,0.1,0,5,100\n");
+  EXPECT_EQ(more[0].best, "usp");
+  EXPECT_EQ(more[2].best, "usp");
 }
 
 TEST(FrontPlot, GoesThroughThoseThatNoneBeatsInBoth) {
@@ -336,7 +431,8 @@ TEST(FrontPlot, NamesNoMarkByTheWordsOfAnother) {
 TEST(TimeBarsPlot, HasPartsAsLongAsTheNumbersSay) {
   TimeBars bars;
   bars.heading = "Where the time goes";
-  bars.panels = {{"", {{"ring", 10'000, 2'000, 1'000, 3'000, 4'000, 2'500, 15'000}}}};
+  bars.panels = {
+      {"", {{"ring", 10'000, 2'000, 1'000, 3'000, 4'000, 2'500, 15'000, 18'000, 25'000}}}};
   for (const Page& page : kPages) {
     const Picture p = time_bars(bars, page);
     expect_good(p, page);
@@ -349,6 +445,13 @@ TEST(TimeBarsPlot, HasPartsAsLongAsTheNumbersSay) {
     EXPECT_NEAR(length.at("ring: wait 3.00 ms"), 3 * per_ms, 1e-6);
     EXPECT_NEAR(length.at("ring: done 4.00 ms"), 4 * per_ms, 1e-6);
     EXPECT_THAT(words(p), testing::Contains("lower bound"));
+    EXPECT_THAT(words(p), testing::Contains("80% interval"));
+    const double begin = box_of(p, "ring: attend 10.0 ms").x;
+    EXPECT_TRUE(std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+      return s.points.size() == 2 && s.points[0].y == s.points[1].y &&
+             std::abs(s.points[0].x - begin - 18 * per_ms) < 1e-6 &&
+             std::abs(s.points[1].x - begin - 25 * per_ms) < 1e-6;
+    })) << "from 18 to 25 ms";
     EXPECT_THAT(words(p), testing::Contains("20.0 ms"));
   }
 }
@@ -377,6 +480,17 @@ TEST(TimeBarsPlot, OfATimelineAddUpToItsMakespan) {
     EXPECT_NEAR(b.total(), makespan, 1e-6 * makespan) << r.name;
     EXPECT_LE(b.exposed, b.total() - b.attending - b.overhead + 1e-6 * makespan) << r.name;
   }
+}
+
+TEST(TimeBarsPlot, OfATimelineHasItsBoundAndItsInterval) {
+  Timeline t = predicted_runs(4)[0].timeline;
+  EXPECT_EQ(timeline_bar(t).bound, 0) << "not known";
+  t.bound = Picoseconds{3'000'000};
+  t.interval = {Picoseconds{4'000'000}, Picoseconds{9'000'000}};
+  const TimeBar b = timeline_bar(t);
+  EXPECT_EQ(b.bound, 3);
+  EXPECT_EQ(b.low, 4);
+  EXPECT_EQ(b.high, 9);
 }
 
 TEST(TornadoPlot, PutsTheGreatestChangeFirst) {
@@ -565,13 +679,15 @@ TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
   plot.x_name = "published";
   plot.y_name = "predicted";
   plot.x = plot.y = PlotUnit::Times;
-  plot.panels = {{"ms", {{"A", {{10, 10, 0, 0, false, "same"}, {100, 115, 0, 0, false, "more"}}}}}};
+  plot.panels = {
+      {"ms", {{"A", {{10, 10, 8, 12, false, "same"}, {100, 115, 0, 0, false, "more"}}}}}};
   for (const Page& page : kPages) {
     const Picture p = agreement_plot(plot, 0.1, page);
     expect_good(p, page);
     Stroke line;
     for (const Stroke& s : all<Stroke>(p))
-      if (s.points.size() == 2 && s.points[0].x != s.points[1].x && s.points[0].y != s.points[1].y)
+      if (s.width == 0.8 * page.unit() && s.points.size() == 2 && s.points[0].x != s.points[1].x &&
+          s.points[0].y != s.points[1].y)
         line = s;
     ASSERT_EQ(line.points.size(), 2u);
     const auto above = [&](Point at) {
@@ -580,6 +696,16 @@ TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
     };
     EXPECT_NEAR(above(place(p, "same")), 0, 0.3);
     EXPECT_GT(above(place(p, "more")), 1);
+    EXPECT_THAT(words(p), testing::IsSupersetOf({"within 10%", "80% interval"}));
+    const auto edges = std::ranges::count_if(all<Stroke>(p), [&](const Stroke& s) {
+      return s.points.size() == 2 && s.width < line.width && s.colour == ink::black;
+    });
+    EXPECT_EQ(edges, 4) << "two of the band, and two of its sign in the key";
+    const Point same = place(p, "same");
+    EXPECT_TRUE(std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+      return s.points.size() == 2 && std::abs(s.points[0].x - same.x) < 0.3 &&
+             s.points[0].x == s.points[1].x && s.points[0].y > same.y && s.points[1].y < same.y;
+    })) << "a whisker";
   }
 }
 

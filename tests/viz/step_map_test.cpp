@@ -51,6 +51,68 @@ TEST(StepMap, FitsAPage) {
       }
 }
 
+std::vector<std::string> drawn_steps(const Picture& p) {
+  std::vector<std::string> steps = lines(p);
+  std::erase_if(steps, [](const std::string& text) { return !text.starts_with("step "); });
+  return steps;
+}
+
+// Where there is no room for words, maps are small, and where there is none for all steps, some are
+// left out.
+TEST(StepMap, IsNotHigherThanThePage) {
+  for (const char* schedule : {"zigzag", "balanced", "usp:ulysses=2", "ulysses"})
+    for (const std::uint32_t workers : {2u, 4u, 8u, 16u, 32u, 64u})
+      for (const char* medium : {"column", "text", "slide"}) {
+        Problem problem = small_problem(workers, 8 * workers);
+        problem.heads = problem.kv_heads = 64;
+        const Page page = page_for(medium);
+        const Picture p = step_map(build_plan(problem, find_schedule(schedule)), page);
+        SCOPED_TRACE(fmt::format("{} {} {}", schedule, workers, medium));
+        EXPECT_LE(p.height, page.height);
+        EXPECT_GT(p.height, 50);
+        for (const Shape& s : p.shapes)
+          if (const auto* b = std::get_if<Box>(&s)) {
+            EXPECT_GE(b->x, 0);
+            EXPECT_LE(b->x + b->width, p.width + 1e-6);
+            EXPECT_LE(b->y + b->height, p.height + 1e-6);
+          }
+        if (workers <= 16) {
+          EXPECT_EQ(drawn_steps(p).size(),
+                    drawn_steps(step_map(build_plan(problem, find_schedule(schedule)))).size());
+        }
+      }
+}
+
+TEST(StepMap, LeavesOutStepsEvenlyOnAPageThatIsFull) {
+  const Plan plan = build_plan(small_problem(64, 8 * 64), find_schedule("ring"));
+  EXPECT_EQ(drawn_steps(step_map(plan)).size(), 64u);
+  const std::vector<std::string> some = drawn_steps(step_map(plan, page_for("slide")));
+  ASSERT_GE(some.size(), 16u);
+  const std::size_t every = 64 / some.size();
+  EXPECT_GT(every, 1u);
+  for (std::size_t i = 0; i < some.size(); ++i)
+    EXPECT_EQ(some[i], fmt::format("step {}", every * i));
+}
+
+// The last map has all visible blocks, with the heads that several workers share out.
+TEST(StepMap, HasAllBlocksInItsLastSmallMap) {
+  for (const char* schedule : {"zigzag", "balanced", "usp:ulysses=2"}) {
+    Problem problem = small_problem(32, 8 * 32);
+    problem.heads = problem.kv_heads = 64;
+    const Plan plan = build_plan(problem, find_schedule(schedule));
+    const Picture p = step_map(plan);
+    Box frame;
+    for (const Shape& s : p.shapes)
+      if (const auto* b = std::get_if<Box>(&s); b && b->outline && !b->fill) frame = *b;
+    double area = 0;
+    for (const Shape& s : p.shapes)
+      if (const auto* b = std::get_if<Box>(&s); b && b->fill && overlap(*b, frame))
+        area += b->width * b->height;
+    const auto n = static_cast<double>(plan.layout.chunks.size());
+    EXPECT_NEAR(area / (frame.width * frame.height), (n + 1) / (2 * n), 1e-3) << schedule;
+  }
+}
+
 class StepMapOf : public testing::TestWithParam<Case> {};
 
 // A block of step s is bright in its own panel and pale in each later one. Counted from the tasks.
@@ -147,7 +209,7 @@ TEST(StepMap, KeepsToThePage) {
 }
 
 TEST(StepMap, RefusesWhatCannotBeRead) {
-  EXPECT_THROW(drawn("ring", 17), Error);
+  EXPECT_THROW(drawn("ring", 65), Error);
   EXPECT_THROW(drawn("tree-decode"), Error);
 }
 

@@ -184,6 +184,49 @@ TEST(TaskGraph, IsLaidOutByGraphviz) {
 }
 
 // From left to right, and each arrow from the lower edge of the one box, or its side, downwards.
+// On a narrow page boxes have fewer words, and all of them can be read.
+TEST(TaskGraph, OfFourWorkersFitsAColumn) {
+  for (const char* schedule : {"ring", "zigzag", "balanced"}) {
+    const Plan plan = build_plan(small_problem(4, 330), find_schedule(schedule));
+    for (const char* medium : {"column", "text", "slide"}) {
+      const Page page = page_for(medium);
+      std::string svg;
+      try {
+        svg = task_graph(plan, {}, GraphFormat::Svg, page);
+      } catch (const Error& e) {
+        ASSERT_THAT(e.what(), HasSubstr("without Graphviz"));
+        GTEST_SKIP() << "built without Graphviz";
+      }
+      EXPECT_THAT(svg, HasSubstr(fmt::format("width=\"{:.0f}pt\"", page.width))) << schedule;
+      EXPECT_THAT(svg, HasSubstr("q3 k2"));
+    }
+    EXPECT_THAT(task_graph(plan, {}, GraphFormat::Svg, page_for("text")), HasSubstr(">merge"));
+  }
+  EXPECT_THROW(task_graph(plan_of(8), {}, GraphFormat::Svg, page_for("column")), Error);
+}
+
+TEST(TaskGraph, HasEachTaskWhateverTheWords) {
+  const Plan plan = plan_of(4);
+  const Drawn full = parse(task_graph_dot(plan));
+  const auto count = [](const std::string& dot, const char* what) {
+    std::size_t n = 0;
+    for (std::size_t at = dot.find(what); at != dot.npos; at = dot.find(what, at + 1)) ++n;
+    return n;
+  };
+  for (const GraphWords words : {GraphWords::Few, GraphWords::Least}) {
+    const std::string dot = task_graph_dot(plan, {}, {}, words);
+    const Drawn fewer = parse(dot);
+    EXPECT_EQ(fewer.worker_of, full.worker_of);
+    const bool least = words == GraphWords::Least;
+    EXPECT_EQ(count(dot, "style=dashed") > 0, !least);
+    EXPECT_EQ(count(dot, "label=\"get "),
+              least ? 0 : count(task_graph_dot(plan), "label=\"receive "));
+    EXPECT_EQ(count(dot, "penwidth=2 color"), count(task_graph_dot(plan), "penwidth=2 color"))
+        << "messages";
+    EXPECT_THAT(dot, Not(HasSubstr(" from ")));
+  }
+}
+
 TEST(TaskGraph, HasItsWorkersInOrderAndAllItsArrows) {
   for (const char* schedule : {"balanced", "zigzag", "ring", "ulysses", "double-ring:node=2"})
     for (const std::uint32_t workers : {3u, 4u, 6u}) {

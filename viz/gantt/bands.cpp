@@ -10,6 +10,7 @@ namespace ringsched {
 namespace {
 
 constexpr double kColumn = 2.5;  // points: finer ones show noise, not shape
+constexpr double kAlike = 0.02;  // of the makespan
 
 // Amounts of time in columns.
 class Columns {
@@ -104,30 +105,39 @@ void draw_moving(const Columns& moving, double workers, const Strip& s, std::vec
   }
 }
 
+// What some workers do, by columns of time: all of their kinds of time, and what comes in.
+struct BandTimes {
+  std::vector<Columns> time;
+  Columns moving;
+
+  BandTimes(const SortedRun& run, std::uint32_t first, std::uint32_t last, const TimeAxis& axis)
+      : time(kClasses, Columns(axis)), moving(axis) {
+    const Timeline& t = *run.timeline;
+    for (std::uint32_t w = first; w < last; ++w) {
+      std::int64_t until = 0;
+      for (const std::uint32_t id : run.compute[w]) {
+        const TimelineTask& x = t.tasks[id];
+        time[Waiting].add(until, x.start_ps);
+        time[!is_attend(x.kind) ? Overhead
+             : x.queries == w   ? Own
+                                : Helping]
+            .add(std::max(until, x.start_ps), x.end_ps);
+        until = std::max(until, x.end_ps);
+      }
+      std::int64_t moved = 0;
+      for (const std::uint32_t id : run.in[w]) {  // receives, so that each message counts once
+        moving.add(std::max(moved, run.moving_from[id]), t.tasks[id].end_ps);
+        moved = std::max(moved, t.tasks[id].end_ps);
+      }
+    }
+  }
+};
+
 }  // namespace
 
 void draw_band(const SortedRun& run, std::uint32_t first, std::uint32_t last, const Strip& s,
                const TimeAxis& axis, std::vector<Shape>& out) {
-  const Timeline& t = *run.timeline;
-  std::vector<Columns> time(kClasses, Columns(axis));
-  Columns moving(axis);
-  for (std::uint32_t w = first; w < last; ++w) {
-    std::int64_t until = 0;
-    for (const std::uint32_t id : run.compute[w]) {
-      const TimelineTask& x = t.tasks[id];
-      time[Waiting].add(until, x.start_ps);
-      time[!is_attend(x.kind) ? Overhead
-           : x.queries == w   ? Own
-                              : Helping]
-          .add(std::max(until, x.start_ps), x.end_ps);
-      until = std::max(until, x.end_ps);
-    }
-    std::int64_t moved = 0;
-    for (const std::uint32_t id : run.in[w]) {  // receives, so that each message counts once
-      moving.add(std::max(moved, run.moving_from[id]), t.tasks[id].end_ps);
-      moved = std::max(moved, t.tasks[id].end_ps);
-    }
-  }
+  const auto [time, moving] = BandTimes(run, first, last, axis);
   const double workers = last - first;
   std::vector<double> low(moving.size(), 0.0), high;
   for (std::size_t c = 0; c < kClasses; ++c) {
@@ -137,6 +147,22 @@ void draw_band(const SortedRun& run, std::uint32_t first, std::uint32_t last, co
     low = high;
   }
   if (s.lane > 0) draw_moving(moving, workers, s, out);
+}
+
+bool are_alike(const SortedRun& run, WorkerRange a, WorkerRange b, const TimeAxis& axis) {
+  const BandTimes of_a(run, a.first, a.last, axis), of_b(run, b.first, b.last, axis);
+  const double most = kAlike * static_cast<double>(of_a.moving.size());
+  const auto stay_close = [&](const Columns& x, const Columns& y) {
+    double apart = 0;  // columns, up to here
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      apart += x[i] / (a.last - a.first) - y[i] / (b.last - b.first);
+      if (std::abs(apart) > most) return false;
+    }
+    return true;
+  };
+  for (std::size_t c = 0; c < kClasses; ++c)
+    if (!stay_close(of_a.time[c], of_b.time[c])) return false;
+  return stay_close(of_a.moving, of_b.moving);
 }
 
 }  // namespace ringsched

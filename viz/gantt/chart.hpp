@@ -37,7 +37,8 @@ class GanttChart {
   std::string side(std::size_t run) const;
   void lay_out_rows(double top);
   void choose_rows(std::uint32_t most_bands);
-  std::string drawn_alone(std::uint32_t first, std::uint32_t last) const;
+  bool alike(WorkerRange, WorkerRange) const;
+  bool is_of_alike(std::uint32_t row) const;
   std::uint32_t rows() const { return static_cast<std::uint32_t>(row_starts_.size() - 1); }
   void find_steps();
   const Timeline& timeline(std::size_t run) const { return *runs_[run].timeline; }
@@ -50,10 +51,15 @@ class GanttChart {
   // In gantt.cpp.
   void words(double x, double y, double size, Colour, Anchor, bool bold, std::string);
   void line_of_words(double y, double size, Colour, bool bold, std::string);
+  double title_lines(double y, double size, const std::string& text);
   std::string described_picture() const;
   double draw_heading();
   double draw_title();
+  std::string subject() const;
   std::string outcome() const;
+  std::string outcome_of_one() const;
+  std::string outcome_of_two() const;
+  std::string as_subject(std::size_t run) const;
   void draw_steps(double top, double bottom);
   void draw_begin_of_backward(double top);
   void draw_row(std::uint32_t row);
@@ -68,6 +74,7 @@ class GanttChart {
   // In differences.cpp.
   double draw_differences(double y);
   void call_out(std::uint32_t task, std::size_t number);
+  Box free_place(Box wanted) const;
 
   const GanttOptions options_;
   const double width_;

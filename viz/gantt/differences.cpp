@@ -83,26 +83,43 @@ void GanttChart::call_out(std::uint32_t task, std::size_t number) {
     const TimelineTask& t = timeline(r).tasks[task];
     const Strip& s = strips_[t.worker - options_.worker.value_or(0)][r];
     const double size = std::max(8.0, axis_.least_text), side = size + 3;
-    double x = std::max(axis_.x(t.start_ps), axis_.left) + side / 2;
-    double y = s.y + side / 2;
-    if (communicates(t.kind)) {
-      x = std::min((axis_.x(t.start_ps) + axis_.x(t.end_ps)) / 2, axis_.right - side / 2);
-      y = s.y + s.compute + 1 + s.lane / 2;
-    }
-    Box box{x - side / 2, y - side / 2, side, side, ink::white, Hatch::None, ink::black, 1, {}};
-    // Beside those that are there, and in place of a label.
-    while (std::any_of(called_.begin(), called_.end(),
-                       [&](const Box& other) { return overlap(box, other); }))
-      box.x += box.x + 2 * side < axis_.right ? side : -8 * side;
+    Point middle{std::max(axis_.x(t.start_ps), axis_.left) + side / 2, s.y + side / 2};
+    if (communicates(t.kind))
+      middle = {std::min((axis_.x(t.start_ps) + axis_.x(t.end_ps)) / 2, axis_.right - side / 2),
+                s.y + s.compute + 1 + s.lane / 2};
+    const Box box = free_place({middle.x - side / 2,
+                                middle.y - side / 2,
+                                side,
+                                side,
+                                ink::white,
+                                Hatch::None,
+                                ink::black,
+                                1,
+                                {}});
     called_.push_back(box);
-    std::erase_if(picture_.shapes, [&](const Shape& shape) {
-      const auto* label = std::get_if<Label>(&shape);
-      return label && overlap(bounds(*label), box);
-    });
     picture_.shapes.emplace_back(box);
-    words(box.x + side / 2, y + size * 0.36, size, ink::black, Anchor::Middle, true,
+    words(box.x + side / 2, box.y + side / 2 + size * 0.36, size, ink::black, Anchor::Middle, true,
           std::to_string(number));
   }
+}
+
+// There, or a little higher or further right, where it hides no label and no other number.
+Box GanttChart::free_place(Box wanted) const {
+  const auto hits = [&](const Box& box) {
+    return std::ranges::any_of(called_, [&](const Box& other) { return overlap(box, other); }) ||
+           std::ranges::any_of(picture_.shapes, [&](const Shape& shape) {
+             const auto* label = std::get_if<Label>(&shape);
+             return label && overlap(bounds(*label), box);
+           });
+  };
+  for (double right = 0; wanted.x + right + wanted.width < axis_.right; right += wanted.width / 2)
+    for (const double up : {0.0, 3.0, 6.0, 9.0}) {
+      Box box = wanted;
+      box.x += right;
+      box.y -= up;
+      if (!hits(box)) return box;
+    }
+  return wanted;
 }
 
 }  // namespace ringsched

@@ -9,6 +9,7 @@
 #include "chart.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/nearest.hpp"
+#include "ringsched/scheduler/printable.hpp"
 #include "ringsched/scheduler/words.hpp"
 
 namespace ringsched {
@@ -37,6 +38,7 @@ Picture GanttChart::draw() {
       draw_exchanges(runs_[r], path_, strips_by_worker(r), axis_, picture_.shapes);
   for (std::size_t r = 0; r < runs_.size() && !bands_; ++r)
     label_sizes_.emplace_back(runs_[r], options_.worker, strips_[0][r].compute, axis_);
+  if (label_sizes_.size() == 2) label_sizes_[0].share_with(label_sizes_[1]);
   for (std::uint32_t row = 0; row < rows() && runs_.size() == 2; ++row)
     as_ratios_ = as_ratios_ || reads_as_ratio(row_ratio(row));
   for (std::uint32_t row = 0; row < rows(); ++row) draw_row(row);
@@ -59,6 +61,16 @@ void GanttChart::words(double x, double y, double size, Colour colour, Anchor an
                        std::string text) {
   picture_.shapes.emplace_back(Label{x, y, size, colour, anchor, bold, std::move(text)});
 }
+// A title on as many lines as it needs, the first one at this height. Returns where the last one
+// is.
+double GanttChart::title_lines(double y, double size, const std::string& text) {
+  double at = y;
+  for (const std::string& line : wrapped(text, size, width_ - 2 * edge(), true)) {
+    line_of_words(at, size, ink::black, true, line);
+    at += size * 1.2;
+  }
+  return std::max(y, at - size * 1.2);
+}
 // Smaller, and finally cut, if it would leave the page.
 void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, std::string text) {
   const double room = width_ - 2 * edge();
@@ -79,52 +91,99 @@ void GanttChart::line_of_words(double y, double size, Colour colour, bool bold, 
 double GanttChart::draw_title() {
   const std::string& title = options_.page.title;
   const std::string mark = incomplete_mark(timeline(0));
-  if (!title.empty()) line_of_words(12, 12, ink::black, true, title);
-  const double top = title.empty() ? 20 : 38;
+  const double top = title.empty() ? 20 : title_lines(12, 12, title) + 26;
   if (mark.empty()) return top;
   line_of_words(top - 8, 10, ink::black, true, mark);
   return top + 16;
 }
 
-// The name of the picture, and its figures below.
+// A sentence about the run or the runs, what it is about, and figures.
 double GanttChart::draw_heading() {
-  const Timeline& t = timeline(0);
   const std::string& title = options_.page.title;
+  const double last = title_lines(26, 15, title.empty() ? outcome() : title);
+  line_of_words(last + 17, 11, ink::grey, false, subject());
   if (runs_.size() == 1) {
-    line_of_words(
-        26, 15, ink::black, true,
-        !title.empty() ? title : fmt::format("{}, {}", named(t), counted(workers_, "worker")));
-    line_of_words(
-        43, 11, ink::grey, false,
-        fmt::format("{}; {}{}", described(t.problem), to_text(t.source), conditions_of(t)));
-    line_of_words(63, 12, ink::black, true, facts(t, runs_[0].times));
-    return 92;
+    line_of_words(last + 37, 12, ink::black, !timeline(0).incomplete.empty(),
+                  facts(timeline(0), runs_[0].times));
+    return last + 66;
   }
-  std::string heading = named(timeline(0));
-  if (named(timeline(1)) != heading) heading += " and " + named(timeline(1));
-  line_of_words(26, 15, ink::black, true,
-                !title.empty()
-                    ? title
-                    : fmt::format("{}, {}: {}", heading, counted(workers_, "worker"), outcome()));
-  line_of_words(43, 11, ink::grey, false, described(t.problem));
-  for (std::size_t r = 0; r < 2; ++r)
-    line_of_words(63 + 16 * static_cast<double>(r), 12, ink::black, true, side(r));
+  const auto y = [last](std::size_t run) { return last + 37 + 16 * static_cast<double>(run); };
+  for (std::size_t r = 0; r < 2; ++r) line_of_words(y(r), 12, ink::black, true, side(r));
   const double beside =
       edge() + 16 + std::max(text_width(side(0), 12, true), text_width(side(1), 12, true));
   for (std::size_t r = 0; r < 2; ++r)
-    words(beside, 63 + 16 * static_cast<double>(r), 12, ink::black, Anchor::Start, true,
-          facts(timeline(r), runs_[r].times));
-  return 108;
+    words(beside, y(r), 12, ink::black, Anchor::Start, false, facts(timeline(r), runs_[r].times));
+  return last + 82;
+}
+
+// The plans, the machine and the problem.
+std::string GanttChart::subject() const {
+  const Timeline& t = timeline(0);
+  const std::string problem = described(t.problem);
+  if (runs_.size() == 1)
+    return fmt::format("{}{}; {}{}", t.machine.empty() ? "" : printable(t.machine) + "; ", problem,
+                       to_text(t.source), conditions_of(t));
+  std::string runs = named(t);
+  if (const std::string other = named(timeline(1)); other != runs)
+    runs = t.machine == timeline(1).machine ? fmt::format("{} and {}", name_of(t), other)
+                                            : fmt::format("{} and {}", runs, other);
+  return fmt::format("{}, {}; {}", runs, counted(workers_, "worker"), problem);
+}
+
+std::string GanttChart::outcome() const {
+  return runs_.size() == 2 ? outcome_of_two() : outcome_of_one();
+}
+
+// "balanced: 8 workers finish in 1.52 ms and are idle 12% of the time"
+std::string GanttChart::outcome_of_one() const {
+  const Timeline& t = timeline(0);
+  const RunTimes& times = runs_[0].times;
+  const std::string makespan = drawn_time(times.makespan, t.unit);
+  const bool past = t.source != TimelineSource::Predicted, one = workers_ == 1;
+  if (!t.incomplete.empty()) return fmt::format("{}, {}", name_of(t), counted(workers_, "worker"));
+  if (options_.worker) {
+    const auto attending = static_cast<double>(times.workers[*options_.worker].attending.value);
+    return fmt::format("Worker {} of {} attend{} for {:.0f}% of {}", *options_.worker, name_of(t),
+                       past ? "ed" : "s",
+                       100 * attending / static_cast<double>(times.makespan.value), makespan);
+  }
+  const double idle = times.idle_fraction;
+  const char* be = past ? (one ? "was" : "were") : (one ? "is" : "are");
+  return fmt::format(
+      "{}: {} {} in {} and {} {}", name_of(t), counted(workers_, "worker"),
+      past  ? "finished"
+      : one ? "finishes"
+            : "finish",
+      makespan, be,
+      idle < 0.0005 ? "never idle"
+                    : fmt::format("idle {:.{}f}% of the time", 100 * idle, idle < 0.095 ? 1 : 0));
 }
 
 // "balanced finishes 37% sooner than ring"
-std::string GanttChart::outcome() const {
+std::string GanttChart::outcome_of_two() const {
   const double ratio = static_cast<double>(runs_[1].times.makespan.value) /
                        static_cast<double>(runs_[0].times.makespan.value);
-  if (std::abs(ratio - 1) < 0.0005) return "equal makespans";
-  if (ratio >= 2) return fmt::format("{} takes {:.1f}x as long as {}", side(1), ratio, side(0));
-  return fmt::format("{} finishes {:.{}f}% {} than {}", side(1), 100 * std::abs(ratio - 1),
-                     std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", side(0));
+  const std::string first = as_subject(0), second = as_subject(1);
+  std::string text;
+  if (std::abs(ratio - 1) < 0.0005)
+    text = fmt::format("{} and {} have equal makespans", first, second);
+  else if (ratio >= 2)
+    text = fmt::format("{} takes {:.1f}x as long as {}", second, ratio, first);
+  else
+    text = fmt::format("{} finishes {:.{}f}% {} than {}", second, 100 * std::abs(ratio - 1),
+                       std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", first);
+  if (text.starts_with("the ")) text[0] = 'T';
+  return text;
+}
+
+// A run as the subject of a sentence: "ring", "the measured run", "the run with noise 5%".
+std::string GanttChart::as_subject(std::size_t run) const {
+  const Timeline &a = timeline(0), &b = timeline(1);
+  if (a.source == b.source && (a.schedule != b.schedule || a.machine != b.machine))
+    return side(run);
+  if (a.source == b.source && a.conditions != b.conditions)
+    return timeline(run).conditions.empty() ? "the usual run" : "the run with " + side(run);
+  return fmt::format("the {} run", side(run));
 }
 
 // For readers who cannot see it.

@@ -68,6 +68,8 @@ void refuse_incomplete(const Timeline&);  // its times cannot be compared
 std::string drawn_time(Picoseconds, TimeUnit);
 // "; noise 5%", or empty.
 std::string conditions_of(const Timeline&);
+// "ring", or "plan" without a schedule.
+std::string name_of(const Timeline&);
 // "ring on dgx-a100", or "ring" without a machine.
 std::string named(const Timeline&);
 // Throws Error.
@@ -94,6 +96,7 @@ inline constexpr double kStepSize = 7.5;  // of the numbers of steps in the corn
 struct LabelSizes {
   LabelSizes(const SortedRun&, std::optional<std::uint32_t> only_worker, double height,
              const TimeAxis&);
+  void share_with(LabelSizes& other);  // of a run that is drawn beside this one
   double of(const TimelineTask&) const;
   bool with_parts() const { return with_parts_; }  // "q3b k1", not "q3 k1"
 
@@ -131,6 +134,12 @@ double middle_of(const SortedRun&, std::uint32_t task, bool incoming, const Stri
 // The shares of time of the workers [first, last), as areas.
 void draw_band(const SortedRun&, std::uint32_t first, std::uint32_t last, const Strip&,
                const TimeAxis&, std::vector<Shape>& out);
+// Whether a reader would call them alike. At no moment have they spent times on anything drawn that
+// differ by more than 2% of the makespan.
+struct WorkerRange {
+  std::uint32_t first = 0, last = 0;  // the end is not in it
+};
+bool are_alike(const SortedRun&, WorkerRange, WorkerRange, const TimeAxis&);
 // A pale band behind the rows of the members of each exchange, while it moves; `strips` are by
 // worker.
 void draw_exchanges(const SortedRun&, const DrawnPath&, const std::vector<Strip>& strips,

@@ -97,26 +97,33 @@ GanttChart::GanttChart(std::vector<const Timeline*> timelines, const GanttOption
   size_.words = std::max(size_.words, axis_.least_text);
 }
 
-// Bands that would look the same are one.
+// Neighbouring bands that are alike are one.
 void GanttChart::choose_rows(std::uint32_t most_bands) {
   row_starts_.clear();
   const std::uint32_t each = bands_ ? (workers_ + most_bands - 1) / most_bands : 1;
-  std::string before;
+  WorkerRange before;
   for (std::uint32_t w = 0; w < workers_; w += each) {
-    std::string drawn = bands_ ? drawn_alone(w, std::min(workers_, w + each)) : "";
-    if (!bands_ || w == 0 || drawn != before) row_starts_.push_back(w);
-    before = std::move(drawn);
+    const WorkerRange now{w, std::min(workers_, w + each)};
+    if (bands_ && w > 0 && alike(before, now)) continue;
+    row_starts_.push_back(w);
+    before = now;
   }
   row_starts_.push_back(workers_);
 }
 
-std::string GanttChart::drawn_alone(std::uint32_t first, std::uint32_t last) const {
+bool GanttChart::alike(WorkerRange a, WorkerRange b) const {
   TimeAxis axis = axis_;
   axis.right = width_;
-  Picture alone;
-  for (const SortedRun& run : runs_)
-    draw_band(run, first, last, {0, size_.bar, moves_ ? size_.lane : 0}, axis, alone.shapes);
-  return svg(alone);
+  return std::ranges::all_of(runs_,
+                             [&](const SortedRun& run) { return are_alike(run, a, b, axis); });
+}
+
+// Whether this row stands for workers that all do the same.
+bool GanttChart::is_of_alike(std::uint32_t row) const {
+  const std::uint32_t first = first_of(row);
+  for (std::uint32_t w = first + 1; w < last_of(row); ++w)
+    if (!alike({first, first + 1}, {w, w + 1})) return false;
+  return last_of(row) > first + 1;
 }
 
 namespace {
@@ -164,7 +171,8 @@ std::string GanttChart::side(std::size_t run) const {
 std::string GanttChart::row_name(std::uint32_t row) const {
   if (tight_) return range_text(first_of(row), last_of(row) - 1);
   if (first_of(row) + 1 == last_of(row)) return fmt::format("worker {}", first_of(row));
-  return fmt::format("workers {} to {}", first_of(row), last_of(row) - 1);
+  return fmt::format("workers {} to {}{}", first_of(row), last_of(row) - 1,
+                     is_of_alike(row) ? ", alike" : "");
 }
 
 void GanttChart::lay_out_rows(double top) {

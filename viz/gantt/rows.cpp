@@ -1,5 +1,6 @@
 // A worker as bars: its compute lane, and below it what comes in and what goes out.
 #include <algorithm>
+#include <iterator>
 
 #include "internal.hpp"
 
@@ -351,7 +352,8 @@ Colour faded(Colour c) { return mixed(c, ink::white, 0.65); }
 
 LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_worker,
                        double height, const TimeAxis& axis) {
-  constexpr double kBeside = 4;                         // points
+  constexpr double kBeside = 4;    // points
+  constexpr double kStripes = 12;  // beside the words on a hatched bar, so that it looks hatched
   const double least = std::max(6.5, axis.least_text);  // of words that can be read
   const Timeline& t = *run.timeline;
   const auto fit = [&](bool with_parts) {
@@ -365,7 +367,8 @@ LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_w
         if (!is_attend(task.kind) || (only_worker && *only_worker != w)) continue;
         double& size = sizes_[kind_of(task)];
         if (size <= 0) continue;
-        const double room = axis.x(task.end_ps) - axis.x(task.start_ps) - kBeside;
+        const double room = axis.x(task.end_ps) - axis.x(task.start_ps) - kBeside -
+                            (task.queries != w ? kStripes : 0);
         const double width = text_width(short_name(t, id, with_parts), size);
         if (width > room) size *= room / width;
         if (size < least) size = 0;
@@ -379,6 +382,12 @@ LabelSizes::LabelSizes(const SortedRun& run, std::optional<std::uint32_t> only_w
     double &a = sizes_[pass], &b = sizes_[pass + 1];
     if (a > 0 && b > 0) a = b = std::min(a, b);
   }
+}
+
+void LabelSizes::share_with(LabelSizes& other) {
+  for (std::size_t i = 0; i < std::size(sizes_); ++i)
+    sizes_[i] = other.sizes_[i] = std::min(sizes_[i], other.sizes_[i]);
+  with_parts_ = other.with_parts_ = with_parts_ && other.with_parts_;
 }
 
 double LabelSizes::of(const TimelineTask& attend) const { return sizes_[kind_of(attend)]; }

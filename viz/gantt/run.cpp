@@ -107,8 +107,12 @@ std::string conditions_of(const Timeline& t) {
   return t.conditions.empty() ? "" : "; " + printable(t.conditions, 80);
 }
 
+std::string name_of(const Timeline& t) {
+  return t.schedule.empty() ? "plan" : printable(t.schedule, kMostOfName);
+}
+
 std::string named(const Timeline& t) {
-  const std::string name = t.schedule.empty() ? "plan" : printable(t.schedule, kMostOfName);
+  const std::string name = name_of(t);
   return t.machine.empty() ? name : fmt::format("{} on {}", name, printable(t.machine));
 }
 

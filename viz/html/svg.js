@@ -32,7 +32,7 @@ class SvgCanvas {
   fillText(text, x, y) {
     const anchor = {left: 'start', center: 'middle', right: 'end'}[this.textAlign];
     this.add('text', {x, y, 'text-anchor': anchor, 'font-size': parseFloat(this.font.replace('bold ', '')),
-                      fill: this.colour(this.fillStyle)}, this.escaped(text));
+                      ...(this.font.startsWith('bold') ? {'font-weight': 'bold'} : {}), fill: this.colour(this.fillStyle)}, this.escaped(text));
   }
   beginPath() { this.path = []; }
   rect(x, y, width, height) { this.box = {x, y, width, height}; }

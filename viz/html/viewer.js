@@ -6,6 +6,7 @@ const $ = id => document.getElementById(id);
 const canvas = $('chart'), screen_ = canvas.getContext('2d'), tip = $('tip');
 let ctx = screen_;  // or what writes SVG
 const LEFT = 92, RIGHT = 16, TOP = 24, BOTTOM = 4;  // margins of the chart, pixels
+const HEAD = 18;  // above the axis of a run that has its name there
 // What tasks do: 'attend', 'backward', 'send', 'receive', 'exchange' or 'other'.
 const role = (run, i) => run.roles[run.kind[i]];
 const isAttend = i => ['attend', 'backward'].includes(role(run, i));
@@ -105,9 +106,12 @@ function enter(which) {
   const shown = below ? runs.length : 1;
   run = runs[at = which];
   if (!run.lanes) prepare(run);
-  paneHeight = canvas.clientHeight / shown;
-  paneTop = below ? which * paneHeight : 0;
+  const head = below || isIncomplete() ? HEAD : 0;
+  paneHeight = canvas.clientHeight / shown - head;
+  paneTop = (below ? which * (paneHeight + head) : 0) + head;
 }
+
+const isIncomplete = () => run.facts.startsWith('INCOMPLETE');
 
 function clamp() {
   const span = Math.min(Math.max(to - from, 1), whole() * 1.2);
@@ -140,11 +144,12 @@ function show(which) {
   tell();
   if (all) fit(); else redraw();
 }
-// The words around the chart, of this run.
+// The words around the chart, of what it shows. Runs below each other have their figures beside their names.
 function tell() {
-  $('title').textContent = run.title;
-  $('problem').textContent = run.problem;
-  $('facts').textContent = run.facts;
+  const shown = below ? runs : [run], once = list => [...new Set(list)].join(' and ');
+  $('title').textContent = once(shown.map(r => r.title));
+  $('problem').textContent = once(shown.map(r => r.problem));
+  $('facts').textContent = below ? '' : run.facts;
   for (const b of $('runs').children)
     if (b.dataset.run) b.setAttribute('aria-pressed', b.dataset.run === String(at));
   legend();
@@ -244,37 +249,39 @@ function drawRun(w, current) {
   ctx.restore();
   drawNames(first, last, r);
   drawScrollbar(r, w);
-  // The heading of the page is not part of a saved picture.
-  const incomplete = run.facts.startsWith('INCOMPLETE');
-  if (below || incomplete) {
-    ctx.font = (current ? 'bold ' : '') + '11px Helvetica, Arial, sans-serif';
-    ctx.textAlign = 'right';
-    const text = incomplete ? 'INCOMPLETE' : run.name.slice(0, 60), tw = ctx.measureText(text).width;
-    ctx.fillStyle = colours.paper;
-    ctx.fillRect(w - RIGHT - tw - 6, paneTop + 2, tw + 12, TOP - 6);
-    ctx.fillStyle = colours.ink;
-    ctx.fillText(text, w - RIGHT, paneTop + 14);
-  }
+  if (below || isIncomplete()) drawHead(w, current);
   [found, selected, hovered] = marked;
+}
+// The name and the figures of a run, above its axis. The heading of the page is not part of a saved picture.
+function drawHead(w, current) {
+  ctx.fillStyle = colours.paper;
+  ctx.fillRect(0, paneTop - HEAD, w, HEAD);
+  ctx.fillStyle = colours.ink;
+  ctx.font = (current ? 'bold ' : '') + '12px Helvetica, Arial, sans-serif';
+  ctx.textAlign = 'left';
+  let text = isIncomplete() ? run.facts : `${run.name}: ${run.facts}`;
+  while (text.length > 9 && ctx.measureText(text).width > w - 8 - RIGHT) text = text.slice(0, -8) + '...';
+  ctx.fillText(text, 8, paneTop - 5);
 }
 // What was measured: a pale band, and how long it is.
 function drawSpan(h) {
   if (!span) return;
+  const top = TOP + (below || isIncomplete() ? HEAD : 0);
   const x0 = x(Math.min(...span)), x1 = x(Math.max(...span));
   ctx.globalAlpha = 0.16;
   ctx.fillStyle = colours.line;
-  ctx.fillRect(x0, TOP, x1 - x0, h - TOP);
+  ctx.fillRect(x0, top, x1 - x0, h - top);
   ctx.globalAlpha = 1;
   ctx.fillStyle = colours.line;
-  for (const px of [x0, x1]) ctx.fillRect(px - 0.5, TOP - 6, 1, h - TOP + 6);
+  for (const px of [x0, x1]) ctx.fillRect(px - 0.5, top - 6, 1, h - top + 6);
   const text = measured();
   ctx.font = 'bold 12px Helvetica, Arial, sans-serif';
   ctx.textAlign = 'center';
   const tw = ctx.measureText(text).width, middle = Math.max(LEFT + tw / 2, Math.min(canvas.clientWidth - tw / 2 - 4, (x0 + x1) / 2));
   ctx.fillStyle = colours.paper;
-  ctx.fillRect(middle - tw / 2 - 4, TOP - 20, tw + 8, 16);
+  ctx.fillRect(middle - tw / 2 - 4, top - 20, tw + 8, 16);
   ctx.fillStyle = colours.ink;
-  ctx.fillText(text, middle, TOP - 8);
+  ctx.fillText(text, middle, top - 8);
 }
 function measured() {
   if (!span) return '';
@@ -503,7 +510,8 @@ function drawScrollbar(r, w) {
   ctx.fillRect(w - 9, paneTop + TOP + scroll / r.total * r.space, 5, Math.max(12, r.space / r.total * r.space));
 }
 
-function legend() {
+// The signs of this run, as pairs of a style and words.
+function signs() {
   const has = test => run.kind.some((_, i) => run.took[i] && test(i));
   const stripe = 'repeating-linear-gradient(135deg, transparent 0 4px, var(--stripe) 4px 7px), ';
   const several = i => run.spanOf.has(i) && !/^\d+$/.test(run.spanOf.get(i)[1]);
@@ -534,7 +542,21 @@ function legend() {
     items.push(['height:1px;vertical-align:4px;background:var(--pale)',
                 messages ? 'waiting for the other side' : 'waiting for the other workers']);
   if (run.path.length) items.push(['border:2px solid var(--line)', 'critical path']);
-  $('legend').replaceChildren(...items.map(([css, text]) => {
+  return items;
+}
+// Of all runs that are shown.
+function legend() {
+  const current = at, items = new Map();
+  for (let which = 0; which < runs.length; ++which)
+    if (below || which === current) {
+      enter(which);
+      for (const sign of signs()) {
+        const what = sign[1].split(' transfer (')[0];  // that is said of the first message
+        if (!items.has(what)) items.set(what, sign);
+      }
+    }
+  enter(current);
+  $('legend').replaceChildren(...[...items.values()].map(([css, text]) => {
     const span = document.createElement('span'), icon = document.createElement('i');
     icon.style.cssText = css;
     span.append(icon, text);
@@ -711,7 +733,7 @@ function asSvg() {
   draw();
   ctx = screen_;
   redraw();
-  return paper.svg(canvas.clientWidth, canvas.clientHeight, `${run.title}: ${run.facts}`);
+  return paper.svg(canvas.clientWidth, canvas.clientHeight, below ? $('title').textContent : `${run.title}: ${run.facts}`);
 }
 function save() {
   const link = document.createElement('a');
@@ -790,6 +812,7 @@ function toggleStack() {
   below = !below;
   $('stack').setAttribute('aria-pressed', below);
   enter(at);
+  tell();
   fit();
 }
 $('path').onclick = togglePath;

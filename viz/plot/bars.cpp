@@ -6,14 +6,16 @@
 #include <set>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
 namespace {
 
 constexpr double kBarTall = 11, kBarPitch = 17;  // of a bar, and from one to the next
+constexpr double kAbove = 2;                     // of that, above the bar
 
-enum class BarPart : std::uint8_t { Attend, Overhead, Host, Wait, Done, Exposed, Bound };
+enum class BarPart : std::uint8_t { Attend, Overhead, Host, Wait, Done, Exposed, Bound, Interval };
 
 struct PartLook {
   BarPart part;
@@ -25,7 +27,8 @@ constexpr PartLook kParts[] = {{BarPart::Attend, "attend"},
                                {BarPart::Wait, "wait"},
                                {BarPart::Done, "done"},
                                {BarPart::Exposed, "exposed communication"},
-                               {BarPart::Bound, "lower bound"}};
+                               {BarPart::Bound, "lower bound"},
+                               {BarPart::Interval, "80% interval"}};
 
 double value_of(const TimeBar& b, BarPart part) {
   switch (part) {
@@ -42,9 +45,20 @@ double value_of(const TimeBar& b, BarPart part) {
     case BarPart::Exposed:
       return b.exposed;
     case BarPart::Bound:
+      return b.bound;
+    case BarPart::Interval:
       break;
   }
-  return b.bound;
+  return b.high - b.low;
+}
+
+void draw_interval(const Box& b, std::vector<Shape>& out) {
+  const double right = b.x + b.width, middle = b.y + b.height / 2;
+  const auto line = [&](Point from, Point to) {
+    out.emplace_back(Stroke{{from, to}, ink::black, 0.9});
+  };
+  line({b.x, middle}, {right, middle});
+  for (const double x : {b.x, right}) line({x, middle - 1.6}, {x, middle + 1.6});
 }
 
 void draw_part(BarPart part, Box b, std::vector<Shape>& out) {
@@ -76,6 +90,9 @@ void draw_part(BarPart part, Box b, std::vector<Shape>& out) {
     case BarPart::Bound:
       out.emplace_back(Stroke{{{b.x, b.y - 2}, {b.x, b.y + b.height + 2}}, ink::black, 1.4});
       return;
+    case BarPart::Interval:
+      draw_interval(b, out);
+      return;
   }
   if (b.width > 0) out.emplace_back(std::move(b));
 }
@@ -89,10 +106,13 @@ std::string in_unit(double value, const PlotAxis& axis) {
                      axis.unit().empty() ? "" : " ", axis.unit());
 }
 
+// How far it goes to the right, with its bound and its interval.
+double reach_of(const TimeBar& b) { return std::max({b.total(), b.bound, b.high}); }
+
 Box bar_at(const PlotFrame& f, double from, double to, std::size_t row) {
   const Point a = f.at(from, 0), b = f.at(to, 0);
   return {std::min(a.x, b.x),
-          f.top + kBarPitch * static_cast<double>(row) + (kBarPitch - kBarTall) / 2,
+          f.top + kBarPitch * static_cast<double>(row) + kAbove,
           std::abs(b.x - a.x),
           kBarTall,
           {},
@@ -129,14 +149,14 @@ Picture time_bars(const TimeBars& bars, const Page& page) {
     rows = std::max(rows, panel.bars.size());
     times.emplace_back().add(0);
     for (const TimeBar& b : panel.bars) {
-      times.back().add(std::max(b.total(), b.bound));
+      times.back().add(reach_of(b));
       names.push_back(shortened(b.name, kPlotWords, width * 0.28));
       for (const PartLook& look : kParts)
         if (value_of(b, look.part) > 0) seen.insert(look.part);
     }
   }
   PlotSheet s{.page = page,
-              .heading = bars.heading,
+              .heading = bars.heading.empty() ? title_of(bars) : bars.heading,
               .subject = bars.subject,
               .x_name = "time per worker",
               .y_name = {},
@@ -185,7 +205,12 @@ Picture time_bars(const TimeBars& bars, const Page& page) {
       draw_part(BarPart::Exposed, bar_at(f, idle, idle + std::min(bar.exposed, at - idle), row),
                 out);
       if (bar.bound > 0) draw_part(BarPart::Bound, bar_at(f, bar.bound, bar.bound, row), out);
-      const Box end = bar_at(f, 0, std::max(at, bar.bound), row);
+      if (bar.low < bar.high) {
+        Box whisker = bar_at(f, bar.low, bar.high, row);
+        whisker.y += kBarTall / 2 + 2;  // just below the bar
+        draw_part(BarPart::Interval, whisker, out);
+      }
+      const Box end = bar_at(f, 0, reach_of(bar), row);
       out.emplace_back(Label{end.x + end.width + 4, end.y + kBarTall / 2 + 3.2, kPlotWords,
                              ink::black, Anchor::Start, false, in_unit(at, f.x)});
       ++row;
@@ -207,7 +232,7 @@ Picture tornado(const Tornado& t, const Page& page) {
     high = std::max(high, time);
   }
   PlotSheet s{.page = page,
-              .heading = t.heading,
+              .heading = t.heading.empty() ? title_of(t) : t.heading,
               .subject = t.subject,
               .x_name = "change of the makespan",
               .y_name = {},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
@@ -27,7 +28,7 @@ class Best {
 
   Picture draw() {
     PlotSheet s{.page = page_,
-                .heading = map_.heading,
+                .heading = map_.heading.empty() ? title_of(map_) : map_.heading,
                 .subject = map_.subject,
                 .x_name = map_.x_name,
                 .y_name = map_.y_name,

@@ -14,12 +14,13 @@ constexpr double kLeastHeight = 60;                 // of a panel's inside
 
 class Sheet {
  public:
-  // `lower`: by how much panels are lower than they could be.
-  explicit Sheet(const PlotSheet& s, double lower = 0)
+  // `lower`: by how much panels are lower than they could be. `wide`: up to four side by side.
+  explicit Sheet(const PlotSheet& s, double lower = 0, bool wide = false)
       : s_(s), tight_(s.page.fixed() && !s.page.heading), lower_(lower) {
     p_.width = s.page.fixed() ? s.page.units() : kUsualWidth;
     const std::size_t n = s.panels.size();
     columns_ = n < 2 ? 1 : p_.width < kNarrow ? (s.square ? 2 : 1) : n == 3 || n > 4 ? 3 : 2;
+    if (wide) columns_ = std::min<std::size_t>(n, 4);
   }
 
   std::size_t rows() const { return (s_.panels.size() + columns_ - 1) / columns_; }
@@ -52,39 +53,25 @@ class Sheet {
   }
 
   double draw_head() {
-    double y = draw_heading();
+    const double y = draw_heading();
     if (s_.warning.empty()) return y;
-    for (std::string_view rest = s_.warning; !rest.empty();) {
-      const std::string_view line = first_line(rest);
-      words(edge(), y += kPlotLine, kPlotWords, ink::black,
-            fitted(std::string(line), kPlotWords, true), Anchor::Start, true);
-      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    }
-    return y + (s_.page.heading ? 6 : 2);
+    return lines(s_.warning, y, kPlotWords) + (s_.page.heading ? 6 : 2);
   }
-  // The words that fit on one line, in bold; at least one.
-  std::string_view first_line(std::string_view text) const {
-    std::size_t end = text.size();
-    while (text_width(text.substr(0, end), kPlotWords, true) > p_.width - 2 * edge()) {
-      const std::size_t space = text.rfind(' ', end - 1);
-      if (space == text.npos || space == 0) break;
-      end = space;
-    }
-    return text.substr(0, end);
+  // Words in bold, on as many lines as they need. Returns the baseline of the last one.
+  double lines(std::string_view text, double y, double size) {
+    for (const std::string& line : wrapped(text, size, p_.width - 2 * edge(), true))
+      words(edge(), y += size * 1.2, size, ink::black, fitted(line, size, true), Anchor::Start,
+            true);
+    return y;
   }
 
   double draw_heading() {
     const std::string& title = s_.page.title;
-    if (!s_.page.heading) {
-      if (!title.empty())
-        words(edge(), 11, 11, ink::black, fitted(title, 11, true), Anchor::Start, true);
-      return title.empty() ? 1 : 17;
-    }
-    words(edge(), 22, 13, ink::black, fitted(title.empty() ? s_.heading : title, 13, true),
-          Anchor::Start, true);
-    if (s_.subject.empty()) return 30;
-    words(edge(), 37, 10, ink::grey, fitted(s_.subject, 10));
-    return 45;
+    if (!s_.page.heading) return title.empty() ? 1 : lines(title, -2, 11) + 6;
+    const double y = lines(title.empty() ? s_.heading : title, 6.4, 13);
+    if (s_.subject.empty()) return y + 8;
+    words(edge(), y + 15, 10, ink::grey, fitted(s_.subject, 10));
+    return y + 23;
   }
 
   double left_of(const PlotAxis& y) const {
@@ -198,13 +185,18 @@ class Sheet {
 
 }  // namespace
 
-// Panels are lower where the page would else be too high.
+// Panels are lower where the page would else be too high; squares first stand in fewer rows.
 Picture drawn(const PlotSheet& s) {
-  Sheet sheet(s);
-  const double rows = static_cast<double>(sheet.rows());
-  Picture p = sheet.draw();
-  const double over = s.page.height > 0 ? (p.height - s.page.height) / s.page.unit() : 0;
-  return over > 0 && s.height <= 0 ? Sheet(s, over / rows).draw() : p;
+  const auto over = [&](const Picture& p) {
+    return s.page.height > 0 && s.height <= 0 ? (p.height - s.page.height) / s.page.unit() : 0;
+  };
+  Picture p = Sheet(s).draw();
+  if (over(p) <= 0) return p;
+  const bool wide = s.square && s.panels.size() > 1 && s.page.units() >= kNarrow;
+  Sheet sheet(s, 0, wide);
+  const auto rows = static_cast<double>(sheet.rows());
+  p = sheet.draw();
+  return over(p) > 0 ? Sheet(s, over(p) / rows, wide).draw() : p;
 }
 
 std::vector<ValueRange> shared_ranges(std::vector<ValueRange> of_panels) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
@@ -52,7 +53,7 @@ class LinePlot {
     std::size_t lines = 0;
     for (const PlotPanel& panel : plot_.panels) lines = std::max(lines, panel.lines.size());
     PlotSheet s{.page = page_,
-                .heading = plot_.heading,
+                .heading = plot_.heading.empty() ? title_of(plot_) : plot_.heading,
                 .subject = plot_.subject,
                 .x_name = plot_.x_name,
                 .y_name = plot_.y_name,

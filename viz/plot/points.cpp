@@ -1,4 +1,6 @@
 // Charts of points: time against memory, and predicted against published.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,6 +8,7 @@
 #include <utility>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
@@ -169,7 +172,7 @@ Picture front_plot(const Plot& plot, const Page& page) {
   x = shared_ranges(std::move(x));
   y = shared_ranges(std::move(y));
   PlotSheet s{.page = page,
-              .heading = plot.heading,
+              .heading = plot.heading.empty() ? front_title(plot) : plot.heading,
               .subject = plot.subject,
               .x_name = plot.x_name,
               .y_name = plot.y_name,
@@ -242,11 +245,35 @@ Picture front_plot(const Plot& plot, const Page& page) {
   return drawn(s);
 }
 
+namespace {
+
+constexpr double kNarrowBand = 5;  // along both axes together
+constexpr Colour kWhisker = {0xa0, 0xa0, 0xa0};
+
+// Between two lines, which are drawn as well: on logarithmic axes they are close to each other.
+void draw_band(std::vector<Point> above, std::vector<Point> below, std::vector<Shape>& out) {
+  std::vector<Point> around = above;
+  around.insert(around.end(), below.rbegin(), below.rend());
+  out.emplace_back(Area{std::move(around), ink::grey, 0.25});
+  for (std::vector<Point>* line : {&above, &below})
+    out.emplace_back(Stroke{std::move(*line), ink::black, 0.4});
+}
+
+bool has_intervals(const Plot& plot) {
+  for (const PlotPanel& panel : plot.panels)
+    for (const PlotLine& line : panel.lines)
+      for (const PlotPoint& p : line.points)
+        if (p.low < p.high) return true;
+  return false;
+}
+
+}  // namespace
+
 Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
   const std::vector<std::string> names = names_of(plot);
   const std::vector<LineStyle> styles = line_styles(names);
   PlotSheet s{.page = page,
-              .heading = plot.heading,
+              .heading = plot.heading.empty() ? agreement_title(plot, tolerance) : plot.heading,
               .subject = plot.subject,
               .x_name = plot.x_name,
               .y_name = plot.y_name,
@@ -263,7 +290,8 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
     for (const PlotLine& line : plot.panels[i].lines)
       for (const PlotPoint& p : line.points) {
         all.add(p.x);
-        all.add(p.y);
+        for (const double y : {p.y, p.low < p.high ? p.low : p.y, p.low < p.high ? p.high : p.y})
+          all.add(y);
       }
     return PlotAxis::over(all.low, all.high, plot.y, room, 36);
   };
@@ -273,23 +301,41 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
                        draw_marker({b.x + b.width / 2, b.y + b.height / 2}, kPointMarker, style,
                                    false, {}, out);
                      }});
+  s.key.push_back(
+      {fmt::format("within {:.0f}%", 100 * tolerance), [](const Box& b, std::vector<Shape>& out) {
+         draw_band({{b.x, b.y}, {b.x + b.width, b.y}},
+                   {{b.x, b.y + b.height}, {b.x + b.width, b.y + b.height}}, out);
+       }});
+  if (has_intervals(plot))
+    s.key.push_back(
+        {"80% interval", [](const Box& b, std::vector<Shape>& out) {
+           const double x = b.x + b.width / 2;
+           out.emplace_back(Stroke{{{x, b.y - 1}, {x, b.y + b.height + 1}}, kWhisker, 0.7});
+         }});
   s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
     std::size_t points = 0;
     for (const PlotLine& line : plot.panels[i].lines) points += line.points.size();
     const double radius = points > kMany ? 1.4 : kPointMarker;
     const double low = f.x.low(), high = f.x.high();
     // Where the band's edges meet those of the frame.
-    const double up = 1 + tolerance, down = 1 - tolerance;
     const double first = f.x.logarithmic() ? low : 0;
-    const auto edge = [&](double x, double times) {
-      const double y = std::clamp(x * times, low, high);
-      return f.at(y / times, y);
+    const auto edge = [&](double times) {
+      std::vector<Point> line;
+      for (const double x : {std::max(first, low), high}) {
+        const double y = std::clamp(x * times, low, high);
+        line.push_back(f.at(y / times, y));
+      }
+      return line;
     };
-    out.emplace_back(Area{{f.at(low, low), edge(std::max(first, low), up), edge(high, up),
-                           f.at(high, high), edge(high, down), edge(std::max(first, low), down)},
-                          ink::grey,
-                          0.18});
-    out.emplace_back(Stroke{{f.at(low, low), f.at(high, high)}, ink::grey, 0.8});
+    const std::vector<Point> above = edge(1 + tolerance), below = edge(1 - tolerance);
+    draw_band(above, below, out);
+    // In a narrow band it would hide the paper between the edges.
+    if (below.back().x + below.back().y - above.back().x - above.back().y > kNarrowBand)
+      out.emplace_back(Stroke{{f.at(low, low), f.at(high, high)}, ink::grey, 0.8});
+    for (const PlotLine& line : plot.panels[i].lines)
+      for (const PlotPoint& p : line.points)
+        if (p.low < p.high)
+          out.emplace_back(Stroke{{f.at(p.x, p.low), f.at(p.x, p.high)}, kWhisker, 0.5});
     for (const PlotLine& line : plot.panels[i].lines)
       for (const PlotPoint& p : line.points)
         draw_marker(f.at(p.x, p.y), radius, styles[index(names, line.name)], p.hollow, p.about,

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/file.hpp"
@@ -61,6 +64,16 @@ class Document {
       fail("{}: \"{}\" is missing or not an object", name_, field);
     return found;
   }
+  // Two numbers, the second not below the first; none if the field is missing or null.
+  std::optional<std::pair<double, double>> interval(dom::object o, const char* field) const {
+    dom::array ends;
+    if (o[field].get(ends) != SUCCESS) return std::nullopt;
+    double low = 0, high = 0;
+    if (ends.size() != 2 || ends.at(0).get(low) != SUCCESS || ends.at(1).get(high) != SUCCESS ||
+        !(low >= 0 && low <= high && high <= kMost))
+      fail("{}: \"{}\" must be two numbers, the smaller first", name_, field);
+    return std::pair(low, high);
+  }
   PlotUnit unit() const {
     return text(top_, "unit") == "blocks" ? PlotUnit::Blocks : PlotUnit::Microseconds;
   }
@@ -100,6 +113,7 @@ TimePanel prediction_bar(const std::string& json, const std::string& name, PlotU
     *x = std::max(0.0, *x / workers);
   b.exposed = std::max(0.0, d.number(d.top(), "exposed_communication_us"));
   b.bound = std::max(0.0, d.number(d.object(d.top(), "bounds"), "best_us"));
+  if (const auto sure = d.interval(d.top(), "interval_80_us")) std::tie(b.low, b.high) = *sure;
   if (!(b.total() > 0)) fail("{}: the run takes no time", name);
   return {fmt::format("{}, {:.0f} workers, {} tokens", d.text(d.top(), "machine"), workers,
                       grouped(static_cast<std::int64_t>(d.number(d.top(), "tokens")))),
@@ -128,7 +142,6 @@ Tornado prediction_tornado(const std::string& json, const std::string& name) {
   t.unit = d.unit();
   t.base = d.number(d.top(), "makespan_us");
   if (!(t.base > 0)) fail("{}: the run takes no time", name);
-  t.heading = "What would help";
   t.subject = d.run();
   for (const char* list : {"improvements", "what_if"})
     for (const dom::element e : d.list(d.top(), list)) {
@@ -175,8 +188,6 @@ RunsRow prediction_runs(const std::string& json, const std::string& name, PlotUn
 Plot validation_plot(const std::string& json, const std::string& name) {
   const Document d(json, name);
   Plot plot;
-  plot.heading = "Predicted against published";
-  plot.subject = "grey: within 10%";
   plot.x_name = "published";
   plot.y_name = "predicted";
   plot.x = plot.y = PlotUnit::Times;
@@ -205,6 +216,8 @@ Plot validation_plot(const std::string& json, const std::string& name) {
       p.x = d.number(o, "published");
       p.y = d.number(o, "predicted");
       if (!(p.x > 0) || !(p.y > 0)) continue;
+      const auto sure = d.interval(o, "interval_80");
+      if (sure && sure->first > 0) std::tie(p.low, p.high) = *sure;
       p.about = fmt::format("{}, {}: published {}, predicted {}", d.text(g, "name"),
                             d.text(o, "schedule"), p.x, p.y);
       line->points.push_back(std::move(p));

@@ -5,19 +5,13 @@
 #include <cmath>
 
 #include "frame.hpp"
+#include "titles.hpp"
 
 namespace ringsched {
 
 namespace {
 
 constexpr double kRowTall = 34, kAlone = 90, kGap = 8;
-
-// As percentiles of few values are usually taken: the nearest that is there.
-double at_share(const std::vector<double>& sorted, double share) {
-  const auto i =
-      static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size()) - 1e-9));
-  return sorted[std::min(sorted.size(), std::max<std::size_t>(i, 1)) - 1];
-}
 
 }  // namespace
 
@@ -36,7 +30,7 @@ Picture runs_plot(const RunsPlot& plot, const Page& page) {
   const auto bins =
       static_cast<std::size_t>(std::clamp(2 * std::sqrt(static_cast<double>(most)), 8.0, 48.0));
   PlotSheet s{.page = page,
-              .heading = plot.heading,
+              .heading = plot.heading.empty() ? title_of(plot) : plot.heading,
               .subject = plot.subject,
               .x_name = "makespan",
               .y_name = {},

@@ -5,7 +5,10 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "axis.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -228,13 +231,20 @@ std::size_t x_column(const Records& r, const SweepTable& t, const std::string& x
       r.name);
 }
 
-void set_interval(const Records& r, std::size_t row, PlotY y, double tokens, PlotPoint& p) {
+// Of the makespan, if the file has it: a pair of times, the second not below the first.
+std::optional<std::pair<double, double>> interval_of(const Records& r, std::size_t row) {
   const auto low = r.find("interval_low_us"), high = r.find("interval_high_us");
-  if (!low || !high || (y != PlotY::Time && y != PlotY::TokensPerSecond)) return;
+  if (!low || !high) return std::nullopt;
   const auto a = r.number(row, *low), b = r.number(row, *high);
-  if (!a || !b || !(*a > 0) || !(*b >= *a)) return;
-  p.low = y == PlotY::Time ? *a : tokens * 1e6 / *b;
-  p.high = y == PlotY::Time ? *b : tokens * 1e6 / *a;
+  if (!a || !b || !(*a > 0) || !(*b >= *a)) return std::nullopt;
+  return std::pair(*a, *b);
+}
+
+void set_interval(const Records& r, std::size_t row, PlotY y, double tokens, PlotPoint& p) {
+  const auto times = interval_of(r, row);
+  if (!times || (y != PlotY::Time && y != PlotY::TokensPerSecond)) return;
+  p.low = y == PlotY::Time ? times->first : tokens * 1e6 / times->second;
+  p.high = y == PlotY::Time ? times->second : tokens * 1e6 / times->first;
 }
 
 PlotLine& line_of(PlotPanel& panel, const std::string& name) {
@@ -269,8 +279,6 @@ Plot sweep_lines(const Records& r, PlotY y, const std::string& x) {
   plot.x_name = r.columns[at];
   plot.y_name = look.name;
   plot.y = y == PlotY::Time ? time : look.unit;
-  plot.heading = fmt::format("{} by {}", look.name, plot.x_name);
-  plot.heading[0] = static_cast<char>(std::toupper(plot.heading[0]));
   plot.subject = t.subject();
   plot.ideal = y == PlotY::Speedup && plot.x_name == "workers";
   const auto tokens = r.find("tokens"), fresh = r.find("new_tokens");
@@ -303,6 +311,32 @@ Plot sweep_lines(const Records& r, PlotY y, const std::string& x) {
   return plot;
 }
 
+namespace {
+
+// Schedules that make the best plan of a cell, and those that make the second, if that is a tie.
+struct CellNames {
+  std::vector<std::string> best, tie;
+};
+
+// Of schedules that make one plan, each cell names the one that is best in most cells.
+void name_cells(BestMap& map, const std::vector<CellNames>& cells) {
+  std::map<std::string, std::size_t> times;
+  for (const CellNames& names : cells)
+    for (const std::string& name : names.best) ++times[name];
+  const auto commonest = [&](const std::vector<std::string>& names) {
+    return *std::ranges::max_element(names, {}, [&](const auto& name) { return times[name]; });
+  };
+  auto cell = cells.begin();
+  for (BestPanel& panel : map.panels)
+    for (BestCell& c : panel.cells) {
+      c.best = commonest(cell->best);
+      if (!cell->tie.empty()) c.tie = commonest(cell->tie);
+      ++cell;
+    }
+}
+
+}  // namespace
+
 BestMap sweep_map(const Records& r) {
   const SweepTable t(r);
   const std::size_t tokens = r.column("tokens"), workers = r.column("workers");
@@ -310,10 +344,10 @@ BestMap sweep_map(const Records& r) {
     fail("{}: neither tokens nor workers vary, so the map would be one cell", r.name);
   t.time_unit();
   BestMap map;
-  map.heading = "Fastest schedule";
   map.subject = t.subject();
   map.x_name = "tokens";
   map.y_name = "workers";
+  std::vector<CellNames> names;  // by cell
   for (const auto& [name, rows] : t.panels(t.facets({tokens, workers}))) {
     BestPanel& panel = map.panels.emplace_back(BestPanel{name, {}});
     std::map<std::pair<double, double>, std::vector<std::size_t>> cells;
@@ -326,12 +360,19 @@ BestMap sweep_map(const Records& r) {
       auto& all = rows_here;
       std::stable_sort(all.begin(), all.end(),
                        [&](std::size_t a, std::size_t b) { return t.makespan(a) < t.makespan(b); });
-      BestCell c{place.first, place.second, t.schedule(all[0]), {}, {}};
+      BestCell c{place.first, place.second, {}, {}, {}};
+      const auto those_like = [&](std::size_t first) {
+        std::vector<std::string> out;
+        for (const std::size_t row : all)
+          if (row == first || t.same_results(first, row)) out.push_back(t.schedule(row));
+        return out;
+      };
+      names.push_back({those_like(all[0]), {}});
       const auto other = std::find_if(all.begin() + 1, all.end(), [&](std::size_t row) {
         return !t.same_results(all[0], row);
       });
       if (other != all.end() && t.makespan(*other) <= kTied * t.makespan(all[0]))
-        c.tie = t.schedule(*other);
+        names.back().tie = those_like(*other);
       for (const std::size_t row : all)
         c.about += fmt::format("{}{} {:.6g}", c.about.empty() ? "" : ", ", t.schedule(row),
                                t.makespan(row));
@@ -340,6 +381,7 @@ BestMap sweep_map(const Records& r) {
   }
   std::erase_if(map.panels, [](const BestPanel& p) { return p.cells.empty(); });
   if (map.panels.empty()) fail("{}: nothing fits in the memory of a device", r.name);
+  name_cells(map, names);
   return map;
 }
 
@@ -347,7 +389,6 @@ Plot sweep_front(const Records& r) {
   const SweepTable t(r);
   const std::size_t bytes = r.column("peak_bytes");
   Plot plot;
-  plot.heading = "Time against memory";
   plot.subject = t.subject();
   plot.x_name = "peak memory of a worker";
   plot.y_name = "time";
@@ -379,7 +420,6 @@ TimeBars sweep_bars(const Records& r) {
     return x;
   };
   TimeBars bars;
-  bars.heading = "Where the time goes";
   bars.subject = t.subject();
   bars.unit = t.time_unit();
   for (const auto& [name, rows] : t.panels(t.facets({}))) {
@@ -396,6 +436,7 @@ TimeBars sweep_bars(const Records& r) {
       b.done = part(row, "out_of_work_us");
       b.exposed = part(row, "exposed_communication_us");
       b.bound = part(row, "bound_us");
+      if (const auto sure = interval_of(r, row)) std::tie(b.low, b.high) = *sure;
       if (!(b.total() > 0)) fail("{}: row {}: its parts are all 0", r.name, row + 1);
       panel.bars.push_back(std::move(b));
     }

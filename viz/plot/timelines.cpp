@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "frame.hpp"
 #include "gantt/internal.hpp"
@@ -56,6 +57,9 @@ TimeBar timeline_bar(const Timeline& t) {
     b.done += in_us(w.out_of_work) / n;
   }
   b.exposed = in_us(r.exposed_communication);
+  if (t.bound) b.bound = in_us(*t.bound);
+  if (t.interval)
+    std::tie(b.low, b.high) = std::pair(in_us((*t.interval)[0]), in_us((*t.interval)[1]));
   return b;
 }
 
@@ -78,8 +82,12 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
   const std::string limit =
       fmt::format("limit of {}: {}", t.machine,
                   human(Bytes{static_cast<std::int64_t>(std::clamp(device_bytes, 0.0, 9e18))}));
+  std::string held = fmt::format("Worker {} holds up to {}", fullest,
+                                 human(Bytes{static_cast<std::int64_t>(most)}));
+  if (device_bytes > 0)
+    held += fmt::format(", {:.2g}% of its device's memory", 100 * most / device_bytes);
   PlotSheet s{.page = page,
-              .heading = "Memory over time",
+              .heading = held,
               .subject = fmt::format("{}, {}", named(t), counted(t.problem.workers, "worker")),
               .x_name = "time",
               .y_name = "memory of a worker",

@@ -197,7 +197,7 @@ Traffic traffic_of(const Timeline& t, std::uint32_t per_node) {
     fail("the timeline of {} does not tell how large its messages are: it has no details",
          named(t));
   const std::uint32_t workers = t.problem.workers;
-  Traffic out{.heading = "Bytes from worker to worker",
+  Traffic out{.heading = {},
               .subject = {},
               .warning = incomplete_mark(t),
               .workers = workers,
@@ -238,8 +238,11 @@ Traffic traffic_of(const Timeline& t, std::uint32_t per_node) {
     return human(Bytes{static_cast<std::int64_t>(std::llround(bytes))});
   };
   out.subject = fmt::format("{}, {}: {} in all", named(t), counted(workers, "worker"), amount(all));
-  if (per_node > 0 && per_node < workers)
+  out.heading = fmt::format("The workers send {} to each other", amount(all));
+  if (per_node > 0 && per_node < workers) {
     out.subject += fmt::format(", {} between nodes", amount(between));
+    out.heading += fmt::format(", {:.0f}% of it between nodes", 100 * between / all);
+  }
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace ringsched {
 Timeline predicted_timeline(const Workload&, const Simulation&, const Machine&,
                             const std::vector<PathStep>& critical_path = {});
 
-// The run of a study, with the interval of its makespan.
+// The run of a study, with the interval of its makespan and its lower bound.
 Timeline predicted_timeline(const Study&);
 
 }  // namespace ringsched

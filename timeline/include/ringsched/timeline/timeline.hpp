@@ -136,7 +136,8 @@ struct Timeline {
   std::vector<CriticalStep> critical_path;                     // in time's order; may be empty
   // For a prediction: should contain the makespan in 80% of cases.
   std::optional<std::array<Picoseconds, 2>> interval;
-  std::vector<Bytes> initial;  // by worker, of what is there before the run; empty: not known
+  std::optional<Picoseconds> bound;  // for a prediction: no run of its plan can take less
+  std::vector<Bytes> initial;        // by worker, of what is there before the run; empty: not known
   std::vector<TimelineExchange> exchanges;  // sorted by first: all tasks of that kind
   std::vector<TaskSpan> spans;              // sorted by task; most tasks need none
   std::vector<TaskPart> parts;              // likewise

@@ -25,9 +25,10 @@ inline constexpr Colour black = {0x1a, 0x1a, 0x1a};
 inline constexpr Colour grey = {0x6b, 0x6b, 0x6b};
 inline constexpr Colour rule = {0xd8, 0xd8, 0xd8};  // grid lines
 inline constexpr Colour white = {0xff, 0xff, 0xff};
-inline constexpr Colour own = {0x2f, 0x7e, 0xbd};      // where workers are not told apart:
+// In grey, each of these four is clearly lighter than the one before.
+inline constexpr Colour overhead = {0x33, 0x33, 0x33};
+inline constexpr Colour own = {0x3d, 0x8f, 0xd1};      // where workers are not told apart:
 inline constexpr Colour helping = {0xe8, 0x9f, 0x1c};  // whose queries they attend
-inline constexpr Colour overhead = {0x4d, 0x4d, 0x4d};
 inline constexpr Colour waiting = {0xec, 0xec, 0xec};
 // Transfers are grey, because hues mean workers, with a contrast of at least 3:1 on light and dark
 // paper.

@@ -69,6 +69,9 @@ struct Picture {
 double text_width(std::string_view text, double size, bool bold = false);
 // Cut in the middle if there is no room.
 std::string shortened(std::string text, double size, double room);
+// On as many lines as it needs. A word without room has a line of its own.
+std::vector<std::string> wrapped(std::string_view text, double size, double room,
+                                 bool bold = false);
 Box bounds(const Label&);
 bool overlap(const Box&, const Box&);
 

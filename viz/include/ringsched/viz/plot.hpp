@@ -41,8 +41,9 @@ struct PlotPanel {
 
 // Small multiples on the same axes.
 struct Plot {
-  std::string heading, subject;  // the title, and what all panels share
-  std::string x_name, y_name;    // without units
+  // The title, and what all panels share. In all charts, no title means a sentence about the data.
+  std::string heading, subject;
+  std::string x_name, y_name;  // without units
   PlotUnit x = PlotUnit::Count, y = PlotUnit::Microseconds;
   bool ideal = false;  // a line where y = x
   std::vector<PlotPanel> panels;
@@ -77,8 +78,9 @@ Picture best_map(const BestMap&, const Page& = {});
 struct TimeBar {
   std::string name;
   double attending = 0, overhead = 0, waiting_for_host = 0, waiting = 0, done = 0;
-  double exposed = 0;  // communication while nothing is computed
-  double bound = 0;    // no run can take less; 0: not known
+  double exposed = 0;        // communication while nothing is computed
+  double bound = 0;          // no run can take less; 0: not known
+  double low = 0, high = 0;  // contain the time in 80% of cases; equal: not known
   double total() const { return attending + overhead + waiting_for_host + waiting + done; }
 };
 struct TimePanel {

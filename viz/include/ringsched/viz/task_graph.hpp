@@ -18,13 +18,22 @@ struct GraphPart {
   Step last_step = std::numeric_limits<Step>::max();
 };
 
+enum class GraphWords : std::uint8_t {
+  Full,
+  Few,    // narrow boxes: "get kv3", "merge"
+  Least,  // "kv3", "+"; without arrows that say only in which order a worker does things
+};
+
 // As a dot file. Throws Error, with advice, for more tasks than anyone can read. A page decides
 // what is below: a title, a legend.
-std::string task_graph_dot(const Plan&, const GraphPart& = {}, const Page& = {});
+std::string task_graph_dot(const Plan&, const GraphPart& = {}, const Page& = {},
+                           GraphWords = GraphWords::Full);
 
 enum class GraphFormat : std::uint8_t { Svg, Pdf, Png };
 // The picture of a dot file, as wide as the page says. Throws Error if that makes words too small
 // to read, or if Graphviz was not found at build time.
 std::string laid_out(const std::string& dot, GraphFormat, const Page& = {});
+// The task graph with as many words as can be read on the page. Throws Error as both do.
+std::string task_graph(const Plan&, const GraphPart&, GraphFormat, const Page&);
 
 }  // namespace ringsched
