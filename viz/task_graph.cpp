@@ -26,11 +26,11 @@ enum class Reason : std::uint8_t { Message, Data, Control, Lane };  // the note 
 using Edge = std::pair<std::uint32_t, std::uint32_t>;               // task ids
 
 // Sizes of words in points, and distances in inches, as Graphviz has them.
-struct Look {
+struct BoxLook {
   double title, task, beside, below, width;
   const char *margin, *cluster, *around;
 };
-constexpr Look look_of(GraphWords words) {
+constexpr BoxLook look_of(GraphWords words) {
   switch (words) {
     case GraphWords::Few:
       return {9, 9, 0.06, 0.25, 0.2, "0.04,0.02", " margin=4", " esep=\"+1\""};
@@ -78,7 +78,7 @@ class Drawing {
   }
 
   std::string dot() {
-    const Look look = look_of(words_);
+    const BoxLook look = look_of(words_);
     add("digraph plan {{\n");
     add("graph [rankdir=TB newrank=true compound=true fontname=\"Arial\" fontsize={} "
         "labelloc=b nodesep={} ranksep={}{}\n  label=\"{}\"]\n",
