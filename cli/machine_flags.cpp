@@ -154,6 +154,9 @@ Machine MachineFlags::with_figures(Machine m) const {
       fail("{} is a machine profile; --software takes a file with [software] and [host]",
            software_);
     m.software = find_software(software_);
+    const auto known = kernel_libraries(m);
+    if (library_.empty() && std::ranges::find(known, m.software.kernels) != known.end())
+      m.library = m.software.kernels;
     if (m.ideal) fail("--software has no meaning on machine 'ideal', where merges are free");
   }
   if (const auto ctas = static_cast<std::uint32_t>(number_of(ctas_, "--nccl-ctas", 0, 64));
@@ -209,6 +212,16 @@ std::string MachineFlags::defaults(const Machine& m) const {
         "NAME)",
         out.empty() ? "with" : " and");
   return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
+}
+
+std::string MachineFlags::of_library() const {
+  if (software_.empty()) return "";
+  const std::string has = find_software(software_).schedules;
+  return has.empty() ? ""
+                     : fmt::format(
+                           "{} itself has {}; other schedules are priced as if they were "
+                           "written like these",
+                           software_, has);
 }
 
 double MachineFlags::diagonal() const {

@@ -34,6 +34,8 @@ class MachineFlags {
   // What stands for the kernels and the code around them, if no flag says it, and which flags
   // would.
   std::string defaults(const Machine&) const;
+  // Which schedules the library of --software has itself; empty if none is given, or nothing says.
+  std::string of_library() const;
   Setup setup(const Machine&, std::uint32_t workers) const;
   // Throws Error if --runs was given but no run varies (`any_varies`).
   void check_runs(bool any_varies) const;

@@ -37,6 +37,32 @@ std::string figures_of(const std::string& machine, std::string others) {
 // What `all` adds: hybrids with balanced rings, which their defaults are not.
 constexpr const char* kUspBalanced = "usp:ring=zigzag";
 constexpr const char* kDoubleRingBalanced = "double-ring:ring=zigzag";
+constexpr const char* kAllGatherBalanced = "all-gather:shares=zigzag";
+
+std::vector<std::string> all_names(bool decodes) {
+  std::vector<std::string> out;
+  for (const Schedule& s : decodes ? decode_schedules() : schedules()) {
+    out.emplace_back(s.name);
+    if (s.name == "usp") out.emplace_back(kUspBalanced);
+    if (s.name == "double-ring") out.emplace_back(kDoubleRingBalanced);
+    if (s.name == "all-gather") out.emplace_back(kAllGatherBalanced);
+  }
+  return out;
+}
+
+// "all" stands for all those that the others do not name.
+std::vector<std::string> names_of(const SweepQuestion& c) {
+  std::vector<std::string> given = list_of(c.schedules, "--schedule"), out;
+  for (const std::string& name : given) {
+    if (name != "all") {
+      out.push_back(name);
+      continue;
+    }
+    for (std::string& one : all_names(c.rest.decodes()))
+      if (std::ranges::find(given, one) == given.end()) out.push_back(std::move(one));
+  }
+  return out;
+}
 
 void set_times(const Report& r, SweepRow& row) {
   const auto mean = [&](Picoseconds WorkerTimes::*part) {
@@ -79,19 +105,10 @@ void SweepQuestion::add_to(CLI::App& app) {
 std::vector<SweepCell> cells_of(const SweepQuestion& c) {
   std::vector<SweepCell> cells;
   bool any_varies = false;
-  std::vector<std::string> names;
-  const bool all = c.schedules == "all";
-  if (all) {
-    for (const Schedule& s : c.rest.decodes() ? decode_schedules() : schedules()) {
-      names.emplace_back(s.name);
-      if (names.back() == "usp") names.emplace_back(kUspBalanced);
-      if (names.back() == "double-ring") names.emplace_back(kDoubleRingBalanced);
-    }
-  } else {
-    names = list_of(c.schedules, "--schedule");
-    if (names.size() > 1 && std::find(names.begin(), names.end(), "all") != names.end())
-      fail("--schedule {}: use 'all' by itself, or name the schedules", printable(c.schedules, 60));
-  }
+  const std::vector<std::string> names = names_of(c);
+  const auto asked_for = [&, given = list_of(c.schedules, "--schedule")](const std::string& name) {
+    return std::ranges::find(given, name) != given.end();
+  };
   std::vector<std::string> tokens(1), workers(1);  // the usual ones
   if (!c.tokens.empty()) tokens = list_of(c.tokens, "--tokens");
   if (!c.workers.empty()) workers = list_of(c.workers, "--workers");
@@ -106,9 +123,12 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               SweepCell cell{c.rest.with(s, w, t, h, o).on(machine), machine, {}};
               const Schedule schedule = cell.flags.schedule();
               const Problem p = cell.flags.problem();  // refuses what makes no sense at once
-              if (all && s == kUspBalanced && p.mask == Mask::full()) continue;
+              // Without a mask, plain shares are as balanced.
+              if (p.mask == Mask::full() && !asked_for(s) &&
+                  (s == kUspBalanced || s == kAllGatherBalanced))
+                continue;
               // Inside one node it is zigzag.
-              if (all && s == kDoubleRingBalanced &&
+              if (s == kDoubleRingBalanced && !asked_for(s) &&
                   (p.mask == Mask::full() || machine.nodes == 1 ||
                    p.workers <= machine.devices_per_node))
                 continue;

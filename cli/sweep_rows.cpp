@@ -345,6 +345,11 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
       out += "   (\"best wins in\" is unknown for rows of an earlier sweep)\n";
+    if (std::ranges::any_of(rows, [](const SweepRow* row) {
+          return row->holds() && row->schedule.find(":sends=all") != std::string::npos;
+        }))
+      out +=
+          "   sends=all: rings send keys and values to all workers, also to those that need none\n";
     out += extrapolated_in(rows);
     for (const auto& [reason, whom] : refused)
       out += in_lines(fmt::format("   no result for {}: {}", whom, reason), 5) + "\n";

@@ -60,6 +60,8 @@ void software_keys(Keys& s, Software& w) {
   s.flag("tensors_apart", w.tensors_apart);
   s.flag("free_transfers", w.free_transfers);
   s.flag("sends_all", w.sends_all);
+  s.text("kernels", w.kernels);
+  s.text("schedules", w.schedules);
   s.number("spread", w.spread, 1e-6, kMostSpread);
   s.text("source", w.source);
 }

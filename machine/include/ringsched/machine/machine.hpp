@@ -175,7 +175,9 @@ struct SoftwareFigures {
   // Rings send keys all the way round, and gradients back, even where nobody reads them any more.
   bool sends_all = false;
   HostFigures host;
-  double spread = 0;  // standard deviation of what these bytes take, as a share; 0: as usual
+  std::string kernels;    // whose attention kernels it calls, if its machine has a choice
+  std::string schedules;  // that it has itself, in words
+  double spread = 0;      // standard deviation of what these bytes take, as a share; 0: as usual
   std::string source;
 
   bool operator==(const SoftwareFigures&) const = default;
