@@ -39,9 +39,11 @@ LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks) {
 }
 
 void scale(LinkFigures& link, double bandwidth, double latency) {
+  double before = 0;  // a longer message must not arrive sooner
   for (MessageRate& m : link.messages) {
     const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
-    m.gb_per_s = m.bytes / (wire / bandwidth + latency * std::max(0.0, all - wire));
+    before = std::max(before, wire / bandwidth + latency * std::max(0.0, all - wire));
+    m.gb_per_s = std::min(m.bytes / before, link.gb_per_s * bandwidth);
   }
   link.gb_per_s *= bandwidth;
   link.latency_us *= latency;

@@ -33,6 +33,18 @@ bool is_about(std::string_view complaint, std::string_view other) {
 constexpr std::uint64_t kMostBytes = (1 << 20) - 1;  // of a profile
 constexpr std::size_t kMostBases = 16;
 
+// A file's own wait or graph replaces those of its base, which would contradict it.
+void drop_host(const toml::table& file, HostFigures& h) {
+  const toml::table* const own = file["host"].as_table();
+  if (own == nullptr) return;
+  const bool graph = own->contains("graph_us");
+  if (graph) h.synchronises = Synchronises::Never;
+  if (graph || own->contains("synchronises")) h.synchronise_us = 0;
+  const bool waits =
+      own->contains("synchronises") && (*own)["synchronises"].value_or("") != std::string("never");
+  if (graph || waits) h.graph_us = h.graph_node_us = 0;
+}
+
 // The profiles being read; each names the next as its `base`.
 using Chain = std::vector<std::string>;
 
@@ -119,6 +131,7 @@ void read(std::string_view text, std::string_view name, const Chain& chain, Comp
     if (fabric->contains("messages")) m.fabric.channel_gb_per_s = 0;
     if (fabric->contains("channel_gb_per_s")) m.fabric.link.messages.clear();
   }
+  drop_host(table, m.software.host);
   machine_keys(s, m);
   read_kernels(s, m, has_base);
   drop_collectives(s.table(), m);
@@ -197,9 +210,13 @@ void read_software(const Source& file, const Chain& chain, Complaints& complaint
                                });
   s.text("name", about);
   s.text("summary", about);
+  drop_host(table, figures.host);
   s.section("software", [&](Section& d) { software_keys(d, figures); });
   s.section("host", [&](Section& d) { host_keys(d, figures.host); });
   s.finish(false);
+  if (complaints.empty() && !s.has("software") && !s.has("host") && !s.has("base"))
+    complaints.push_back(fmt::format(
+        "{}: has neither [software] nor [host], so it says nothing of a library", file.name));
   if (whole && complaints.empty())
     for (const std::string& what : invalid(figures.host))
       complaints.push_back(fmt::format("{}:{}: {}", file.name, line_of(table, what), what));

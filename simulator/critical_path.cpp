@@ -35,7 +35,10 @@ class Walk {
         begin = run_.start[decided];
         add_exchange(share, task.exchange.value, until - begin);
       } else {
-        if (is_repack(task.kind)) at = decided = plan_.exchange(task).first.value;
+        if (is_repack(task.kind)) {  // the first member has all the time
+          at = decided = plan_.exchange(task).first.value;
+          begin = run_.start[at];
+        }
         add_compute(share, at, until - begin);
       }
       const Cause cause = run_.cause[decided];

@@ -41,7 +41,7 @@ double host_us(const Plan& plan, const SoftwareFigures& s, const Task& t) {
     case TaskKind::Prepare:
       return s.prepare_bytes > 0 ? h.pass_us : 0;
     case TaskKind::Output:
-      return s.output_bytes > 0 ? h.pass_us : 0;
+      return s.output_bytes > 0 && !is_rounded(plan, t) ? h.pass_us : 0;
     case TaskKind::Reduce:
     case TaskKind::Round:
     case TaskKind::Repack:
@@ -174,11 +174,17 @@ Issue as_one_graph(const Plan& plan, const HostFigures& h) {
 
 }  // namespace
 
+bool is_rounded(const Plan& plan, const Task& output) {
+  const ValueId value = plan.value(output);
+  return plan.program.unrounded(value) != value;
+}
+
 bool is_slice(const Plan& plan, const Task& merge) {
   const TaskId maker = plan.producer(merge.inputs[1]);
-  if (is_part(plan, plan.rows(merge))) return true;
-  return maker.valid() && is_attend(plan.tasks[maker.value].kind) &&
-         is_strictly_causal(plan, plan.tasks[maker.value]);
+  if (!maker.valid()) return is_part(plan, plan.rows(merge));
+  const Task& partial = plan.tasks[maker.value];
+  return is_part(plan, plan.rows(partial)) ||
+         (is_attend(partial.kind) && is_strictly_causal(plan, partial));
 }
 
 Issue issue_times(const Plan& plan, const SoftwareFigures& s) {

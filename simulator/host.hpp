@@ -13,6 +13,9 @@ namespace ringsched {
 // only a part of a worker's rows, or is strictly causal and so has nothing for the first row.
 bool is_slice(const Plan&, const Task& merge);
 
+// A rounded result was written when it was rounded, so its output costs nothing.
+bool is_rounded(const Plan&, const Task& output);
+
 // By task, as in Workload: when the host of its worker has issued it, ps, and its waits before
 // that.
 struct Issue {

@@ -180,12 +180,6 @@ constexpr struct Price {
     {TaskKind::Repack, member_ps, pass_slowed},
 };
 
-// A rounded result was written when it was rounded.
-bool is_rounded(const Plan& plan, const Task& output) {
-  const ValueId value = plan.value(output);
-  return plan.program.unrounded(value) != value;
-}
-
 // Does the work of each task alone give its price?
 bool go_by_work(const Plan& plan, const SoftwareFigures& s) {
   if (s.slice_bytes > 0 || !plan.repacks.empty()) return false;

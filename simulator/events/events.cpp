@@ -160,6 +160,12 @@ void EventRun::report_stuck() const {
           "the hosts wait for one another: the one of worker {} waits for its device before it "
           "issues task {}, {} at step {}; with host.synchronises = \"never\" they would not",
           task.worker_index, id, to_text(task.kind), task.step);
+    if (!workload_.transfers.empty())
+      fail(
+          "with software.tensors_apart, transfers of keys and of values would wait for one "
+          "another: "
+          "task {}, {} of worker {} at step {}, never starts; such a library cannot run this plan",
+          id, to_text(task.kind), task.worker_index, task.step);
     fail(
         "the plan deadlocks: task {}, {} of worker {} at step {}, never starts ({} tasks "
         "left)",

@@ -132,6 +132,28 @@ TEST(CheckedProfile, OfALibraryIsKnownByItsTables) {
   EXPECT_FALSE(is_software("[host", "mine.toml"));
 }
 
+TEST(CheckedProfile, OfALibrarySaysSomething) {
+  const CheckedLibrary c = check_software("name = \"mine\"\nsummary = \"s\"\n", "mine.toml");
+  EXPECT_THAT(c.errors, ElementsAre(HasSubstr("mine.toml: has neither [software] nor [host]")));
+  EXPECT_THROW(read_software("", "mine.toml"), Error);
+}
+
+// As a profile requires it, whatever a calibration multiplies.
+TEST(ScaledLink, DeliversLongerMessagesLater) {
+  LinkFigures link{100, 2, {{1024, 0.2}, {131072, 9}, {1048576, 60}, {1e9, 100}}};
+  for (const double latency : {0.1, 1.0, 10.0})
+    for (const double bandwidth : {0.1, 1.0, 10.0}) {
+      LinkFigures scaled = link;
+      scale(scaled, bandwidth, latency);
+      double before = 0;
+      for (const MessageRate& m : scaled.messages) {
+        EXPECT_GE(m.bytes / m.gb_per_s, before * (1 - 1e-12)) << latency << ' ' << bandwidth;
+        EXPECT_LE(m.gb_per_s, scaled.gb_per_s);
+        before = m.bytes / m.gb_per_s;
+      }
+    }
+}
+
 TEST(CheckedProfile, OfALibraryListsEveryError) {
   const auto errors = check_software(R"(name = "mine"
 [software]

@@ -91,6 +91,22 @@ TEST_F(DerivedProfile, TakesSoftwareFromFilesToo) {
   EXPECT_THROW(find_software(write("m.toml", kHead + "[memory]\n")), Error);
 }
 
+// What a file says of waits or graphs replaces what its base says, which would contradict it.
+TEST_F(DerivedProfile, OfALibraryMayEndTheWaitsAndGraphsOfItsBase) {
+  const std::string waits = "\"steps\"\nsynchronise_us = 50\n", end = "source = \"s\"\n";
+  write("waits.toml", kHead + "[host]\nsynchronises = " + waits + end);
+  write("graph.toml", kHead + "[host]\ngraph_us = 6\ngraph_node_us = 1\n" + end);
+  const auto host = [&](const char* base, const std::string& keys) {
+    return find_software(write("c.toml", kHead + "base = \"" + base + "\"\n[host]\n" + keys + end))
+        .host;
+  };
+  EXPECT_TRUE(host("waits.toml", "synchronises = \"never\"\n").issues_in_no_time());
+  EXPECT_EQ(host("waits.toml", "graph_us = 3\n").synchronises, Synchronises::Never);
+  EXPECT_EQ(host("waits.toml", "post_us = 3\n").synchronise_us, 50);
+  EXPECT_EQ(host("graph.toml", "synchronises = \"steps\"\n").graph_us, 0);
+  EXPECT_EQ(host("graph.toml", "synchronises = \"never\"\n").graph_us, 6);
+}
+
 // By library, pass, mask, head dimension and each dtype.
 TEST_F(DerivedProfile, ReplacesKernelsForTheSameAndKeepsTheOthers) {
   const Machine base = find_machine("dgx-a100");
