@@ -110,7 +110,7 @@ int run_program(int argc, char** argv) {
                       kBadInput);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") {  // as `git help COMMAND`
-    words.erase(words.begin());
+    while (!words.empty() && words[0] == "help") words.erase(words.begin());
     const auto named = [&](const CLI::App* c) { return !words.empty() && c->check_name(words[0]); };
     // An unknown command is refused below.
     if (words.empty() || !program.get_subcommands(named).empty()) words.emplace_back("--help");

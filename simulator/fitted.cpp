@@ -70,6 +70,11 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     }
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }
+  if (seconds(measured) >= least && seconds(measured) <= most)
+    fail(
+        "no single figure of profile '{}' explains {:g} ms: the prediction jumps over this time as "
+        "a figure changes; measure another problem",
+        m.name, seconds(measured) / 1e9);
   fail(
       "{:g} ms is out of reach: even with one figure of profile '{}' {:g}x {}, the prediction is "
       "{} "

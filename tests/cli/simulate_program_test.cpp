@@ -197,6 +197,17 @@ TEST_F(SimulateProgram, SavesTheFittedMachineForOtherCommands) {
                  "a name that ends in .toml");
 }
 
+TEST_F(SimulateProgram, SaysWhatNoFigureExplains) {
+  expect_refused(
+      "simulate -m dgx-a100x2-ib200 --software ring-flash-attention -s ring -w 8 -t 8K --nccl-ctas "
+      "1 --calibrate-with ms=2.4",
+      "no single figure of profile 'dgx-a100x2-ib200' explains 2.4 ms");
+  expect_refused(
+      "simulate -m hgx-h100 --software ultraattn -s all-gather -w 4 --exchanges ring --overlap "
+      "none",
+      "with software.tensors_apart, transfers of keys and of values would wait for one another");
+}
+
 TEST_F(SimulateProgram, LimitsTheThreadBlocksOfNccl) {
   const std::string flags = "simulate -m hgx-h100 -s ring --tokens 16K --format json --nccl-ctas ";
   const double all = value(run(flags + "0").out, "makespan_us"),
