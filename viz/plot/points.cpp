@@ -15,7 +15,7 @@ namespace ringsched {
 namespace {
 
 constexpr double kPointMarker = 2.6;
-constexpr std::size_t kMany = 60;  // points, which then are small
+constexpr std::size_t kManyPoints = 60, kFewPoints = 20;  // they are small, or large
 
 std::vector<std::string> names_of(const Plot& plot) {
   std::vector<std::string> names;
@@ -271,7 +271,7 @@ bool has_intervals(const Plot& plot) {
 
 Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
   const std::vector<std::string> names = names_of(plot);
-  const std::vector<LineStyle> styles = line_styles(names);
+  const std::vector<LineStyle> styles = group_styles(names.size());
   PlotSheet s{.page = page,
               .heading = plot.heading.empty() ? agreement_title(plot, tolerance) : plot.heading,
               .subject = plot.subject,
@@ -315,7 +315,7 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
   s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
     std::size_t points = 0;
     for (const PlotLine& line : plot.panels[i].lines) points += line.points.size();
-    const double radius = points > kMany ? 1.4 : kPointMarker;
+    const double radius = points > kManyPoints ? 1.7 : points > kFewPoints ? kPointMarker : 3.2;
     const double low = f.x.low(), high = f.x.high();
     // Where the band's edges meet those of the frame.
     const double first = f.x.logarithmic() ? low : 0;
