@@ -792,6 +792,36 @@ TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
   }
 }
 
+// One prediction far off leaves the others their room.
+TEST(AgreementPlot, DrawsAnOutlierAtTheEdge) {
+  Plot plot;
+  plot.x_name = "published";
+  plot.y_name = "predicted";
+  plot.x = plot.y = PlotUnit::Times;
+  plot.panels = {{"speed-up",
+                  {{"A", {{0.5, 0.6, 0, 0, false, "low"}, {1, 1.1, 0, 0, false, "one"}}},
+                   {"B", {{1.5, 1.4, 1, 2, false, "high"}}}}}};
+  std::vector<PlotPoint>& far = plot.panels[0].lines.emplace_back(PlotLine{"C", {}}).points;
+  const auto apart = [](const Picture& p) { return place(p, "high").x - place(p, "low").x; };
+  for (const Page& page : kPages) {
+    far = {{2, 2, 0, 0, false, "far"}};
+    const double usual = apart(agreement_plot(plot, 0.1, page));
+    far = {{2, 5260, 4000, 7000, false, "far"}};
+    const Picture p = agreement_plot(plot, 0.1, page);
+    expect_good(p, page);
+    EXPECT_GT(apart(p), 0.7 * usual);
+    EXPECT_THAT(words(p), testing::IsSupersetOf({"5,260", "beyond the axis, with its value"}));
+    EXPECT_LT(place(p, "far").y, place(p, "high").y);
+    EXPECT_TRUE(std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+      return s.arrow && std::abs(s.points[0].x - place(p, "far").x) < 0.5 &&
+             s.points[1].y < s.points[0].y;
+    }));
+    far = {{2, 3, 0, 0, false, "far"}};
+    for (const std::string& word : words(agreement_plot(plot, 0.1, page)))
+      EXPECT_THAT(word, Not(HasSubstr("beyond")));
+  }
+}
+
 void expect_refused(const std::string& text, const std::string& why) {
   try {
     const Records r = read_csv_records(text, "s.csv");
