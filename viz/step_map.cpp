@@ -513,24 +513,31 @@ class StepDrawing {
             what_moves()};
   }
 
-  // "q3 k1: queries of worker 3 with keys of worker 1 (3a, 3b: parts of its share)."
+  // "q3b k1: queries of worker 3 with keys of worker 1 (3b: a part of its share)." Of the labels
+  // here, one of two workers and of a part, if there is one.
   std::string example_of_attend() const {
     std::string example;
-    bool own = true, parts = false;
+    int best = -1;
     for (const auto& [number, step] : steps_)
       for (const Share& share : step.workers)
         for (const std::string& text : share.attends) {
           const std::size_t space = text.find(' ');
-          const std::string q = only_worker(text.substr(0, space)),
-                            k = space == text.npos ? "" : only_worker(text.substr(space + 1));
+          if (space == text.npos) continue;
+          const std::string q_word = text.substr(0, space),
+                            k_word = text.substr(space + 1, text.find(' ', space + 1) - space - 1),
+                            q = only_worker(q_word), k = only_worker(k_word);
           if (q.empty() || k.empty()) continue;
-          parts = parts || text.substr(0, space).size() > 1 + q.size();
-          if (!example.empty() && (!own || q == k)) continue;
-          own = q == k;
-          example = fmt::format("q{} k{}: queries of worker {} with keys of worker {}", q, k, q, k);
+          const bool q_part = q_word.size() > 1 + q.size(), k_part = k_word.size() > 1 + k.size();
+          const int worth = (q != k ? 2 : 0) + (q_part || k_part ? 1 : 0);
+          if (worth <= best) continue;
+          best = worth;
+          example = fmt::format("{} {}: queries of worker {} with keys of worker {}", q_word,
+                                k_word, q, k);
+          if (q_part || k_part)
+            example +=
+                fmt::format(" ({}: a part of its share)", (q_part ? q_word : k_word).substr(1));
         }
-    if (example.empty()) return "q: queries, k: keys.";
-    return example + (parts ? " (3a, 3b: parts of its share)." : ".");
+    return example.empty() ? "q: queries, k: keys." : example + ".";
   }
   // "3" of "q3", "q3b" or "k3 h0-1"; nothing of "q0-7", "q0+4" or "q0..4".
   static std::string only_worker(std::string_view word) {

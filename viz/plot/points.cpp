@@ -312,8 +312,17 @@ void draw_beyond(const PlotPoint& p, const LineStyle& style, const PlotFrame& f,
   const std::string text =
       p.y < 1000 ? fmt::format("{:.3g}", p.y) : grouped(static_cast<std::int64_t>(p.y + 0.5));
   const bool left = at.x + 6 + text_width(text, kPlotWords) > f.right();
-  out.emplace_back(Label{at.x + (left ? -6 : 6), at.y + kPlotWords * 0.34, kPlotWords, ink::black,
-                         left ? Anchor::End : Anchor::Start, false, text});
+  const Label value{at.x + (left ? -6 : 6),
+                    at.y + kPlotWords * 0.34,
+                    kPlotWords,
+                    ink::black,
+                    left ? Anchor::End : Anchor::Start,
+                    false,
+                    text};
+  Box behind = bounds(value);
+  behind.fill = ink::white;
+  out.emplace_back(std::move(behind));
+  out.emplace_back(value);
 }
 
 }  // namespace
