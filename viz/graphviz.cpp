@@ -139,10 +139,10 @@ void fit(GVC_t* context, Agraph_t* graph, const Page& page) {
   if (tall) scale = page.height / height;
   if (kLeastFont * scale < page.least_text)
     throw TooSmall(fmt::format(
-        "the task graph is {:.0f} points {}; on {:.0f} nobody could read its words: draw one "
-        "worker (--worker 0) or some steps (--steps 0-1), or choose a {} page",
-        tall ? height : width, tall ? "tall" : "wide", tall ? page.height : page.width,
-        tall ? "taller" : "wider"));
+        "the task graph needs {:.0f} points of {}; on {:.0f} nobody could read its words: draw one "
+        "worker (--worker 0) or some steps (--steps 0-1){}",
+        (tall ? height : width) * page.least_text / kLeastFont, tall ? "height" : "width",
+        tall ? page.height : page.width, tall ? "" : ", or choose a wider page"));
   const auto put = [&](std::string name, std::string value) {
     std::string none;
     agsafeset(graph, name.data(), value.data(), none.data());
