@@ -129,17 +129,28 @@ constexpr int kMostToGoAround = 150;  // boxes
 constexpr double kPad = 8;            // points that Graphviz adds to the width
 constexpr double kLeastFont = 9;      // in what task_graph_dot writes
 
-// Makes the drawing as wide as the page.
+// Makes the drawing as wide as the page and at most as tall, with white at both sides if it is
+// narrower then.
 void fit(GVC_t* context, Agraph_t* graph, const Page& page) {
   const double width = GD_bb(graph).UR.x - GD_bb(graph).LL.x + kPad;
-  if (kLeastFont * page.width / width < page.least_text)
+  const double height = GD_bb(graph).UR.y - GD_bb(graph).LL.y + kPad;
+  double scale = page.width / width;
+  const bool tall = page.height > 0 && height * scale > page.height;
+  if (tall) scale = page.height / height;
+  if (kLeastFont * scale < page.least_text)
     throw TooSmall(fmt::format(
-        "the task graph is {:.0f} points wide; on {:.0f} nobody could read its words: draw one "
-        "worker (--worker 0) or some steps (--steps 0-1), or choose a wider page",
-        width, page.width));
-  std::string size = fmt::format("{:.6f},1000!", page.width / 72);
-  std::string name = "size", none;
-  agsafeset(graph, name.data(), size.data(), none.data());
+        "the task graph needs {:.0f} points of {}; on {:.0f} nobody could read its words: draw one "
+        "worker (--worker 0) or some steps (--steps 0-1){}",
+        (tall ? height : width) * page.least_text / kLeastFont, tall ? "height" : "width",
+        tall ? page.height : page.width, tall ? "" : ", or choose a wider page"));
+  const auto put = [&](std::string name, std::string value) {
+    std::string none;
+    agsafeset(graph, name.data(), value.data(), none.data());
+  };
+  if (tall)
+    put("pad",
+        fmt::format("{:.6f},{:.6f}", (page.width / scale - width + kPad) / 2 / 72, kPad / 2 / 72));
+  put("size", fmt::format("{:.6f},{:.6f}!", page.width / 72, tall ? page.height / 72 : 1000));
   gvFreeLayout(context, graph);
   if (gvLayout(context, graph, "nop2") != 0) failed();
 }

@@ -461,23 +461,47 @@ class StepDrawing {
     if (page_.heading) {
       lines(at, 1.2 * kTitle, kTitle, true, heading());
       line(43 + more_title(), 11, ink::grey, false,
-           fmt::format("{}, {}", counted(plan_.problem.workers, "worker"),
-                       described(plan_.problem)));
+           fmt::format("{}, {}{}", counted(plan_.problem.workers, "worker"),
+                       described(plan_.problem),
+                       plan_.problem.pass == Pass::Both ? "; the backward pass is not drawn" : ""));
     } else if (!page_.title.empty()) {
       lines(at, 1.2 * kTightTitle, kTightTitle, true, heading());
     }
     double y = bottom + 16;
     out_.height = bottom + 2;
+    if (small_ && page_.key) {
+      scale(y);
+      y += 14;
+      out_.height = y - 6;
+    }
     if (!page_.legend) return;
     for (const std::string& note : notes())
       if (!note.empty()) lines(y, 14, kFont, false, note);
     out_.height = y + 4;
   }
 
+  // Which colour is which worker, where maps do not say it themselves.
+  void scale(double y) {
+    const std::uint32_t n = plan_.problem.workers;
+    say(margin_, y, ink::black, false, "worker 0");
+    double x = margin_ + text_width("worker 0", kFont) + 5;
+    const double wide = std::min(9.0, 120.0 / n);
+    for (std::uint32_t w = 0; w < n; ++w, x += wide)
+      out_.shapes.emplace_back(Box{
+          x, y - 8, wide, 9, worker_colour(w, n), Hatch::None, {}, 1, fmt::format("worker {}", w)});
+    say(x + 5, y, ink::black, false, fmt::format("worker {}", n - 1));
+  }
+
   std::vector<std::string> notes() const {
-    const std::string blocks =
+    bool later = false, computed = false;  // blocks of earlier steps are there
+    for (const auto& [number, step] : steps_) {
+      later = later || computed;
+      for (const Share& share : step.workers) computed = computed || share.work > 0;
+    }
+    const std::string blocks = fmt::format(
         "Rows are queries, columns are keys. A block has the colour of the worker that computes "
-        "it; blocks of earlier steps are pale.";
+        "it{}",
+        later ? "; blocks of earlier steps are pale." : ".");
     if (small_)
       return {blocks, "Bars: the work of each worker in this step, from worker 0 down.",
               every_ > 1 ? fmt::format("Drawn: one of every {} steps.", every_) : ""};
@@ -485,11 +509,63 @@ class StepDrawing {
     for (const auto& [number, step] : steps_)
       for (const Share& share : step.workers) labels.look_at(row_text(share));
     return {blocks + " The strip on the left shows the owner of the queries.",
-            "Bars: the work of each worker in this step. q3 k1: queries of worker 3 with keys of "
-            "worker 1 (3a, 3b: parts of its share).",
-            labels.text(),
-            "gets: what the worker receives before it computes. q: queries, kv: keys and values, "
-            "o: partial results."};
+            "Bars: the work of each worker in this step. " + example_of_attend(), labels.text(),
+            what_moves()};
+  }
+
+  // "q3b k1: queries of worker 3 with keys of worker 1 (3b: a part of its share)." Of the labels
+  // here, one of two workers and of a part, if there is one.
+  std::string example_of_attend() const {
+    std::string example;
+    int best = -1;
+    for (const auto& [number, step] : steps_)
+      for (const Share& share : step.workers)
+        for (const std::string& text : share.attends) {
+          const std::size_t space = text.find(' ');
+          if (space == text.npos) continue;
+          const std::string q_word = text.substr(0, space),
+                            k_word = text.substr(space + 1, text.find(' ', space + 1) - space - 1),
+                            q = only_worker(q_word), k = only_worker(k_word);
+          if (q.empty() || k.empty()) continue;
+          const bool q_part = q_word.size() > 1 + q.size(), k_part = k_word.size() > 1 + k.size();
+          const int worth = (q != k ? 2 : 0) + (q_part || k_part ? 1 : 0);
+          if (worth <= best) continue;
+          best = worth;
+          example = fmt::format("{} {}: queries of worker {} with keys of worker {}", q_word,
+                                k_word, q, k);
+          if (q_part || k_part)
+            example +=
+                fmt::format(" ({}: a part of its share)", (q_part ? q_word : k_word).substr(1));
+        }
+    return example.empty() ? "q: queries, k: keys." : example + ".";
+  }
+  // "3" of "q3", "q3b" or "k3 h0-1"; nothing of "q0-7", "q0+4" or "q0..4".
+  static std::string only_worker(std::string_view word) {
+    const std::string_view numbers = behind_letters(word.substr(0, word.find(' ')));
+    const std::size_t end = std::min(numbers.find_first_not_of("0123456789"), numbers.size());
+    const bool one = end == numbers.size() || (numbers[end] >= 'a' && numbers[end] <= 'z');
+    return one ? std::string(numbers.substr(0, end)) : "";
+  }
+
+  // "gets: what the worker receives before it computes. kv: keys and values."
+  std::string what_moves() const {
+    std::vector<std::string> symbols, words;
+    bool receives = false;
+    for (const Task& t : plan_.tasks) {
+      if (!steps_.contains(t.step) || (!is_receive(t.kind) && !is_exchange(t.kind))) continue;
+      receives = receives || is_receive(t.kind);
+      const Value& v = plan_.program[plan_.value(t)];
+      if (std::ranges::find(symbols, v.symbol) != symbols.end()) continue;
+      symbols.push_back(v.symbol);
+      words.push_back(fmt::format("{}: {}", v.symbol,
+                                  v.symbol == "kv"  ? "keys and values"
+                                  : v.symbol == "o" ? "partial results"
+                                  : v.words.empty() ? v.name
+                                                    : v.words));
+    }
+    std::string text = receives ? "gets: what the worker receives before it computes." : "";
+    if (!words.empty()) text += (text.empty() ? "" : " ") + joined(words) + ".";
+    return text;
   }
 
   std::vector<std::string> lines_of(const std::string& text, double size, bool bold) const {
@@ -499,7 +575,8 @@ class StepDrawing {
   std::string heading() const {
     const std::string name =
         plan_.schedule.empty() ? "plan" : printable(plan_.schedule, kMostOfName);
-    return page_.title.empty() ? name + ", step by step" : page_.title;
+    if (!page_.title.empty()) return page_.title;
+    return name + ", step by step" + (plan_.problem.pass == Pass::Both ? ": forward pass" : "");
   }
   // Of the title after its first line.
   double more_title() const {

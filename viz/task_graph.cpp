@@ -70,11 +70,15 @@ class Drawing {
           "steps (--steps 0-2), or a plan of fewer workers",
           grouped(static_cast<std::int64_t>(drawn_.size())), kMostDrawn);
     gather_edges();
+    std::map<Edge, Reason> drawn = edges_;
     reduce();
     find_first_attends();
     find_layers();
-    if (words_ == GraphWords::Least)
-      std::erase_if(edges_, [](const auto& e) { return e.second >= Reason::Control; });
+    if (words_ != GraphWords::Least) return;
+    // What only such arrows as are left out imply stays.
+    std::erase_if(drawn, [](const auto& e) { return e.second >= Reason::Control; });
+    edges_ = std::move(drawn);
+    reduce();
   }
 
   std::string dot() {

@@ -167,6 +167,21 @@ TEST(Gantt, DrawsAWhiskerForWhatAMakespanMayBe) {
     const Picture p = gantt(t);
     expect_tidy(p);
     EXPECT_THAT(svg(p), HasSubstr("80% interval of the makespan: "));
+    // No line of the grid goes through the words.
+    for (std::size_t i = 0; i < p.shapes.size(); ++i)
+      if (const auto* l = std::get_if<Label>(&p.shapes[i]); l && l->text.starts_with("80%")) {
+        const Box words = bounds(*l);
+        ASSERT_GT(i, 0u);
+        const auto* behind = std::get_if<Box>(&p.shapes[i - 1]);
+        ASSERT_TRUE(behind);
+        EXPECT_EQ(behind->fill, ink::white);
+        EXPECT_LT(behind->x, words.x);
+        EXPECT_GT(behind->x + behind->width, words.x + words.width);
+        for (std::size_t k = i; k < p.shapes.size(); ++k)
+          if (const auto* s = std::get_if<Stroke>(&p.shapes[k]); s && s->colour == ink::rule) {
+            EXPECT_TRUE(s->dashed) << "of the legend";
+          }
+      }
     const std::vector<double> at = caps(p);
     ASSERT_EQ(at.size(), 3u);  // low, high, the makespan
     EXPECT_NEAR((at[2] - at[0]) / (at[1] - at[2]),

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "plot/axis.hpp"
 #include "plot/frame.hpp"
@@ -252,8 +253,10 @@ Plot lines_of(const std::vector<std::pair<std::string, std::vector<double>>>& li
 TEST(PlotTitles, SayWhichScheduleIsBestWhere) {
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {2, 3, 4}}})),
             "a is fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 5, 6}}, {"b", {2, 3, 4}}})),
+            "b is fastest from 2K tokens on; below, a is fastest");
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 5}}, {"b", {2, 3, 4}}})),
-            "b is fastest from 4K tokens on; below, a is fastest");
+            "a is fastest up to 2K tokens; at 4K, b is fastest");
   EXPECT_EQ(title_of(lines_of({{"a", {1, 4, 3}}, {"b", {2, 3, 4}}})),
             "a is fastest in 2 of 3 settings");
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1, 2, 3}}})),
@@ -263,7 +266,7 @@ TEST(PlotTitles, SayWhichScheduleIsBestWhere) {
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 3}}}, PlotUnit::PerSecond)),
             "b is fastest from 1024 to 2K tokens");
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 1}}}, PlotUnit::Memory)),
-            "b needs the least memory from 2K tokens on; below, a needs the least memory");
+            "a needs the least memory at 1024 tokens; at 2K, b needs the least memory");
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {2, 3}}}, PlotUnit::Times)),
             "b speeds up most from 1024 to 2K tokens");
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 8}}})), "a: time grows 8.0x from 1024 to 4K tokens");
@@ -272,6 +275,76 @@ TEST(PlotTitles, SayWhichScheduleIsBestWhere) {
   EXPECT_EQ(title_of(full), "b is fastest from 1024 to 2K tokens") << "a does not fit";
   full.panels.push_back(full.panels[0]);
   EXPECT_EQ(title_of(full), "b is fastest in all 4 settings");
+}
+
+// A difference of less than 3% makes none the fastest.
+TEST(PlotTitles, NameTogetherWhatIsNearlyAsFast) {
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1.02, 2.02, 3.02}}})),
+            "a and b are fastest, within 3%, from 1024 to 4K tokens");
+  EXPECT_EQ(
+      title_of(lines_of({{"a", {1, 2}}, {"b", {1.02, 2.02}}, {"c", {1.01, 2}}, {"d", {2, 3}}})),
+      "3 schedules are within 3% of the fastest from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1.02, 2.2, 3.2}}})),
+            "a is fastest from 2K tokens on; below, a and b are fastest, within 3%");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1.2, 2.02, 3.2}}})),
+            "a is within 3% of the fastest from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1.2, 2.02, 3.02}}})),
+            "a and b are fastest, within 3%, from 2K tokens on; below, a is fastest");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {1.02, 2.02}}}, PlotUnit::PerSecond)),
+            "a and b are fastest, within 3%, from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {100, 200}}, {"b", {101, 199}}}, PlotUnit::Times)),
+            "a and b speed up most, within 3%, from 1024 to 2K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {100, 200}}, {"b", {101, 201}}}, PlotUnit::Memory)),
+            "a needs the least memory from 1024 to 2K tokens")
+      << "memory is known";
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {2, 1, 3}}, {"c", {2, 3, 1}}})),
+            "No schedule is fastest in more than one of 3 settings");
+  Plot front = lines_of({{"a", {1}}, {"b", {1.01}}});
+  front.panels[0].lines[1].points[0].x = 1;
+  EXPECT_EQ(front_title(front), "a and b are fastest, within 3%; b needs the least memory");
+  TimeBars bars{.heading = {}, .subject = {}, .panels = {{"", {{"a", 6, 0, 0, 2, 0}}}}};
+  bars.panels[0].bars.push_back({"b", 6.1, 0, 0, 2, 0});
+  EXPECT_EQ(title_of(bars), "a and b are fastest, within 3%");
+  const auto map_of = [](double b, double c) {
+    std::string csv = kHeader;
+    for (const int tokens : {1024, 2048})
+      for (const auto& [name, time] : {std::pair("a", 100.0), std::pair("b", b), std::pair("c", c)})
+        csv += fmt::format("m,4,{},{},{},,,3,{},yes,\n", tokens, name, time, name[0] + 0);
+    return sweep_map(records(csv));
+  };
+  EXPECT_EQ(title_of(map_of(110, 120)), "a is fastest in all 2 settings");
+  EXPECT_EQ(title_of(map_of(102, 120)), "a and b are fastest, within 3%, in all 2 settings");
+  EXPECT_EQ(title_of(map_of(102, 101)),
+            "3 schedules are within 3% of the fastest in all 2 settings");
+  EXPECT_EQ(map_of(102, 101).panels[0].cells[0].tie, "c");
+  EXPECT_EQ(map_of(104, 120).panels[0].cells[0].tie, "");
+}
+
+TEST(PlotNames, LeaveOutAParameterThatDistinguishesNothing) {
+  EXPECT_THAT(without_usual({"ring:sends=all", "usp:ring=zigzag:sends=all", "usp:sends=all:node=2",
+                             "zigzag:sends=alloy"}),
+              ElementsAre("ring", "usp:ring=zigzag", "usp:node=2", "zigzag:sends=alloy"));
+  EXPECT_THAT(without_usual({"ring:sends=all", "ring", "ring:sends=all"}),
+              ElementsAre("ring:sends=all", "ring", "ring:sends=all"));
+  EXPECT_THAT(without_usual({"ring:sends=all", "ring:sends=all"}), ElementsAre("ring", "ring"));
+  const auto names = [](const std::vector<std::string>& schedules) {
+    std::vector<std::string> out;
+    const Plot plot = sweep_lines(records(sweep({"a"}, {2}, {8, 16}, schedules)), PlotY::Time);
+    for (const PlotLine& line : plot.panels[0].lines) out.push_back(line.name);
+    return out;
+  };
+  EXPECT_THAT(names({"ring", "usp:sends=all"}), ElementsAre("ring", "usp"));
+  EXPECT_THAT(names({"usp", "usp:sends=all"}), ElementsAre("usp", "usp:sends=all"));
+  TimeBars bars;
+  bars.panels = {{"", {{"usp:sends=all", 10, 0, 0, 0, 0}}}};
+  EXPECT_THAT(words(time_bars(bars)), testing::Contains("usp"));
+}
+
+TEST(GroupStyles, Differ) {
+  const std::vector<LineStyle> styles = group_styles(24);
+  std::set<std::pair<std::string, std::size_t>> seen;
+  for (const LineStyle& s : styles)
+    EXPECT_TRUE(seen.emplace(hex(s.colour), s.marker).second) << hex(s.colour);
 }
 
 TEST(PlotTitles, OfOtherChartsSayWhatTheyShow) {
@@ -533,6 +606,16 @@ TEST(MemoryPlot, ReachesWhatTheFullestWorkerHolds) {
   Timeline bare = predicted_runs(2)[0].timeline;
   bare.details.clear();
   EXPECT_THROW(memory_plot(bare, 0), Error);
+  // The grey area is explained where it is.
+  for (const std::uint32_t workers : {1u, 4u}) {
+    const Picture p =
+        memory_plot(predicted_run(build_plan(small_problem(workers, 256), find_schedule("ring")),
+                                  test_machine(Fabric::Switch, workers)),
+                    0);
+    EXPECT_EQ(all<Area>(p).empty(), workers == 1);
+    EXPECT_EQ(std::ranges::count(words(p), "Grey: from the emptiest to the fullest worker."),
+              workers == 1 ? 0 : 1);
+  }
 }
 
 TEST(Plots, OfARunThatDidNotEndSaySo) {
@@ -706,6 +789,36 @@ TEST(AgreementPlot, PutsEqualNumbersOnTheLine) {
       return s.points.size() == 2 && std::abs(s.points[0].x - same.x) < 0.3 &&
              s.points[0].x == s.points[1].x && s.points[0].y > same.y && s.points[1].y < same.y;
     })) << "a whisker";
+  }
+}
+
+// One prediction far off leaves the others their room.
+TEST(AgreementPlot, DrawsAnOutlierAtTheEdge) {
+  Plot plot;
+  plot.x_name = "published";
+  plot.y_name = "predicted";
+  plot.x = plot.y = PlotUnit::Times;
+  plot.panels = {{"speed-up",
+                  {{"A", {{0.5, 0.6, 0, 0, false, "low"}, {1, 1.1, 0, 0, false, "one"}}},
+                   {"B", {{1.5, 1.4, 1, 2, false, "high"}}}}}};
+  std::vector<PlotPoint>& far = plot.panels[0].lines.emplace_back(PlotLine{"C", {}}).points;
+  const auto apart = [](const Picture& p) { return place(p, "high").x - place(p, "low").x; };
+  for (const Page& page : kPages) {
+    far = {{2, 2, 0, 0, false, "far"}};
+    const double usual = apart(agreement_plot(plot, 0.1, page));
+    far = {{2, 5260, 4000, 7000, false, "far"}};
+    const Picture p = agreement_plot(plot, 0.1, page);
+    expect_good(p, page);
+    EXPECT_GT(apart(p), 0.7 * usual);
+    EXPECT_THAT(words(p), testing::IsSupersetOf({"5,260", "beyond the axis, with its value"}));
+    EXPECT_LT(place(p, "far").y, place(p, "high").y);
+    EXPECT_TRUE(std::ranges::any_of(all<Stroke>(p), [&](const Stroke& s) {
+      return s.arrow && std::abs(s.points[0].x - place(p, "far").x) < 0.5 &&
+             s.points[1].y < s.points[0].y;
+    }));
+    far = {{2, 3, 0, 0, false, "far"}};
+    for (const std::string& word : words(agreement_plot(plot, 0.1, page)))
+      EXPECT_THAT(word, Not(HasSubstr("beyond")));
   }
 }
 

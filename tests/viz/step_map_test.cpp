@@ -14,6 +14,7 @@ namespace ringsched {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> lines(const Picture& p) {
   std::vector<std::string> out;
@@ -24,6 +25,61 @@ std::vector<std::string> lines(const Picture& p) {
 
 Picture drawn(const char* schedule, std::uint32_t workers = 4) {
   return step_map(build_plan(small_problem(workers, 8 * workers), find_schedule(schedule)));
+}
+
+std::string all_lines(const Picture& p) {
+  std::string text;
+  for (const std::string& line : lines(p)) text += line + '\n';
+  return text;
+}
+
+TEST(StepMap, SaysThatItDrawsNoBackwardPass) {
+  const auto drawn_of = [](Pass pass) {
+    return all_lines(step_map(build_plan(small_problem(4, 64, pass), find_schedule("ring"))));
+  };
+  EXPECT_THAT(drawn_of(Pass::Both), HasSubstr("ring, step by step: forward pass\n"));
+  EXPECT_THAT(drawn_of(Pass::Both), HasSubstr("; the backward pass is not drawn"));
+  for (const Pass pass : {Pass::Forward, Pass::Backward}) {
+    EXPECT_THAT(drawn_of(pass), Not(HasSubstr("not drawn")));
+    EXPECT_THAT(drawn_of(pass), HasSubstr("ring, step by step\n"));
+  }
+}
+
+TEST(StepMap, ExplainsWhatIsThere) {
+  const std::string ring = all_lines(drawn("ring")), zigzag = all_lines(drawn("zigzag")),
+                    balanced = all_lines(drawn("balanced")), ulysses = all_lines(drawn("ulysses"));
+  EXPECT_THAT(ring, HasSubstr("gets: what the worker receives before it computes. "
+                              "kv: keys and values.\n"));
+  EXPECT_THAT(ring, HasSubstr("q1 k0: queries of worker 1 with keys of worker 0.\n"));
+  EXPECT_THAT(
+      zigzag,
+      HasSubstr("q0b k3: queries of worker 0 with keys of worker 3 (0b: a part of its share)."));
+  EXPECT_THAT(balanced, HasSubstr("o: partial results"));
+  EXPECT_THAT(ring, HasSubstr("earlier steps are pale"));
+  for (const char* absent : {"gets", "with keys of worker", "a part of"})
+    EXPECT_THAT(ulysses, Not(HasSubstr(absent)));
+  EXPECT_THAT(ulysses, HasSubstr("q: queries, k: keys."));
+  EXPECT_THAT(ulysses, HasSubstr("keys and values"));
+}
+
+// Small maps have no words, so a scale says which colour is which worker.
+TEST(StepMap, NamesItsColours) {
+  for (const char* medium : {"column", "text", "slide", ""})
+    for (const std::uint32_t workers : {16u, 32u}) {
+      SCOPED_TRACE(fmt::format("{} {}", medium, workers));
+      const Page page = *medium ? page_for(medium) : Page{};
+      const Picture p =
+          step_map(build_plan(small_problem(workers, 8 * workers), find_schedule("zigzag")), page);
+      const std::string text = all_lines(p);
+      if (text.find("compute") != text.npos) continue;  // with words
+      EXPECT_THAT(text, HasSubstr("worker 0\n"));
+      EXPECT_THAT(text, HasSubstr(fmt::format("worker {}\n", workers - 1)));
+      std::size_t swatches = 0;
+      for (const Shape& s : p.shapes)
+        if (const auto* b = std::get_if<Box>(&s))
+          swatches += b->about.starts_with("worker ") && b->about.find(',') == b->about.npos;
+      EXPECT_EQ(swatches, workers);
+    }
 }
 
 // On a page it is as wide as the page, no word leaves it, and what a paper says itself is left out.

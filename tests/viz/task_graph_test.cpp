@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/viz/libraries.hpp"
 #include "support/cases.hpp"
 
 namespace ringsched {
@@ -98,6 +99,41 @@ TEST_P(TaskGraphOf, OrdersWhatThePlanOrdersWithNoEdgeTooMany) {
         for (std::size_t k = 0; k < plan.tasks.size(); ++k)
           EXPECT_FALSE(should[a][k] && should[k][b]) << a << " to " << b << ", also by " << k;
     }
+}
+
+// With the fewest words, no arrow says only in which order a worker does things.
+Edges data_edges(const Plan& plan) {
+  Edges edges;
+  for (std::uint32_t b = 0; b < plan.tasks.size(); ++b) {
+    const Task& t = plan.tasks[b];
+    for (const TensorId input : t.inputs)
+      if (input.valid() && plan.producer(input).valid())
+        edges.emplace(plan.producer(input).value, b);
+    if (t.kind == TaskKind::Receive) edges.emplace(t.peer.value, b);
+  }
+  return edges;
+}
+
+TEST_P(TaskGraphOf, HasAllDataDependenciesWhateverTheWords) {
+  const Case c = GetParam();
+  for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Both}) {
+    SCOPED_TRACE(to_text(pass));
+    const Plan plan = limit_communication(
+        build_plan(small_problem(c.workers, 41 * c.workers, pass), *c.schedule), {});
+    if (plan.tasks.size() > 250) continue;
+    const std::size_t n = plan.tasks.size();
+    const Matrix should = reachable(data_edges(plan), n);
+    const Drawn least = parse(task_graph_dot(plan, {}, {}, GraphWords::Least));
+    EXPECT_TRUE(reachable(least.edges, n) == should);
+    for (const auto& [a, b] : least.edges)
+      for (std::size_t k = 0; k < n; ++k)
+        EXPECT_FALSE(should[a][k] && should[k][b]) << a << " to " << b << ", also by " << k;
+    for (const GraphWords words : {GraphWords::Full, GraphWords::Few}) {
+      const Matrix all = reachable(parse(task_graph_dot(plan, {}, {}, words)).edges, n);
+      for (std::size_t a = 0; a < n; ++a)
+        for (std::size_t b = 0; b < n; ++b) ASSERT_LE(should[a][b], all[a][b]) << a << " to " << b;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TaskGraphOf, testing::ValuesIn(all_schedules(4)),
@@ -203,6 +239,34 @@ TEST(TaskGraph, OfFourWorkersFitsAColumn) {
     EXPECT_THAT(task_graph(plan, {}, GraphFormat::Svg, page_for("text")), HasSubstr(">merge"));
   }
   EXPECT_THROW(task_graph(plan_of(8), {}, GraphFormat::Svg, page_for("column")), Error);
+}
+
+// Its words are smaller then, or fewer, or it refuses.
+TEST(TaskGraph, IsNotTallerThanAPage) {
+  if (graphviz_version().empty()) GTEST_SKIP() << "built without Graphviz";
+  std::size_t drawn = 0;
+  for (const char* schedule : {"ring", "zigzag", "balanced", "ulysses"})
+    for (const Pass pass : {Pass::Forward, Pass::Both})
+      for (const char* medium : {"column", "text", "slide"}) {
+        SCOPED_TRACE(fmt::format("{}, {}, {}", schedule, to_text(pass), medium));
+        const Plan plan = build_plan(small_problem(4, 320, pass), find_schedule(schedule));
+        const Page page = page_for(medium);
+        try {
+          const std::string svg = task_graph(plan, {}, GraphFormat::Svg, page);
+          double width = 0, height = 0;
+          ASSERT_EQ(std::sscanf(svg.c_str() + svg.find("<svg"),
+                                "<svg width=\"%lfpt\" height=\"%lfpt\"", &width, &height),
+                    2);
+          EXPECT_NEAR(width, page.width, 1);
+          EXPECT_LE(height, page.height + 1);
+          ++drawn;
+        } catch (const Error& e) {
+          EXPECT_THAT(e.what(), HasSubstr("nobody could read its words"));
+          EXPECT_THAT(e.what(), HasSubstr("--steps 0-1"));
+          EXPECT_EQ(pass, Pass::Both);
+        }
+      }
+  EXPECT_GE(drawn, 12u);
 }
 
 TEST(TaskGraph, HasEachTaskWhateverTheWords) {

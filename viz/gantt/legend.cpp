@@ -96,8 +96,14 @@ double draw_whisker(const Timeline& t, std::string_view whose, const TimeAxis& a
                   drawn_time(low, axis.unit), drawn_time(high, axis.unit));
   // To the left of it, if there is room; otherwise at the right end of the row below.
   const bool room = from - 6 - text_width(text, kSize) > axis.left;
-  out.emplace_back(room ? Label{from - 6, y + 3, kSize, ink::black, Anchor::End, false, text}
-                        : Label{axis.right, y + 14, kSize, ink::black, Anchor::End, false, text});
+  const Label words = room ? Label{from - 6, y + 3, kSize, ink::black, Anchor::End, false, text}
+                           : Label{axis.right, y + 14, kSize, ink::black, Anchor::End, false, text};
+  Box behind = bounds(words);  // lines of the grid end beside the words
+  behind.x -= 2;
+  behind.width += 4;
+  behind.fill = ink::white;
+  out.emplace_back(std::move(behind));
+  out.emplace_back(words);
   return room ? 12 : 24;
 }
 

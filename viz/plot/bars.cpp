@@ -139,7 +139,23 @@ void name_row(const PlotFrame& f, std::size_t row, const std::string& name,
 
 }  // namespace
 
-Picture time_bars(const TimeBars& bars, const Page& page) {
+namespace {
+
+TimeBars with_short_names(TimeBars bars) {
+  std::vector<std::string> names;
+  for (const TimePanel& panel : bars.panels)
+    for (const TimeBar& b : panel.bars) names.push_back(b.name);
+  names = without_usual(names);
+  auto name = names.begin();
+  for (TimePanel& panel : bars.panels)
+    for (TimeBar& b : panel.bars) b.name = *name++;
+  return bars;
+}
+
+}  // namespace
+
+Picture time_bars(const TimeBars& given, const Page& page) {
+  const TimeBars bars = with_short_names(given);
   const double width = page.fixed() ? page.units() : 560;
   std::vector<ValueRange> times;
   std::vector<std::string> names;

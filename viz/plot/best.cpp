@@ -1,4 +1,6 @@
 // Which schedule is fastest where: a cell for each setting.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -46,7 +48,9 @@ class Best {
       s.panels.push_back(panel.name);
       for (const BestCell& c : panel.cells) tied = tied || !c.tie.empty();
     }
-    if (tied) s.notes.emplace_back("Two colours: a tie, the second is at most 2% slower.");
+    if (tied)
+      s.notes.push_back(fmt::format("Two colours: a tie, the second is at most {:.0f}% slower.",
+                                    100 * kNearlyAsFast));
     for (std::size_t i = 0; i < names_.size(); ++i)
       s.key.push_back({names_[i], [this, i](Box b, std::vector<Shape>& out) {
                          b.y -= 1;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "frame.hpp"
+#include "ringsched/scheduler/words.hpp"
 #include "titles.hpp"
 
 namespace ringsched {
@@ -15,7 +16,7 @@ namespace ringsched {
 namespace {
 
 constexpr double kPointMarker = 2.6;
-constexpr std::size_t kMany = 60;  // points, which then are small
+constexpr std::size_t kManyPoints = 60, kFewPoints = 20;  // they are small, or large
 
 std::vector<std::string> names_of(const Plot& plot) {
   std::vector<std::string> names;
@@ -267,11 +268,68 @@ bool has_intervals(const Plot& plot) {
   return false;
 }
 
+double top_of(const PlotPoint& p) { return std::max(p.y, p.low < p.high ? p.high : p.y); }
+
+// Of an axis for both. A few predictions that are so far above all others that these would share
+// less than some of it are not on it.
+ValueRange agreement_range(const PlotPanel& panel) {
+  constexpr double kWorthIt = 0.6;        // of its length
+  constexpr std::size_t kOneOfMany = 20;  // points: of fewer, one may be left out
+  std::vector<const PlotPoint*> points;
+  ValueRange published;
+  for (const PlotLine& line : panel.lines)
+    for (const PlotPoint& p : line.points) {
+      points.push_back(&p);
+      published.add(p.x);
+    }
+  std::ranges::stable_sort(points, {}, [](const PlotPoint* p) { return top_of(*p); });
+  const auto range_of = [&](std::size_t n) {
+    ValueRange range = published;
+    for (std::size_t i = 0; i < n; ++i) {
+      range.add(points[i]->low < points[i]->high ? points[i]->low : points[i]->y);
+      range.add(points[i]->y);
+      range.add(top_of(*points[i]));
+    }
+    return range;
+  };
+  const ValueRange all = range_of(points.size());
+  const auto length = [](const ValueRange& r) { return std::log(r.high / r.low); };
+  const std::size_t most = points.size() < 4 ? 0 : 1 + points.size() / kOneOfMany;
+  for (std::size_t without = 1; without <= most; ++without) {
+    const ValueRange rest = range_of(points.size() - without);
+    if (length(all) > std::log(12) && length(rest) < kWorthIt * length(all)) return rest;
+  }
+  return all;
+}
+
+// At the upper edge, with an arrow that points to where it is, and its value.
+void draw_beyond(const PlotPoint& p, const LineStyle& style, const PlotFrame& f,
+                 std::vector<Shape>& out) {
+  constexpr double kRadius = 3.2;
+  const Point at{f.at(p.x, f.y.low()).x, f.top + 16};
+  out.emplace_back(Stroke{{{at.x, at.y - kRadius}, {at.x, f.top}}, ink::black, 1, false, true});
+  draw_marker(at, kRadius, style, p.hollow, p.about, out);
+  const std::string text =
+      p.y < 1000 ? fmt::format("{:.3g}", p.y) : grouped(static_cast<std::int64_t>(p.y + 0.5));
+  const bool left = at.x + 6 + text_width(text, kPlotWords) > f.right();
+  const Label value{at.x + (left ? -6 : 6),
+                    at.y + kPlotWords * 0.34,
+                    kPlotWords,
+                    ink::black,
+                    left ? Anchor::End : Anchor::Start,
+                    false,
+                    text};
+  Box behind = bounds(value);
+  behind.fill = ink::white;
+  out.emplace_back(std::move(behind));
+  out.emplace_back(value);
+}
+
 }  // namespace
 
 Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
   const std::vector<std::string> names = names_of(plot);
-  const std::vector<LineStyle> styles = line_styles(names);
+  const std::vector<LineStyle> styles = group_styles(names.size());
   PlotSheet s{.page = page,
               .heading = plot.heading.empty() ? agreement_title(plot, tolerance) : plot.heading,
               .subject = plot.subject,
@@ -285,14 +343,15 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
               .x_axis = {},
               .y_axis = {},
               .draw = {}};
+  std::vector<ValueRange> ranges;
+  bool beyond = false;
+  for (const PlotPanel& panel : plot.panels) {
+    ranges.push_back(agreement_range(panel));
+    for (const PlotLine& line : panel.lines)
+      for (const PlotPoint& p : line.points) beyond = beyond || p.y > ranges.back().high;
+  }
   const auto axis = [&](std::size_t i, double room) {
-    ValueRange all;
-    for (const PlotLine& line : plot.panels[i].lines)
-      for (const PlotPoint& p : line.points) {
-        all.add(p.x);
-        for (const double y : {p.y, p.low < p.high ? p.low : p.y, p.low < p.high ? p.high : p.y})
-          all.add(y);
-      }
+    const ValueRange& all = ranges[i];
     return PlotAxis::over(all.low, all.high, plot.y, room, 36);
   };
   s.x_axis = s.y_axis = axis;
@@ -312,10 +371,16 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
            const double x = b.x + b.width / 2;
            out.emplace_back(Stroke{{{x, b.y - 1}, {x, b.y + b.height + 1}}, kWhisker, 0.7});
          }});
+  if (beyond)
+    s.key.push_back({"beyond the axis, with its value", [](const Box& b, std::vector<Shape>& out) {
+                       const double x = b.x + b.width / 2;
+                       out.emplace_back(Stroke{
+                           {{x, b.y + b.height + 1}, {x, b.y - 2}}, ink::black, 1, false, true});
+                     }});
   s.draw = [&](std::size_t i, const PlotFrame& f, std::vector<Shape>& out) {
     std::size_t points = 0;
     for (const PlotLine& line : plot.panels[i].lines) points += line.points.size();
-    const double radius = points > kMany ? 1.4 : kPointMarker;
+    const double radius = points > kManyPoints ? 1.7 : points > kFewPoints ? kPointMarker : 3.2;
     const double low = f.x.low(), high = f.x.high();
     // Where the band's edges meet those of the frame.
     const double first = f.x.logarithmic() ? low : 0;
@@ -334,12 +399,17 @@ Picture agreement_plot(const Plot& plot, double tolerance, const Page& page) {
       out.emplace_back(Stroke{{f.at(low, low), f.at(high, high)}, ink::grey, 0.8});
     for (const PlotLine& line : plot.panels[i].lines)
       for (const PlotPoint& p : line.points)
-        if (p.low < p.high)
+        if (p.low < p.high && p.y <= ranges[i].high)
           out.emplace_back(Stroke{{f.at(p.x, p.low), f.at(p.x, p.high)}, kWhisker, 0.5});
     for (const PlotLine& line : plot.panels[i].lines)
-      for (const PlotPoint& p : line.points)
-        draw_marker(f.at(p.x, p.y), radius, styles[index(names, line.name)], p.hollow, p.about,
-                    out);
+      for (const PlotPoint& p : line.points) {
+        const LineStyle& style = styles[index(names, line.name)];
+        if (p.y > ranges[i].high) {
+          draw_beyond(p, style, f, out);
+        } else {
+          draw_marker(f.at(p.x, p.y), radius, style, p.hollow, p.about, out);
+        }
+      }
   };
   return drawn(s);
 }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "ringsched/scheduler/schedule.hpp"
 
@@ -22,6 +25,8 @@ constexpr std::array<Colour, 9> kColours = {{{0x00, 0x72, 0xb2},
                                              {0x56, 0xb4, 0xe9},
                                              {0x8c, 0x8c, 0x8c},
                                              {0x88, 0x22, 0x55}}};
+
+constexpr std::size_t kCross = 1000;  // a marker; the others are below
 
 // Its place among all schedules: "usp:ulysses=8" has the place of usp.
 std::size_t place_of(const std::string& name) {
@@ -48,6 +53,15 @@ std::vector<Point> outline(std::size_t marker, Point at, double r) {
     }
     return out;
   };
+  if (marker == kCross) {
+    const double in = 0.38 * r, far = 1.25 * r;
+    std::vector<Point> out;
+    for (const auto& [x, y] : {Point{in, far}, Point{in, in}, Point{far, in}, Point{far, -in},
+                               Point{in, -in}, Point{in, -far}, Point{-in, -far}, Point{-in, -in},
+                               Point{-far, -in}, Point{-far, in}, Point{-in, in}, Point{-in, far}})
+      out.push_back({at.x + x, at.y + y});
+    return out;
+  }
   switch (marker % kColours.size()) {
     case 0:
       return polygon(16, 0, r);
@@ -87,6 +101,36 @@ std::vector<LineStyle> line_styles(std::span<const std::string> names) {
     }
   std::vector<LineStyle> out;
   for (const std::optional<LineStyle>& style : found) out.push_back(*style);
+  return out;
+}
+
+std::vector<LineStyle> group_styles(std::size_t n) {
+  constexpr std::size_t kCircle = 0, kSquare = 1, kUp = 2, kDown = 4;
+  constexpr std::size_t kShapes[3][3] = {
+      {kCircle, kSquare, kUp}, {kCross, kDown, kCircle}, {kUp, kCross, kSquare}};
+  constexpr Colour kPale = {0x8c, 0x8c, 0x8c};  // as bands and intervals are
+  std::vector<Colour> colours(kColours.begin(), kColours.end());
+  std::erase(colours, kPale);
+  std::vector<LineStyle> out;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t colour = i % colours.size(), round = i / colours.size();
+    out.push_back({colours[colour], kShapes[round % 3][colour % 3]});
+  }
+  return out;
+}
+
+std::vector<std::string> without_usual(const std::vector<std::string>& names) {
+  static constexpr std::string_view kUsual = ":sends=all";
+  const auto shorter = [](std::string name) {
+    const std::size_t at = name.find(kUsual), end = at + kUsual.size();
+    if (at != name.npos && (end == name.size() || name[end] == ':')) name.erase(at, kUsual.size());
+    return name;
+  };
+  std::map<std::string, std::set<std::string>> same;  // by what is left, all whole names
+  for (const std::string& name : names) same[shorter(name)].insert(name);
+  std::vector<std::string> out;
+  for (const std::string& name : names)
+    out.push_back(same[shorter(name)].size() == 1 ? shorter(name) : name);
   return out;
 }
 

@@ -14,13 +14,13 @@
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/printable.hpp"
 #include "ringsched/viz/sweep_plot.hpp"
+#include "style.hpp"
 
 namespace ringsched {
 
 namespace {
 
 constexpr std::size_t kMostPanels = 24, kMostSweepRows = 20'000;
-constexpr double kTied = 1.02;  // times the best
 
 // The columns of a setting, if the file has them.
 constexpr std::array<const char*, 13> kSettings = {
@@ -59,6 +59,10 @@ class SweepTable {
     if (held_.empty()) fail("{}: no row has a result", r.name);
     for (const char* name : kSettings)
       if (const auto c = r.find(name)) settings_.push_back(*c);
+    std::vector<std::string> names;
+    for (const std::size_t i : held_) names.push_back(cell(i, schedule_));
+    const std::vector<std::string> shorter = without_usual(names);
+    for (std::size_t i = 0; i < names.size(); ++i) names_.emplace(names[i], shorter[i]);
   }
 
   const std::vector<std::size_t>& rows() const { return held_; }
@@ -66,7 +70,8 @@ class SweepTable {
     return r_.rows[row][column];
   }
   std::string schedule(std::size_t row) const {
-    const std::string& name = cell(row, schedule_);
+    const auto at = names_.find(cell(row, schedule_));
+    const std::string& name = at == names_.end() ? cell(row, schedule_) : at->second;
     return name.empty() ? "(no name)" : printable(name, 60);
   }
   double number(std::size_t row, std::size_t column) const {
@@ -192,6 +197,7 @@ class SweepTable {
   const Records& r_;
   std::size_t schedule_, makespan_ = 0;
   std::vector<std::size_t> held_, settings_;
+  std::map<std::string, std::string> names_;  // of schedules, as charts have them
 };
 
 struct Look {
@@ -313,24 +319,23 @@ Plot sweep_lines(const Records& r, PlotY y, const std::string& x) {
 
 namespace {
 
-// Schedules that make the best plan of a cell, and those that make the second, if that is a tie.
-struct CellNames {
-  std::vector<std::string> best, tie;
-};
+// Of a cell: schedules that make the best plan, those that make the second best, and so on, as far
+// as they are nearly as fast.
+using CellNames = std::vector<std::vector<std::string>>;
 
 // Of schedules that make one plan, each cell names the one that is best in most cells.
 void name_cells(BestMap& map, const std::vector<CellNames>& cells) {
   std::map<std::string, std::size_t> times;
   for (const CellNames& names : cells)
-    for (const std::string& name : names.best) ++times[name];
-  const auto commonest = [&](const std::vector<std::string>& names) {
-    return *std::ranges::max_element(names, {}, [&](const auto& name) { return times[name]; });
-  };
+    for (const std::string& name : names[0]) ++times[name];
   auto cell = cells.begin();
   for (BestPanel& panel : map.panels)
     for (BestCell& c : panel.cells) {
-      c.best = commonest(cell->best);
-      if (!cell->tie.empty()) c.tie = commonest(cell->tie);
+      for (const std::vector<std::string>& names : *cell)
+        c.near.push_back(
+            *std::ranges::max_element(names, {}, [&](const auto& name) { return times[name]; }));
+      c.best = c.near[0];
+      if (c.near.size() > 1) c.tie = c.near[1];
       ++cell;
     }
 }
@@ -360,19 +365,17 @@ BestMap sweep_map(const Records& r) {
       auto& all = rows_here;
       std::stable_sort(all.begin(), all.end(),
                        [&](std::size_t a, std::size_t b) { return t.makespan(a) < t.makespan(b); });
-      BestCell c{place.first, place.second, {}, {}, {}};
-      const auto those_like = [&](std::size_t first) {
-        std::vector<std::string> out;
-        for (const std::size_t row : all)
-          if (row == first || t.same_results(first, row)) out.push_back(t.schedule(row));
-        return out;
-      };
-      names.push_back({those_like(all[0]), {}});
-      const auto other = std::find_if(all.begin() + 1, all.end(), [&](std::size_t row) {
-        return !t.same_results(all[0], row);
-      });
-      if (other != all.end() && t.makespan(*other) <= kTied * t.makespan(all[0]))
-        names.back().tie = those_like(*other);
+      BestCell c{place.first, place.second, {}, {}, {}, {}};
+      CellNames& groups = names.emplace_back();
+      std::vector<std::size_t> first;  // of each group
+      for (const std::size_t row : all) {
+        if (t.makespan(row) > (1 + kNearlyAsFast) * t.makespan(all[0])) break;
+        const auto same = std::ranges::find_if(
+            first, [&](std::size_t other) { return t.same_results(other, row); });
+        if (same == first.end()) groups.emplace_back();
+        groups[static_cast<std::size_t>(same - first.begin())].push_back(t.schedule(row));
+        if (same == first.end()) first.push_back(row);
+      }
       for (const std::size_t row : all)
         c.about += fmt::format("{}{} {:.6g}", c.about.empty() ? "" : ", ", t.schedule(row),
                                t.makespan(row));

@@ -95,10 +95,17 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
               .panels = {""},
               .right = text_width("worker 0000", kPlotWords) + 8,
               .key = {},
-              .notes = {"Grey: from the emptiest to the fullest worker."},
+              .notes = {},
               .x_axis = {},
               .y_axis = {},
               .draw = {}};
+  // An area that nobody can see, because all workers hold the same, is neither drawn nor explained.
+  const Envelope range(workers, end, 200);
+  std::size_t differ = 0;  // columns
+  for (std::size_t i = 0; i < range.low.size(); ++i)
+    differ += range.high[i] - range.low[i] > 0.01 * most;
+  const bool apart = differ > 1;
+  if (apart) s.notes.emplace_back("Grey: from the emptiest to the fullest worker.");
   s.x_axis = [&](std::size_t, double room) {
     return PlotAxis::linear(0, static_cast<double>(end) / 1e6,
                             t.unit == TimeUnit::Blocks ? PlotUnit::Blocks : PlotUnit::Microseconds,
@@ -112,8 +119,8 @@ Picture memory_plot(const Timeline& t, double device_bytes, const Page& page) {
     const auto at = [&](std::int64_t ps, double bytes) {
       return f.at(static_cast<double>(ps) / 1e6, bytes);
     };
-    if (workers.size() > 1) {
-      const Envelope e(workers, end, 200);
+    if (apart) {
+      const Envelope& e = range;
       std::vector<Point> around, back;
       for (std::size_t i = 0; i < e.low.size(); ++i) {
         const auto n = static_cast<std::int64_t>(e.low.size());

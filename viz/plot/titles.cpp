@@ -15,13 +15,15 @@ namespace {
 
 constexpr double kEqual = 1e-6;  // of a value: smaller differences are none
 
-// What is said of the best.
+// What is said of the best, and of those that are nearly as good.
 struct Praise {
-  const char *one, *several;
+  const char *one, *several, *nearly;
+  double near = kNearlyAsFast;  // of the best: who is as near is named with it
 };
-constexpr Praise kFastest = {"is fastest", "are fastest"};
-constexpr Praise kSmallest = {"needs the least memory", "need the least memory"};
-constexpr Praise kSpeedsUp = {"speeds up most", "speed up most"};
+constexpr Praise kFastest = {"is fastest", "are fastest", "the fastest"};
+constexpr Praise kSmallest = {"needs the least memory", "need the least memory", "the least memory",
+                              kEqual};
+constexpr Praise kSpeedsUp = {"speeds up most", "speed up most", "the greatest speed-up"};
 
 Praise praise_of(PlotUnit y) {
   return y == PlotUnit::Memory ? kSmallest : y == PlotUnit::Times ? kSpeedsUp : kFastest;
@@ -30,71 +32,141 @@ bool is_better_low(PlotUnit y) {
   return y != PlotUnit::Times && y != PlotUnit::PerSecond && y != PlotUnit::Count;
 }
 
-// The names of the least, and of all that equal it.
 using Names = std::vector<std::string>;
+// The best and all that are near it.
+struct Leaders {
+  Names names;
+  bool equal = true;  // nobody is worse than the others
+  bool operator==(const Leaders&) const = default;
+};
 struct Candidates {
   std::vector<std::pair<double, std::string>> all;
   void add(const std::string& name, double value) { all.emplace_back(value, name); }
-  Names least() const {
-    Names names;
-    if (all.empty()) return names;
-    const double best = std::min_element(all.begin(), all.end())->first;
+  // Values are positive, and the least is best, or the greatest.
+  Leaders leaders(double near, bool low = true) const {
+    Leaders found;
+    double best = 0;
     for (const auto& [value, name] : all)
-      if (value - best <= kEqual * std::abs(best)) names.push_back(name);
-    return names;
+      if (best == 0 || (low ? value < best : value > best)) best = value;
+    for (const auto& [value, name] : all) {
+      const double worse = low ? value / best - 1 : best / value - 1;
+      if (worse > near) continue;
+      found.names.push_back(name);
+      found.equal = found.equal && worse <= kEqual;
+    }
+    return found;
   }
 };
 
-std::string said_of(const Names& names, Praise praise) {
-  constexpr std::size_t kMostNamed = 3;
+std::string within(Praise praise) { return fmt::format("within {:.0f}%", 100 * praise.near); }
+
+constexpr std::size_t kMostNamed = 3;
+
+std::string listed(const Names& names) {
+  if (names.size() > kMostNamed) return fmt::format("{} schedules", names.size());
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
     text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  if (names.size() > kMostNamed) text = fmt::format("{} schedules", names.size());
-  return fmt::format("{} {}", text, names.size() == 1 ? praise.one : praise.several);
+  return text;
+}
+
+// "ring is fastest", "ring and zigzag are fastest, within 3%", "4 schedules are within 3% of the
+// fastest"
+std::string said_of(const Leaders& leaders, Praise praise) {
+  const std::size_t n = leaders.names.size();
+  if (!leaders.equal && n > 2)
+    return fmt::format("{} schedules are {} of {}", n, within(praise), praise.nearly);
+  return fmt::format("{} {}{}", listed(leaders.names), n == 1 ? praise.one : praise.several,
+                     leaders.equal ? "" : ", " + within(praise));
 }
 
 std::string percent(double share) {
   return fmt::format("{:.{}f}%", 100 * share, share < 0.095 ? 1 : 0);
 }
 
-// The one that wins most often, alone or beside others, and how often.
-std::pair<std::string, std::size_t> champion(const std::vector<Names>& winners) {
-  std::map<std::string, std::size_t> times;
-  std::pair<std::string, std::size_t> most;
-  for (const Names& names : winners)
-    for (const std::string& name : names)
-      if (++times[name] > most.second) most = {name, times[name]};
-  return most;
+// The same before more words: "ring and zigzag are fastest, within 3%,"
+std::string begun(std::string said) { return said + (said.ends_with('%') ? "," : ""); }
+
+// Those that lead most often, alone or beside others: of them, those that are best most often.
+struct Champions {
+  Names names;
+  std::size_t times = 0;
+  bool always_best = true;  // whenever they lead, nobody near is different
+};
+Champions champions(const std::vector<Leaders>& settings) {
+  struct Count {
+    std::size_t near = 0, best = 0;
+    auto operator<=>(const Count&) const = default;
+  };
+  Names order;
+  std::map<std::string, Count> counts;
+  Count most;
+  for (const Leaders& leaders : settings)
+    for (const std::string& name : leaders.names) {
+      if (!counts.contains(name)) order.push_back(name);
+      Count& count = counts[name];
+      ++count.near;
+      count.best += leaders.equal;
+      most = std::max(most, count);
+    }
+  Champions found;
+  found.times = most.near;
+  found.always_best = most.best == most.near;
+  for (const std::string& name : order)
+    if (counts[name] == most) found.names.push_back(name);
+  return found;
+}
+
+// "balanced is fastest", or "balanced is within 3% of the fastest"
+std::string said_of(const Champions& c, Praise praise) {
+  const bool one = c.names.size() == 1;
+  if (c.always_best)
+    return fmt::format("{} {}", listed(c.names), one ? praise.one : praise.several);
+  return fmt::format("{} {} {} of {}", listed(c.names), one ? "is" : "are", within(praise),
+                     praise.nearly);
 }
 
 // "balanced is fastest in 14 of 20 settings"
-std::string most_often(const std::vector<Names>& winners, Praise praise) {
-  if (winners.size() == 1) return said_of(winners[0], praise);
-  const auto [name, times] = champion(winners);
-  return times == winners.size()
-             ? fmt::format("{} in all {} settings", said_of({name}, praise), times)
-             : fmt::format("{} in {} of {} settings", said_of({name}, praise), times,
-                           winners.size());
+std::string most_often(const std::vector<Leaders>& settings, Praise praise) {
+  if (settings.size() == 1) return said_of(settings[0], praise);
+  const Champions c = champions(settings);
+  if (c.times < settings.size()) {
+    if (c.names.size() > 1 && c.times == 1)
+      return fmt::format("No schedule {} in more than one of {} settings", praise.one,
+                         settings.size());
+    return fmt::format("{} in {} of {} settings", said_of(c, praise), c.times, settings.size());
+  }
+  const bool same =
+      std::ranges::all_of(settings, [&](const Leaders& leaders) { return leaders == settings[0]; });
+  return fmt::format("{} in all {} settings",
+                     begun(same ? said_of(settings[0], praise) : said_of(c, praise)),
+                     settings.size());
 }
 
 // Of one panel, by x.
-std::string along_the_axis(const std::map<double, Names>& winners, Praise praise,
+std::string along_the_axis(const std::map<double, Leaders>& at, Praise praise,
                            const std::string& x_name) {
-  std::vector<Names> all;
-  std::vector<double> changes;  // where others win than before
-  for (const auto& [x, names] : winners) {
-    if (!all.empty() && all.back() != names) changes.push_back(x);
-    all.push_back(names);
+  std::vector<Leaders> all;
+  std::vector<double> xs;
+  std::vector<std::size_t> changes;  // where others lead than before
+  for (const auto& [x, leaders] : at) {
+    if (!all.empty() && all.back() != leaders) changes.push_back(all.size());
+    all.push_back(leaders);
+    xs.push_back(x);
   }
-  const auto [name, times] = champion(all);
-  if (times == all.size() && all.size() > 1)
-    return fmt::format(
-        "{} from {} to {} {}", said_of(changes.empty() ? all[0] : Names{name}, praise),
-        short_count(winners.begin()->first), short_count(winners.rbegin()->first), x_name);
+  const Champions c = champions(all);
+  if (c.times == all.size() && all.size() > 1 && (c.always_best || changes.size() != 1))
+    return fmt::format("{} from {} to {} {}",
+                       begun(changes.empty() ? said_of(all[0], praise) : said_of(c, praise)),
+                       short_count(xs.front()), short_count(xs.back()), x_name);
   if (changes.size() != 1) return most_often(all, praise);
-  return fmt::format("{} from {} {} on; below, {}", said_of(all.back(), praise),
-                     short_count(changes[0]), x_name, said_of(all[0], praise));
+  const std::size_t change = changes[0];
+  const std::string before = said_of(all.front(), praise), after = said_of(all.back(), praise);
+  if (change + 1 < all.size())
+    return fmt::format("{} from {} {} on; below, {}", begun(after), short_count(xs[change]), x_name,
+                       before);
+  return fmt::format("{} {} {} {}; at {}, {}", begun(before), change > 1 ? "up to" : "at",
+                     short_count(xs[change - 1]), x_name, short_count(xs[change]), after);
 }
 
 std::size_t names_in(const Plot& plot) {
@@ -120,31 +192,36 @@ std::string growth(const Plot& plot) {
 
 std::string title_of(const Plot& plot) {
   if (names_in(plot) == 1 && plot.panels.size() == 1) return growth(plot);
-  const double sign = is_better_low(plot.y) ? 1 : -1;
-  std::vector<Names> all;
-  std::map<double, Names> winners;  // of the last panel
+  const Praise praise = praise_of(plot.y);
+  std::vector<Leaders> all;
+  std::map<double, Leaders> leaders;  // of the last panel
   for (const PlotPanel& panel : plot.panels) {
     std::map<double, Candidates> at;
     for (const PlotLine& line : panel.lines)
       for (const PlotPoint& p : line.points)
-        if (!p.hollow) at[p.x].add(line.name, sign * p.y);
-    winners.clear();
-    for (const auto& [x, candidates] : at) all.push_back(winners[x] = candidates.least());
+        if (!p.hollow) at[p.x].add(line.name, p.y);
+    leaders.clear();
+    for (const auto& [x, candidates] : at)
+      all.push_back(leaders[x] = candidates.leaders(praise.near, is_better_low(plot.y)));
   }
   if (all.empty()) return "Nothing fits in the memory of a device";
-  return plot.panels.size() == 1 ? along_the_axis(winners, praise_of(plot.y), plot.x_name)
-                                 : most_often(all, praise_of(plot.y));
+  return plot.panels.size() == 1 ? along_the_axis(leaders, praise, plot.x_name)
+                                 : most_often(all, praise);
 }
 
 std::string title_of(const BestMap& map) {
-  std::vector<Names> all;
+  std::vector<Leaders> all;
   for (const BestPanel& panel : map.panels)
-    for (const BestCell& c : panel.cells) all.push_back({c.best});
+    for (const BestCell& c : panel.cells) {
+      Names names = c.near.empty() ? Names{c.best} : c.near;
+      const bool equal = names.size() == 1;
+      all.push_back({std::move(names), equal});
+    }
   return most_often(all, kFastest);
 }
 
 std::string front_title(const Plot& plot) {
-  std::vector<Names> fastest, smallest;
+  std::vector<Leaders> fastest, smallest;
   for (const PlotPanel& panel : plot.panels) {
     Candidates time, memory;
     for (const PlotLine& line : panel.lines)
@@ -154,15 +231,16 @@ std::string front_title(const Plot& plot) {
         memory.add(line.name, p.x);
       }
     if (time.all.empty()) continue;
-    fastest.push_back(time.least());
-    smallest.push_back(memory.least());
+    fastest.push_back(time.leaders(kFastest.near));
+    smallest.push_back(memory.leaders(kSmallest.near));
   }
   if (fastest.empty()) return "Nothing fits in the memory of a device";
   if (fastest.size() > 1) return most_often(fastest, kFastest);
   if (fastest[0] != smallest[0])
-    return fmt::format("{}, {}", said_of(fastest[0], kFastest), said_of(smallest[0], kSmallest));
+    return fmt::format("{}{} {}", said_of(fastest[0], kFastest), fastest[0].equal ? "," : ";",
+                       said_of(smallest[0], kSmallest));
   return said_of(fastest[0], {"is fastest and needs the least memory",
-                              "are fastest and need the least memory"});
+                              "are fastest and need the least memory", ""});
 }
 
 std::string agreement_title(const Plot& plot, double tolerance) {
@@ -181,16 +259,16 @@ std::string title_of(const TimeBars& bars) {
   const auto share = [](const TimeBar& b) {
     return fmt::format("{:.0f}%", 100 * b.attending / b.total());
   };
-  std::vector<Names> winners;
+  std::vector<Leaders> winners;
   for (const TimePanel& panel : bars.panels) {
     Candidates time;
     for (const TimeBar& b : panel.bars) time.add(b.name, b.total());
-    winners.push_back(time.least());
+    winners.push_back(time.leaders(kFastest.near));
   }
   const std::vector<TimeBar>& first = bars.panels[0].bars;
   if (bars.panels.size() == 1 && first.size() == 1)
     return fmt::format("{} attends for {} of its time", first[0].name, share(first[0]));
-  if (bars.panels.size() > 1 || winners[0].size() > 1) return most_often(winners, kFastest);
+  if (bars.panels.size() > 1 || winners[0].names.size() > 1) return most_often(winners, kFastest);
   const auto [least, most] =
       std::minmax_element(first.begin(), first.end(),
                           [](const TimeBar& a, const TimeBar& b) { return a.total() < b.total(); });

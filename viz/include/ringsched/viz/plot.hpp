@@ -58,11 +58,15 @@ Picture front_plot(const Plot&, const Page& = {});
 // each panel has axes of its own.
 Picture agreement_plot(const Plot&, double tolerance, const Page& = {});
 
+// Of the least time: no chart says of schedules that differ by less that one of them is fastest.
+constexpr double kNearlyAsFast = 0.03;
+
 // Which schedule is fastest where.
 struct BestCell {
   double x = 0, y = 0;
   std::string best, tie;  // tie: the second, if it is nearly as fast
   std::string about;
+  std::vector<std::string> near = {};  // the best and all that are nearly as fast
 };
 struct BestPanel {
   std::string name;
