@@ -169,6 +169,8 @@ std::string GanttChart::outcome_of_two() const {
     text = fmt::format("{} and {} have equal makespans", first, second);
   else if (ratio >= 2)
     text = fmt::format("{} takes {:.1f}x as long as {}", second, ratio, first);
+  else if (ratio <= 0.1)  // "99.7% sooner" says little
+    text = fmt::format("{} takes {:.1f}x as long as {}", first, 1 / ratio, second);
   else
     text = fmt::format("{} finishes {:.{}f}% {} than {}", second, 100 * std::abs(ratio - 1),
                        std::abs(ratio - 1) < 0.095 ? 1 : 0, ratio < 1 ? "sooner" : "later", first);
