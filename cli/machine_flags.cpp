@@ -120,7 +120,8 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
        "standard deviation of each task's time, relative to its mean, e.g. 5% (default: from the "
        "profile, or 0)");
   flag("--stragglers", stragglers_, "P:FACTOR",
-       "with probability P, make a worker take FACTOR times as long, e.g. 10%:1.5");
+       "in each run, each worker is slow with probability P: its tasks take FACTOR times as long, "
+       "e.g. 10%:1.5");
   command
       .add_option("--slow-worker", slow_,
                   "make this worker take FACTOR times as long, e.g. 3:2; repeatable")

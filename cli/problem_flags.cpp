@@ -42,8 +42,9 @@ void ProblemFlags::add_to(CLI::App& command) {
        "schedule to use, e.g. zigzag or double-ring:node=4; see 'ringsched schedules' (default "
        "balanced)");
   flag(command, "-w,--workers", workers_, "N",
-       small ? "number of workers (default: one per process; if there is only one process, 8 with "
-               "--backend cuda, else one per core, but at least 2 and at most 16)"
+       small         ? "number of workers\n"
+                       "default with several processes: one per process\n"
+                       "default with one process: one per core, from 2 to 16, or 8 with --backend cuda"
        : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
                      : "number of workers (default 8)");
@@ -77,12 +78,13 @@ void ProblemFlags::add_rest_to(CLI::App& command) {
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--kv-heads", kv_heads_, "N",
-       "key/value heads (default 8, or --heads if 8 does not divide it)");
+       "key/value heads (default 8, or all heads if their number is not a multiple of 8)");
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
-       "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (as "
-       "window:N, and also the first P tokens); "
+       "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (each "
+       "token "
+       "also sees the first P); "
        "or documents:A,B,... (lengths in tokens) (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
@@ -96,9 +98,10 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
        "number of receive buffers on each worker for each kind of tensor; 0 = as many as needed "
        "(default 0)");
   flag(command, "--exchanges", exchanges_, "HOW",
-       "how to run exchanges (collectives such as all-to-all): native is one library call; direct "
-       "(each member sends to every other member), ring and tree use separate messages (default "
-       "native)");
+       "how to run exchanges, which are collectives such as all-to-all (default native)\n"
+       "native: one library call\n"
+       "direct: messages from each member to every other member\n"
+       "ring, tree: messages along a ring or a tree");
 }
 
 ProblemFlags ProblemFlags::on(const Machine& machine) const {

@@ -127,10 +127,10 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group("Output");
-  app->add_option("--calibrate-with", command->measured,
-                  "measured time for this problem, e.g. ms=12.3 or 12.3ms: scale uncertain machine "
-                  "parameters, "
-                  "starting with the most influential, until the prediction matches this time")
+  app->add_option(
+         "--calibrate-with", command->measured,
+         "scale uncertain machine parameters, the most influential first, until the prediction "
+         "matches this measured time, e.g. ms=12.3")
       ->type_name("TIME")
       ->group("Machine");
   app->add_option("--save-profile", command->profile,

@@ -274,7 +274,7 @@ std::string to_json(const std::vector<SweepRow>& rows) {
       before = ", ";
     }
     const std::optional<double> share = wins[static_cast<std::size_t>(&row - rows.data())];
-    out += fmt::format(", \"best_wins_in\": {}}}", share ? fmt::format("{:.3f}", *share) : "null");
+    out += fmt::format(", \"slower_in\": {}}}", share ? fmt::format("{:.3f}", *share) : "null");
   }
   return fmt::format("[{}\n]\n", out);
 }
@@ -305,7 +305,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
                                                                {"makespan", true},
                                                                {"80% interval", intervals},
                                                                {"vs best", true},
-                                                               {"best wins in", drawn},
+                                                               {"slower in", drawn},
                                                                {"speed-up", true},
                                                                {"idle", true},
                                                                {"hidden", true},
@@ -344,7 +344,7 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
     if (first.fits != "no" && std::ranges::any_of(rows, [](const SweepRow* row) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
-      out += "   (\"best wins in\" is unknown for rows of an earlier sweep)\n";
+      out += "   (\"slower in\" is unknown for rows of an earlier sweep)\n";
     if (std::ranges::any_of(rows, [](const SweepRow* row) {
           return row->holds() && row->schedule.find(":sends=all") != std::string::npos;
         }))

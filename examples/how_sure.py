@@ -10,5 +10,5 @@ for row in rows:
     apart = "" if row is best else "clearly slower" if low > best["interval_high_us"] / 1000 else "intervals overlap"
     print(f"{row['schedule']:>14}  {row['makespan_us'] / 1000:5.2f} ms, 80% interval "
           f"{low:5.2f} to {high:5.2f} ms  {apart}".rstrip())
-print("\nA sweep draws the figures of the machine once for all schedules, so it can tell more apart (column \"best wins in\"):")
+print("\nA sweep draws the figures of the machine once for all schedules, so it can tell more apart (column \"slower in\"):")
 print(found)

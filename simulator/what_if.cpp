@@ -134,7 +134,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     std::vector<std::string_view> names;
     for (const KnownChange& k : known_changes())
       names.push_back(k.name.substr(0, k.name.find_first_of(":=")));
-    throw Error(unknown_name("change", name, names));
+    throw Error(unknown_name("--what-if change", name, names));
   }
   return s;
 }

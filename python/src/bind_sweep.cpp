@@ -73,7 +73,7 @@ Table rows_table(const HeldSweep& s) {
   std::vector<double> wins;
   for (const std::optional<double>& share : best_wins(s.rows))
     wins.push_back(share.value_or(std::numeric_limits<double>::quiet_NaN()));
-  table.numbers("best_wins_in", wins);
+  table.numbers("slower_in", wins);
   numbers("idle_fraction", &SweepRow::idle_fraction);
   numbers("overlap_fraction", &SweepRow::overlap_fraction);
   numbers("exposed_communication_us", &SweepRow::exposed_communication_us);

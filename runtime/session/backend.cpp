@@ -33,13 +33,13 @@ void require_gpus_run(const Plan& plan) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     const char* const what =
-        is_exchange(task.kind)             ? "exchanges (collectives), not even as messages"
-        : is_repack(task.kind)             ? "exchanges (collectives), not even as messages"
+        is_exchange(task.kind)             ? "exchanges (collectives), with any --exchanges"
+        : is_repack(task.kind)             ? "exchanges (collectives), with any --exchanges"
         : task.kind == TaskKind::Round     ? "rounded results"
         : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
                                            : nullptr;
     if (what)
-      fail("--backend cuda does not support {}, but the plan contains one: {}; use --backend cpu",
+      fail("--backend cuda does not support {}, and the plan contains one: {}; use --backend cpu",
            what, name_of(plan, {id}));
   }
   for (const InitialTensor& t : plan.initial)

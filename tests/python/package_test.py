@@ -381,7 +381,7 @@ class Sweeps(unittest.TestCase):
                 said = re.sub(r"\n\n[\w-]+, with .*\(to change: .*\n", "\n", command("sweep", *flags))
                 self.assertEqual(f"{sweep}\n", said)
                 self.assertEqual(len(sweep.rows), len(sweep))
-        wins = rs.sweep(["ring", "zigzag"], machines="dgx-a100").rows["best_wins_in"]
+        wins = rs.sweep(["ring", "zigzag"], machines="dgx-a100").rows["slower_in"]
         self.assertEqual(wins[0], 1)
         self.assertNotEqual(wins[1], wins[1])  # zigzag is the best: no number
         self.assertEqual(rs.sweep(["ring", "zigzag"], machines="dgx-a100").best, "zigzag")

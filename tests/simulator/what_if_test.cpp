@@ -160,7 +160,7 @@ const Refusal kRefusals[] = {
     {"bandwidth", "use NAME=FACTOR, such as bandwidth=2x"},
     {"", "use NAME=FACTOR"},
     {"bandwith=2x", "did you mean bandwidth?"},
-    {"bandwidth\n=2x", "unknown change"},
+    {"bandwidth\n=2x", "unknown --what-if change"},
     {"bandwidth=2x\n", "use a factor from 0 to 1000000"},
     {"bandwidth=", "use a factor from 0 to 1000000"},
     {"bandwidth=x", "use a factor from 0 to 1000000"},
