@@ -188,7 +188,7 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{}: median error {}, mean {}",
                   counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
                   share(e.mean)),
-      fmt::format("worst: predicted {} the measured time ({}, {})",
+      fmt::format("worst: predicts {} the time ({}, {})",
                   e.worst_ratio < 1 ? fmt::format("1/{:.3g} of", e.worst_factor())
                                     : fmt::format("{:.3g} times", e.worst_factor()),
                   e.worst_group, e.worst_schedule),
