@@ -49,7 +49,7 @@ double parse_share(const std::string& text, std::string_view what, double most) 
   const std::string_view digits(text.data(), text.size() - (percents ? 1 : 0));
   const auto given = number_in(digits, 0, unit * most);
   if (!given) {
-    if (!percents && number_in(digits, 0, 100 * most))
+    if (!percents && number_in(digits, 1, 100 * most))
       fail("{} is '{}', without a percent sign; use {}%", what, text, text);
     fail("{} is '{}'; use a percentage from 0% to {:g}%, e.g. 5%", what, text.substr(0, 40),
          100 * most);
@@ -160,12 +160,9 @@ Machine MachineFlags::with_figures(Machine m) const {
       m.library = m.software.kernels;
     if (m.ideal) fail("--software has no meaning on machine 'ideal', where merges are free");
   }
-  if (const auto ctas = static_cast<std::uint32_t>(number_of(ctas_, "--nccl-ctas", 0, 64));
-      ctas > 0) {
-    if (m.sms == 0 || m.comm_sms == 0)
-      fail("--nccl-ctas {}: on machine '{}' transfers hold no SMs", ctas, m.name);
-    m = with_thread_blocks(m, ctas);
-  }
+  if (ctas() > 0 && (m.sms == 0 || m.comm_sms == 0))
+    fail("--nccl-ctas {}: on machine '{}' transfers hold no SMs", ctas_, m.name);
+  m = with_thread_blocks(std::move(m), ctas());
   if (!m.ideal && !diagonal_.empty())
     fail("--diagonal is only for machine 'ideal'; '{}' takes this cost from its kernel times",
          m.name);
@@ -174,21 +171,24 @@ Machine MachineFlags::with_figures(Machine m) const {
 
 std::string MachineFlags::file() const { return is_machine_file(name_) ? name_ : ""; }
 
+std::uint32_t MachineFlags::ctas() const {
+  return ctas_.empty() ? 0 : static_cast<std::uint32_t>(number_of(ctas_, "--nccl-ctas", 0, 64));
+}
+
 std::string MachineFlags::figures() const {
   std::string out;
   for (const auto& [name, value] : {std::pair{"kernels", library_},
                                     {"software", software_},
-                                    {"NCCL thread blocks", ctas_},
+                                    {"NCCL thread blocks", ctas() > 0 ? ctas_ : ""},
                                     {"diagonal", diagonal_}})
-    if (!value.empty() && value != "0")
-      out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name, value);
+    if (!value.empty()) out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name, value);
   return out;
 }
 
 std::string MachineFlags::first_figure() const {
   return !library_.empty()    ? "--kernels " + library_
          : !software_.empty() ? "--software " + software_
-         : ctas_ != "0"       ? "--nccl-ctas " + ctas_
+         : ctas() > 0         ? "--nccl-ctas " + ctas_
          : !diagonal_.empty() ? "--diagonal " + diagonal_
                               : "";
 }
@@ -215,14 +215,11 @@ std::string MachineFlags::defaults(const Machine& m) const {
   return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
 }
 
-std::string MachineFlags::of_library() const {
-  if (software_.empty()) return "";
-  const std::string has = find_software(software_).schedules;
-  return has.empty() ? ""
-                     : fmt::format(
-                           "{} itself has {}; other schedules are priced as if they were "
-                           "written like these",
-                           software_, has);
+std::string MachineFlags::of_library(const Machine& m) const {
+  if (software_.empty() || m.software.schedules.empty()) return "";
+  return fmt::format(
+      "{} itself has {}; other schedules are priced as if they were written like these", software_,
+      m.software.schedules);
 }
 
 double MachineFlags::diagonal() const {

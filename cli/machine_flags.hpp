@@ -35,7 +35,7 @@ class MachineFlags {
   // would.
   std::string defaults(const Machine&) const;
   // Which schedules the library of --software has itself; empty if none is given, or nothing says.
-  std::string of_library() const;
+  std::string of_library(const Machine&) const;
   Setup setup(const Machine&, std::uint32_t workers) const;
   // Throws Error if --runs was given but no run varies (`any_varies`).
   void check_runs(bool any_varies) const;
@@ -44,8 +44,9 @@ class MachineFlags {
 
  private:
   Conditions conditions(const Machine&, std::uint32_t workers) const;
+  std::uint32_t ctas() const;  // 0: NCCL decides
 
-  std::string name_ = "ideal", library_, software_, ctas_ = "0", diagonal_;
+  std::string name_ = "ideal", library_, software_, ctas_, diagonal_;
   std::string noise_, stragglers_, seed_ = "1", runs_;
   std::vector<std::string> slow_;
 };

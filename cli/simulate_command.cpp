@@ -13,7 +13,6 @@
 #include "prediction.hpp"
 #include "problem_flags.hpp"
 #include "ringsched/scheduler/error.hpp"
-#include "ringsched/scheduler/file.hpp"
 #include "ringsched/simulator/predicted_timeline.hpp"
 #include "ringsched/timeline/timeline.hpp"
 #include "terminal.hpp"
@@ -40,14 +39,11 @@ void save_profile(const Fit& f, const std::string& measured, const std::string& 
   const std::string from = m.name;
   m.name = std::filesystem::path(file).stem().string();
   m.summary = fmt::format("{}, with the time of {} times {:.3g}", from, f.figure, f.factor);
-  const std::string text =
-      to_toml(m, {fmt::format("Profile {} with the time of {} times {:.6g}, from --calibrate-with "
-                              "{}. The sources of the",
-                              from, f.figure, f.factor, measured),
-                  "figures below are those of that profile, before this change."});
-  NewFile out(file);
-  out.append(text);
-  out.finish();
+  write_text(to_toml(m, {fmt::format("Profile {} with the time of {} times {:.6g}, from "
+                                     "--calibrate-with {}. The sources of the",
+                                     from, f.figure, f.factor, measured),
+                         "figures below are those of that profile, before this change."}),
+             file);
 }
 
 void run(const SimulateCommand& c) {
@@ -61,7 +57,8 @@ void run(const SimulateCommand& c) {
     if (!measured) fail("--save-profile needs --calibrate-with: it writes the calibrated machine");
     if (!c.profile.ends_with(".toml"))
       fail("--save-profile {}: use a name that ends in .toml", c.profile);
-    check_output(c.profile, "--save-profile");
+    const std::vector<std::string> inputs = {c.plan_file, c.machine.file()};
+    check_output(c.profile, "--save-profile", inputs);
   }
   const double diagonal = c.machine.diagonal();
   if (!c.plan_file.empty()) c.problem.refuse_beside(c.plan_file);

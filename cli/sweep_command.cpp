@@ -191,7 +191,7 @@ ExitCode run(const SweepCommand& c) {
       if (std::string d = c.conditions.defaults(cell.machine);
           !d.empty() && std::ranges::find(defaults, d) == defaults.end())
         defaults.push_back(std::move(d));
-    if (std::string has = c.conditions.of_library(); !has.empty())
+    if (std::string has = c.conditions.of_library(cells.front().machine); !has.empty())
       defaults.push_back(std::move(has));
     for (const std::string& d : defaults)
       fmt::print("{}{}\n", d == defaults.front() ? "\n" : "", on_terminal_lines(d, 2));

@@ -237,7 +237,7 @@ std::vector<std::vector<const SweepRow*>> ranked(const std::vector<SweepRow>& al
   return out;
 }
 
-// Of those with the same results the first, whose draws serve all, or they would differ by chance.
+// The first row with the same results. Its draws serve them all; their own would differ by chance.
 const SweepRow& twin_of(const SweepRow& row, const std::vector<const SweepRow*>& rows) {
   return **std::ranges::find_if(rows,
                                 [&](const SweepRow* other) { return same_results(*other, row); });

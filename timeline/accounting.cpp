@@ -64,8 +64,8 @@ void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t 
   WorkerTimes& w = workers_[worker];
   if (!communicates(kind)) {
     a.computing.add(start, end);
-    // Computing tasks come in the order of their lane. What follows the last that takes time is no
-    // wait, but out of work.
+    // Computing tasks come in the order of their lane. Time before tasks that take none counts only
+    // once a task that takes time follows; after the last of those, the worker is out of work.
     if (by_host) a.for_host += std::max<std::int64_t>(0, start - a.ended);
     a.ended = std::max(a.ended, end);
     if (end > start) w.waiting_for_host.value += std::exchange(a.for_host, 0);

@@ -326,8 +326,8 @@ class StepDrawing {
     return y + small_bars();
   }
 
-  // Cells of one colour that stand side by side are one box. Blocks of which several workers have
-  // some heads each are cut into bands.
+  // Cells of one colour that stand side by side are one box. A block that several workers share by
+  // heads is cut into bands.
   void draw_small_map(Step number, double left, double top) {
     const std::size_t n = place_.size(), bands = bands_of_heads();
     std::vector<std::optional<Colour>> cells(n * bands * n);

@@ -70,11 +70,13 @@ class EventRun {
 
   // The host of a worker, if it waits for its device now and then.
   struct HostState {
-    std::uint32_t waits = 0;           // so far
-    std::int64_t since = 0;            // the end of the last one
-    std::uint32_t ended = 0;           // the task that ended it
-    std::vector<std::uint32_t> left;   // by the number of waits before: tasks that have not ended
-    std::vector<std::int64_t> busy;    // likewise: how long the host takes to issue them all
+    std::uint32_t waits = 0;  // so far
+    std::int64_t since = 0;   // the end of the last one
+    std::uint32_t ended = 0;  // the task that ended it
+    // By the number of waits before a task: how many such tasks have not ended, and how long the
+    // host takes to issue them all.
+    std::vector<std::uint32_t> left;
+    std::vector<std::int64_t> busy;
     std::vector<std::uint32_t> lanes;  // with a task that it issues only after its next wait
   };
 

@@ -195,6 +195,10 @@ TEST_F(SimulateProgram, SavesTheFittedMachineForOtherCommands) {
   expect_refused("simulate -m dgx-a100 --save-profile mine.toml", "needs --calibrate-with");
   expect_refused("simulate -m dgx-a100 --calibrate-with ms=26 --save-profile mine.txt",
                  "a name that ends in .toml");
+  const std::string mine = read_all(folder_ / "mine.toml");
+  expect_refused("simulate -m mine.toml --calibrate-with ms=26 --save-profile ./mine.toml",
+                 "mine.toml");
+  EXPECT_EQ(read_all(folder_ / "mine.toml"), mine);
 }
 
 TEST_F(SimulateProgram, SaysWhatNoFigureExplains) {
@@ -206,6 +210,13 @@ TEST_F(SimulateProgram, SaysWhatNoFigureExplains) {
       "simulate -m hgx-h100 --software ultraattn -s all-gather -w 4 --exchanges ring --overlap "
       "none",
       "with software.tensors_apart, transfers of keys and of values would wait for one another");
+}
+
+TEST_F(SimulateProgram, NamesTheFlagsThatItWasGiven) {
+  EXPECT_THAT(run("simulate --no-chart --diagonal 0").out, HasSubstr("with diagonal 0\n"));
+  EXPECT_THAT(run("simulate --no-chart --nccl-ctas 0").out, testing::Not(HasSubstr("NCCL")));
+  EXPECT_THAT(run("simulate -m dgx-a100 --no-chart --nccl-ctas 2").out,
+              HasSubstr("with NCCL thread blocks 2\n"));
 }
 
 TEST_F(SimulateProgram, LimitsTheThreadBlocksOfNccl) {
@@ -338,6 +349,7 @@ TEST_F(SimulateProgram, AnswersBadInputWithOneLineAndStatusTwo) {
       {"simulate --noise -1", "--noise is '-1'; use a percentage from 0% to 25%, e.g. 5%"},
       {"simulate --noise 5", "--noise is '5', without a percent sign; use 5%"},
       {"simulate --noise nan", "--noise is 'nan'; use a percentage from 0% to 25%"},
+      {"simulate --noise 0.3", "--noise is '0.3'; use a percentage from 0% to 25%"},
       {"simulate --noise 500", "--noise is '500'; use a percentage from 0% to 25%"},
       {"simulate --noise 26%", "--noise is '26%'; use a percentage from 0% to 25%"},
       {"simulate --runs 5", "--runs 5: all runs would be identical; add --noise or --stragglers"},

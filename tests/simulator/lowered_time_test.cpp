@@ -116,6 +116,34 @@ TEST(LoweredTime, ARepackCostsItsBytesOverTheBandwidthOfMemory) {
   EXPECT_NEAR(priced(sum, sum.repacks.size() - 1), 2 * 3e6 + partial * 24 / 100 * 1e3, 1);
 }
 
+// Also if the path enters it at another member than the first, which has all its time.
+TEST(LoweredTime, OfARepackIsOverheadOnTheCriticalPath) {
+  std::size_t repacks = 0;
+  for (const char* schedule : {"ulysses", "usp:ulysses=2", "all-gather"})
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      const Problem p = small_problem(4, 64, pass);
+      const Plan plan =
+          lower_exchanges(build_plan(p, find_schedule(schedule)), Lowering::Direct).plan;
+      Machine m = test_machine(Fabric::Switch, 4);
+      m.memory_gb_per_s = 0.001;  // so that repacks take long
+      const Workload w = price(plan, m);
+      const Simulation run = simulate(w);
+      const Report r = report(w, run, {});
+      std::int64_t in_repacks = 0;
+      for (const PathStep& s : r.path_steps) {
+        const Task& t = plan.tasks[s.task.value];
+        if (!is_repack(t.kind)) continue;
+        ++repacks;
+        EXPECT_EQ(s.task.value, plan.exchange(t).first.value);
+        EXPECT_EQ(s.start.value, run.start[s.task.value]) << schedule;
+        EXPECT_GT(s.end, s.start) << schedule;
+        in_repacks += (s.end - s.start).value;
+      }
+      EXPECT_GE(r.path.overhead.value + r.path.contention.value, in_repacks) << schedule;
+    }
+  EXPECT_GE(repacks, 6u);
+}
+
 TEST(LoweredTime, ReportsAndExportsTakeLoweredPlans) {
   Problem p = small_problem(4, 64, Pass::Both);
   const Plan plan = lower_exchanges(gather_queries_by_hand(p), Lowering::Direct).plan;

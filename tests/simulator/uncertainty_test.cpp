@@ -193,6 +193,9 @@ TEST(Uncertainty, HostSharesAreThoseOfTheIssueTimes) {
   EXPECT_NEAR(two.steps, 0.25, 1e-9);
   s.host.post_us = 1e6;
   EXPECT_GT(host_shares(plan, s).messages, 0.99);
+  s.host.graph_us = 1;  // one launch, whatever the calls
+  EXPECT_EQ(host_shares(plan, s).steps, 1);
+  EXPECT_EQ(host_shares(plan, s).messages, 0);
 }
 
 TEST(Uncertainty, OfAFigureIsAsLargeAsTheProfileSays) {

@@ -142,7 +142,8 @@ TEST(Gantt, HasTheNumbersOfTheRunInItsHead) {
   EXPECT_THAT(svg(gantt(t, run_of("zigzag", 8, find_machine("ideal")))),
               testing::AllOf(HasSubstr(">zigzag finishes 47% sooner than ring<"),
                              HasSubstr(">ring and zigzag on ideal, 8 workers; ")));
-  EXPECT_THAT(svg(gantt(t, narrow)), HasSubstr(" blocks<")) << "beside the axis is no room";
+  EXPECT_THAT(svg(gantt(t, narrow)), HasSubstr(" blocks<"))
+      << "there is not room for it beside the axis";
   EXPECT_THAT(text, HasSubstr(">q7 k3<"));
   EXPECT_THAT(text, HasSubstr(">step 0<"));
 }

@@ -312,10 +312,10 @@ TEST(PlotTitles, NameTogetherWhatIsNearlyAsFast) {
         csv += fmt::format("m,4,{},{},{},,,3,{},yes,\n", tokens, name, time, name[0] + 0);
     return sweep_map(records(csv));
   };
-  EXPECT_EQ(title_of(map_of(110, 120)), "a is fastest in all 2 settings");
-  EXPECT_EQ(title_of(map_of(102, 120)), "a and b are fastest, within 3%, in all 2 settings");
+  EXPECT_EQ(title_of(map_of(110, 120)), "a is fastest in both settings");
+  EXPECT_EQ(title_of(map_of(102, 120)), "a and b are fastest, within 3%, in both settings");
   EXPECT_EQ(title_of(map_of(102, 101)),
-            "3 schedules are within 3% of the fastest in all 2 settings");
+            "3 schedules are within 3% of the fastest in both settings");
   EXPECT_EQ(map_of(102, 101).panels[0].cells[0].tie, "c");
   EXPECT_EQ(map_of(104, 120).panels[0].cells[0].tie, "");
 }

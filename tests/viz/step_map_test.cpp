@@ -113,8 +113,7 @@ std::vector<std::string> drawn_steps(const Picture& p) {
   return steps;
 }
 
-// Where there is no room for words, maps are small, and where there is none for all steps, some are
-// left out.
+// Maps become small where words do not fit, and some steps are left out where not all fit.
 TEST(StepMap, IsNotHigherThanThePage) {
   for (const char* schedule : {"zigzag", "balanced", "usp:ulysses=2", "ulysses"})
     for (const std::uint32_t workers : {2u, 4u, 8u, 16u, 32u, 64u})

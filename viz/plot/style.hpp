@@ -19,8 +19,8 @@ struct LineStyle {
 // One for each name. A schedule has its own; with other parameters once more, it has another one.
 std::vector<LineStyle> line_styles(std::span<const std::string> names);
 
-// One for each of `n` groups that are no schedules. Up to 24 differ, and two of one colour have
-// shapes that no one takes for each other.
+// One for each of `n` groups, such as sources. Up to 24 differ, and two of one colour have shapes
+// that differ clearly.
 std::vector<LineStyle> group_styles(std::size_t n);
 
 // Names of schedules without a parameter that most leave as it is, if no other would then have the

@@ -13,12 +13,12 @@ namespace ringsched {
 
 namespace {
 
-constexpr double kEqual = 1e-6;  // of a value: smaller differences are none
+constexpr double kEqual = 1e-6;  // of a value: smaller differences do not count
 
-// What is said of the best, and of those that are nearly as good.
+// How a title praises the best, and those that are nearly as good.
 struct Praise {
   const char *one, *several, *nearly;
-  double near = kNearlyAsFast;  // of the best: who is as near is named with it
+  double near = kNearlyAsFast;  // of the best: those as near are named with it
 };
 constexpr Praise kFastest = {"is fastest", "are fastest", "the fastest"};
 constexpr Praise kSmallest = {"needs the least memory", "need the least memory", "the least memory",
@@ -36,7 +36,7 @@ using Names = std::vector<std::string>;
 // The best and all that are near it.
 struct Leaders {
   Names names;
-  bool equal = true;  // nobody is worse than the others
+  bool equal = true;  // none is worse than the others
   bool operator==(const Leaders&) const = default;
 };
 struct Candidates {
@@ -91,7 +91,7 @@ std::string begun(std::string said) { return said + (said.ends_with('%') ? "," :
 struct Champions {
   Names names;
   std::size_t times = 0;
-  bool always_best = true;  // whenever they lead, nobody near is different
+  bool always_best = true;  // whenever they lead, none that is near differs
 };
 Champions champions(const std::vector<Leaders>& settings) {
   struct Count {
@@ -138,9 +138,9 @@ std::string most_often(const std::vector<Leaders>& settings, Praise praise) {
   }
   const bool same =
       std::ranges::all_of(settings, [&](const Leaders& leaders) { return leaders == settings[0]; });
-  return fmt::format("{} in all {} settings",
-                     begun(same ? said_of(settings[0], praise) : said_of(c, praise)),
-                     settings.size());
+  const std::string what = begun(same ? said_of(settings[0], praise) : said_of(c, praise));
+  if (settings.size() == 2) return what + " in both settings";
+  return fmt::format("{} in all {} settings", what, settings.size());
 }
 
 // Of one panel, by x.

@@ -139,8 +139,8 @@ struct HostFigures {
   double step_us = 0;  // at the start of each step, for everything else that the library does there
   Synchronises synchronises = Synchronises::Never;
   double synchronise_us = 0;  // from the end of the device's work until the host goes on
-  // The whole plan is one CUDA graph: one launch, and so much more for each of its nodes. Then the
-  // times of single calls do not count. 0: there is no graph.
+  // The whole plan is one CUDA graph, which takes `graph_us` to launch, and `graph_node_us` more
+  // for each of its nodes. Then the times of single calls do not count. 0: no graph.
   double graph_us = 0, graph_node_us = 0;
   double spread = 0;  // standard deviation of each kind of call, as a share; 0: as usual
   std::string source;
@@ -175,8 +175,8 @@ struct SoftwareFigures {
   // Rings send keys all the way round, and gradients back, even where nobody reads them any more.
   bool sends_all = false;
   HostFigures host;
-  std::string kernels;    // whose attention kernels it calls, if its machine has a choice
-  std::string schedules;  // that it has itself, in words
+  std::string kernels;    // the attention kernels that it calls, if its machine has a choice
+  std::string schedules;  // those that it has itself, in words
   double spread = 0;      // standard deviation of what these bytes take, as a share; 0: as usual
   std::string source;
 

@@ -21,9 +21,9 @@ struct Setup {
 // change there.
 Setup changed(Setup, std::string_view change, std::uint32_t workers);
 
-// The machine if NCCL may use only this many thread blocks, each a channel on an SM: transfers hold
-// no more SMs, and messages have their share of so many channels. 0: no limit.
-Machine with_thread_blocks(Machine, std::uint32_t);
+// The machine if NCCL may use at most `blocks` thread blocks. Each is a channel and takes an SM, so
+// transfers hold fewer SMs and messages share fewer channels. 0: no limit.
+Machine with_thread_blocks(Machine, std::uint32_t blocks);
 
 struct KnownChange {
   std::string_view name;  // as typed, with its value
