@@ -232,7 +232,21 @@ TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
           EXPECT_LE(most, *std::ranges::max_element(expected)) << schedule << ' ' << worker;
           EXPECT_GE(most + 2, *std::ranges::max_element(expected)) << schedule << ' ' << worker;
         }
-        const PathShare path = report(w, run, {}).path;
+        const Report r = report(w, run, {});
+        const PathShare& path = r.path;
+        // Before a task that waited so, the path has what ended that wait.
+        for (std::size_t i = 1; i < r.path_steps.size(); ++i) {
+          const PathStep& step = r.path_steps[i];
+          const std::uint32_t id = step.task.value;
+          if (step.cause != Cause::Host || w.waits_before[id] == 0) continue;
+          if (is_transfer(plan.tasks[id].kind)) continue;  // its other end may have been last
+          std::int64_t last = 0;
+          for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
+            if (plan.tasks[t].worker_index == plan.tasks[id].worker_index &&
+                w.waits_before[t] < w.waits_before[id])
+              last = std::max(last, run.end[t]);
+          EXPECT_EQ(r.path_steps[i - 1].end.value, last) << schedule << ' ' << id;
+        }
         EXPECT_EQ(path.attending.value + path.overhead.value + path.startup.value +
                       path.wire.value + path.contention.value + path.host.value +
                       path.waiting.value,

@@ -406,6 +406,12 @@ TEST(Validation, ALoopCostsTheLongerOfHostAndDevice) {
   EXPECT_NEAR(r.attending_ms + r.overhead_ms + r.communication_ms + r.contention_ms + r.host_ms +
                   r.waiting_ms,
               40, 1e-9);
+  // A host that waits for its device at each step is not ahead of it.
+  g.machine.software.host.synchronises = Synchronises::Steps;
+  const double looped = validate(m).groups.at(0).results.at(0).predicted;
+  EXPECT_GT(looped, 40);
+  g.loop = false;
+  EXPECT_EQ(validate(m).groups.at(0).results.at(0).predicted, looped);
 }
 
 // Every input that ever failed, and some that should be read or refused.

@@ -281,6 +281,8 @@ TEST(PlotTitles, SayWhichScheduleIsBestWhere) {
 TEST(PlotTitles, NameTogetherWhatIsNearlyAsFast) {
   EXPECT_EQ(title_of(lines_of({{"a", {1, 2, 3}}, {"b", {1.02, 2.02, 3.02}}})),
             "a and b are fastest, within 3%, from 1024 to 4K tokens");
+  EXPECT_EQ(title_of(lines_of({{"a", {1, 2}}, {"b", {1.04, 2.07}}})),
+            "a is fastest from 1024 to 2K tokens");
   EXPECT_EQ(
       title_of(lines_of({{"a", {1, 2}}, {"b", {1.02, 2.02}}, {"c", {1.01, 2}}, {"d", {2, 3}}})),
       "3 schedules are within 3% of the fastest from 1024 to 2K tokens");
