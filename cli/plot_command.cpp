@@ -127,9 +127,10 @@ TimeBars bars_of(const std::vector<PlotInput>& inputs) {
     if (inputs[i].held == Held::Timeline) {
       const Timeline t = read_timeline(inputs[i].text, inputs[i].name);
       unit = t.unit == TimeUnit::Blocks ? PlotUnit::Blocks : PlotUnit::Microseconds;
-      one = {fmt::format("{}, {} workers, {} tokens", printable(t.machine, 60), t.problem.workers,
-                         t.problem.tokens.value),
-             {timeline_bar(t)}};
+      one = {
+          fmt::format("{}, {}, {}", printable(t.machine, 60), counted(t.problem.workers, "worker"),
+                      counted(t.problem.tokens.value, "token")),
+          {timeline_bar(t)}};
       if (t.source != TimelineSource::Predicted)
         one.bars[0].name += fmt::format(" {}", to_text(t.source));
     } else if (inputs[i].held == Held::Prediction) {

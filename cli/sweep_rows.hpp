@@ -36,6 +36,10 @@ struct SweepRow {
 // Nothing for that one itself, and where draws are missing.
 std::vector<std::optional<double>> best_wins(const std::vector<SweepRow>&);
 
+// Two schedules may make the same plan, such as `ulysses` and `usp` with as many heads as workers.
+bool same_results(const SweepRow&, const SweepRow&);
+double cell_number(const std::string& text);  // infinity if it is not a number
+
 std::string sweep_csv_header();
 std::string to_csv(const SweepRow&);
 std::string to_json(const std::vector<SweepRow>&);

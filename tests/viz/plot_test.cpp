@@ -369,7 +369,7 @@ TEST(PlotTitles, OfOtherChartsSayWhatTheyShow) {
   EXPECT_EQ(title_of(bars), "a attends for 75% of its time");
   bars.panels[0].bars.push_back({"b", 6, 0, 0, 6, 0});
   EXPECT_EQ(title_of(bars),
-            "a is fastest: it attends for 75% of its time, b, the slowest, for 50%");
+            "a is fastest: it attends for 75% of its time; b, the slowest, for 50%");
   Tornado t{
       .heading = {}, .subject = {}, .base = 100, .changes = {{"zero latency", 95}, {"c", 120}}};
   EXPECT_EQ(title_of(t), "Zero latency would help most: the run would end 5.0% sooner");

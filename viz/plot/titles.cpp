@@ -272,7 +272,7 @@ std::string title_of(const TimeBars& bars) {
   const auto [least, most] =
       std::minmax_element(first.begin(), first.end(),
                           [](const TimeBar& a, const TimeBar& b) { return a.total() < b.total(); });
-  return fmt::format("{} is fastest: it attends for {} of its time, {}, the slowest, for {}",
+  return fmt::format("{} is fastest: it attends for {} of its time; {}, the slowest, for {}",
                      least->name, share(*least), most->name, share(*most));
 }
 

@@ -15,7 +15,7 @@ std::string title_of(const BestMap&);
 std::string front_title(const Plot&);
 // "187 of 206 predictions are within 10% of what was published"
 std::string agreement_title(const Plot&, double tolerance);
-// "balanced is fastest: it attends for 88% of its time, ring, the slowest, for 51%"
+// "balanced is fastest: it attends for 88% of its time; ring, the slowest, for 51%"
 std::string title_of(const TimeBars&);
 // "Kernels 2x faster would help most: the run would end 38% sooner"
 std::string title_of(const Tornado&);
