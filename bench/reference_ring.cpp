@@ -55,7 +55,7 @@ Machine machine(std::uint32_t workers, bool through_core) {
   m.name = through_core ? "switch" : "ring";
   m.devices_per_node = workers;
   m.kernels.push_back(
-      {"", false, TileShape::Full, {Dtype::Bf16}, 128, {1}, {1}, {}, {}, false, 0, ""});
+      {"", false, TileShape::Full, {Dtype::Bf16}, 128, {1}, {1}, 0, {}, {}, false, 0, ""});
   m.fabric.kind = Fabric::Switch;
   m.fabric.link.gb_per_s = 300;
   m.fabric.link.latency_us = through_core ? 5 : 2;

@@ -187,7 +187,8 @@ void add_bench_links_command(CLI::App& program, ExitCode& code) {
   flag("-n,--iters", command->rounds, "N",
        "timed messages per sample; each size is sampled until its time settles (default 20)");
   flag("-w,--warmup_iters", command->warm_up, "N",
-       "warm-up messages per sample (default 5); the flag of nccl-tests");
+       "warm-up messages per sample (default 5); named as in nccl-tests, so -w is not --workers "
+       "here");
   flag("--deadline", command->deadline, "SECONDS", "time limit per message size (default 60)");
   add_format_flag(*app, command->format);
   app->callback([command, &code] { code = run(*command); });

@@ -181,8 +181,8 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   app->add_flag(
       "--thorough", command->thorough,
       "measure more (takes minutes): head dimensions 64 and 128, and all dtypes (with --backend "
-      "cuda: bf16 and fp16); with --backend cpu also blocks of up to 4K tokens, and up to 20 s "
-      "for each block size");
+      "cuda: bf16 and fp16); with --backend cpu also blocks of up to 4K tokens, with a time "
+      "limit of 20 s per block size");
   flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; with --backend cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
   flag("--pass", command->passes, "NAME",

@@ -28,9 +28,10 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 }
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
-  app.add_option("--mpi-exchanges", exchanges,
-                 "only with --transport mpi: which MPI calls carry out an exchange: collectives "
-                 "or messages (point-to-point) (default collectives)")
+  app.add_option(
+         "--mpi-exchanges", exchanges,
+         "MPI calls that carry out an exchange, with --transport mpi: collectives, or messages "
+         "(point-to-point) (default collectives)")
       ->type_name("NAME")
       ->group("Processes");
 }

@@ -205,14 +205,14 @@ std::string MachineFlags::defaults(const Machine& m) const {
     std::string others;
     for (const std::string_view name : known)
       if (name != m.library) others += fmt::format("{}{}", others.empty() ? "" : " or ", name);
-    out = fmt::format("with {} kernels (to change: --kernels {})", m.library, others);
+    out = fmt::format("{} kernels (to change: --kernels {})", m.library, others);
   }
   if (software_.empty())
     out += fmt::format(
-        "{} the machine profile's default distributed-attention library (to change: --software "
+        "{}the machine profile's default distributed-attention library (to change: --software "
         "NAME)",
-        out.empty() ? "with" : " and");
-  return out.empty() || m.ideal ? "" : fmt::format("{}, {}", m.name, out);
+        out.empty() ? "" : " and ");
+  return out.empty() || m.ideal ? "" : fmt::format("These results for {} assume {}.", m.name, out);
 }
 
 std::string MachineFlags::of_library(const Machine& m) const {

@@ -44,7 +44,7 @@ void ProblemFlags::add_to(CLI::App& command) {
   flag(command, "-w,--workers", workers_, "N",
        small         ? "number of workers\n"
                        "default with several processes: one per process\n"
-                       "default with one process: one per core, from 2 to 16, or 8 with --backend cuda"
+                       "default with one process: one per core, but 2 to 16; with --backend cuda: 8"
        : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
                      : "number of workers (default 8)");
@@ -78,7 +78,7 @@ void ProblemFlags::add_rest_to(CLI::App& command) {
 
 void ProblemFlags::add_shape_to(CLI::App& command) {
   flag(command, "--kv-heads", kv_heads_, "N",
-       "key/value heads (default 8, or all heads if their number is not a multiple of 8)");
+       "key/value heads (default 8, or the value of --heads if that is not a multiple of 8)");
   flag(command, "--head-dim", head_dim_, "N", "head dimension (default 128)");
   flag(command, "--dtype", dtype_, "TYPE", "bf16, fp16 or fp32 (default bf16)");
   flag(command, "--mask", mask_, "MASK",
@@ -100,7 +100,7 @@ void ProblemFlags::add_rest_of_communication_to(CLI::App& command) {
   flag(command, "--exchanges", exchanges_, "HOW",
        "how to run exchanges, which are collectives such as all-to-all (default native)\n"
        "native: one library call\n"
-       "direct: messages from each member to every other member\n"
+       "direct: messages from each participating worker to every other\n"
        "ring, tree: messages along a ring or a tree");
 }
 

@@ -131,8 +131,7 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->type_name("TIME")
       ->group("Machine");
   app->add_option("--save-profile", command->profile,
-                  "write the calibrated machine as a profile, to use it with --machine in other "
-                  "commands")
+                  "write the calibrated machine as a profile for --machine")
       ->type_name("FILE.toml")
       ->group("Machine");
   app->add_flag("--path", command->path, "list the tasks on the critical path")->group("Output");

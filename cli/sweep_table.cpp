@@ -74,10 +74,11 @@ std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
                             : whose.empty()
                                 ? last
                                 : fmt::format("{} and {}", fmt::join(whose, ", "), last);
-  return on_terminal_lines(fmt::format("   Some task times of {} are extrapolated; "
-                                       "'ringsched simulate' lists them.",
-                                       names),
-                           3) +
+  return on_terminal_lines(
+             fmt::format("   Some task times of {} are extrapolated beyond measurements; "
+                         "'ringsched simulate' lists them.",
+                         names),
+             3) +
          "\n";
 }
 

@@ -18,6 +18,12 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+double median_of(std::vector<double> all) {
+  std::ranges::sort(all);
+  const std::size_t n = all.size();
+  return (all[n / 2] + all[(n - 1) / 2]) / 2;
+}
+
 std::string figure(Measure q, double x) {
   if (q == Measure::Overhead) return fmt::format("{:.0f}%", 100 * x);
   if (q == Measure::Speedup || q == Measure::SpeedupOver) return fmt::format("{:.2f}x", x);
@@ -113,10 +119,40 @@ Rows with_titles(const char* what) {
            "no ties"}};
 }
 
+// A source with many results says no more about the model than one with few: its errors have the
+// same causes.
+std::vector<std::string> each_source_once(const Validation& v) {
+  std::vector<double> medians, means, widths;
+  double too_fast = 0, held = 0;
+  for (const std::string& source : v.sources()) {
+    const Errors e = v.errors_of(source);
+    if (e.results == 0 || e.intervals == 0) continue;
+    medians.push_back(e.median);
+    means.push_back(e.mean);
+    widths.push_back(e.half_width);
+    too_fast += static_cast<double>(e.too_fast) / static_cast<double>(e.results);
+    held += static_cast<double>(e.held) / static_cast<double>(e.intervals);
+  }
+  const auto count = static_cast<double>(medians.size());
+  if (medians.size() < 2) return {};
+  return {"each source once",
+          fmt::format("{}", medians.size()),
+          share(median_of(medians)),
+          share(median_of(means)),
+          "",
+          share(too_fast / count),
+          share(held / count),
+          share(median_of(widths)),
+          "",
+          ""};
+}
+
 Rows by_source(const Validation& v) {
   Rows rows = with_titles("source");
   for (const std::string& source : v.sources()) rows.push_back(row_of(source, v.errors_of(source)));
   rows.push_back(row_of("all", v.errors()));
+  if (std::vector<std::string> row = each_source_once(v); !row.empty())
+    rows.push_back(std::move(row));
   return rows;
 }
 
@@ -141,7 +177,8 @@ constexpr std::string_view kErrorColumns =
     "that differ by more than 3% and are predicted in the published order. No ties: the same, of "
     "those pairs that the prediction orders the same way in at least 80% of its draws; it calls "
     "the others ties. Tokens each: tokens per worker "
-    "(4K counts as 1K to 4K, 16K as 4K to 16K), without decoding";
+    "(4K counts as 1K to 4K, 16K as 4K to 16K), without decoding. Each source once: the medians of "
+    "the sources' errors and widths, and the means of their shares";
 
 constexpr std::string_view kOrderOnly =
     "only the order is compared: the machine has no figures for such kernels, and borrows those of "
@@ -188,16 +225,16 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{}: median error {}, mean {}",
                   counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
                   share(e.mean)),
-      fmt::format("worst: predicts {} the time ({}, {})",
+      fmt::format("worst: {} the measured time ({}, {})",
                   e.worst_ratio < 1 ? fmt::format("1/{:.3g} of", e.worst_factor())
                                     : fmt::format("{:.3g} times", e.worst_factor()),
                   e.worst_group, e.worst_schedule),
       fmt::format("{} of the predicted times are too short", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
-    lines.push_back(fmt::format(
-        "predicted the faster schedule in {} pairs ({})", in_order(e.ranking),
-        e.ranking.sure > 0 ? fmt::format("without predicted ties: {}", without_ties(e.ranking))
-                           : "all of them ties"));
+    lines.push_back(
+        fmt::format("picked the faster of two schedules in {} cases ({})", in_order(e.ranking),
+                    e.ranking.sure > 0 ? fmt::format("excluding ties: {}", without_ties(e.ranking))
+                                       : "all of them ties"));
   if (e.intervals > 0)
     lines.push_back(fmt::format(
         "{} of the measurements lie in the predicted 80% intervals (median half-width {})",

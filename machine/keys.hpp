@@ -58,6 +58,7 @@ void software_keys(Keys& s, Software& w) {
   s.flag("one_stream", w.one_stream);
   s.flag("pair_communicators", w.pair_communicators);
   s.flag("tensors_apart", w.tensors_apart);
+  s.flag("sends_rounded", w.sends_rounded);
   s.flag("free_transfers", w.free_transfers);
   s.flag("sends_all", w.sends_all);
   s.text("kernels", w.kernels);
@@ -98,6 +99,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.count("block_keys", k.blocks.keys, 1, 1 << 20);
   s.number("block_overhead_keys", k.blocks.overhead_keys, 1e-6, 1e6);
   s.count("blocks_per_sm", k.blocks.per_sm, 1, 2);
+  s.number("sustained_tflops", k.sustained_tflops, 1e-6, 1e6);
   s.number("shared_rate", k.blocks.shared_rate, 0.5, 1);
   s.flag("longest_first", k.blocks.longest_first);
   s.flag("splits_keys", k.blocks.splits_keys);

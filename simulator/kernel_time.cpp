@@ -235,7 +235,9 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
         std::log(inner / t.tokens[above - 1]) / std::log(t.tokens[above] / t.tokens[above - 1]);
     tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
-  tflops *= efficiency(t, w) * by_head_dim(t);
+  tflops *= efficiency(t, w);
+  if (t.sustained_tflops > 0) tflops = std::min(tflops, t.sustained_tflops);
+  tflops *= by_head_dim(t);
   return machine_.launch_us * 1e6 + merging_splits_ps(t, w) +
          attention_flops(problem_, w.pairs, w.columns, t.backward) / tflops;
 }

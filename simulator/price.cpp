@@ -180,12 +180,29 @@ constexpr struct Price {
     {TaskKind::Repack, member_ps, pass_slowed},
 };
 
+// The bytes of a message; plans send partial results and gradients in fp32.
+std::int64_t sent_bytes(const Plan& plan, const Task& send, const SoftwareFigures& s) {
+  const Work& w = plan.works[send.work.value];
+  const std::int64_t saved = 4 - size_of(plan.problem.dtype);
+  if (!s.sends_rounded || saved == 0) return w.bytes.value;
+  switch (plan.program[plan.value(send)].type) {
+    case TypeId::RowsSum:
+    case TypeId::KeysValuesSum:
+      return w.bytes.value / 4 * (4 - saved);
+    case TypeId::Softmax:  // its log-sum-exps stay as they are
+      return w.bytes.value - w.rows * w.columns * plan.problem.head_dim * saved;
+    default:
+      return w.bytes.value;
+  }
+}
+
 // Does the work of each task alone give its price?
 bool go_by_work(const Plan& plan, const SoftwareFigures& s) {
   if (s.slice_bytes > 0 || !plan.repacks.empty()) return false;
-  if (!(s.output_bytes > 0)) return true;
-  return std::none_of(plan.tasks.begin(), plan.tasks.end(),
-                      [&](const Task& t) { return is_output(t.kind) && is_rounded(plan, t); });
+  return std::none_of(plan.tasks.begin(), plan.tasks.end(), [&](const Task& t) {
+    return is_send(t.kind) ? sent_bytes(plan, t, s) != plan.works[t.work.value].bytes.value
+                           : s.output_bytes > 0 && is_output(t.kind) && is_rounded(plan, t);
+  });
 }
 
 // A repack reads and writes what it copies; what it adds up is priced like merges and reductions.
@@ -211,7 +228,7 @@ void price_tasks(Workload& out, const Machine& m) {
     const Task& t = plan.tasks[id];
     const Work& w = plan.works[t.work.value];
     if (is_send(t.kind)) {
-      out.amounts[id] = w.bytes.value;
+      out.amounts[id] = sent_bytes(plan, t, m.software);
       continue;
     }
     if (is_output(t.kind) && is_rounded(plan, t)) continue;

@@ -12,19 +12,46 @@ namespace ringsched {
 
 namespace {
 
-RunTimes times_of(const Plan& plan, const Simulation& run) {
+// Until when the host kept each task waiting; empty without a host.
+// `posted`: by all members, for each exchange. What fixed the start of the
+// first task of a group fixed that of the others.
+std::vector<std::int64_t> waited_for_hosts(const Workload& w, const Simulation& run,
+                                           const std::vector<std::int64_t>& posted) {
+  if (w.issued.empty()) return {};
+  const Plan& plan = *w.plan;
+  const LaneNumbers lanes(plan);
+  std::vector<Cause> of_group(lanes.all);
+  std::vector<Start> starts(plan.tasks.size());
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& t = plan.tasks[id];
+    Cause& cause = of_group[lanes.of(t)];
+    if (!t.with_previous) cause = run.cause[id];
+    const bool because = cause.kind == Cause::Data || cause.kind == Cause::Lane ||
+                         cause.kind == Cause::Control || cause.kind == Cause::Kernel;
+    const bool last = is_transfer(t.kind)   ? run.start[t.peer.value] <= run.start[id]
+                      : is_exchange(t.kind) ? posted[t.exchange.value] <= run.start[id]
+                                            : false;
+    starts[id] = {run.start[id], t.worker_index, cause.kind == Cause::Host, last,
+                  because ? TaskId{cause.task} : TaskId{}};
+  }
+  return kept_by_host(starts);
+}
+
+RunTimes times_of(const Workload& w, const Simulation& run) {
+  const Plan& plan = *w.plan;
   Accounting books(plan.problem.workers);
   std::vector<std::int64_t> posted(plan.exchanges.size());  // by all members
   for (std::size_t e = 0; e < posted.size(); ++e)
     for (std::uint32_t id = plan.exchanges[e].first.value; id < plan.exchanges[e].end(); ++id)
       posted[e] = std::max(posted[e], run.start[id]);
+  const std::vector<std::int64_t> until = waited_for_hosts(w, run, posted);
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
     books.add(t.kind, t.worker_index, t.lane, run.start[id], run.end[id],
               is_transfer(t.kind)   ? run.start[t.peer.value]
               : is_exchange(t.kind) ? posted[t.exchange.value]
                                     : 0,
-              run.cause[id].kind == Cause::Host);
+              until.empty() ? 0 : until[id]);
   }
   return books.close(run.makespan);
 }
@@ -142,10 +169,9 @@ Work decoded(const Problem& p) {
 Picoseconds LowerBounds::best() const { return std::max({work, worker, chain, link}); }
 
 Report report(const Workload& w, const Simulation& run, const Conditions& conditions) {
-  const Plan& plan = *w.plan;
   const Costs costs(w, conditions);
   Report r;
-  static_cast<RunTimes&>(r) = times_of(plan, run);
+  static_cast<RunTimes&>(r) = times_of(w, run);
   count_bounds(w, costs, r.bounds);
   count_links(w, run, r);
   critical_path(w, run, costs, r.path, r.path_steps);

@@ -95,8 +95,10 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
     scale_links(s.machine, 1, by);
   } else if (name == "kernels") {
     needs_machine();
-    for (KernelTable& k : s.machine.kernels)
+    for (KernelTable& k : s.machine.kernels) {
       for (double& t : k.tflops) t *= above_zero(by, change);
+      k.sustained_tflops *= by;
+    }
   } else if (name == "memory") {
     needs_machine();
     s.machine.memory_gb_per_s *= above_zero(by, change);

@@ -55,18 +55,40 @@ void count_fractions(RunTimes& r) {
 
 }  // namespace
 
+std::vector<std::int64_t> kept_by_host(const std::vector<Start>& all) {
+  constexpr std::int64_t unknown = -1;
+  std::vector<std::int64_t> until(all.size(), unknown);
+  std::vector<std::uint32_t> through;  // from a task to the one whose wait it shares
+  for (std::uint32_t task = 0; task < all.size(); ++task) {
+    std::uint32_t at = task;
+    while (until[at] == unknown) {
+      const Start& s = all[at];
+      until[at] = s.by_host ? s.at : 0;
+      through.push_back(at);
+      if (s.by_host || !s.because.valid()) break;
+      const Start& before = all[s.because.value];
+      if (!before.posted_last || before.worker != s.worker) break;
+      at = s.because.value;
+    }
+    const std::int64_t found = until[at];
+    for (const std::uint32_t id : through) until[id] = found;
+    through.clear();
+  }
+  return until;
+}
+
 Accounting::Accounting(std::uint32_t workers) : activities_(workers), workers_(workers) {}
 Accounting::~Accounting() = default;
 
 void Accounting::add(TaskKind kind, std::uint32_t worker, Lane in, std::int64_t start,
-                     std::int64_t end, std::int64_t both_posted, bool by_host) {
+                     std::int64_t end, std::int64_t both_posted, std::int64_t host_until) {
   Activity& a = activities_[worker];
   WorkerTimes& w = workers_[worker];
   if (!communicates(kind)) {
     a.computing.add(start, end);
     // Computing tasks come in the order of their lane. Time before tasks that take none counts only
     // once a task that takes time follows; after the last of those, the worker is out of work.
-    if (by_host) a.for_host += std::max<std::int64_t>(0, start - a.ended);
+    a.for_host += std::max<std::int64_t>(0, std::min(host_until, start) - a.ended);
     a.ended = std::max(a.ended, end);
     if (end > start) w.waiting_for_host.value += std::exchange(a.for_host, 0);
     Picoseconds& sum = is_attend(kind) ? w.attending : w.overhead;
@@ -142,10 +164,17 @@ std::vector<std::int64_t> moving_until(const Timeline& t) {
 RunTimes run_times(const Timeline& t) {
   Accounting books(t.problem.workers);
   const std::vector<std::int64_t> from = moving_from(t);
+  std::vector<Start> starts(t.details.size());
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const TimelineTask& x = t.tasks[i];
+    starts[i] = {x.start_ps, x.worker, t.details[i].cause == StartedBy::Host,
+                 communicates(x.kind) && from[i] == x.start_ps, t.details[i].because};
+  }
+  const std::vector<std::int64_t> until = kept_by_host(starts);
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
     const TimelineTask& x = t.tasks[i];
-    const bool by_host = !t.details.empty() && t.details[i].cause == StartedBy::Host;
-    books.add(x.kind, x.worker, x.lane, x.start_ps, x.end_ps, from[i], by_host);
+    books.add(x.kind, x.worker, x.lane, x.start_ps, x.end_ps, from[i],
+              until.empty() ? 0 : until[i]);
   }
   return books.close(t.makespan());
 }

@@ -33,14 +33,14 @@ void require_gpus_run(const Plan& plan) {
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
     const char* const what =
-        is_exchange(task.kind)             ? "exchanges (collectives), with any --exchanges"
-        : is_repack(task.kind)             ? "exchanges (collectives), with any --exchanges"
+        is_exchange(task.kind)             ? "exchanges (collectives), whatever --exchanges says"
+        : is_repack(task.kind)             ? "exchanges (collectives), whatever --exchanges says"
         : task.kind == TaskKind::Round     ? "rounded results"
         : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
                                            : nullptr;
     if (what)
-      fail("--backend cuda does not support {}, and the plan contains one: {}; use --backend cpu",
-           what, name_of(plan, {id}));
+      fail("--backend cuda does not support {}, and the plan contains {}; use --backend cpu", what,
+           name_of(plan, {id}));
   }
   for (const InitialTensor& t : plan.initial)
     if (!has_all_heads(plan.piece(t)))

@@ -466,9 +466,9 @@ TEST_F(SimulateProgram, SaysWhyAScheduleHasNoResult) {
   const std::string out = run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses").out;
   EXPECT_THAT(
       out,
-      HasSubstr(
-          "\n   no result for ulysses: 4 heads are too few for 8 workers; use at most 4\n"
-          "     workers (heads need not divide evenly), or pad the heads with ulysses:pad=1\n"));
+      HasSubstr("\n   no result for ulysses: 4 heads are too few for 8 workers; use at most 4\n"
+                "     workers (the number of heads need not be a multiple of it), or pad the\n"
+                "     heads with ulysses:pad=1\n"));
   EXPECT_THAT(run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses --overlap none,prefetch").out,
               HasSubstr("\n   no result for ulysses none, ulysses prefetch: "));
 }
@@ -706,14 +706,13 @@ TEST_F(SimulateProgram, SweepsSayWhoseKernelsAndSoftwareTheyArePricedWith) {
   };
   EXPECT_EQ(
       end("-m hgx-h100"),
-      "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3) and the "
-      "machine profile's default distributed-attention library (to change: --software NAME)\n");
-  EXPECT_EQ(
-      end("-m hgx-h100 --kernels fa2"),
-      "hgx-h100, with the machine profile's default distributed-attention library (to change: "
-      "--software NAME)\n");
+      "These results for hgx-h100 assume cudnn kernels (to change: --kernels fa2 or fa3) and the "
+      "machine profile's default distributed-attention library (to change: --software NAME).\n");
+  EXPECT_EQ(end("-m hgx-h100 --kernels fa2"),
+            "These results for hgx-h100 assume the machine profile's default distributed-attention "
+            "library (to change: --software NAME).\n");
   EXPECT_EQ(end("-m hgx-h100 --software fused"),
-            "hgx-h100, with cudnn kernels (to change: --kernels fa2 or fa3)\n");
+            "These results for hgx-h100 assume cudnn kernels (to change: --kernels fa2 or fa3).\n");
   EXPECT_EQ(end("-m hgx-h100 --kernels fa3 --software fused"), "");
   EXPECT_EQ(end("-m ideal"), "");
 }
@@ -724,8 +723,9 @@ TEST_F(SimulateProgram, SweepsNameOnceWhoIsExtrapolated) {
       run("sweep -m hgx-h100x4-ib400 -w 32 -s ulysses,zigzag --overlap none,prefetch").out;
   const std::size_t at = out.find("   Some ");
   ASSERT_NE(at, out.npos);
-  EXPECT_THAT(out.substr(at),
-              testing::StartsWith("   Some task times of ulysses are extrapolated; "));
+  EXPECT_THAT(
+      out.substr(at),
+      testing::StartsWith("   Some task times of ulysses are extrapolated beyond measurements; "));
 }
 
 // Of --overlap and the 80% interval: each is shown where there is something to tell.
@@ -875,10 +875,12 @@ TEST_F(SimulateProgram, RanksSchedulesOfOnePlanAlike) {
 
 TEST_F(SimulateProgram, SaysWhatASweepExtrapolates) {
   const std::string flags = "sweep -m pcie-4090x8 -t 64K -s zigzag,ulysses ";
-  EXPECT_THAT(run(flags).out, HasSubstr("\n   Some task times of all schedules are extrapolated; "
-                                        "'ringsched simulate' lists them.\n"));
+  EXPECT_THAT(
+      run(flags).out,
+      HasSubstr("\n   Some task times of all schedules are extrapolated beyond measurements; "
+                "'ringsched simulate' lists them.\n"));
   EXPECT_THAT(run("sweep -m hgx-h100 -t 128K -s zigzag,ulysses").out,
-              HasSubstr("\n   Some task times of ulysses are extrapolated; "
+              HasSubstr("\n   Some task times of ulysses are extrapolated beyond measurements; "
                         "'ringsched simulate' lists them.\n"));
   EXPECT_THAT(run(flags + "--format json").out,
               HasSubstr("\"extrapolated\": \"all-to-all (from link speeds); forward attends of "
@@ -933,10 +935,10 @@ results = [
   const Outcome text = run("validate --file mine.toml");
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, testing::ContainsRegex("^2 results: median error [0-9.]+%, mean [0-9.]+%\n"
-                                               "worst: predicts (1/[0-9.]+ of|[0-9.]+ times) the "
-                                               "time [(]my ring, (ring|zigzag)[)]\n"));
-  EXPECT_THAT(text.out, HasSubstr("predicted the faster schedule in 1 of 1 pairs (without "
-                                  "predicted ties: 1 of 1)\n"));
+                                               "worst: (1/[0-9.]+ of|[0-9.]+ times) "
+                                               "the measured time [(]my ring, (ring|zigzag)[)]\n"));
+  EXPECT_THAT(text.out, HasSubstr("picked the faster of two schedules in 1 of 1 cases (excluding "
+                                  "ties: 1 of 1)\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);
 
   const Outcome json = run("validate --file mine.toml --format json");

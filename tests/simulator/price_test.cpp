@@ -260,7 +260,9 @@ TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
           const double n = t.tokens[i];
           const double pairs = t.shape == TileShape::Full ? n * n : n * (n + 1) / 2;
           const double work = (t.backward ? 10 : 4) * pairs * t.head_dim * problem.heads;
-          const double expected = work / t.tflops[i] + m.launch_us * 1e6;
+          const double rate =
+              t.sustained_tflops > 0 ? std::min(t.tflops[i], t.sustained_tflops) : t.tflops[i];
+          const double expected = work / rate + m.launch_us * 1e6;
           const Plan plan = build_plan(problem, find_schedule("ring"));
           const double ps =
               t.backward ? price_of(plan, m, TaskKind::AttendBackward, attention::kQueryGradient)
@@ -285,6 +287,7 @@ Machine with_table() {
                          8,
                          {100, 1000},
                          {0.01, 0.02},
+                         0,
                          {},
                          {},
                          false,
@@ -413,6 +416,61 @@ TEST(Price, OfAMergeIntoASliceIsMore) {
     if (striped.tasks[id].kind == TaskKind::Merge)
       most = std::max(most, static_cast<double>(w.amounts[id]));
   EXPECT_EQ(most, whole + 9 * 100 * 4 * 8);
+}
+
+// A device without pauses keeps up less than a table of single calls says.
+TEST(Price, OfAnAttendIsAtMostAtTheSustainedRate) {
+  Machine m = with_table();
+  const double fast = tile_ps(m, 1000, 1000), slow = tile_ps(m, 100, 100);
+  for (KernelTable& k : m.kernels) k.sustained_tflops = 0.015;
+  const double launch = m.launch_us * 1e6;
+  EXPECT_NEAR(tile_ps(m, 1000, 1000) - launch, (fast - launch) * 0.02 / 0.015, 10);
+  EXPECT_EQ(tile_ps(m, 100, 100), slow);  // at 0.01 it is slower than that anyway
+  for (KernelTable& k : m.kernels) k.sustained_tflops = 1;
+  EXPECT_EQ(tile_ps(m, 1000, 1000), fast);
+}
+
+// A library that sends results and gradients as it sends keys: log-sum-exps stay in fp32.
+TEST(Price, OfAMessageIsOfTheTypeThatTheLibrarySends) {
+  Machine m = test_machine(Fabric::Mesh, 4);
+  for (KernelTable& k : m.kernels) k.dtypes.push_back(Dtype::Fp32);
+  const auto bytes = [](const Plan& plan, const Task& send, bool rounded) {
+    const Value& v = plan.program[plan.value(send)];
+    const bool makes =
+        v.type == TypeId::Softmax || v.type == TypeId::RowsSum || v.type == TypeId::KeysValuesSum;
+    std::int64_t sum = 0;
+    for (const Part& part : type_of(v.type).parts)
+      sum += (part.scalar ? 1 : plan.problem.head_dim) *
+             (makes && rounded && !part.scalar ? size_of(plan.problem.dtype)
+                                               : element_bytes(part.element, plan.problem.dtype));
+    const Region rows = plan.regions[plan.rows(send).value];
+    return sum * plan.layout.rows(rows).value * v.columns.count;
+  };
+  int different = 0;
+  for (const Dtype dtype : {Dtype::Bf16, Dtype::Fp32})
+    for (const char* schedule : {"ring", "zigzag", "balanced"})
+      for (const bool rounded : {false, true}) {
+        Problem p = small_problem(4, 256, Pass::Both);
+        p.dtype = dtype;
+        const Plan plan = build_plan(p, find_schedule(schedule));
+        m.software.sends_rounded = rounded;
+        const Workload w = price(plan, m);
+        double all = 0;
+        for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+          const Task& t = plan.tasks[id];
+          if (!is_send(t.kind)) continue;
+          const std::int64_t expected = bytes(plan, t, rounded);
+          all += static_cast<double>(expected);
+          different += expected != plan.works[t.work.value].bytes.value ? 1 : 0;
+          ASSERT_EQ(w.amounts.empty() ? plan.works[t.work.value].bytes.value : w.amounts[id],
+                    expected)
+              << schedule << " " << to_text(dtype) << " task " << id;
+        }
+        double carried = 0;
+        for (const LinkReport& l : report(w, simulate(w)).links) carried += l.bytes;
+        EXPECT_NEAR(carried, all, 1e-6 * all) << schedule << " " << to_text(dtype);
+      }
+  EXPECT_GT(different, 20);
 }
 
 TEST(Price, RefusesWhatTheMachineHasNoFiguresFor) {

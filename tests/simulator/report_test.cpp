@@ -77,7 +77,29 @@ Lanes lanes_of(const Plan& plan, const Simulation& run, std::uint32_t worker) {
 }
 
 // Of the time before a computing task that started when the host had issued it, what none covers;
-// not after the last that takes time.
+// not after the last that takes time. A task may wait for a host by way of messages and exchanges
+// of its worker, if no other end of these was posted later.
+std::int64_t issued_late(const Plan& plan, const Simulation& run, std::uint32_t id) {
+  std::uint32_t first = id;  // of its group
+  while (plan.tasks[first].with_previous) do
+      --first;
+    while (plan.tasks[first].worker_index != plan.tasks[id].worker_index ||
+           plan.tasks[first].lane != plan.tasks[id].lane);
+  const Cause cause = run.cause[first];
+  if (cause.kind == Cause::Host) return run.start[id];
+  if (cause.kind == Cause::None || cause.kind == Cause::Member) return 0;
+  const Task& before = plan.tasks[cause.task];
+  if (!communicates(before.kind) || before.worker_index != plan.tasks[id].worker_index) return 0;
+  for (std::uint32_t other = 0; other < plan.tasks.size(); ++other) {
+    const Task& t = plan.tasks[other];
+    const bool ends = is_exchange(before.kind)
+                          ? is_exchange(t.kind) && t.exchange == before.exchange
+                          : before.peer.value == other;
+    if (ends && run.start[other] > run.start[cause.task]) return 0;
+  }
+  return issued_late(plan, run, cause.task);
+}
+
 std::int64_t waited_for_host(const Plan& plan, const Simulation& run, std::uint32_t worker) {
   std::int64_t sum = 0, ended = 0, last = 0;
   for (const bool counts : {false, true})
@@ -88,8 +110,9 @@ std::int64_t waited_for_host(const Plan& plan, const Simulation& run, std::uint3
         if (run.end[id] > run.start[id]) last = std::max(last, run.end[id]);
         continue;
       }
-      if (run.cause[id].kind == Cause::Host && run.start[id] < last)
-        sum += std::max<std::int64_t>(0, run.start[id] - ended);
+      if (run.start[id] < last)
+        sum += std::max<std::int64_t>(
+            0, issued_late(plan, run, static_cast<std::uint32_t>(id)) - ended);
       ended = std::max(ended, run.end[id]);
     }
   return sum;

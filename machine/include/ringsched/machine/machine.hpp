@@ -95,6 +95,8 @@ struct KernelTable {
   std::uint32_t head_dim = 128;
   std::vector<double> tokens;
   std::vector<double> tflops;
+  // What the device keeps up when it works without pause, as its power is limited; 0: as much.
+  double sustained_tflops = 0;
   std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
   BlockFigures blocks;
   bool overlaps_exp = false;  // computes exponentials beside matrix products, not between them
@@ -171,6 +173,7 @@ struct SoftwareFigures {
   bool one_stream = false;  // transfers of a worker go one after the other, on whatever lanes
   bool pair_communicators = false;  // one for each two workers, so a message gets more channels
   bool tensors_apart = false;   // keys and values, and their gradients, travel one after the other
+  bool sends_rounded = false;   // partial results and gradients: as inputs, not in fp32
   bool free_transfers = false;  // transfers wait for their data, but not for earlier kernels
   // Rings send keys all the way round, and gradients back, even where nobody reads them any more.
   bool sends_all = false;

@@ -36,15 +36,28 @@ struct RunTimes {
   std::vector<WorkerTimes> workers;
 };
 
+// What fixed the start of a task.
+struct Start {
+  std::int64_t at = 0;  // ps
+  std::uint32_t worker = 0;
+  bool by_host = false;      // the host had issued it, and not before
+  bool posted_last = false;  // a transfer or exchange: no other end was posted later
+  TaskId because;            // the task that fixed its start
+};
+// Until when the host kept each task waiting, ps; 0: it did not. If a task starts
+// once a message or exchange is there for which only the host of its worker was late, then it
+// waited until that was issued.
+std::vector<std::int64_t> kept_by_host(const std::vector<Start>&);
+
 // Gathers the tasks of a run, in any order, and adds up the accounts.
 class Accounting {
  public:
   explicit Accounting(std::uint32_t workers);
   ~Accounting();
   // `both_posted`: of a transfer, when its other end was posted too; of an exchange, when all
-  // members were. `by_host`: it started when the host had issued it, and not before.
+  // members were. `host_until`: until when the host kept it waiting.
   void add(TaskKind, std::uint32_t worker, Lane, std::int64_t start, std::int64_t end,
-           std::int64_t both_posted, bool by_host = false);
+           std::int64_t both_posted, std::int64_t host_until = 0);
   RunTimes close(Picoseconds makespan);
 
  private:
