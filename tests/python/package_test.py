@@ -378,7 +378,7 @@ class Sweeps(unittest.TestCase):
                 sweep = rs.sweep(**given)
                 self.assertEqual(sweep.to_csv(), command("sweep", *flags, "--format", "csv"))
                 # The program also says which flags would name other kernels and software.
-                said = re.sub(r"\n\n[\w-]+, with .*\(to change: .*\n", "\n", command("sweep", *flags))
+                said = re.sub(r"\n\nThese results for .*\(to change: .*\n", "\n", command("sweep", *flags))
                 self.assertEqual(f"{sweep}\n", said)
                 self.assertEqual(len(sweep.rows), len(sweep))
         wins = rs.sweep(["ring", "zigzag"], machines="dgx-a100").rows["slower_in"]
