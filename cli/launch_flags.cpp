@@ -28,10 +28,9 @@ void JoinFlags::add_to(CLI::App& app, bool nccl) {
 }
 
 void JoinFlags::add_exchanges_to(CLI::App& app) {
-  app.add_option(
-         "--mpi-exchanges", exchanges,
-         "MPI calls that carry out an exchange, with --transport mpi: collectives, or messages "
-         "(point-to-point) (default collectives)")
+  app.add_option("--mpi-exchanges", exchanges,
+                 "with --transport mpi, what carries out an exchange (default collectives)\n"
+                 "collectives: an MPI collective\nmessages: point-to-point MPI messages")
       ->type_name("NAME")
       ->group("Processes");
 }

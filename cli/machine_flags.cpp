@@ -88,12 +88,13 @@ void MachineFlags::add_figures_to(CLI::App& command, bool ideal) {
   command
       .add_option(
           "--software", software_,
-          fmt::format("{}; it determines the cost of merges, copies and work on the host CPU. A "
-                      "name that 'ringsched machines' lists, e.g. lightseq, or your own FILE.toml "
-                      "(default: from the profile)",
-                      ideal ? "distributed-attention library to model"
-                            : "with --machine: distributed-attention library that the prediction "
-                              "assumes"))
+          fmt::format(
+              "{}; it determines the cost of merges, of copies, and of work on the host CPU. A "
+              "name that 'ringsched machines' lists, e.g. lightseq, or your own FILE.toml "
+              "(default: from the profile)",
+              ideal ? "distributed-attention library to model"
+                    : "with --machine: distributed-attention library that the prediction "
+                      "assumes"))
       ->type_name("NAME")
       ->group("Machine");
   if (!ideal) return;  // a run has this flag already

@@ -74,7 +74,7 @@ void show(const std::string& name, Format format) {
 
 void add_machines_command(CLI::App& program, ExitCode& code) {
   CLI::App* app = program.add_subcommand(
-      "machines", "List, show, check or create profiles of machines and libraries");
+      "machines", "List, show, check or create profiles of machines and attention libraries");
   auto command = std::make_shared<MachinesCommand>();
   app->add_option("NAME", command->name,
                   "machine or distributed-attention library to show (default: list all)")

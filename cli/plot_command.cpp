@@ -292,8 +292,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
   command->app = app;
   app->add_option(
          "FILE", command->files,
-         "CSV or JSON from sweep; JSON from simulate, run or validate; timelines; or a plan (- = "
-         "standard input)")
+         "CSV or JSON from sweep; JSON from simulate, run or validate; timelines; or a plan. "
+         "- is standard input")
       ->type_name("")
       ->required();
   app->add_option("-o,--output", command->output, "picture to write: .svg, .pdf or .png")
@@ -318,8 +318,8 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("WHAT");
   app->add_option(
          "--x", command->x,
-         "horizontal axis of --kind lines: tokens or workers (default: the one that varies; "
-         "workers if both vary and tokens grow with workers, else tokens)")
+         "horizontal axis of --kind lines: tokens or workers (default: the one that varies. "
+         "If both do: workers if tokens grow with workers, otherwise tokens)")
       ->type_name("WHAT");
   app->add_option("-m,--machine", command->machine,
                   "mark the boundaries between this machine's nodes (default: the timeline's "

@@ -44,7 +44,8 @@ void ProblemFlags::add_to(CLI::App& command) {
   flag(command, "-w,--workers", workers_, "N",
        small         ? "number of workers\n"
                        "default with several processes: one per process\n"
-                       "default with one process: one per core, but 2 to 16; with --backend cuda: 8"
+                       "default with one process: one per core, but at least 2 and at most 16; with "
+                       "--backend cuda: 8"
        : on_machine_ ? "number of workers (default: one per device of the machine; "
                        "8 with --machine ideal)"
                      : "number of workers (default 8)");

@@ -225,16 +225,14 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{}: median error {}, mean {}",
                   counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
                   share(e.mean)),
-      fmt::format("worst: {} the measured time ({}, {})",
-                  e.worst_ratio < 1 ? fmt::format("1/{:.3g} of", e.worst_factor())
-                                    : fmt::format("{:.3g} times", e.worst_factor()),
-                  e.worst_group, e.worst_schedule),
+      fmt::format("worst: {:.3g} times too {} ({}, {})", e.worst_factor(),
+                  e.worst_ratio < 1 ? "short" : "long", e.worst_group, e.worst_schedule),
       fmt::format("{} of the predicted times are too short", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
-    lines.push_back(
-        fmt::format("picked the faster of two schedules in {} cases ({})", in_order(e.ranking),
-                    e.ranking.sure > 0 ? fmt::format("excluding ties: {}", without_ties(e.ranking))
-                                       : "all of them ties"));
+    lines.push_back(fmt::format(
+        "picked the faster of two schedules in {} cases ({})", in_order(e.ranking),
+        e.ranking.sure > 0 ? fmt::format("without predicted ties: {}", without_ties(e.ranking))
+                           : "all of them ties"));
   if (e.intervals > 0)
     lines.push_back(fmt::format(
         "{} of the measurements lie in the predicted 80% intervals (median half-width {})",

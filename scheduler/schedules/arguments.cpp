@@ -35,8 +35,8 @@ std::uint32_t number(std::string_view schedule, const Parameter& p, std::string_
   if (!p.choices.empty()) {
     const auto at = std::find(p.choices.begin(), p.choices.end(), text);
     if (at == p.choices.end())
-      fail("{}: parameter '{}' cannot be '{}'; use {}", schedule, p.name, printable(text),
-           any_of(p.choices));
+      fail("{}: parameter '{}' ({}) cannot be '{}'; use {}", schedule, p.name, p.words,
+           printable(text), any_of(p.choices));
     return static_cast<std::uint32_t>(at - p.choices.begin());
   }
   std::uint32_t n = 0;

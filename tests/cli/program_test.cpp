@@ -167,7 +167,9 @@ TEST_F(Program, AnswersBadUsageWithOneLineAndStatusTwo) {
       {"plan -w 99999999999999999999", "99999999999999999999"},
       {"plan -w 99999999999999", "--workers is 99999999999999; use 1 to 65535"},
       {"plan -s tree-decode:to=none",
-       "tree-decode: parameter 'to' cannot be 'none'; use all or one"},
+       "tree-decode: parameter 'to' (which workers get the result: all, or one (the worker with "
+       "the "
+       "new tokens)) cannot be 'none'; use all or one"},
       {"plan -w 5000000000", "--workers is 5000000000"},
       {"plan -t 4", "--tokens is 4, but 8 workers need at least 8"},
       {"plan -t 64X", "--tokens is '64X'"},

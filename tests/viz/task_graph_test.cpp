@@ -221,6 +221,7 @@ TEST(TaskGraph, OfFourWorkersFitsAColumn) {
   for (const char* schedule : {"ring", "zigzag", "balanced"}) {
     const Plan plan = build_plan(small_problem(4, 330), find_schedule(schedule));
     for (const char* medium : {"column", "text", "slide"}) {
+      if (std::string_view(schedule) != "ring" && std::string_view(medium) != "column") continue;
       const Page page = page_for(medium);
       std::string svg;
       try {
@@ -245,6 +246,7 @@ TEST(TaskGraph, IsNotTallerThanAPage) {
     for (const Pass pass : {Pass::Forward, Pass::Both})
       for (const char* medium : {"column", "text", "slide"}) {
         if (pass == Pass::Both && std::string_view(medium) != "text") continue;  // takes long
+        if (kSanitized && std::string_view(medium) == "slide") continue;
         SCOPED_TRACE(fmt::format("{}, {}, {}", schedule, to_text(pass), medium));
         const Plan plan = build_plan(small_problem(4, 320, pass), find_schedule(schedule));
         const Page page = page_for(medium);
