@@ -179,7 +179,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   };
   flag("-o,--output", command->output, "FILE", "profile to write: .toml")->required();
   app->add_flag("--thorough", command->thorough,
-                "measure more, which takes minutes: head dimensions 64 and 128\n"
+                "measure more (takes minutes): head dimensions 64 and 128\n"
                 "--backend cpu: also all dtypes and blocks of up to 4K tokens, for up to 20 s per "
                 "block size\n"
                 "--backend cuda: also bf16 and fp16");
@@ -194,7 +194,8 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
   flag("--timeout", command->timeout, "SECONDS",
        "time limit for all samples of one block size (default 2); --backend cpu only");
   flag("--take", command->take, "NAME",
-       "time to keep for each block size: mean, or fastest, which is better on busy machines "
+       "which of the measured times counts for each block size: mean, or fastest (better on busy "
+       "machines) "
        "(default "
        "mean); --backend cpu only");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");

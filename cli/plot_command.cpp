@@ -328,7 +328,7 @@ void add_plot_command(CLI::App& program, ExitCode&) {
       ->type_name("NAME");
   app->add_option(
          "--scale", command->scale,
-         "pixels per point, .png only (default 2; with --for column or text 4.17, which is 300 "
+         "pixels per point, .png only (default 2, or 4.17 with --for column or text, which is 300 "
          "pixels per inch)")
       ->type_name("NUMBER");
   command->page_flags.add_to(*app);

@@ -272,7 +272,7 @@ void add_render_command(CLI::App& program, ExitCode&) {
       ->type_name("POINTS");
   app->add_option(
          "--scale", command->scale,
-         "pixels per point, .png only (default 2; with --for column or text 4.17, which is 300 "
+         "pixels per point, .png only (default 2, or 4.17 with --for column or text, which is 300 "
          "pixels per inch)")
       ->type_name("NUMBER");
   app->add_flag("--graph", command->graph, "draw the task graph of a plan instead of its blocks");

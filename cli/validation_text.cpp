@@ -225,8 +225,9 @@ std::vector<std::string> summary_lines(const Errors& e) {
       fmt::format("{}: median error {}, mean {}",
                   counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
                   share(e.mean)),
-      fmt::format("worst: {:.3g} times too {} ({}, {})", e.worst_factor(),
-                  e.worst_ratio < 1 ? "short" : "long", e.worst_group, e.worst_schedule),
+      fmt::format("worst: too {} by a factor of {:.3g} ({}, {})",
+                  e.worst_ratio < 1 ? "short" : "long", e.worst_factor(), e.worst_group,
+                  e.worst_schedule),
       fmt::format("{} of the predicted times are too short", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(

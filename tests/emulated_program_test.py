@@ -3,6 +3,7 @@
 usage: tests/emulated_program_test.py RINGSCHED FOLDER_OF_THE_EMULATED_BACKEND
 """
 
+import datetime
 import json
 import os
 import pathlib
@@ -39,10 +40,12 @@ class Emulated(unittest.TestCase):
         return out
 
     def test_every_schedule_forward_and_backward_by_streams_and_as_a_graph(self):
+        """On 1, 2 or 4 GPUs, others each day; on each number of them with RINGSCHED_WHOLE=1."""
+        today = datetime.date.today().toordinal()
         for number, schedule in enumerate(SCHEDULES):
             for kind in ("forward", "both"):
                 flags = ["--schedule", schedule, "--pass", kind]
-                for gpus in (1, 2, 4):
+                for gpus in (1, 2, 4) if os.environ.get("RINGSCHED_WHOLE") == "1" else [(1, 2, 4)[(today + number + len(kind)) % 3]]:
                     self.run_checked(*flags, GPUS=gpus, SEED=number + gpus)
                 self.run_checked(*flags, "--graph", SEED=number)
 

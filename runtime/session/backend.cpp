@@ -39,8 +39,10 @@ void require_gpus_run(const Plan& plan) {
         : !has_all_heads(plan.piece(task)) ? "tasks of some heads"
                                            : nullptr;
     if (what)
-      fail("--backend cuda does not support {}, and the plan contains {}; use --backend cpu", what,
-           name_of(plan, {id}));
+      fail(
+          "--backend cuda does not support {}, and the first such task of the plan is {}; use "
+          "--backend cpu",
+          what, name_of(plan, {id}));
   }
   for (const InitialTensor& t : plan.initial)
     if (!has_all_heads(plan.piece(t)))

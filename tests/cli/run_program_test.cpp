@@ -72,12 +72,13 @@ TEST_F(RunProgram, RefusesOnGpusWhatNoKernelThereDoes) {
   expect_refused(
       "run ulysses.json --backend cuda",
       "--backend cuda does not support exchanges (collectives), whatever --exchanges says, "
-      "and the plan contains task 0 "
+      "and the first such task of the plan is task 0 "
       "(worker 0, step 0, "
       "exchange of query chunks 0-1); use --backend cpu\n");
   write("heads.json", write_plan(by_half_the_heads(build_plan(p, find_schedule("ring")))));
   expect_refused("run heads.json --backend cuda",
-                 "--backend cuda does not support tasks of some heads, and the plan contains task "
+                 "--backend cuda does not support tasks of some heads, and the first such task of "
+                 "the plan is task "
                  "0 (worker 0");
   // More processes than one would use NCCL, which is for GPUs alone.
   expect_refused("run -w 2 -s tree-decode --backend cuda",

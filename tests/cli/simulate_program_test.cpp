@@ -937,7 +937,7 @@ results = [
   EXPECT_THAT(text.out,
               testing::ContainsRegex(
                   "^2 results: median error [0-9.]+%, mean [0-9.]+%\n"
-                  "worst: [0-9.]+ times too (short|long) [(]my ring, (ring|zigzag)[)]\n"));
+                  "worst: too (short|long) by a factor of [0-9.]+ [(]my ring, (ring|zigzag)[)]\n"));
   EXPECT_THAT(text.out, HasSubstr("picked the faster of two schedules in 1 of 1 cases (without "
                                   "predicted ties: 1 of 1)\n"));
   EXPECT_EQ(run("validate --file - < mine.toml").code, 0);

@@ -270,12 +270,14 @@ Picture tornado(const Tornado& t, const Page& page) {
   s.y_axis = [](std::size_t, double) { return rows_axis(); };
   s.draw = [&](std::size_t, const PlotFrame& f, std::vector<Shape>& out) {
     for (std::size_t i = 0; i < changes.size(); ++i) {
-      const double change = share(changes[i].second);
+      const double exact = share(changes[i].second);
+      const double change = std::abs(exact) < 5e-4 ? 0 : exact;  // no "-0.0%"
       name_row(f, i, names[i], out);
       Box b = bar_at(f, 0, change, i);
       b.fill = change <= 0 ? ink::own : ink::helping;
-      const std::string text =
-          change < 1 ? fmt::format("{:+.1f}%", 100 * change) : fmt::format("{:.1f}x", 1 + change);
+      const std::string text = change == 0  ? "0.0%"
+                               : change < 1 ? fmt::format("{:+.1f}%", 100 * change)
+                                            : fmt::format("{:.1f}x", 1 + change);
       b.about = fmt::format("{}: {}", changes[i].first, text);
       out.emplace_back(Label{change <= 0 ? b.x - 3 : b.x + b.width + 3, b.y + kBarTall / 2 + 3.2,
                              kPlotWords, ink::black, change <= 0 ? Anchor::End : Anchor::Start,

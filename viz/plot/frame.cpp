@@ -34,10 +34,7 @@ class Sheet {
     for (std::size_t i = 0; i < s_.panels.size(); i += columns_) y = draw_row(i, y);
     if (s_.page.key && !s_.key.empty()) y = draw_key(y + 4);
     if (s_.page.legend)
-      for (const std::string& note : s_.notes) {
-        y += kPlotLine;
-        words(edge(), y, kPlotWords, ink::grey, fitted(note, kPlotWords));
-      }
+      for (const std::string& note : s_.notes) y = grey_lines(note, y, kPlotWords);
     p_.height = y + (tight_ ? 3 : 10);
     return on_page(std::move(p_), s_.page);
   }
@@ -65,13 +62,18 @@ class Sheet {
     return y;
   }
 
+  double grey_lines(std::string_view text, double y, double size) {
+    for (const std::string& line : wrapped(text, size, p_.width - 2 * edge(), false))
+      words(edge(), y += kPlotLine, size, ink::grey, fitted(line, size));
+    return y;
+  }
+
   double draw_heading() {
     const std::string& title = s_.page.title;
     if (!s_.page.heading) return title.empty() ? 1 : lines(title, -2, 11) + 6;
     const double y = lines(title.empty() ? s_.heading : title, 6.4, 13);
     if (s_.subject.empty()) return y + 8;
-    words(edge(), y + 15, 10, ink::grey, fitted(s_.subject, 10));
-    return y + 23;
+    return grey_lines(s_.subject, y + 3, 10) + 8;
   }
 
   double left_of(const PlotAxis& y) const {
