@@ -178,11 +178,12 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
     return app->add_option(name, value, help)->type_name(type);
   };
   flag("-o,--output", command->output, "FILE", "profile to write: .toml")->required();
-  app->add_flag("--thorough", command->thorough,
-                "measure more (takes minutes): head dimensions 64 and 128\n"
-                "--backend cpu: also all dtypes and blocks of up to 4K tokens, for up to 20 s per "
-                "block size\n"
-                "--backend cuda: also bf16 and fp16");
+  app->add_flag(
+      "--thorough", command->thorough,
+      "measure more (takes minutes): head dimensions 64 and 128\n"
+      "--backend cpu: also all dtypes, and blocks of up to 4K tokens, with a limit of 20 s per "
+      "block size\n"
+      "--backend cuda: also bf16 and fp16");
   flag("--dtype", command->dtypes, "LIST", "dtypes (default bf16,fp32; with --backend cuda: bf16)");
   flag("--head-dim", command->head_dims, "LIST", "head dimensions (default 128)");
   flag("--pass", command->passes, "NAME",

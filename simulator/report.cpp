@@ -12,9 +12,8 @@ namespace ringsched {
 
 namespace {
 
-// Until when the host kept each task waiting; empty without a host.
-// `posted`: by all members, for each exchange. What fixed the start of the
-// first task of a group fixed that of the others.
+// Until when the host kept each task waiting; empty without a host. What fixed the start of the
+// first task of a group fixed that of the others. `posted`: when all members of each exchange were.
 std::vector<std::int64_t> waited_for_hosts(const Workload& w, const Simulation& run,
                                            const std::vector<std::int64_t>& posted) {
   if (w.issued.empty()) return {};

@@ -109,6 +109,17 @@ class Coverage(unittest.TestCase):
         self.assertIn(f"{100 * inside / report['summary']['intervals']:.1f}% of the measurements lie in the predicted 80% intervals",
                       validate(text=some))
 
+    def test_each_source_counts_once(self):
+        text = FILE.format(published=1, noise=0)
+        sources = json.loads(validate("--format", "json", text=text))["sources"]
+        self.assertEqual([s["source"] for s in sources], ["us", "them"])
+        share = lambda x: f"{100 * x:.1f}%" if x < 10 else f"{100 * x:,.0f}%"
+        expected = ["2", *(share(statistics.median(s[key] for s in sources)) for key in ("median_error", "mean_error")),
+                    *(share(statistics.mean(s[part] / s[whole] for s in sources)) for part, whole in (("too_fast", "results"), ("inside_80", "intervals"))),
+                    share(statistics.median(s["median_half_width"] for s in sources))]
+        line, = [line for line in validate(text=text).splitlines() if "each source once" in line]
+        self.assertEqual(line.split("once")[1].split(), expected)
+
     def test_a_value_at_the_end_of_its_interval_is_inside(self):
         ring = json.loads(validate("--format", "json", text=FILE.format(published=1, noise=0)))["groups"][0]["results"][0]
         low, high = ring["interval_80"]

@@ -29,7 +29,7 @@
     {"shares", "which tokens a worker holds: contiguous, or zigzag (one part from each end)", 0, 0, 1, {"contiguous", "zigzag"}}) \
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
-    {"ring", "schedule of the rings across Ulysses groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
+    {"ring", "schedule to use between Ulysses groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
     {"consecutive", "which workers are numbered consecutively, so that they share a node: those of a Ulysses group, or of a ring", 0, 0, 1, {"ulysses", "ring"}}, RINGSCHED_SENDS) \
   X(flash_decode, "flash-decode", decode_layout, "decoding: each worker attends to its part of the cache, then one exchange", "Flash-Decoding, pytorch.org/blog/flash-decoding", \
     {"to", "which workers get the result: all, or one (the worker with the new tokens)", 0, 0, 1, {"all", "one"}}) \

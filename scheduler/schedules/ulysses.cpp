@@ -12,7 +12,7 @@ void ulysses(const Problem& problem, PlanBuilder& plan, const Arguments&) {
   if (problem.heads < problem.workers)
     fail(
         "ulysses: {0} heads are too few for {1} workers; use at most {0} workers (the "
-        "heads need not divide evenly among them), or pad the heads with ulysses:pad=1",
+        "heads need not divide evenly among them), or ulysses:pad=1, which pads the heads",
         problem.heads, problem.workers);
   std::vector<WorkerId> all;
   for (std::uint32_t w = 0; w < problem.workers; ++w) all.push_back(WorkerId{w});

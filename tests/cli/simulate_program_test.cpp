@@ -467,8 +467,8 @@ TEST_F(SimulateProgram, SaysWhyAScheduleHasNoResult) {
   EXPECT_THAT(
       out,
       HasSubstr("\n   no result for ulysses: 4 heads are too few for 8 workers; use at most 4\n"
-                "     workers (the heads need not divide evenly among them), or pad the heads\n"
-                "     with ulysses:pad=1\n"));
+                "     workers (the heads need not divide evenly among them), or ulysses:pad=1,\n"
+                "     which pads the heads\n"));
   EXPECT_THAT(run("sweep -m dgx-a100 -w 8 --heads 4 -s zigzag,ulysses --overlap none,prefetch").out,
               HasSubstr("\n   no result for ulysses none, ulysses prefetch: "));
 }

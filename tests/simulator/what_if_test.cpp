@@ -93,6 +93,9 @@ TEST(WhatIf, KernelsAndMemoryMultiplyRatesOfTheirOwn) {
   const Machine before = a_setup().machine;
   const Machine kernels = after("kernels=4x").machine;
   EXPECT_EQ(kernels.kernels[0].tflops[0], 4 * before.kernels[0].tflops[0]);
+  auto sustained = a_setup();
+  sustained.machine.kernels[0].sustained_tflops = 3;
+  EXPECT_EQ(after("kernels=4x", sustained).machine.kernels[0].sustained_tflops, 12);
   EXPECT_EQ(kernels.memory_gb_per_s, before.memory_gb_per_s);
   const Machine memory = after("memory=0.5x").machine;
   EXPECT_EQ(memory.memory_gb_per_s, before.memory_gb_per_s / 2);

@@ -44,9 +44,9 @@ struct Start {
   bool posted_last = false;  // a transfer or exchange: no other end was posted later
   TaskId because;            // the task that fixed its start
 };
-// Until when the host kept each task waiting, ps; 0: it did not. If a task starts
-// once a message or exchange is there for which only the host of its worker was late, then it
-// waited until that was issued.
+// Until when the host kept each task waiting, ps; 0: it did not. If a task starts once a message or
+// exchange is there for which only the host of its worker was late, it waited until that was
+// issued.
 std::vector<std::int64_t> kept_by_host(const std::vector<Start>&);
 
 // Gathers the tasks of a run, in any order, and adds up the accounts.
