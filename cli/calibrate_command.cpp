@@ -196,9 +196,7 @@ void add_calibrate_command(CLI::App& program, ExitCode&) {
        "time limit for all samples of one block size (default 2); --backend cpu only");
   flag("--take", command->take, "NAME",
        "which of the measured times counts for each block size: mean, or fastest (better on busy "
-       "machines) "
-       "(default "
-       "mean); --backend cpu only");
+       "machines) (default mean); --backend cpu only");
   flag("--cores", command->cores, "N", "CPU cores to use; 0 = all (default 0)");
   flag("--backend", command->backend, "NAME", "hardware to measure: cpu or cuda (default cpu)");
   flag("--workers", command->workers, "N",

@@ -58,22 +58,23 @@ std::string interval_of(const SweepRow& row) {
 
 // The schedules with prices beyond what was measured.
 std::string extrapolated_in(const std::vector<const SweepRow*>& rows) {
-  std::vector<std::string> whose;
+  std::vector<std::string> schedules;
   std::size_t holding = 0, some = 0;
   for (const SweepRow* row : rows) {
     holding += row->holds();
     if (!row->extrapolated.empty()) {
       ++some;
-      if (std::ranges::find(whose, row->schedule) == whose.end()) whose.push_back(row->schedule);
+      if (std::ranges::find(schedules, row->schedule) == schedules.end())
+        schedules.push_back(row->schedule);
     }
   }
-  if (whose.empty()) return {};
-  const std::string last = whose.back();
-  whose.pop_back();
+  if (schedules.empty()) return {};
+  const std::string last = schedules.back();
+  schedules.pop_back();
   const std::string names = some == holding ? "all schedules"
-                            : whose.empty()
+                            : schedules.empty()
                                 ? last
-                                : fmt::format("{} and {}", fmt::join(whose, ", "), last);
+                                : fmt::format("{} and {}", fmt::join(schedules, ", "), last);
   return on_terminal_lines(
              fmt::format("   Some task times of {} are extrapolated beyond measurements; "
                          "'ringsched simulate' lists them.",

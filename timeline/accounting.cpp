@@ -58,7 +58,7 @@ void count_fractions(RunTimes& r) {
 std::vector<std::int64_t> kept_by_host(const std::vector<Start>& all) {
   constexpr std::int64_t unknown = -1;
   std::vector<std::int64_t> until(all.size(), unknown);
-  std::vector<std::uint32_t> through;  // from a task to the one whose wait it shares
+  std::vector<std::uint32_t> through;  // tasks that waited for the same
   for (std::uint32_t task = 0; task < all.size(); ++task) {
     std::uint32_t at = task;
     while (until[at] == unknown) {
