@@ -238,8 +238,9 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   tflops *= efficiency(t, w);
   if (t.sustained_tflops > 0) tflops = std::min(tflops, t.sustained_tflops);
   tflops *= by_head_dim(t);
-  return machine_.launch_us * 1e6 + merging_splits_ps(t, w) +
-         attention_flops(problem_, w.pairs, w.columns, t.backward) / tflops;
+  const double flops = attention_flops(problem_, w.pairs, w.columns, t.backward);
+  return machine_.launch_us * 1e6 +
+         machine_.software.attend_factor * (merging_splits_ps(t, w) + flops / tflops);
 }
 
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.
@@ -276,6 +277,11 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     unsure(kNearestSpread, fmt::format("{} {} attends (from {} ones)", pass,
                                        shape == TileShape::Full ? "full" : "causal",
                                        t.shape == TileShape::Full ? "full" : "causal"));
+  if (const double factor = machine_.software.attend_factor; factor != 1)
+    unsure(
+        kVariantSpread,
+        fmt::format("{} attends (the library's kernels take {:.4g} times as long as the table's)",
+                    pass, factor));
   if (is_above_peak(machine_, t))
     unsure(kNearestSpread,
            fmt::format("{} {} attends (the table exceeds the device's {:.0f} TFLOP/s)", pass,

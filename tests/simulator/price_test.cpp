@@ -430,6 +430,21 @@ TEST(Price, OfAnAttendIsAtMostAtTheSustainedRate) {
   EXPECT_EQ(tile_ps(m, 1000, 1000), fast);
 }
 
+// A library's own kernels, such as those for packed sequences.
+TEST(Price, OfAnAttendByALibrarysOwnKernelIsALittleMore) {
+  Machine m = with_table();
+  const double launch = m.launch_us * 1e6, usual = tile_ps(m, 300, 200) - launch;
+  const auto extrapolated = [&] {
+    return price(build_plan(small_problem(2, 600), find_schedule("ring")), m).extrapolated;
+  };
+  const std::string named =
+      "forward attends (the library's kernels take 1.25 times as long as the table's)";
+  EXPECT_FALSE(extrapolated().contains(named));
+  m.software.attend_factor = 1.25;
+  EXPECT_NEAR(tile_ps(m, 300, 200) - launch, 1.25 * usual, 1);
+  EXPECT_TRUE(extrapolated().contains(named));
+}
+
 // A library that sends results and gradients as it sends keys: log-sum-exps stay in fp32.
 TEST(Price, OfAMessageIsOfTheTypeThatTheLibrarySends) {
   Machine m = test_machine(Fabric::Mesh, 4);

@@ -168,6 +168,7 @@ struct SoftwareFigures {
   double attend_bytes = 0, attend_key_bytes = 0;
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
   std::uint32_t attend_launches = 0;
+  double attend_factor = 1;  // of its kernels' times to those of the tables
   // Transfers that become ready with an attend get their SMs before it.
   bool posts_first = false;
   bool one_stream = false;  // transfers of a worker go one after the other, on whatever lanes

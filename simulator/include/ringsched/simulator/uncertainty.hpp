@@ -22,6 +22,7 @@ inline constexpr double kPassSpread = 0.04;        // ... of a pass, in addition
 inline constexpr double kFormSpread = 0.04;        // ... and of a form of tiles
 inline constexpr double kDerivedSpread = 0.10;     // of rates derived from another head dimension
 inline constexpr double kNearestSpread = 0.25;     // ... or copied from it
+inline constexpr double kVariantSpread = 0.05;     // of kernels that the table is not of
 inline constexpr double kBeyondSpread = 0.05;      // of rates beyond the ends of their table
 inline constexpr double kDecodeSpread = 0.20;      // of decoding, which no table has
 inline constexpr double kNoTableSpread = 0.15;     // of exchanges without a table
