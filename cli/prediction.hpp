@@ -38,7 +38,8 @@ const char* to_text(Cause::Kind);
 std::string worker_table(const RunTimes&, TimeUnit = TimeUnit::Seconds);
 // The note below the table if workers take turns on the cores.
 std::string turns_note(std::uint32_t workers, std::uint32_t cores);
-// "label            text", wrapped after commas and semicolons at 80 columns.
+// "label            text", wrapped at 80 columns: after commas and semicolons, or if a part between
+// them is longer than a line, between words.
 std::string report_line(std::string_view label, std::string_view text);
 std::string workers_json(const RunTimes&);
 

@@ -81,25 +81,27 @@ std::string report_line(std::string_view label, std::string_view text) {
   constexpr std::size_t indent = 17, widest = 80, narrowest = 40;
   const std::size_t terminal = terminal_columns();
   const std::size_t columns = terminal == 0 ? widest : std::clamp(terminal, narrowest, widest);
-  std::string out, line = fmt::format("{:<{}}", label, indent);
-  std::size_t used = line.size();
+  std::vector<std::string> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find_first_of(",;"), text.size() - 1) + 1;
-    const std::string_view part = text.substr(0, end);
-    if (used > indent && used + part.size() > columns) {
-      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-      line.assign(indent, ' ');
-      used = indent;
-    }
-    const bool starts = used == indent;
-    std::string shown(starts ? part.substr(part.find_first_not_of(' ')) : part);
-    const bool wide = starts && shown.size() > columns - indent;
-    if (wide) shown = indented(in_lines(shown, 0, columns - indent), indent);
-    line += shown;
-    used = wide ? columns : used + shown.size();
+    parts.emplace_back(text.substr(0, end));
     text.remove_prefix(end);
   }
-  return out + line + "\n";
+  std::string all;
+  bool wide = false;
+  std::size_t used = 0;
+  for (const std::string& part : parts) {
+    const std::size_t blank = part.find_first_not_of(' ');
+    wide = wide || part.size() - blank > columns - indent;
+    const bool breaks = used > 0 && used + part.size() > columns - indent;
+    all += breaks ? "\n" + part.substr(blank) : part;
+    used = breaks ? part.size() - blank : used + part.size();
+  }
+  if (wide) {
+    std::ranges::replace(all, '\n', ' ');
+    all = in_lines(all, 0, columns - indent);
+  }
+  return fmt::format("{:<{}}{}\n", label, indent, indented(all, indent));
 }
 
 // Of many workers, each row shows the mean of a band of neighbours.

@@ -183,9 +183,10 @@ void software_gaps(const SoftwareFigures& s, std::vector<Gap>& out) {
   if (s.source.empty())
     out.push_back({"software", "no [software], so merges are one fused pass over memory"});
   if (s.host.issues_in_no_time())
-    out.push_back({"host",
-                   "no [host], so the host is assumed to launch work instantly; short problems are "
-                   "predicted too fast"});
+    out.push_back(
+        {"host", fmt::format("{}, so the host is assumed to launch work instantly; short problems "
+                             "are predicted too fast",
+                             s.host.source.empty() ? "no [host]" : "no times in [host]")});
 }
 
 }  // namespace

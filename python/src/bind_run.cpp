@@ -49,8 +49,8 @@ double us(Picoseconds p) { return static_cast<double>(p.value) / 1e6; }
 
 RunPointer simulated(const PlanPointer& plan, const nb::object& machine, const MachineAsked& asked,
                      const nb::object& calibrate_with) {
-  const std::string measured =
-      calibrate_with.is_none() ? "" : text_of("--calibrate-with", calibrate_with);
+  std::optional<std::string> measured;
+  if (!calibrate_with.is_none()) measured = text_of("--calibrate-with", calibrate_with);
   const MachineFlags flags = machine_flags(asked);
   const Machine* given = nullptr;
   std::string name;
@@ -61,9 +61,9 @@ RunPointer simulated(const PlanPointer& plan, const nb::object& machine, const M
     Setup setup = flags.setup(m, proved.plan.problem.workers);
     flags.check_runs(varies(setup.conditions));
     std::optional<Fit> fitted;
-    if (!measured.empty()) {
+    if (measured) {
       if (m.ideal) fail("calibrate_with has no meaning on machine 'ideal', which has no figures");
-      fitted = fit(proved.plan, setup, measured_time(measured));
+      fitted = fit(proved.plan, setup, measured_time(*measured));
       setup.machine = fitted->machine;
     }
     Prediction p = predict(proved, std::move(setup), flags.diagonal(), flags.figures(m));

@@ -94,8 +94,8 @@ Pass parse_pass(std::string_view text) { return parse_name<Pass>("pass", text, k
 
 std::int64_t parse_count(std::string_view text, std::string_view what) {
   const auto wrong = [&]() {
-    fail("{} is '{}'; use a whole number{} such as 4096 or 64K", what, printable(text),
-         text.starts_with('-') ? " that is not negative," : "");
+    fail("{} is '{}'; use a whole number{}", what, printable(text),
+         text.starts_with('-') ? " that is not negative" : ", such as 4096 or 64K");
   };
   std::int64_t n = 0;
   const char* const end = text.data() + text.size();

@@ -307,6 +307,8 @@ class Runs(unittest.TestCase):
         self.assertIn("calibrated", str(fitted))
         with self.assertRaisesRegex(rs.Error, "calibrate_with is .26."):
             rs.simulate(plan, "dgx-a100", calibrate_with="26")
+        with self.assertRaisesRegex(rs.Error, "calibrate_with is ''"):
+            rs.simulate(plan, "dgx-a100", calibrate_with="")
         with self.assertRaisesRegex(rs.Error, "no meaning on machine 'ideal'"):
             rs.simulate(plan, calibrate_with="ms=26")
         ring = rs.plan(rs.Problem(tokens=16384), "ring")
