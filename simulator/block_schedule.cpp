@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -21,6 +22,12 @@ constexpr double kMostBlocks = 1 << 16;
 // each key, where blocks of 128 rows take 62.3 (NVIDIA/cudnn-frontend, attention_training results,
 // d6d35d6).
 constexpr double kHalfBlock = 34.6 / 62.3;
+
+// What the second masked end of a block costs under a window, in blocks of keys: forward and
+// backward. With heads of 64 and a window of 128 tokens, kernels take 10 to 20% and 30 to 50%
+// longer than their blocks of keys alone (NVIDIA/cudnn-frontend, attention_training results of
+// gpt_oss: FlashAttention-2 on A100, 7a40ba7, and cuDNN on H200, a0312cc).
+constexpr double kSecondEnd = 0.75, kSecondEndBackward = 2;
 
 double rounded_up(double x, double unit) { return unit > 0 ? std::ceil(x / unit) * unit : x; }
 
@@ -127,9 +134,60 @@ BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t
                                  : before + wave};
 }
 
+// Pairs of a tile in which row a sees key b if b <= a + last, for any `last`.
+double pairs_up_to(double last, const Work& w) {
+  const auto triangle = [](double side) { return side > 0 ? side * (side + 1) / 2 : 0; };
+  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  return triangle(last + rows) - triangle(last) - triangle(last + rows - keys) +
+         triangle(last - keys);
+}
+
+// The `last` of a tile under a window: row a sees the `window` keys up to a + last, as far as the
+// tile has them. There may be two, one as the band enters the tile and one as it leaves it; their
+// blocks are alike. None if the tile sees more than a window allows, as where the band is cut.
+std::optional<double> band_of(const Work& w, double window) {
+  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  const auto seen = static_cast<double>(w.pairs.value);
+  const auto pairs = [&](double last) {
+    return pairs_up_to(last, w) - pairs_up_to(last - window, w);
+  };
+  double low = -rows, high = std::floor((keys - rows + window) / 2);  // the band is in the middle
+  if (seen > 1.01 * pairs(high)) return std::nullopt;
+  while (low < high) {
+    const double middle = std::floor((low + high) / 2);
+    if (pairs(middle) < seen)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// How far each block of a band goes.
+std::vector<double> lengths_in_band(const Work& w, const BlockFigures& b, double window,
+                                    double last, bool backward) {
+  const auto cut = static_cast<double>(backward ? w.keys : w.rows);
+  const auto along = static_cast<double>(backward ? w.rows : w.keys);
+  const auto step = std::max(1.0, static_cast<double>(b.keys));
+  // Row a sees keys from a + last - window + 1 to a + last; key b is seen by rows from b - last to
+  // b - last + window - 1.
+  const double before = backward ? -last : last - window + 1;
+  const double second_end = step * (backward ? kSecondEndBackward : kSecondEnd);
+  std::vector<double> out;
+  for (double first = 0; first < cut; first += b.rows) {
+    const double from = std::max(0.0, first + before);
+    const double to = std::min(along, std::min(cut, first + b.rows) - 1 + before + window);
+    const double seen =
+        to > from ? std::ceil(to / step) * step - std::floor(from / step) * step + second_end : 0;
+    out.push_back(seen + b.overhead_keys);
+  }
+  return out;
+}
+
 }  // namespace
 
-BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward) {
+BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward,
+                     double window) {
   // The side that is cut, and the side that each block goes along.
   const auto cut = static_cast<double>(backward ? w.keys : w.rows);
   const auto along = static_cast<double>(backward ? w.rows : w.keys);
@@ -142,6 +200,11 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     return key_splits(std::ceil(rows / half) * heads, static_cast<double>(sms) * b.per_sm,
                       std::ceil(keys / b.split_keys));
   };
+  if (window > 0 && w.form == TileForm::Other && splits_of(cut, along, w.columns) == 1)
+    if (const std::optional<double> last = band_of(w, window)) {
+      out.lengths = lengths_in_band(w, b, window, *last, backward);
+      return out;
+    }
   const double mean = static_cast<double>(w.pairs.value) / cut;
   if (mean > 0.99 * along || 2 * mean < along * 0.9) {
     // All blocks alike: if less than half is visible, nobody knows which part.
@@ -231,10 +294,11 @@ BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t 
   return known.find(key, [&] { return followed(g, b, sms, held); });
 }
 
-double block_efficiency(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward) {
+double block_efficiency(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward,
+                        double window) {
   const double rate = b.per_sm < 2 ? 1 : 2 * b.shared_rate;
   const double seen = static_cast<double>(w.pairs.value) * w.columns / b.rows;
-  const double took = block_times(block_grid(w, b, sms, backward), b, sms).end;
+  const double took = block_times(block_grid(w, b, sms, backward, window), b, sms).end;
   return took > 0 ? seen / (took * sms * rate) : 1;
 }
 

@@ -24,8 +24,10 @@ struct BlockGrid {
   double count() const { return static_cast<double>(blocks) * heads; }
 };
 
-// The grid of a tile: its rows cut into blocks, or its keys in the backward pass.
-BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward);
+// The grid of a tile: its rows cut into blocks, or its keys in the backward pass. `window`: how
+// many of the tile's keys a row sees at most, under a causal window; 0 under other masks.
+BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward,
+                     double window = 0);
 
 // When the last block ends, and when `held` of the SMs have run out of work, in keys.
 struct BlockTimes {
@@ -35,6 +37,7 @@ BlockTimes block_times(const BlockGrid&, const BlockFigures&, std::uint32_t sms,
                        std::uint32_t held = 1);
 
 // The share of the SMs' time that goes into visible pairs.
-double block_efficiency(const Work&, const BlockFigures&, std::uint32_t sms, bool backward);
+double block_efficiency(const Work&, const BlockFigures&, std::uint32_t sms, bool backward,
+                        double window = 0);
 
 }  // namespace ringsched

@@ -152,7 +152,7 @@ double KernelTimes::decode_ps(const Work& w) const {
 
 double KernelTimes::efficiency(const KernelTable& t, const Work& w) const {
   if (!(t.blocks.overhead_keys > 0)) return wave_efficiency(blocks(w, t.backward), machine_.sms);
-  return block_efficiency(w, blocks_of(t), machine_.sms, t.backward);
+  return block_efficiency(w, blocks_of(t), machine_.sms, t.backward, window_);
 }
 
 BlockFigures KernelTimes::blocks_of(const KernelTable& t) const {
@@ -246,7 +246,7 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.
 double KernelTimes::merging_splits_ps(const KernelTable& t, const Work& w) const {
   if (!t.blocks.splits_keys || t.backward || !(t.blocks.overhead_keys > 0)) return 0;
-  const BlockGrid grid = block_grid(w, blocks_of(t), machine_.sms, false);
+  const BlockGrid grid = block_grid(w, blocks_of(t), machine_.sms, false, window_);
   if (grid.splits == 1 || !(machine_.memory_gb_per_s > 0)) return 0;
   const double elements = static_cast<double>(w.rows) * w.columns * problem_.head_dim;
   return machine_.launch_us * 1e6 +
@@ -286,7 +286,8 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     unsure(kNearestSpread,
            fmt::format("{} {} attends (the table exceeds the device's {:.0f} TFLOP/s)", pass,
                        t.shape == TileShape::Full ? "full" : "causal", peak_tflops(machine_)));
-  if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
+  if (w.form == TileForm::Other && shape == TileShape::Causal &&
+      (window_ > 0 || !is_cut_by_diagonal(w)))
     unsure(
         kDerivedSpread,
         fmt::format(
@@ -308,8 +309,8 @@ double KernelTimes::tail_ps(const Work& w, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (!(t.blocks.overhead_keys > 0)) return 0;
   const BlockFigures b = blocks_of(t);
-  const BlockTimes times = block_times(block_grid(w, b, machine_.sms, backward), b, machine_.sms,
-                                       std::max(1u, machine_.comm_sms));
+  const BlockTimes times = block_times(block_grid(w, b, machine_.sms, backward, window_), b,
+                                       machine_.sms, std::max(1u, machine_.comm_sms));
   return ps(w, backward) * (1 - times.idle / times.end);
 }
 
@@ -320,7 +321,7 @@ double KernelTimes::slowed(const Work& w, bool backward, std::uint32_t transfers
       t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
     const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
     const BlockFigures b = blocks_of(t);
-    const BlockGrid grid = block_grid(w, b, machine_.sms, backward);
+    const BlockGrid grid = block_grid(w, b, machine_.sms, backward, window_);
     waves = block_times(grid, b, left).end / block_times(grid, b, machine_.sms).end;
   } else if (const double n = blocks(w, backward); machine_.sms > 0 && held > 0 && n > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);

@@ -1,6 +1,7 @@
 // How long one attention kernel takes on a device, from the machine's tables.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -14,8 +15,14 @@ namespace ringsched {
 class KernelTimes {
  public:
   // Keeps references to both. On request, throws Error for a kernel the machine has no figures for.
-  KernelTimes(const Machine& machine, const Problem& problem)
-      : machine_(machine), problem_(problem) {}
+  // `stride`: between the positions of neighbouring rows, and of neighbouring keys.
+  KernelTimes(const Machine& machine, const Problem& problem, std::int64_t stride = 1)
+      : machine_(machine),
+        problem_(problem),
+        window_(problem.mask.kind() == Mask::Kind::Window
+                    ? std::max(1.0, static_cast<double>(problem.mask.window_size().value) /
+                                        static_cast<double>(stride))
+                    : 0) {}
 
   double ps(const Work&, bool backward) const;
   // Of a few new tokens against cached keys: the longer of two times, to read the keys, values and
@@ -50,6 +57,7 @@ class KernelTimes {
 
   const Machine& machine_;
   const Problem& problem_;
+  double window_;                                  // of keys of a tile; 0 if the mask is no window
   mutable std::map<const double*, double> bases_;  // by the table's entry
 };
 

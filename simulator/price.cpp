@@ -345,7 +345,9 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   for (const Task& t : plan.tasks)
     occurs[static_cast<std::size_t>(t.kind) * works + t.work.value] = true;
 
-  const KernelTimes kernels(machine, plan.problem);
+  std::int64_t stride = 1;
+  for (const TokenRange& chunk : plan.layout.chunks) stride = std::max(stride, chunk.stride);
+  const KernelTimes kernels(machine, plan.problem, stride);
   if (machine.software.merge_per_clock > 0 && !(machine.clock_ghz > 0 && machine.sms > 0))
     out.extrapolated.insert("merges (from their bytes, as the profile lacks clock_ghz or sms)");
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;

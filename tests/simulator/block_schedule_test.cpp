@@ -302,5 +302,90 @@ TEST(BlockSchedule, PredictsKernelsOfAnH100) {
   }
 }
 
+// Kernels under windows. What the second masked end of a block costs was read from windows of 128
+// on A100 and H200; those of 1024, and those on B200, had no part in that.
+TEST(BlockSchedule, PredictsKernelsUnderWindows) {
+  std::ifstream file(source_folder() / "validation" / "kernels-window.csv");
+  std::map<std::string, std::vector<double>> errors;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#') || line.starts_with("gpu,")) continue;
+    std::istringstream fields(line);
+    std::string gpu, library, pass, window, tokens, heads, dim, ms;
+    for (std::string* f : {&gpu, &library, &pass, &window, &tokens, &heads, &dim, &ms})
+      std::getline(fields, *f, ',');
+    Machine m = find_machine(gpu == "A100" ? "dgx-a100" : gpu == "H200" ? "hgx-h200" : "hgx-b200");
+    for (KernelTable& k : m.kernels) k.sustained_tflops = 0;  // the calls were short
+    Problem problem;
+    problem.head_dim = static_cast<std::uint32_t>(std::stoul(dim));
+    problem.heads = problem.kv_heads = static_cast<std::uint32_t>(std::stoul(heads));
+    problem.mask = Mask::window(Tokens{std::stoll(window)});
+    const std::int64_t n = std::stoll(tokens), w = std::stoll(window);
+    const Work square{n, n, Pairs{n * w - w * (w - 1) / 2}, TileForm::Other, problem.heads, {}};
+    const double ps = KernelTimes(m, problem).ps(square, pass == "backward");
+    errors[fmt::format("{} {} {}", gpu, pass, window)].push_back(ps * 1e-9 / std::stod(ms) - 1);
+  }
+  const std::map<std::string, double> mean = {
+      {"A100 forward 128", 0.03},  {"A100 backward 128", 0.15},  {"H200 forward 128", 0.07},
+      {"H200 backward 128", 0.14}, {"GB200 forward 128", 0.13},  {"GB200 backward 128", 0.17},
+      {"H200 forward 1024", 0.03}, {"H200 backward 1024", 0.08}, {"B200 forward 128", 0.05}};
+  ASSERT_EQ(errors.size(), mean.size());
+  for (const auto& [what, all] : errors) {
+    double sum = 0;
+    for (const double e : all) sum += std::abs(e);
+    sum /= static_cast<double>(all.size());
+    const std::string shown =
+        fmt::format("{}: {} kernels, {:.1f}% off on average, {:+.1f} to {:+.1f}%", what, all.size(),
+                    100 * sum, 100 * std::ranges::min(all), 100 * std::ranges::max(all));
+    if (std::getenv("RINGSCHED_SHOW")) std::cout << shown << "\n";
+    EXPECT_LT(sum, mean.at(what)) << shown;
+  }
+}
+
+// Pair by pair: which keys the rows of a block see, and which rows see the keys of a block.
+TEST(BlockSchedule, UnderAWindowABlockGoesFromTheFirstToTheLastThatItSees) {
+  BlockFigures b;
+  b.rows = 64;
+  b.keys = 32;
+  b.overhead_keys = 5;
+  std::mt19937 random(5);
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random()) % n; };
+  int bands = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::int64_t rows = 1 + below(300), keys = 1 + below(300), window = 1 + below(300);
+    const std::int64_t last = below(keys + window + rows) - rows;
+    const auto sees = [&](std::int64_t row, std::int64_t key, std::int64_t end) {
+      return key <= row + end && key > row + end - window;
+    };
+    std::int64_t pairs = 0, before = 0;
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t key = 0; key < keys; ++key) {
+        pairs += sees(row, key, last) ? 1 : 0;
+        before += sees(row, key, last - 1) ? 1 : 0;
+      }
+    // The pairs tell where the band is as long as it moves towards the middle of the tile.
+    if (pairs <= before || 2 * last > keys - rows + window) continue;
+    ++bands;
+    for (const bool backward : {false, true}) {
+      const std::int64_t cut = backward ? keys : rows, along = backward ? rows : keys;
+      std::vector<double> expected;
+      for (std::int64_t first = 0; first < cut; first += 64) {
+        std::int64_t from = along, to = 0;
+        for (std::int64_t c = first; c < std::min(cut, first + 64); ++c)
+          for (std::int64_t a = 0; a < along; ++a)
+            if (backward ? sees(a, c, last) : sees(c, a, last)) {
+              from = std::min(from, a);
+              to = std::max(to, a + 1);
+            }
+        const double steps = to > from ? static_cast<double>((to + 31) / 32 - from / 32) : 0;
+        expected.push_back(32 * steps + (steps == 0 ? 0 : backward ? 64 : 24) + 5);
+      }
+      const Work w = tile(rows, keys, pairs, 2);
+      EXPECT_EQ(block_grid(w, b, 108, backward, static_cast<double>(window)).lengths, expected)
+          << rows << " rows, " << keys << " keys, window " << window << ", last " << last;
+    }
+  }
+  EXPECT_GT(bands, 100);
+}
+
 }  // namespace
 }  // namespace ringsched
