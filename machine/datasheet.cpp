@@ -28,7 +28,6 @@ struct Link {
   std::string about;
   FabricFigures fabric;
   double channel_gb_per_s = 0, host_share = 0;
-  std::vector<MessageRate> shares;  // of the link's rate, by size of message
   std::uint32_t sms = 0;
 };
 
@@ -69,7 +68,6 @@ void read_part(Section& s, Link& l) {
   s.choice("kind", l.fabric.kind, kFabrics);
   link_keys(s, l.fabric.link);
   s.number("channel_gb_per_s", l.channel_gb_per_s, 1e-6, kMostGb);
-  s.rates("shares", l.shares, true);
   s.count("per_switch", l.fabric.per_switch, 1, kMaxWorkers);
   s.number("host_share", l.host_share, 1e-6, 1);
   s.count("sms", l.sms, 0, 1000);
@@ -120,8 +118,6 @@ FabricFigures fabric_of(const Link& link, const Gpu& gpu, std::uint32_t gpus) {
   FabricFigures f = link.fabric;
   if (f.kind == Fabric::Switch) f.link.gb_per_s *= gpu.nvlinks;
   f.channel_gb_per_s = link.channel_gb_per_s;
-  for (const MessageRate& m : link.shares)
-    f.link.messages.push_back({m.bytes, std::round(10 * m.gb_per_s * f.link.gb_per_s) / 10});
   if (f.kind == Fabric::Pcie) {
     f.per_switch = std::min(f.per_switch, gpus);
     f.uplink_gb_per_s = f.link.gb_per_s;

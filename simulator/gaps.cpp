@@ -173,7 +173,7 @@ void spread_gaps(const Machine& m, std::vector<Gap>& out) {
                    [&](const KernelTable& t) { return t.library == m.library && t.spread > 0; }),
       kKernelSpread);
   add("fabric", m.devices_per_node > 1 && m.fabric.spread <= 0, kLinkSpread);
-  add("network", m.nodes > 1 && m.network.spread <= 0, kLinkSpread);
+  add("network", m.nodes > 1 && m.network.spread <= 0, kNetworkSpread);
   const std::string of_library = usual_spreads(m.software);
   if (!of_library.empty()) usual += (usual.empty() ? "" : ", ") + of_library;
   if (!usual.empty()) out.push_back({"spread", "not given; defaults: " + usual});

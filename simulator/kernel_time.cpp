@@ -286,8 +286,9 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
     unsure(kNearestSpread,
            fmt::format("{} {} attends (the table exceeds the device's {:.0f} TFLOP/s)", pass,
                        t.shape == TileShape::Full ? "full" : "causal", peak_tflops(machine_)));
-  if (w.form == TileForm::Other && shape == TileShape::Causal &&
-      (window_ > 0 || !is_cut_by_diagonal(w)))
+  if (window_ > 0 && w.form == TileForm::Other)
+    unsure(kWindowSpread, fmt::format("{} attends under a window (from others)", pass));
+  else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
     unsure(
         kDerivedSpread,
         fmt::format(

@@ -62,8 +62,9 @@ Spreads spreads(const Machine& m) {
   for (const KernelTable& t : m.kernels)
     if (t.library == m.library) least_sure = std::max(least_sure, t.spread);
   return {or_usual(least_sure, kKernelSpread),
-          or_usual(std::max(m.fabric.spread, m.network.spread), kLinkSpread), kStartupSpread,
-          or_usual(m.software.spread, kSoftwareSpread),
+          std::max(or_usual(m.fabric.spread, kLinkSpread),
+                   m.nodes > 1 ? or_usual(m.network.spread, kNetworkSpread) : 0),
+          kStartupSpread, or_usual(m.software.spread, kSoftwareSpread),
           or_usual(m.software.host.spread, kHostSpread),
           // Noise is between workers, too.
           or_usual(m.devices_spread, m.sms > 0 && !(m.noise > 0) ? kDeviceSpread : 0)};
@@ -143,7 +144,7 @@ Draws::Draws(const Machine& m, std::string_view schedule, std::uint64_t seed,
   constexpr const char* calls[] = {"attends", "passes", "messages", "steps"};
   for (std::size_t i = 0; i < 4; ++i)
     figures_[OfCalls + i] = figure(calls[i], s.host.source, s.host.spread, kHostSpread);
-  figures_[OfNetwork] = figure("network", m.network.source, m.network.spread, kLinkSpread);
+  figures_[OfNetwork] = figure("network", m.network.source, m.network.spread, kNetworkSpread);
   figures_[OfModel] = figure(schedule, "", 0, kModelSpread);
   first_ = block(0);
 }

@@ -102,17 +102,6 @@ TEST(DatasheetMachine, ShortMessagesHaveFewChannels) {
   EXPECT_TRUE(link_among(machine_of({.gpu = "l20"}).fabric, 8).messages.empty());
 }
 
-// Of NVLink 5 they are known as shares of the rate, whatever the number of links.
-TEST(DatasheetMachine, ShortMessagesReachAShareOfTheRate) {
-  for (const char* gpu : {"b200"}) {
-    const LinkFigures link = machine_of({.gpu = gpu}).fabric.link;
-    ASSERT_FALSE(link.messages.empty()) << gpu;
-    EXPECT_EQ(link.messages.at(1).bytes, 16 << 20);
-    EXPECT_NEAR(link.messages.at(1).gb_per_s, 0.55 * link.gb_per_s, 0.1) << gpu;
-    EXPECT_LT(link.messages.back().gb_per_s, link.gb_per_s) << gpu;
-  }
-}
-
 TEST(DatasheetMachine, GpusThatCannotCopyFromEachOtherShareTheirHost) {
   const Machine direct = machine_of({.gpu = "4090", .link = "pcie4"}),
                 through_host = machine_of({.gpu = "4090"});

@@ -161,18 +161,18 @@ TEST_F(DerivedProfile, ReplacesChannelsByMessages) {
                 .messages[0]
                 .gb_per_s,
             40);
-  const std::string b200 =
-      kHead + "base = \"hgx-b200\"\n[fabric]\nsource = \"s\"\nchannel_gb_per_s = 10\n";
-  EXPECT_EQ(link_among(read_machine(b200, "mine.toml").fabric, 8).messages[0].gb_per_s, 40);
-  EXPECT_THROW(read_machine(b200 + "messages = [[1e6, 100]]\n", "mine.toml"), Error);
+  const std::string pcie =
+      kHead + "base = \"pcie-a100x4\"\n[fabric]\nsource = \"s\"\nchannel_gb_per_s = 1\n";
+  EXPECT_EQ(link_among(read_machine(pcie, "mine.toml").fabric, 8).messages[0].gb_per_s, 4);
+  EXPECT_THROW(read_machine(pcie + "messages = [[1e6, 100]]\n", "mine.toml"), Error);
 }
 
 TEST_F(DerivedProfile, ClearsListsOfItsBase) {
-  const std::string slower = kHead + "base = \"hgx-b200\"\n[fabric]\ngb_per_s = 120\n";
+  const std::string slower = kHead + "base = \"pcie-a100x4\"\n[fabric]\ngb_per_s = 12\n";
   EXPECT_THROW(read_machine(slower + "source = \"s\"\n", "mine.toml"), Error);
   const Machine m = read_machine(slower + "messages = []\nsource = \"s\"\n", "mine.toml");
   EXPECT_TRUE(m.fabric.link.messages.empty());
-  EXPECT_EQ(m.fabric.link.latency_us, find_machine("hgx-b200").fabric.link.latency_us);
+  EXPECT_EQ(m.fabric.link.latency_us, find_machine("pcie-a100x4").fabric.link.latency_us);
   const Machine none = read_machine(kHead + "base = \"dgx-a100\"\ncollective = []\n", "mine.toml");
   EXPECT_TRUE(none.collectives.empty());
   EXPECT_EQ(none.kernels, find_machine("dgx-a100").kernels);

@@ -71,7 +71,8 @@ TEST(Price, OfMessagesDependsOnHowManyWorkersTheyConnect) {
   // Beyond the latency of 10 us, by byte: what the channels take over the link's rate.
   const auto by_channels = [&](double channels, double bytes) {
     const double most = channels * (16 << 20), latency = 10e6;
-    const double beyond = most / 18.3e-3 / channels - most / 371e-3;
+    const double beyond = most / (m.fabric.channel_gb_per_s * 1e-3) / channels -
+                          most / (m.fabric.link.gb_per_s * 1e-3);
     return (latency + bytes / most * (beyond - latency)) / bytes;
   };
   const double bytes = 1024.0 * 8 * 128 * 2 * 2;
