@@ -493,8 +493,10 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
       text.replace(wrap, text.find_first_not_of("\n ", wrap) - wrap, " ");
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(line("ulysses.json -m hgx-h100"),
+  EXPECT_EQ(line("ulysses.json -m dgx-a100"),
             "3 all-to-alls among 4 workers (from the profile's table for 8)");
+  EXPECT_EQ(line("ulysses.json -m hgx-h100"),
+            "3 all-to-alls among 4 workers (from the profile's table)");
   EXPECT_EQ(line("ulysses.json -m pcie-a5000x8"),
             "3 all-to-alls among 4 workers (from link speeds; the profile has no table)");
   EXPECT_EQ(line("ulysses.json -m ideal"), "take no time");
@@ -511,7 +513,7 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
   EXPECT_THAT(json,
               HasSubstr("{\"form\": \"all-to-all\", \"count\": 3, \"workers\": 4, \"nodes\": 1, "
                         "\"workers_per_node\": 4, \"bytes\": 786432, \"priced_by\": "
-                        "\"collective\", \"source\": \"NCCL on 8 x H100"));
+                        "\"collective\", \"source\": \"up to 16 MiB as the reduce-scatter"));
   EXPECT_THAT(run("simulate gather.json -m dgx-a100x2-ib100 --format json").out,
               HasSubstr("\"priced_by\": \"links\"}"));
   EXPECT_EQ(run("simulate -m hgx-h100 --format json").out.find("\"exchanges\""), std::string::npos);
