@@ -55,8 +55,9 @@ void run(const NewCommand& c) {
       m,
       {"Made by: " + command_line(c), "",
        "No figure here was measured on this machine. They come from datasheets, and from public",
-       "measurements of similar parts; each table names them in `source`. Lines with ESTIMATE have",
-       "no measurement behind them. `spread` is how uncertain a table is, as a share: one standard",
+       "measurements of similar parts; each table names them in `source`. If that says ESTIMATE, "
+       "no",
+       "measurement is behind it. `spread` is how uncertain a table is, as a share: one standard",
        "deviation. Replace figures with your own measurements, and lower the spread;",
        "`ringsched calibrate --backend cuda` measures the kernels.",
        "`ringsched machines check FILE` lists errors, and what is still missing."});

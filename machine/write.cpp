@@ -110,7 +110,8 @@ void add_line(std::string& out, const Writer::Line& line) {
 
 std::string to_toml(const Machine& m, const std::vector<std::string>& comments) {
   std::string out;
-  for (const std::string& comment : comments) out += "# " + comment + "\n";
+  for (const std::string& comment : comments)
+    out += (comment.empty() ? "#" : "# " + comment) + "\n";
   const std::vector<Writer::Line> usual = lines_of(Machine{});
   std::string section;
   for (const Writer::Line& line : lines_of(m)) {

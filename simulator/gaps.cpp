@@ -176,7 +176,7 @@ void spread_gaps(const Machine& m, std::vector<Gap>& out) {
   add("network", m.nodes > 1 && m.network.spread <= 0, kNetworkSpread);
   const std::string of_library = usual_spreads(m.software);
   if (!of_library.empty()) usual += (usual.empty() ? "" : ", ") + of_library;
-  if (!usual.empty()) out.push_back({"spread", "not given; defaults: " + usual});
+  if (!usual.empty()) out.push_back({"spread", "assumed, as none is given: " + usual});
 }
 
 void software_gaps(const SoftwareFigures& s, std::vector<Gap>& out) {
@@ -195,7 +195,7 @@ std::vector<Gap> gaps(const SoftwareFigures& s) {
   std::vector<Gap> out;
   software_gaps(s, out);
   if (const std::string usual = usual_spreads(s); !usual.empty())
-    out.push_back({"spread", "not given; defaults: " + usual});
+    out.push_back({"spread", "assumed, as none is given: " + usual});
   return out;
 }
 

@@ -287,7 +287,8 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
            fmt::format("{} {} attends (the table exceeds the device's {:.0f} TFLOP/s)", pass,
                        t.shape == TileShape::Full ? "full" : "causal", peak_tflops(machine_)));
   if (window_ > 0 && w.form == TileForm::Other)
-    unsure(kWindowSpread, fmt::format("{} attends under a window (from others)", pass));
+    unsure(kWindowSpread,
+           fmt::format("{} attends under a window (rate from causal kernels)", pass));
   else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
     unsure(
         kDerivedSpread,

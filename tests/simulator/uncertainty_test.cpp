@@ -266,7 +266,7 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   // A window within a tile leaves a band, which no causal mask does.
   const auto window = [](Problem& p) { p.mask = parse_mask("window:1000"); };
   EXPECT_EQ(sure("ring", m, window).second,
-            (Names{"forward attends under a window (from others)"}));
+            (Names{"forward attends under a window (rate from causal kernels)"}));
   const auto prefix = [](Problem& p) { p.mask = parse_mask("prefix:100,window:1000"); };
   const Names cut = {
       "forward attends of blocks off the diagonal that the mask hides in part (from causal ones)"};
