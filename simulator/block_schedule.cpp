@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <queue>
 #include <utility>
 
@@ -26,7 +25,7 @@ constexpr double kHalfBlock = 34.6 / 62.3;
 // What the second masked end of a block costs under a window, in blocks of keys: forward and
 // backward. With heads of 64 and a window of 128 tokens, kernels take 10 to 20% and 30 to 50%
 // longer than their blocks of keys alone (NVIDIA/cudnn-frontend, attention_training results of
-// gpt_oss: FlashAttention-2 on A100, 7a40ba7, and cuDNN on H200, a0312cc).
+// gpt_oss: FlashAttention-2 on an A100 with PCIe, 7a40ba7, and cuDNN on H200, a0312cc).
 constexpr double kSecondEnd = 0.75, kSecondEndBackward = 2;
 
 double rounded_up(double x, double unit) { return unit > 0 ? std::ceil(x / unit) * unit : x; }
@@ -134,54 +133,18 @@ BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t
                                  : before + wave};
 }
 
-// Pairs of a tile in which row a sees key b if b <= a + last, for any `last`.
-double pairs_up_to(double last, const Work& w) {
-  const auto triangle = [](double side) { return side > 0 ? side * (side + 1) / 2 : 0; };
-  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
-  return triangle(last + rows) - triangle(last) - triangle(last + rows - keys) +
-         triangle(last - keys);
-}
-
-// The `last` of a tile under a window: row a sees the `window` keys up to a + last, as far as the
-// tile has them. There may be two, one as the band enters the tile and one as it leaves it; their
-// blocks are alike. None if the tile sees more than a window allows, as where the band is cut.
-std::optional<double> band_of(const Work& w, double window) {
-  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
-  const auto seen = static_cast<double>(w.pairs.value);
-  const auto pairs = [&](double last) {
-    return pairs_up_to(last, w) - pairs_up_to(last - window, w);
-  };
-  double low = -rows, high = std::floor((keys - rows + window) / 2);  // the band is in the middle
-  if (seen > 1.01 * pairs(high)) return std::nullopt;
-  while (low < high) {
-    const double middle = std::floor((low + high) / 2);
-    if (pairs(middle) < seen)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-// How far each block of a band goes.
-std::vector<double> lengths_in_band(const Work& w, const BlockFigures& b, double window,
-                                    double last, bool backward) {
-  const auto cut = static_cast<double>(backward ? w.keys : w.rows);
-  const auto along = static_cast<double>(backward ? w.rows : w.keys);
+// The mean length of a block under a window, if its tile is a band: `whole` rows (backward: keys)
+// would see as many pairs if each saw all of the window. A block goes from the first to the last
+// key that any of its rows sees, so it goes over almost its own rows more than a row. Where only
+// one edge of the window is in the tile, as in a corner, twice as many rows see half as much each,
+// with half as much more: the sum is the same. Rows that see both edges pay for the second one.
+double length_in_band(double pairs, double window, double cut, const BlockFigures& b,
+                      bool backward) {
   const auto step = std::max(1.0, static_cast<double>(b.keys));
-  // Row a sees keys from a + last - window + 1 to a + last; key b is seen by rows from b - last to
-  // b - last + window - 1.
-  const double before = backward ? -last : last - window + 1;
+  const double whole = pairs / window, two_ends = std::max(0.0, whole - window / 2);
   const double second_end = step * (backward ? kSecondEndBackward : kSecondEnd);
-  std::vector<double> out;
-  for (double first = 0; first < cut; first += b.rows) {
-    const double from = std::max(0.0, first + before);
-    const double to = std::min(along, std::min(cut, first + b.rows) - 1 + before + window);
-    const double seen =
-        to > from ? std::ceil(to / step) * step - std::floor(from / step) * step + second_end : 0;
-    out.push_back(seen + b.overhead_keys);
-  }
-  return out;
+  const double sum = whole * std::ceil((window + b.rows - 1) / step) * step + two_ends * second_end;
+  return sum / b.rows / std::ceil(cut / b.rows);
 }
 
 }  // namespace
@@ -200,15 +163,15 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     return key_splits(std::ceil(rows / half) * heads, static_cast<double>(sms) * b.per_sm,
                       std::ceil(keys / b.split_keys));
   };
-  if (window > 0 && w.form == TileForm::Other && splits_of(cut, along, w.columns) == 1)
-    if (const std::optional<double> last = band_of(w, window)) {
-      out.lengths = lengths_in_band(w, b, window, *last, backward);
-      return out;
-    }
   const double mean = static_cast<double>(w.pairs.value) / cut;
   if (mean > 0.99 * along || 2 * mean < along * 0.9) {
     // All blocks alike: if less than half is visible, nobody knows which part.
     out.splits = splits_of(cut, mean, w.columns);
+    if (window > 0 && w.form == TileForm::Other && out.splits == 1) {
+      const auto pairs = static_cast<double>(w.pairs.value);
+      out.lengths = {length_in_band(pairs, window, cut, b, backward) + b.overhead_keys};
+      return out;
+    }
     out.lengths = {rounded_up(mean, step) + b.overhead_keys};
     if (out.splits > 1) {
       out.blocks = static_cast<std::uint32_t>(std::ceil(cut / half)) * out.splits;

@@ -25,7 +25,8 @@ struct BlockGrid {
 };
 
 // The grid of a tile: its rows cut into blocks, or its keys in the backward pass. `window`: how
-// many of the tile's keys a row sees at most, under a causal window; 0 under other masks.
+// many of the tile's keys a row sees, under a causal window, but for rows at its ends (on average
+// if the tile has every second or eighth position); 0 under other masks.
 BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward,
                      double window = 0);
 

@@ -1,4 +1,5 @@
 // How `plan` shows steps and moves, for schedules that the program does not have.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
