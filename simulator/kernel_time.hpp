@@ -57,7 +57,7 @@ class KernelTimes {
 
   const Machine& machine_;
   const Problem& problem_;
-  double window_;                                  // of keys of a tile; 0 if the mask is no window
+  double window_;  // of keys of a tile; 0 if the mask is not a window
   mutable std::map<const double*, double> bases_;  // by the table's entry
 };
 

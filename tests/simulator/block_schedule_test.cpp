@@ -344,8 +344,8 @@ TEST(BlockSchedule, PredictsKernelsUnderWindows) {
   }
 }
 
-// Pair by pair: from the first key to the last that a block of rows sees, and likewise backward. A
-// tile's mean says how many of its rows see both edges of the window, one, or none.
+// Pair by pair: from the first key to the last that a block of rows sees, and so for keys backward.
+// A tile's mean says how many of its rows see both edges of the window, one, or none.
 TEST(BlockSchedule, UnderAWindowABlockGoesFromTheFirstToTheLastThatItSees) {
   BlockFigures b;
   b.rows = 64;
