@@ -55,6 +55,8 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
   s.number("attend_factor", w.attend_factor, 0.01, 100);
+  s.flag("packs_all", w.packs_all);
+  s.number("pack_per_clock", w.pack_per_clock, 0, 1e6);
   s.flag("posts_first", w.posts_first);
   s.flag("one_stream", w.one_stream);
   s.flag("pair_communicators", w.pair_communicators);

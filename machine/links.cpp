@@ -8,18 +8,23 @@ namespace ringsched {
 
 namespace {
 
+// A message gets twice the channels for each doubling from this many bytes per channel on.
+constexpr double kBytesPerChannel = 16 << 20;
+
+std::uint32_t fewest_channels(std::uint32_t channels, std::uint32_t ranks) {
+  return std::bit_floor(std::max(1u, channels / std::max(1u, ranks)));
+}
+
 // NCCL splits its channels, usually 32, among the ranks of a communicator, and doubles those of one
 // message from 16 MiB per channel on (5067397, src/enqueue.cc, addP2pToPlan and
 // calcP2pChannelCount; the number of channels: src/graph/paths.cc). Until a message has all
 // channels, it is as fast as its channels.
 std::vector<MessageRate> by_channels(double channel, std::uint32_t channels, double link,
                                      std::uint32_t ranks) {
-  constexpr double most_bytes = 16 << 20;
   std::vector<MessageRate> out;
-  const std::uint32_t first = std::bit_floor(std::max(1u, channels / std::max(1u, ranks)));
-  for (std::uint32_t n = first; n <= channels; n *= 2) {
+  for (std::uint32_t n = fewest_channels(channels, ranks); n <= channels; n *= 2) {
     const double rate = std::min(link, channel * n);
-    out.push_back({most_bytes * n, rate});
+    out.push_back({kBytesPerChannel * n, rate});
     if (rate >= link) break;
   }
   return out;
@@ -36,6 +41,14 @@ LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks) {
   scale(out, f.wire_change, f.startup_change);
   out.latency_us = latency_us;  // it has changed before
   return out;
+}
+
+std::uint32_t channels_of(const FabricFigures& f, std::uint32_t ranks, double bytes) {
+  std::uint32_t n = fewest_channels(f.channels, ranks);
+  while (2 * n <= f.channels && bytes >= kBytesPerChannel * n &&
+         n * f.channel_gb_per_s < f.link.gb_per_s)
+    n *= 2;
+  return n;
 }
 
 void scale(LinkFigures& link, double bandwidth, double latency) {

@@ -22,11 +22,11 @@ constexpr double kMostBlocks = 1 << 16;
 // d6d35d6).
 constexpr double kHalfBlock = 34.6 / 62.3;
 
-// What the second masked end of a block costs under a window, in blocks of keys: forward and
-// backward. With heads of 64 and a window of 128 tokens, kernels take 10 to 20% and 30 to 50%
-// longer than their blocks of keys alone (NVIDIA/cudnn-frontend, attention_training results of
-// gpt_oss: FlashAttention-2 on an A100 with PCIe, 7a40ba7, and cuDNN on H200, a0312cc).
-constexpr double kSecondEnd = 0.75, kSecondEndBackward = 2;
+// What the second masked end of a block costs under a window, in blocks of keys. With heads of 64
+// and a window of 128 tokens, forward kernels take 10 to 20% longer than their blocks of keys alone
+// (NVIDIA/cudnn-frontend, attention_training results of gpt_oss: FlashAttention-2 on an A100 with
+// PCIe, 7a40ba7, and cuDNN on H200, a0312cc). Backward it is as much.
+constexpr double kSecondEnd = 0.75;
 
 double rounded_up(double x, double unit) { return unit > 0 ? std::ceil(x / unit) * unit : x; }
 
@@ -138,12 +138,11 @@ BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t
 // key that any of its rows sees, so it goes over almost its own rows more than a row. Where only
 // one edge of the window is in the tile, as in a corner, twice as many rows see half as much each,
 // with half as much more: the sum is the same. Rows that see both edges pay for the second one.
-double length_in_band(double pairs, double window, double cut, const BlockFigures& b,
-                      bool backward) {
+double length_in_band(double pairs, double window, double cut, const BlockFigures& b) {
   const auto step = std::max(1.0, static_cast<double>(b.keys));
   const double whole = pairs / window, two_ends = std::max(0.0, whole - window / 2);
-  const double second_end = step * (backward ? kSecondEndBackward : kSecondEnd);
-  const double sum = whole * std::ceil((window + b.rows - 1) / step) * step + two_ends * second_end;
+  const double sum =
+      step * (whole * std::ceil((window + b.rows - 1) / step) + two_ends * kSecondEnd);
   return sum / b.rows / std::ceil(cut / b.rows);
 }
 
@@ -169,7 +168,7 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     out.splits = splits_of(cut, mean, w.columns);
     if (window > 0 && w.form == TileForm::Other && out.splits == 1) {
       const auto pairs = static_cast<double>(w.pairs.value);
-      out.lengths = {length_in_band(pairs, window, cut, b, backward) + b.overhead_keys};
+      out.lengths = {length_in_band(pairs, window, cut, b) + b.overhead_keys};
       return out;
     }
     out.lengths = {rounded_up(mean, step) + b.overhead_keys};

@@ -52,7 +52,9 @@ class Flows {
     if (combines(plan_, exchange_) && plan_.program.type(value).algebra == Algebra::Softmax)
       cost_.calls = 3;
     cost_.startup *= cost_.calls;
-    add_packs(is_ring(cost_.form) ? staging_of_ring() : staging_of(plan_, exchange_, shares_));
+    add_packs(is_ring(cost_.form)
+                  ? staging_of_ring()
+                  : staging_of(plan_, exchange_, shares_, machine_.software.packs_all));
     return std::move(cost_);
   }
 
@@ -171,12 +173,14 @@ class Flows {
   void add_packs(const std::vector<Staging>& staging) {
     const bool adds = !is_ring(cost_.form) && combines(plan_, exchange_);
     const SoftwareFigures& s = machine_.software;
+    const auto stored = static_cast<double>(size_of(plan_.problem.dtype));
+    const double moves = machine_.pack_bytes(2 * stored) / stored;  // of memory, for each byte
     const bool softmax = plan_.program.type(plan_.value(member(0))).algebra == Algebra::Softmax;
     for (std::uint32_t m = 0; m < exchange_.members; ++m) {
       const auto given = static_cast<double>(staging[m].given.value);
       const auto got = static_cast<double>(staging[m].got.value);
-      cost_.packing[m] = memory_ps(2 * given, 1);
-      cost_.unpacking[m] = !adds     ? memory_ps(2 * got, 1)
+      cost_.packing[m] = memory_ps(moves * given, 1);
+      cost_.unpacking[m] = !adds     ? memory_ps(moves * got, 1)
                            : softmax ? memory_ps(got / 4 * machine_.merge_bytes(), s.merge_launches)
                                      : memory_ps(got / 4 * s.reduce_bytes, 1);
     }

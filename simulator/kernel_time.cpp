@@ -20,6 +20,13 @@ namespace {
 // on an A100 at 1.2 GHz, 219 of 265 TFLOP/s (liangan1/GPU_travel).
 constexpr double kMatrixShare = 0.83;
 
+// A backward pass has kernels beside the one that multiplies (FlashAttention-2, flash_api.cpp and
+// flash_bwd_launch_template.h; cuDNN has them, too). One reads the output and its gradient, and
+// clears an fp32 gradient of the queries; another reads that and writes it rounded. In bytes per
+// element of the queries:
+constexpr double kBackwardKernels = 2;
+double backward_bytes(double stored) { return 3 * stored + 8; }
+
 // The share of the SMs that work while this many blocks pass over them in waves.
 double wave_efficiency(double blocks, double sms) {
   if (sms <= 0 || blocks <= 0) return 1;
@@ -178,7 +185,20 @@ double KernelTimes::base(const KernelTable& t, std::size_t i) const {
                        TileForm::Full,
                        static_cast<std::uint32_t>(heads),
                        {}};
-  return known->second = t.tflops[i] / efficiency(t, square);
+  const double flops = attention_flops(problem_, square.pairs, square.columns, t.backward) *
+                       t.head_dim / problem_.head_dim;
+  const double took = flops / t.tflops[i];
+  // A table that is faster than memory would allow keeps half of its time for products.
+  const double products = std::max(took - backward_passes_ps(t, square, t.head_dim), 0.5 * took);
+  return known->second = flops / products / efficiency(t, square);
+}
+
+double KernelTimes::backward_passes_ps(const KernelTable& t, const Work& w, double head_dim) const {
+  if (!t.backward || !(t.blocks.overhead_keys > 0) || !(machine_.memory_gb_per_s > 0)) return 0;
+  const double elements = static_cast<double>(w.rows) * w.columns * head_dim;
+  return elements * backward_bytes(static_cast<double>(size_of(problem_.dtype))) /
+             (machine_.memory_gb_per_s * 1e-3) +
+         kBackwardKernels * machine_.launch_us * 1e6;
 }
 
 // Rates of one head dimension from those of another: each pair takes 4 d operations of matrix
@@ -235,12 +255,13 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
         std::log(inner / t.tokens[above - 1]) / std::log(t.tokens[above] / t.tokens[above - 1]);
     tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
-  tflops *= efficiency(t, w);
-  if (t.sustained_tflops > 0) tflops = std::min(tflops, t.sustained_tflops);
-  tflops *= by_head_dim(t);
+  const double by_dim = by_head_dim(t);
+  tflops *= efficiency(t, w) * by_dim;
   const double flops = attention_flops(problem_, w.pairs, w.columns, t.backward);
+  double time = backward_passes_ps(t, w, problem_.head_dim) + flops / tflops;
+  if (t.sustained_tflops > 0) time = std::max(time, flops / (t.sustained_tflops * by_dim));
   return machine_.launch_us * 1e6 +
-         machine_.software.attend_factor * (merging_splits_ps(t, w) + flops / tflops);
+         machine_.software.attend_factor * (merging_splits_ps(t, w) + time);
 }
 
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.

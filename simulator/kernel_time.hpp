@@ -48,6 +48,8 @@ class KernelTimes {
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double blocks(const Work&, bool backward) const;
   BlockFigures blocks_of(const KernelTable&) const;
+  // The kernels of a backward pass beside the one that multiplies.
+  double backward_passes_ps(const KernelTable&, const Work&, double head_dim) const;
   double merging_splits_ps(const KernelTable&, const Work&) const;
   double efficiency(const KernelTable&, const Work&) const;
   double base(const KernelTable&,

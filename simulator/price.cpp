@@ -260,13 +260,29 @@ std::uint32_t most_connected(const Plan& plan, const Network& network) {
   return std::ranges::max(members);
 }
 
-// With the rates of messages that NCCL's channels allow in this plan.
+bool crosses_nodes(const Plan& plan, const Machine& machine) {
+  const Network network(machine, plan.problem.workers);
+  return network.node_of(WorkerId{0}) != network.node_of(WorkerId{plan.problem.workers - 1});
+}
+
+double longest_message(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const Task& t : plan.tasks)
+    if (is_send(t.kind)) bytes = std::max(bytes, plan.works[t.work.value].bytes.value);
+  return static_cast<double>(bytes);
+}
+
+// With the rates of messages that NCCL's channels allow in this plan, and the SMs that they hold.
 Machine with_channels(const Plan& plan, const Machine& machine) {
   Machine out = machine;
   const std::uint32_t ranks = machine.software.pair_communicators
                                   ? 2
                                   : most_connected(plan, Network(machine, plan.problem.workers));
   out.fabric.link = link_among(machine.fabric, ranks);
+  if (machine.comm_sms > 0 && !machine.comm_sms_set && !crosses_nodes(plan, machine))
+    // In a communicator of their own, a worker's send and receive are kernels of their own.
+    out.comm_sms = channels_of(machine.fabric, ranks, longest_message(plan)) *
+                   (machine.software.pair_communicators ? 2 : 1);
   return out;
 }
 
@@ -386,7 +402,9 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
             rounded_ps(kernels.tail_ps(plan.works[w], price.op == TaskKind::AttendBackward));
       out.compute[at] = rounded_ps(price.ps(pricing, plan.works[w]));
       for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
-        out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], groups);
+        // One communicator carries the messages of all lanes between two workers.
+        out.slowed[groups - 1][at] =
+            price.slowed(pricing, plan.works[w], machine.software.pair_communicators ? 1 : groups);
     }
   if (!plan.problem.decodes()) keep_pace(out, machine);  // memories are alike
   doubt_messages(out, machine);

@@ -120,6 +120,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
       fail("--what-if {}: use a whole number below {}, the SMs of the device", change,
            s.machine.sms);
     s.machine.comm_sms = static_cast<std::uint32_t>(by);
+    s.machine.comm_sms_set = true;
     s.machine.comm_slowdown = 1;
     if (by == 0) s.machine.comm_waits_for_kernel = false;  // copy engines do not wait
   } else if (name.starts_with("worker:")) {

@@ -145,14 +145,14 @@ bool is_run_at_getter(const Plan& plan, const Exchange& e, const Share& s) {
 }
 
 std::vector<Staging> staging_of(const Plan& plan, const Exchange& e,
-                                const std::vector<Share>& shares) {
+                                const std::vector<Share>& shares, bool own) {
   const bool adds = adds_up(plan, e);
   const ValueId value = plan.value(member(plan, e, 0));
   std::vector<Staging> out(e.members);
   std::vector<std::int64_t> before{0};  // tokens in all chunks before: shares may have many chunks
   for (const TokenRange& chunk : plan.layout.chunks) before.push_back(before.back() + chunk.count);
   for (const Share& s : shares) {
-    if (s.from == s.to) continue;
+    if (s.from == s.to && !own) continue;
     const Tokens rows{before[s.rows.end()] - before[s.rows.first.value]};
     const Bytes bytes = plan.program.bytes(value, rows, s.columns.count);
     if (!is_run_at_giver(plan, e, s)) out[s.from].given += bytes;

@@ -102,6 +102,22 @@ TEST(DatasheetMachine, ShortMessagesHaveFewChannels) {
   EXPECT_TRUE(link_among(machine_of({.gpu = "l20"}).fabric, 8).messages.empty());
 }
 
+// A message is as fast as its channels, each of which holds an SM.
+TEST(DatasheetMachine, AMessageHasTheChannelsThatItsRateTells) {
+  for (const std::uint32_t ranks : {2u, 3u, 4u, 8u, 64u}) {
+    const FabricFigures f = machine_of({.gpu = "a100"}).fabric;
+    const std::vector<MessageRate> rates = link_among(f, ranks).messages;
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      const double shortest = i == 0 ? 1 : rates[i - 1].bytes;
+      for (const double bytes : {shortest, 0.5 * (shortest + rates[i].bytes), rates[i].bytes - 1})
+        EXPECT_EQ(std::min(channels_of(f, ranks, bytes) * f.channel_gb_per_s, f.link.gb_per_s),
+                  rates[i].gb_per_s)
+            << ranks << " ranks, " << bytes;
+    }
+    EXPECT_LE(channels_of(f, ranks, 1e15), f.channels);
+  }
+}
+
 TEST(DatasheetMachine, GpusThatCannotCopyFromEachOtherShareTheirHost) {
   const Machine direct = machine_of({.gpu = "4090", .link = "pcie4"}),
                 through_host = machine_of({.gpu = "4090"});

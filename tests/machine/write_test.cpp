@@ -187,6 +187,8 @@ class AnyMachine {
     s.merge_launches = count(0, 1000);
     if (chance()) s.merge_per_clock = number(1e-6, 1e6);
     if (chance()) s.attend_factor = number(0.01, 100);
+    s.packs_all = chance();
+    if (chance()) s.pack_per_clock = number(1e-6, 1e6);
     s.posts_first = chance();
     s.one_stream = chance();
     s.tensors_apart = chance();

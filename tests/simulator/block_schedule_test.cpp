@@ -251,6 +251,45 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
   }
 }
 
+// A backward pass is two kernels over memory, whose time grows with its queries, and one whose
+// blocks the SMs work on.
+TEST(BlockSchedule, ABackwardPassHasPassesOverMemoryBesideItsBlocks) {
+  Machine m;
+  m.name = m.summary = "made of one table";
+  m.sms = 100;
+  m.memory_gb_per_s = 2000;
+  m.launch_us = 3;
+  KernelTable t;
+  t.backward = true;
+  t.dtypes = {Dtype::Bf16};
+  t.tokens = {2048};
+  t.tflops = {500};
+  t.heads = {640};
+  t.blocks.rows = 128;
+  t.blocks.overhead_keys = 160;
+  m.kernels = {t};
+  Problem problem;
+  problem.heads = problem.kv_heads = 640;
+  const auto tile = [](std::int64_t rows, std::int64_t keys) {
+    return Work{rows, keys, Pairs{rows * keys}, TileForm::Full, 640, {}};
+  };
+  const auto passes = [&](std::int64_t rows) {  // 14 bytes for each element, and two launches
+    return 14.0 * static_cast<double>(rows) * 640 * 128 / 2 + 2 * 3e6;
+  };
+  const auto end = [&](const Work& w) {
+    return block_times(block_grid(w, t.blocks, 100, true), t.blocks, 100).end;
+  };
+  const double known = 10.0 * 2048 * 2048 * 128 * 640 / 500;
+  EXPECT_NEAR(KernelTimes(m, problem).ps(tile(2048, 2048), true), known + 3e6, 1);
+  using Sides = std::pair<std::int64_t, std::int64_t>;
+  for (const auto& [rows, keys] : {Sides{512, 512}, {2048, 1024}, {1024, 2048}, {256, 128}})
+    EXPECT_NEAR(
+        KernelTimes(m, problem).ps(tile(rows, keys), true),
+        3e6 + passes(rows) + (known - passes(2048)) * end(tile(rows, keys)) / end(tile(2048, 2048)),
+        1e3)
+        << rows << " x " << keys;
+}
+
 // The profile has FlashAttention-2 from other boards, and cuDNN from an H200 but for four points of
 // each of its tables of 64 dimensions.
 TEST(BlockSchedule, PredictsKernelsOfAnH100) {
@@ -283,9 +322,9 @@ TEST(BlockSchedule, PredictsKernelsOfAnH100) {
   }
   const std::map<std::string, std::pair<double, double>> most = {// mean, worst
                                                                  {"fa2 forward", {0.09, 0.35}},
-                                                                 {"fa2 backward", {0.06, 0.20}},
+                                                                 {"fa2 backward", {0.05, 0.13}},
                                                                  {"cudnn forward", {0.05, 0.20}},
-                                                                 {"cudnn backward", {0.08, 0.40}}};
+                                                                 {"cudnn backward", {0.04, 0.16}}};
   for (auto& [what, all] : shown) {
     if (!std::getenv("RINGSCHED_SHOW")) continue;
     std::ranges::sort(all);
@@ -306,7 +345,7 @@ TEST(BlockSchedule, PredictsKernelsOfAnH100) {
 }
 
 // Kernels under windows. What the second masked end of a block costs was read from windows of 128
-// on A100 and H200; those of 1024, and those on B200, had no part in that.
+// and 129, forward, on A100 and H200; the others had no part in that.
 TEST(BlockSchedule, PredictsKernelsUnderWindows) {
   std::ifstream file(source_folder() / "validation" / "kernels-window.csv");
   std::map<std::string, std::vector<double>> errors;
@@ -328,9 +367,9 @@ TEST(BlockSchedule, PredictsKernelsUnderWindows) {
     errors[fmt::format("{} {} {}", gpu, pass, window)].push_back(ps * 1e-9 / std::stod(ms) - 1);
   }
   const std::map<std::string, double> mean = {
-      {"A100 forward 129", 0.03},  {"A100 backward 129", 0.15},  {"H200 forward 128", 0.07},
-      {"H200 backward 128", 0.14}, {"GB200 forward 128", 0.13},  {"GB200 backward 128", 0.17},
-      {"H200 forward 1024", 0.03}, {"H200 backward 1024", 0.08}, {"B200 forward 128", 0.05}};
+      {"A100 forward 129", 0.03},  {"A100 backward 129", 0.09},  {"H200 forward 128", 0.07},
+      {"H200 backward 128", 0.08}, {"GB200 forward 128", 0.13},  {"GB200 backward 128", 0.10},
+      {"H200 forward 1024", 0.03}, {"H200 backward 1024", 0.04}, {"B200 forward 128", 0.06}};
   ASSERT_EQ(errors.size(), mean.size());
   for (const auto& [what, all] : errors) {
     double sum = 0;
@@ -400,8 +439,9 @@ TEST(BlockSchedule, UnderAWindowABlockGoesFromTheFirstToTheLastThatItSees) {
   EXPECT_NEAR(ratios / bands, 0, 0.05);
 }
 
-// A window nearly as long as the sequence is a causal mask; a longer one never takes less time; and
-// how the tokens are shared hardly matters where the window is short.
+// A window nearly as long as the sequence is a causal mask; a longer one hardly ever takes less
+// time; and how the tokens are shared hardly matters where the window is short. (Backward, zigzag's
+// tiles have a quarter more rows.)
 TEST(BlockSchedule, TimesUnderWindowsGrowWithTheWindow) {
   const Machine m = find_machine("hgx-h100");
   const auto attending = [&](const std::string& mask, std::int64_t tokens, std::uint32_t workers,
@@ -441,7 +481,7 @@ TEST(BlockSchedule, TimesUnderWindowsGrowWithTheWindow) {
     }
     EXPECT_NEAR(attending("window:128", 65536, 8, "zigzag", pass) /
                     attending("window:128", 65536, 8, "ring", pass),
-                1, 0.15);
+                1, pass == Pass::Forward ? 0.15 : 0.25);
   }
 }
 

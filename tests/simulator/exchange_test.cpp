@@ -73,6 +73,26 @@ TEST(ExchangeTime, OfUlyssesIsPackingLatencyAndWhatLeavesEachWorker) {
   }
 }
 
+// A library may copy whole tensors, with what stays; and by a kernel that instructions limit.
+TEST(ExchangeTime, OfUlyssesIsLongerWhereALibraryPacksAllOrSlowly) {
+  for (const std::uint32_t n : {2u, 4u, 5u}) {
+    const Plan plan = ulysses_by_hand(even_problem(n));
+    Machine m = test_machine(Fabric::Switch, n);
+    m.software.packs_all = true;
+    const double all = share_bytes(n), moved = all * (n - 1) / n;
+    const double rest = kLaunchPs + kLatencyPs + moved / kBytesPerPs;
+    expect_takes(price(plan, m), 0, 2 * all + rest);
+    expect_takes(price(plan, m), 2, 2 * all + rest);
+    m.sms = 2;
+    m.clock_ghz = 3;
+    m.software.pack_per_clock = 0.01;  // 60 elements of 2 bytes in a us
+    expect_takes(price(plan, m), 0, all / 2 / 60 * 1e6 + rest);
+    expect_takes(price(plan, m), 2, all / 2 / 60 * 1e6 + rest);
+    m.software.pack_per_clock = 1e6;
+    expect_takes(price(plan, m), 0, 2 * all + rest);
+  }
+}
+
 TEST(ExchangeTime, OfAGatherIsAllThatAWorkerLacksAndNothingIsPacked) {
   for (const std::uint32_t n : {2u, 3u, 8u}) {
     const Plan plan = all_gather_by_hand(even_problem(n, Pass::Both));

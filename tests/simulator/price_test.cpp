@@ -431,6 +431,32 @@ TEST(Price, OfAnAttendIsAtMostAtTheSustainedRate) {
   EXPECT_EQ(tile_ps(m, 1000, 1000), fast);
 }
 
+// Transfers hold an SM for each of NCCL's channels, inside a node.
+TEST(Price, OfAnAttendBesideATransferFollowsFromTheChannelsOfTheLongestMessage) {
+  const auto slowed = [](Machine m, std::int64_t tokens, unsigned groups) {
+    const Plan plan = build_plan(small_problem(8, tokens), find_schedule("ring"));
+    const std::vector<double> all = price(plan, m).slowed[groups - 1];
+    return *std::ranges::max_element(all);
+  };
+  const auto with = [&](std::uint32_t sms, std::int64_t tokens, unsigned groups) {
+    Machine m = find_machine("hgx-h100");
+    m.comm_sms = sms;
+    m.comm_sms_set = true;
+    return slowed(m, tokens, groups);
+  };
+  Machine m = find_machine("hgx-h100");
+  const std::int64_t tokens = 1 << 15;  // 4 channels among 8; 16 between 2, each way
+  EXPECT_EQ(slowed(m, tokens, 1), with(4, tokens, 1));
+  EXPECT_EQ(slowed(m, tokens, 2), with(4, tokens, 2));
+  const std::int64_t longer = 1 << 26;  // 512 MiB of keys and values
+  EXPECT_EQ(slowed(m, longer, 1), with(32, longer, 1));
+  m.software.pair_communicators = true;
+  EXPECT_EQ(slowed(m, tokens, 1), with(32, tokens, 1));
+  EXPECT_EQ(slowed(m, tokens, 2), with(32, tokens, 1)) << "one stream between two workers";
+  m.comm_sms_set = true;
+  EXPECT_EQ(slowed(m, tokens, 1), with(4, tokens, 1)) << "as a user asks";
+}
+
 // A library's own kernels, such as those for packed sequences.
 TEST(Price, OfAnAttendByALibrarysOwnKernelIsALittleMore) {
   Machine m = with_table();

@@ -168,7 +168,9 @@ struct SoftwareFigures {
   double attend_bytes = 0, attend_key_bytes = 0;
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
   std::uint32_t attend_launches = 0;
-  double attend_factor = 1;  // of its kernels' times to those of the tables
+  double attend_factor = 1;   // of its kernels' times to those of the tables
+  bool packs_all = false;     // copies around an all-to-all move what stays with its worker, too
+  double pack_per_clock = 0;  // elements that such a copy moves in a clock of an SM; 0: no limit
   // Transfers that become ready with an attend get their SMs before it.
   bool posts_first = false;
   bool one_stream = false;  // transfers of a worker go one after the other, on whatever lanes
@@ -220,6 +222,7 @@ struct Machine {
   // already running. Copies by the processor take `comm_cores` of a device's `concurrency` while
   // they move.
   std::uint32_t comm_sms = 0;
+  bool comm_sms_set = false;  // for a "what if": whatever the number of channels
   std::uint32_t comm_cores = 0;
   double comm_slowdown = 1;
   bool comm_waits_for_kernel = false;
@@ -237,11 +240,13 @@ struct Machine {
   SoftwareFigures software;
 
   std::uint32_t devices() const { return nodes * devices_per_node; }
-  // Of a merge, per element: what it moves, or as many as memory moves meanwhile if the SMs are
-  // slower.
-  double merge_bytes() const {
-    const double rate = software.merge_per_clock * clock_ghz * sms;  // elements per ns
-    return rate > 0 ? std::max(software.merge_bytes, memory_gb_per_s / rate) : software.merge_bytes;
+  // Of a merge, and of a pack, per element: what it moves, or as many as memory moves meanwhile if
+  // the SMs are slower.
+  double merge_bytes() const { return limited(software.merge_bytes, software.merge_per_clock); }
+  double pack_bytes(double moved) const { return limited(moved, software.pack_per_clock); }
+  double limited(double bytes, double per_clock) const {
+    const double rate = per_clock * clock_ghz * sms;  // elements per ns
+    return rate > 0 ? std::max(bytes, memory_gb_per_s / rate) : bytes;
   }
   bool operator==(const Machine&) const = default;
 };
@@ -253,6 +258,8 @@ void require_valid(const Machine&);
 // The link as messages find it in a communicator of this many ranks of a node. With
 // `channel_gb_per_s`, their rates follow from the number of channels that NCCL gives each peer.
 LinkFigures link_among(const FabricFigures&, std::uint32_t ranks);
+// How many channels a message has then.
+std::uint32_t channels_of(const FabricFigures&, std::uint32_t ranks, double bytes);
 // Twice the bandwidth, half the start-up: (2, 0.5). What a message of the table takes beyond its
 // bytes over the link is start-up.
 void scale(LinkFigures&, double bandwidth, double latency);

@@ -36,10 +36,12 @@ ExchangeForm form_of(const Plan&, const Exchange&);
 // after it arrives. What is added up also needs staging memory.
 bool is_run_at_giver(const Plan&, const Exchange&, const Share&);
 bool is_run_at_getter(const Plan&, const Exchange&, const Share&);
-// By member: the bytes of that memory, for everything it gives to others and gets from others.
+// By member: the bytes of that memory, for everything it gives to others and gets from others; with
+// `own`, also for what it keeps itself, if other shares need it there.
 struct Staging {
   Bytes given, got;
 };
-std::vector<Staging> staging_of(const Plan&, const Exchange&, const std::vector<Share>&);
+std::vector<Staging> staging_of(const Plan&, const Exchange&, const std::vector<Share>&,
+                                bool own = false);
 
 }  // namespace ringsched
