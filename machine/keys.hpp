@@ -55,6 +55,7 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
   s.number("attend_factor", w.attend_factor, 0.01, 100);
+  s.count("backward_fills", w.backward_fills, 0, 1000);
   s.flag("packs_all", w.packs_all);
   s.number("pack_per_clock", w.pack_per_clock, 0, 1e6);
   s.flag("posts_first", w.posts_first);
@@ -72,6 +73,8 @@ void software_keys(Keys& s, Software& w) {
 
 template <class Keys, class Host>
 void host_keys(Keys& s, Host& h) {
+  s.number("call_us", h.call_us, 0, kMostUs);
+  s.number("call_backward_us", h.call_backward_us, 0, kMostUs);
   s.number("attend_us", h.attend_us, 0, kMostUs);
   s.number("attend_backward_us", h.attend_backward_us, 0, kMostUs);
   s.number("merge_us", h.merge_us, 0, kMostUs);

@@ -1,6 +1,7 @@
 #include "host.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -58,6 +59,8 @@ class Hosts {
   Hosts(const Plan& plan, const SoftwareFigures& s)
       : plan_(plan), software_(s), hosts_(plan.problem.workers) {
     out_.issued.resize(plan.tasks.size());
+    for (const Task& t : plan.tasks)
+      if (t.kind == TaskKind::Prepare) backward_ = std::min(backward_, std::int64_t{t.step});
     if (s.host.synchronises != Synchronises::Never) out_.waits_before.assign(plan.tasks.size(), 0);
   }
 
@@ -150,6 +153,10 @@ class Hosts {
       h.exchanged = h.exchanged || is_exchange(t.kind);
       out_.waits_before[id] = h.waits;
     }
+    if (h.begun < backward_ && step >= backward_)
+      h.at += software_.host.call_backward_us * 1e6;
+    else if (h.begun < 0 && steps_on)
+      h.at += software_.host.call_us * 1e6;
     if (steps_on) h.at += software_.host.step_us * 1e6;
     h.begun = std::max(h.begun, step);
     h.at += host_us(plan_, software_, t) * 1e6;
@@ -158,6 +165,8 @@ class Hosts {
 
   const Plan& plan_;
   const SoftwareFigures& software_;
+  // The step in which the backward pass starts: each worker prepares for it then.
+  std::int64_t backward_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Host> hosts_;
   Issue out_;
 };

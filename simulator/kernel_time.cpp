@@ -225,7 +225,24 @@ double KernelTimes::shortness(const KernelTable& t, double inner) const {
   return inner * (first + kUsualOverheadKeys) / (first * (inner + kUsualOverheadKeys));
 }
 
-double KernelTimes::ps(const Work& w, bool backward) const {
+Work KernelTimes::computed(const Work& w, bool backward) const {
+  const double parts = machine_.software.backward_fills;
+  const bool cut = problem_.mask.kind() == Mask::Kind::Causal || window_ > 0;
+  if (!backward || parts == 0 || !cut || w.form == TileForm::Full || w.pairs.value == 0) return w;
+  // Two chunks of a worker, one from each end, see on average half of all keys. A part's last row
+  // sees half a part more than its mean one.
+  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  const double seen = std::max(static_cast<double>(w.pairs.value) / rows,
+                               std::min(keys, (keys + rows / parts) / 2));
+  Work filled = w;
+  filled.keys = std::llround(std::ceil(seen));
+  filled.pairs = Pairs{w.rows * filled.keys};
+  filled.form = TileForm::Full;
+  return filled;
+}
+
+double KernelTimes::ps(const Work& tile, bool backward) const {
+  const Work w = computed(tile, backward);
   const KernelTable& t = table(shape_of(w), backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
   const double time = ps_by(t, w);
@@ -274,7 +291,8 @@ double KernelTimes::merging_splits_ps(const KernelTable& t, const Work& w) const
          8.0 * grid.splits * elements / (machine_.memory_gb_per_s * 1e-3);
 }
 
-double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* why) const {
+double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>* why) const {
+  const Work w = computed(tile, backward);
   if (w.pairs.value == 0) return 0;
   double squares = 0;
   const auto unsure = [&](double spread, std::string text) {
@@ -327,17 +345,19 @@ double KernelTimes::doubt(const Work& w, bool backward, std::set<std::string>* w
   return std::sqrt(squares);
 }
 
-double KernelTimes::tail_ps(const Work& w, bool backward) const {
+double KernelTimes::tail_ps(const Work& tile, bool backward) const {
+  const Work w = computed(tile, backward);
   if (w.pairs.value == 0) return 0;
   const KernelTable& t = table(shape_of(w), backward);
   if (!(t.blocks.overhead_keys > 0)) return 0;
   const BlockFigures b = blocks_of(t);
   const BlockTimes times = block_times(block_grid(w, b, machine_.sms, backward, window_), b,
                                        machine_.sms, std::max(1u, machine_.comm_sms));
-  return ps(w, backward) * (1 - times.idle / times.end);
+  return ps(tile, backward) * (1 - times.idle / times.end);
 }
 
-double KernelTimes::slowed(const Work& w, bool backward, std::uint32_t transfers) const {
+double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transfers) const {
+  const Work w = computed(tile, backward);
   const double held = static_cast<double>(machine_.comm_sms) * transfers;
   double waves = 1;
   if (const KernelTable& t = table(shape_of(w), backward);

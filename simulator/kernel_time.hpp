@@ -39,6 +39,8 @@ class KernelTimes {
   double slowed(const Work&, bool backward, std::uint32_t transfers) const;
 
  private:
+  // What a kernel computes for a tile, if the library's kernels do not skip what the mask hides.
+  Work computed(const Work&, bool backward) const;
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;

@@ -80,6 +80,8 @@ HostShares host_shares(const Plan& plan, SoftwareFigures software) {
   passes.pass_us = all.pass_us;
   messages.post_us = all.post_us;
   messages.exchange_us = all.exchange_us;
+  steps.call_us = all.call_us;
+  steps.call_backward_us = all.call_backward_us;
   steps.step_us = all.step_us;
   steps.synchronises = all.synchronises;
   steps.synchronise_us = all.synchronise_us;

@@ -110,9 +110,9 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
           "--what-if {}: the host of machine '{}' takes no time to issue work, as its profile has "
           "no [host]; add --software with a library that has one, such as ring-flash-attention",
           change, s.machine.name);
-    for (double* us :
-         {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us, &h.post_us,
-          &h.exchange_us, &h.step_us, &h.synchronise_us, &h.graph_us, &h.graph_node_us})
+    for (double* us : {&h.call_us, &h.call_backward_us, &h.attend_us, &h.attend_backward_us,
+                       &h.merge_us, &h.slice_us, &h.pass_us, &h.post_us, &h.exchange_us, &h.step_us,
+                       &h.synchronise_us, &h.graph_us, &h.graph_node_us})
       *us /= above_zero(by, change);
   } else if (name == "communication-sms") {
     needs_machine();

@@ -93,8 +93,9 @@ class AnyMachine {
   }
   HostFigures host() {
     HostFigures h;
-    for (double* us : {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us,
-                       &h.post_us, &h.exchange_us, &h.step_us})
+    for (double* us :
+         {&h.call_us, &h.call_backward_us, &h.attend_us, &h.attend_backward_us, &h.merge_us,
+          &h.slice_us, &h.pass_us, &h.post_us, &h.exchange_us, &h.step_us})
       if (chance()) *us = number(1e-3, 1e6);
     if (chance()) {
       h.synchronises = chance() ? Synchronises::Exchanges : Synchronises::Steps;
@@ -187,6 +188,7 @@ class AnyMachine {
     s.merge_launches = count(0, 1000);
     if (chance()) s.merge_per_clock = number(1e-6, 1e6);
     if (chance()) s.attend_factor = number(0.01, 100);
+    if (chance()) s.backward_fills = count(1, 1000);
     s.packs_all = chance();
     if (chance()) s.pack_per_clock = number(1e-6, 1e6);
     s.posts_first = chance();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -15,8 +16,8 @@
 namespace ringsched {
 namespace {
 
-constexpr HostFigures kHost = {400, 600, 300, 70, 100, 200, 250, 150, Synchronises::Never,
-                               0,   0,   0,   0,  {}};
+constexpr HostFigures kHost = {500, 800, 400, 600, 300, 70, 100, 200, 250, 150, Synchronises::Never,
+                               0,   0,   0,   0,   {}};
 
 Plan prefetching(const Problem& p, const char* schedule) {
   return limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::Prefetch, 0});
@@ -48,10 +49,19 @@ bool of_a_slice(const Plan& plan, const Task& t) {
 
 // When the host of a worker has issued its last task, counted from the docs' rules.
 std::int64_t all_issued_us(const Plan& plan, std::uint32_t worker, const HostFigures& h) {
-  double us = 0;
+  double us = h.call_us;
   std::int64_t step = -1;
+  bool backward = false;
+  std::int64_t first_backward = std::numeric_limits<std::int64_t>::max();
+  for (const Task& t : plan.tasks)
+    if (t.kind == TaskKind::AttendBackward)
+      first_backward = std::min(first_backward, std::int64_t{t.step});
   for (const Task& t : plan.tasks) {
     if (t.worker_index != worker) continue;
+    if (!backward && t.step >= first_backward) {
+      us += h.call_backward_us;
+      backward = true;
+    }
     if (std::int64_t{t.step} > step) {
       us += h.step_us;
       step = t.step;
@@ -124,8 +134,8 @@ TEST(Host, PostsWhatTheNextStepNeedsBeforeTheKernelsOfThisOne) {
     if (plan.tasks[id].worker_index == 3 && !plan.tasks[id].with_previous)
       issued.push_back(w.issued[id] / 1'000'000);
   std::ranges::sort(issued);
-  // Each step takes 150. A post 200, an attend 400; then also a merge 300.
-  const std::vector<std::int64_t> first = {350, 750, 1100, 1500, 1800, 2150, 2550, 2850};
+  // The call takes 500, each step 150. A post 200, an attend 400; then also a merge 300.
+  const std::vector<std::int64_t> first = {850, 1250, 1600, 2000, 2300, 2650, 3050, 3350};
   ASSERT_GE(issued.size(), first.size());
   issued.resize(first.size());
   EXPECT_EQ(issued, first);
@@ -155,9 +165,32 @@ TEST(Host, IsHiddenBehindLongTasksButForItsFirst) {
     const Simulation free = run_on(plan, m, {}, 1e-6), issued = run_on(plan, m, kHost, 1e-6);
     const std::int64_t late = issued.makespan.value - free.makespan.value;
     EXPECT_GE(late, 0) << schedule;
-    EXPECT_LE(late, (150 + 200 + 400) * std::int64_t{1'000'000})
+    EXPECT_LE(late, (500 + 150 + 200 + 400) * std::int64_t{1'000'000})
         << schedule;  // to the first attend
   }
+}
+
+TEST(Host, CallsEachPassBeforeItIssuesAnything) {
+  for (const char* schedule : {"ring", "balanced", "ulysses", "all-gather", "usp:ring=zigzag"})
+    for (const Pass pass : {Pass::Forward, Pass::Both}) {
+      const Plan plan = prefetching(small_problem(4, 64, pass), schedule);
+      std::int64_t backward = std::numeric_limits<std::int64_t>::max();
+      for (const Task& t : plan.tasks)
+        if (t.kind == TaskKind::AttendBackward) backward = std::min(backward, std::int64_t{t.step});
+      Machine m = test_machine(Fabric::Mesh, 4);
+      m.software.host.call_us = 30;
+      m.software.host.call_backward_us = 50;
+      const Workload w = price(plan, m);
+      for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+        const bool prefetched = is_transfer(plan.tasks[id].kind);  // may be issued a step earlier
+        const std::int64_t us = w.issued[id] / 1'000'000;
+        if (plan.tasks[id].step < backward) {
+          EXPECT_EQ(us, 30) << schedule << ' ' << id;
+        } else if (!prefetched) {
+          EXPECT_EQ(us, 80) << schedule << ' ' << id;
+        }
+      }
+    }
 }
 
 TEST(Host, IsWhatTasksWaitedForAndWhereThePathBegins) {

@@ -472,6 +472,42 @@ TEST(Price, OfAnAttendByALibrarysOwnKernelIsALittleMore) {
   EXPECT_TRUE(extrapolated().contains(named));
 }
 
+// Kernels that ignore the mask take as long as without one, for each part of the rows up to the
+// last key that it sees.
+TEST(Price, OfABackwardAttendThatSkipsNothingIsThatOfItsRectangles) {
+  const auto longest = [](const char* schedule, const Mask& mask, std::uint32_t fills,
+                          TaskKind kind) {
+    Machine m = find_machine("hgx-h100");
+    m.software.backward_fills = fills;
+    Problem p = small_problem(4, 1 << 16, Pass::Both, mask);
+    p.heads = p.kv_heads = 16;
+    p.head_dim = 128;
+    const Plan plan = build_plan(p, find_schedule(schedule));
+    const Workload w = price(plan, m);
+    std::int64_t ps = 0;
+    for (const Task& t : plan.tasks)
+      if (t.kind == kind)
+        ps = std::max(ps,
+                      w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]);
+    return static_cast<double>(ps);
+  };
+  const auto backward = [&](const char* schedule, const Mask& mask, std::uint32_t fills) {
+    return longest(schedule, mask, fills, TaskKind::AttendBackward);
+  };
+  const Mask causal = Mask::causal(), window = Mask::window(Tokens{512}), full = Mask::full();
+  // In rings of stripes all tiles are triangles.
+  const double square = backward("striped", full, 0);
+  for (const Mask& mask : {causal, window, full})
+    EXPECT_NEAR(backward("striped", mask, 1), square, 1e-3 * square);
+  const double forward = longest("striped", causal, 0, TaskKind::Attend);
+  EXPECT_NEAR(longest("striped", causal, 1, TaskKind::Attend), forward, 1e-3 * forward);
+  // Two chunks of a zigzag share see 1 + 8 of 8 chunks, and so on: 9 of 16, not 8.
+  const double gathered = backward("all-gather:shares=zigzag", full, 0);
+  for (const Mask& mask : {causal, window})
+    EXPECT_NEAR(backward("all-gather:shares=zigzag", mask, 2), gathered * 9 / 16, 0.01 * gathered);
+  EXPECT_LT(backward("all-gather:shares=zigzag", window, 0), gathered / 10);
+}
+
 // A library that sends results and gradients as it sends keys: log-sum-exps stay in fp32.
 TEST(Price, OfAMessageIsOfTheTypeThatTheLibrarySends) {
   Machine m = test_machine(Fabric::Mesh, 4);

@@ -139,14 +139,15 @@ TEST(WhatIf, AllThatAreListedAreKnown) {
 TEST(WhatIf, AHostTwiceAsFastTakesHalfOfEachOfItsTimes) {
   Machine m = find_machine("dgx-a100");
   HostFigures& h = m.software.host;
-  for (double* us :
-       {&h.attend_us, &h.attend_backward_us, &h.merge_us, &h.slice_us, &h.pass_us, &h.post_us,
-        &h.exchange_us, &h.step_us, &h.synchronise_us, &h.graph_us, &h.graph_node_us})
+  for (double* us : {&h.call_us, &h.call_backward_us, &h.attend_us, &h.attend_backward_us,
+                     &h.merge_us, &h.slice_us, &h.pass_us, &h.post_us, &h.exchange_us, &h.step_us,
+                     &h.synchronise_us, &h.graph_us, &h.graph_node_us})
     *us = 8;
   const HostFigures half = changed({m, {}}, "host=2x", 8).machine.software.host;
-  for (const double us : {half.attend_us, half.attend_backward_us, half.merge_us, half.slice_us,
-                          half.pass_us, half.post_us, half.exchange_us, half.step_us,
-                          half.synchronise_us, half.graph_us, half.graph_node_us})
+  for (const double us :
+       {half.call_us, half.call_backward_us, half.attend_us, half.attend_backward_us, half.merge_us,
+        half.slice_us, half.pass_us, half.post_us, half.exchange_us, half.step_us,
+        half.synchronise_us, half.graph_us, half.graph_node_us})
     EXPECT_EQ(us, 4);
 }
 

@@ -104,7 +104,8 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.concurrency = 3;
     m.full_slowdown = 1.3;
   });
-  const HostFigures host = {4, 6, 3, 0.5, 1, 2, 2.5, 1.5, Synchronises::Never, 0, 0, 0, 0, {}};
+  const HostFigures host = {5, 8, 4, 6, 3, 0.5, 1, 2, 2.5, 1.5, Synchronises::Never,
+                            0, 0, 0, 0, {}};
   add("slow_host", Fabric::Mesh, [&](Machine& m) { m.software.host = host; });
   add("slow_host_beside_taken_sms", Fabric::Switch, [&](Machine& m) {
     m.sms = 10;

@@ -132,6 +132,7 @@ enum class Synchronises : std::uint8_t { Never, Exchanges, Steps };
 // How long a worker's host thread takes to issue work to its device, in program order. The host
 // runs ahead of the device, but nothing starts before it has been issued.
 struct HostFigures {
+  double call_us = 0, call_backward_us = 0;  // of a pass, before it issues anything
   double attend_us = 0, attend_backward_us = 0;
   double merge_us = 0;  // of two partial results
   double slice_us = 0;  // additional, for a merge into, or a backward attend of, a part of a share
@@ -149,8 +150,8 @@ struct HostFigures {
 
   bool issues_in_no_time() const {
     return synchronises == Synchronises::Never &&
-           std::max({attend_us, attend_backward_us, merge_us, slice_us, pass_us, post_us,
-                     exchange_us, step_us, graph_us}) <= 0;
+           std::max({call_us, call_backward_us, attend_us, attend_backward_us, merge_us, slice_us,
+                     pass_us, post_us, exchange_us, step_us, graph_us}) <= 0;
   }
   bool operator==(const HostFigures&) const = default;
 };
@@ -168,7 +169,10 @@ struct SoftwareFigures {
   double attend_bytes = 0, attend_key_bytes = 0;
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
   std::uint32_t attend_launches = 0;
-  double attend_factor = 1;   // of its kernels' times to those of the tables
+  double attend_factor = 1;  // of its kernels' times to those of the tables
+  // Its backward kernels compute what the mask hides, too: for each of this many parts of a tile's
+  // rows, all keys up to the last that the part sees. 0: they skip it.
+  std::uint32_t backward_fills = 0;
   bool packs_all = false;     // copies around an all-to-all move what stays with its worker, too
   double pack_per_clock = 0;  // elements that such a copy moves in a clock of an SM; 0: no limit
   // Transfers that become ready with an attend get their SMs before it.
