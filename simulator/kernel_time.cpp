@@ -305,6 +305,8 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   }
   const TileShape shape = shape_of(w);
   const KernelTable& t = table(shape, backward);
+  if (w.form != tile.form)
+    unsure(kVariantSpread, "backward attends (the library's kernels compute what the mask hides)");
   const char* const pass = backward ? "backward" : "forward";
   if (t.head_dim != problem_.head_dim) {
     const bool derived = machine_.flops_per_clock > 0;

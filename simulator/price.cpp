@@ -265,10 +265,11 @@ bool crosses_nodes(const Plan& plan, const Machine& machine) {
   return network.node_of(WorkerId{0}) != network.node_of(WorkerId{plan.problem.workers - 1});
 }
 
-double longest_message(const Plan& plan) {
+// In bytes; 0 if the plan has exchanges only.
+double longest_message(const Plan& plan, const SoftwareFigures& s) {
   std::int64_t bytes = 0;
   for (const Task& t : plan.tasks)
-    if (is_send(t.kind)) bytes = std::max(bytes, plan.works[t.work.value].bytes.value);
+    if (is_send(t.kind)) bytes = std::max(bytes, sent_bytes(plan, t, s));
   return static_cast<double>(bytes);
 }
 
@@ -279,10 +280,11 @@ Machine with_channels(const Plan& plan, const Machine& machine) {
                                   ? 2
                                   : most_connected(plan, Network(machine, plan.problem.workers));
   out.fabric.link = link_among(machine.fabric, ranks);
-  if (machine.comm_sms > 0 && !machine.comm_sms_set && !crosses_nodes(plan, machine))
+  const double longest = longest_message(plan, machine.software);
+  if (machine.comm_sms > 0 && !machine.comm_sms_set && longest > 0 && !crosses_nodes(plan, machine))
     // In a communicator of their own, a worker's send and receive are kernels of their own.
-    out.comm_sms = channels_of(machine.fabric, ranks, longest_message(plan)) *
-                   (machine.software.pair_communicators ? 2 : 1);
+    out.comm_sms =
+        channels_of(machine.fabric, ranks, longest) * (machine.software.pair_communicators ? 2 : 1);
   return out;
 }
 
