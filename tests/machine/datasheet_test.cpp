@@ -102,7 +102,7 @@ TEST(DatasheetMachine, ShortMessagesHaveFewChannels) {
   EXPECT_TRUE(link_among(machine_of({.gpu = "l20"}).fabric, 8).messages.empty());
 }
 
-// A message is as fast as its channels, each of which holds an SM.
+// A message is as fast as its channels. Each channel holds an SM.
 TEST(DatasheetMachine, AMessageHasTheChannelsThatItsRateTells) {
   for (const std::uint32_t ranks : {2u, 3u, 4u, 8u, 64u}) {
     const FabricFigures f = machine_of({.gpu = "a100"}).fabric;

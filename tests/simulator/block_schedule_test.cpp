@@ -251,8 +251,8 @@ TEST(BlockSchedule, TellsPublishedKernelsOfFewHeadsAndRectanglesFromSquaresOfMan
   }
 }
 
-// A backward pass is two kernels over memory, whose time grows with its queries, and one whose
-// blocks the SMs work on.
+// A backward pass has two kernels over memory, which take longer with more queries. The SMs work on
+// the blocks of a third.
 TEST(BlockSchedule, ABackwardPassHasPassesOverMemoryBesideItsBlocks) {
   Machine m;
   m.name = m.summary = "made of one table";

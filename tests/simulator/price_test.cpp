@@ -455,7 +455,7 @@ TEST(Price, OfAnAttendBesideATransferFollowsFromTheChannelsOfTheLongestMessage) 
   EXPECT_EQ(slowed(m, tokens, 2), with(32, tokens, 1)) << "one stream between two workers";
   m.comm_sms_set = true;
   EXPECT_EQ(slowed(m, tokens, 1), with(4, tokens, 1)) << "as a user asks";
-  // An exchange is no message.
+  // Exchanges hold what the profile says.
   const Plan gathers = build_plan(small_problem(8, tokens), find_schedule("all-gather"));
   Machine usual = find_machine("hgx-h100"), asked = usual;
   asked.comm_sms_set = true;
