@@ -105,8 +105,8 @@ std::unique_ptr<Prediction> prediction_of(const RunCommand& c, const ProvedPlan&
   const double diagonal = c.machine.diagonal();
   std::string figures = c.machine.figures(machine);
   if (ctas > 0)
-    figures += fmt::format("{}transfers hold {} of {} SMs", figures.empty() ? "" : "; ",
-                           machine.comm_sms, machine.sms);
+    figures += fmt::format("{}transfers use at most {} channels, an SM each",
+                           figures.empty() ? "" : "; ", ctas);
   if (first)
     return std::make_unique<Prediction>(
         predict(proved, c.machine.setup(machine, proved.plan.problem.workers), diagonal, figures));
