@@ -229,11 +229,13 @@ Work KernelTimes::computed(const Work& w, bool backward) const {
   const double parts = machine_.software.backward_fills;
   const bool cut = problem_.mask.kind() == Mask::Kind::Causal || window_ > 0;
   if (!backward || parts == 0 || !cut || w.form == TileForm::Full || w.pairs.value == 0) return w;
-  // Two chunks of a worker, one from each end, see on average half of all keys. A part's last row
-  // sees half a part more than its mean one.
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
-  const double seen = std::max(static_cast<double>(w.pairs.value) / rows,
-                               std::min(keys, (keys + rows / parts) / 2));
+  const double part = rows / parts, visible = static_cast<double>(w.pairs.value) / rows;
+  // The last row of a part sees half a part more than its mean one. The window hides what that one
+  // would see without it: half of the keys, if a worker's chunks are one from each end, or if the
+  // tile is a triangle.
+  const double last = window_ > 0 ? (keys + part) / 2 : visible + (part - 1) / 2;
+  const double seen = std::max(visible, std::min(keys, last));
   Work filled = w;
   filled.keys = std::llround(std::ceil(seen));
   filled.pairs = Pairs{w.rows * filled.keys};
