@@ -54,8 +54,10 @@ Machine machine(std::uint32_t workers, bool through_core) {
   Machine m;
   m.name = through_core ? "switch" : "ring";
   m.devices_per_node = workers;
-  m.kernels.push_back(
-      {"", false, TileShape::Full, {Dtype::Bf16}, 128, {1}, {1}, 0, {}, {}, false, 0, ""});
+  KernelTable& table = m.kernels.emplace_back();
+  table.dtypes = {Dtype::Bf16};
+  table.tokens = {1};
+  table.tflops = {1};
   m.fabric.kind = Fabric::Switch;
   m.fabric.link.gb_per_s = 300;
   m.fabric.link.latency_us = through_core ? 5 : 2;

@@ -55,6 +55,7 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
   s.number("attend_factor", w.attend_factor, 0.01, 100);
+  s.flag("packed", w.packed);
   s.count("backward_fills", w.backward_fills, 0, 1000);
   s.flag("packs_all", w.packs_all);
   s.number("pack_per_clock", w.pack_per_clock, 0, 1e6);
@@ -101,6 +102,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.numbers("tokens", k.tokens, 1, 1e9);
   s.numbers("tflops", k.tflops, 1e-9, 1e6);
   s.one_or_more("heads", k.heads, 1, 1e6);
+  s.count("heads_per_key_head", k.heads_per_key_head, 1, 1 << 20);
   s.count("block_rows", k.blocks.rows, 1, 1 << 20);
   s.count("block_keys", k.blocks.keys, 1, 1 << 20);
   s.number("block_overhead_keys", k.blocks.overhead_keys, 1e-6, 1e6);
@@ -110,6 +112,8 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.flag("longest_first", k.blocks.longest_first);
   s.flag("splits_keys", k.blocks.splits_keys);
   s.flag("overlaps_exp", k.overlaps_exp);
+  s.flag("adds_groups", k.adds_groups);
+  s.number("packed_factor", k.packed_factor, 0.01, 100);
   s.number("spread", k.spread, 1e-6, kMostSpread);
   s.text("source", k.source);
 }

@@ -27,6 +27,21 @@ constexpr double kMatrixShare = 0.83;
 constexpr double kBackwardKernels = 2;
 double backward_bytes(double stored) { return 3 * stored + 8; }
 
+// ... and, where `group` query heads share a key head, for each key and element of a query head:
+// its two gradients are read once more to be added. Or they are added in fp32, cleared first and
+// converted last; then those of keys that nobody sees are not.
+double grouped_bytes(const Work& w, double stored, double group, bool adds) {
+  if (group <= 1) return 0;
+  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  if (!adds) return keys * (2 * stored + 2 * stored / group);
+  const double seen = std::min(keys, rows + static_cast<double>(w.pairs.value) / rows);
+  return seen * (8 - 2 * stored) + keys * (16 + 2 * stored) / group;
+}
+
+// Kernels for packed sequences take 1.01 to 1.04 times as long (flash-attention issue 1310, pull
+// 2150), if their table says nothing else.
+constexpr double kPackedFactor = 1.026;
+
 // The share of the SMs that work while this many blocks pass over them in waves.
 double wave_efficiency(double blocks, double sms) {
   if (sms <= 0 || blocks <= 0) return 1;
@@ -189,16 +204,24 @@ double KernelTimes::base(const KernelTable& t, std::size_t i) const {
                        t.head_dim / problem_.head_dim;
   const double took = flops / t.tflops[i];
   // A table that is faster than memory would allow keeps half of its time for products.
-  const double products = std::max(took - backward_passes_ps(t, square, t.head_dim), 0.5 * took);
+  const double products =
+      std::max(took - backward_passes_ps(t, square, t.head_dim, t.heads_per_key_head), 0.5 * took);
   return known->second = flops / products / efficiency(t, square);
 }
 
-double KernelTimes::backward_passes_ps(const KernelTable& t, const Work& w, double head_dim) const {
+double KernelTimes::backward_passes_ps(const KernelTable& t, const Work& w, double head_dim,
+                                       double group) const {
   if (!t.backward || !(t.blocks.overhead_keys > 0) || !(machine_.memory_gb_per_s > 0)) return 0;
-  const double elements = static_cast<double>(w.rows) * w.columns * head_dim;
-  return elements * backward_bytes(static_cast<double>(size_of(problem_.dtype))) /
-             (machine_.memory_gb_per_s * 1e-3) +
-         kBackwardKernels * machine_.launch_us * 1e6;
+  const auto stored = static_cast<double>(size_of(problem_.dtype));
+  const double bytes = static_cast<double>(w.rows) * backward_bytes(stored) +
+                       grouped_bytes(w, stored, group, t.adds_groups);
+  return bytes * w.columns * head_dim / (machine_.memory_gb_per_s * 1e-3) +
+         (group > 1 ? 2 : 1) * kBackwardKernels * machine_.launch_us * 1e6;
+}
+
+double KernelTimes::packed_factor(const KernelTable& t) const {
+  if (!machine_.software.packed) return 1;
+  return t.packed_factor > 0 ? t.packed_factor : kPackedFactor;
 }
 
 // Rates of one head dimension from those of another: each pair takes 4 d operations of matrix
@@ -256,11 +279,27 @@ double KernelTimes::ps(const Work& tile, bool backward) const {
   return std::exp((1 - at) * std::log(time) + at * std::log(ps_by(*other, w)));
 }
 
+// Packed documents are to a kernel so many more heads of shorter sequences: as many as see the
+// tile's pairs, if each is a causal square.
+Work KernelTimes::each_document(const Work& w) const {
+  if (problem_.mask.kind() != Mask::Kind::Documents || w.form != TileForm::Other) return w;
+  const double side = 2.0 * static_cast<double>(w.pairs.value) / static_cast<double>(w.rows);
+  if (side < 1 || side > static_cast<double>(std::min(w.rows, w.keys))) return w;
+  Work each = w;
+  each.rows = each.keys = std::llround(side);
+  each.pairs = Pairs{each.rows * (each.rows + 1) / 2};
+  each.form = TileForm::Causal;
+  each.columns = static_cast<std::uint32_t>(
+      std::llround(static_cast<double>(w.rows) / static_cast<double>(each.rows) * w.columns));
+  return each;
+}
+
 double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   // A table's points are square. A kernel's work beyond the visible pairs grows with its rows and
   // with its keys. So a tile is as efficient as the square with as much of that work for its size:
   // the one whose side is the harmonic mean.
-  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  const Work shape = each_document(w);
+  const auto rows = static_cast<double>(shape.rows), keys = static_cast<double>(shape.keys);
   const double inner = 2 * rows * keys / (rows + keys);
   double tflops = 0;
   if (inner <= t.tokens.front()) {
@@ -275,12 +314,13 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
     tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
   const double by_dim = by_head_dim(t);
-  tflops *= efficiency(t, w) * by_dim;
+  tflops *= efficiency(t, shape) * by_dim;
   const double flops = attention_flops(problem_, w.pairs, w.columns, t.backward);
-  double time = backward_passes_ps(t, w, problem_.head_dim) + flops / tflops;
+  const double group = static_cast<double>(problem_.heads) / problem_.kv_heads;
+  double time = backward_passes_ps(t, w, problem_.head_dim, group) + flops / tflops;
   if (t.sustained_tflops > 0) time = std::max(time, flops / (t.sustained_tflops * by_dim));
   return machine_.launch_us * 1e6 +
-         machine_.software.attend_factor * (merging_splits_ps(t, w) + time);
+         machine_.software.attend_factor * packed_factor(t) * (merging_splits_ps(t, shape) + time);
 }
 
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.
@@ -325,6 +365,10 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
         kVariantSpread,
         fmt::format("{} attends (the library's kernels take {:.4g} times as long as the table's)",
                     pass, factor));
+  if (const double factor = packed_factor(t); factor != 1)
+    unsure(t.packed_factor > 0 ? std::abs(factor - 1) / 2 : kPackedSpread,
+           fmt::format("{} attends of packed sequences ({:.4g} times as long as others)", pass,
+                       factor));
   if (is_above_peak(machine_, t))
     unsure(kNearestSpread,
            fmt::format("{} {} attends (the table exceeds the device's {:.0f} TFLOP/s)", pass,
@@ -332,6 +376,9 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (window_ > 0 && w.form == TileForm::Other)
     unsure(kWindowSpread,
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
+  else if (each_document(w).form != w.form)
+    unsure(kVariantSpread,
+           fmt::format("{} attends of packed documents (as of so many causal squares)", pass));
   else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
     unsure(
         kDerivedSpread,
@@ -355,8 +402,9 @@ double KernelTimes::tail_ps(const Work& tile, bool backward) const {
   const KernelTable& t = table(shape_of(w), backward);
   if (!(t.blocks.overhead_keys > 0)) return 0;
   const BlockFigures b = blocks_of(t);
-  const BlockTimes times = block_times(block_grid(w, b, machine_.sms, backward, window_), b,
-                                       machine_.sms, std::max(1u, machine_.comm_sms));
+  const BlockTimes times =
+      block_times(block_grid(each_document(w), b, machine_.sms, backward, window_), b, machine_.sms,
+                  std::max(1u, machine_.comm_sms));
   return ps(tile, backward) * (1 - times.idle / times.end);
 }
 
@@ -368,7 +416,7 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
       t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
     const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
     const BlockFigures b = blocks_of(t);
-    const BlockGrid grid = block_grid(w, b, machine_.sms, backward, window_);
+    const BlockGrid grid = block_grid(each_document(w), b, machine_.sms, backward, window_);
     waves = block_times(grid, b, left).end / block_times(grid, b, machine_.sms).end;
   } else if (const double n = blocks(w, backward); machine_.sms > 0 && held > 0 && n > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);

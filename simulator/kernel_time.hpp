@@ -41,6 +41,7 @@ class KernelTimes {
  private:
   // What a kernel computes for a tile, if the library's kernels do not skip what the mask hides.
   Work computed(const Work&, bool backward) const;
+  Work each_document(const Work&) const;
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
@@ -51,7 +52,9 @@ class KernelTimes {
   double blocks(const Work&, bool backward) const;
   BlockFigures blocks_of(const KernelTable&) const;
   // The kernels of a backward pass beside the one that multiplies.
-  double backward_passes_ps(const KernelTable&, const Work&, double head_dim) const;
+  // `group` query heads share a key head.
+  double backward_passes_ps(const KernelTable&, const Work&, double head_dim, double group) const;
+  double packed_factor(const KernelTable&) const;
   double merging_splits_ps(const KernelTable&, const Work&) const;
   double efficiency(const KernelTable&, const Work&) const;
   double base(const KernelTable&,

@@ -159,6 +159,9 @@ class AnyMachine {
       k.blocks = {count(1, 512),  count(1, 512), number(1e-6, 1e6), count(1, 2),
                   number(0.5, 1), chance(),      chance()};
     k.overlaps_exp = chance();
+    k.adds_groups = chance();
+    if (chance()) k.heads_per_key_head = count(2, 64);
+    if (chance()) k.packed_factor = number(0.01, 100);
     k.source = text();
     return k;
   }
@@ -188,6 +191,7 @@ class AnyMachine {
     s.merge_launches = count(0, 1000);
     if (chance()) s.merge_per_clock = number(1e-6, 1e6);
     if (chance()) s.attend_factor = number(0.01, 100);
+    s.packed = chance();
     if (chance()) s.backward_fills = count(1, 1000);
     s.packs_all = chance();
     if (chance()) s.pack_per_clock = number(1e-6, 1e6);

@@ -252,8 +252,8 @@ TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
           Problem problem;
           problem.workers = 1;
           problem.tokens = {static_cast<std::int64_t>(t.tokens[i])};
-          problem.heads = problem.kv_heads =
-              t.heads.empty() ? 3 : static_cast<std::uint32_t>(t.heads[i]);
+          problem.heads = t.heads.empty() ? 3 : static_cast<std::uint32_t>(t.heads[i]);
+          problem.kv_heads = problem.heads / t.heads_per_key_head;
           problem.head_dim = t.head_dim;
           problem.dtype = dtype;
           problem.mask = t.shape == TileShape::Full ? Mask::full() : Mask::causal();
@@ -280,20 +280,16 @@ TEST(Price, OfASquareOfTheTableIsWhatTheTableSays) {
 Machine with_table() {
   Machine m = test_machine(Fabric::Switch, 2);
   m.kernels.clear();
-  for (const TileShape shape : {TileShape::Full, TileShape::Causal})
-    m.kernels.push_back({"",
-                         false,
-                         shape,
-                         {Dtype::Bf16},
-                         8,
-                         {100, 1000},
-                         {0.01, 0.02},
-                         0,
-                         {},
-                         {},
-                         false,
-                         0,
-                         "made up"});
+  KernelTable table;
+  table.dtypes = {Dtype::Bf16};
+  table.head_dim = 8;
+  table.tokens = {100, 1000};
+  table.tflops = {0.01, 0.02};
+  table.source = "made up";
+  for (const TileShape shape : {TileShape::Full, TileShape::Causal}) {
+    table.shape = shape;
+    m.kernels.push_back(table);
+  }
   return m;
 }
 
@@ -475,6 +471,47 @@ TEST(Price, OfAnAttendByALibrarysOwnKernelIsALittleMore) {
   m.software.attend_factor = 1.25;
   EXPECT_NEAR(tile_ps(m, 300, 200) - launch, 1.25 * usual, 1);
   EXPECT_TRUE(extrapolated().contains(named));
+}
+
+// Kernels for packed sequences: as their table says, or 1.026 times as long; and documents are as
+// many heads of shorter sequences.
+TEST(Price, OfPackedSequencesIsThatOfTheirKernelsAndOfEachDocument) {
+  Machine m = find_machine("hgx-h100");
+  for (KernelTable& k : m.kernels) k.sustained_tflops = 0;
+  Problem p;
+  p.heads = p.kv_heads = 16;
+  p.head_dim = 128;
+  const auto ps = [&](const Work& w, bool backward) {
+    return KernelTimes(m, p).ps(w, backward) - m.launch_us * 1e6;
+  };
+  const Work triangle{4096, 4096, Pairs{4096 * 4097 / 2}, TileForm::Causal, 16, {}};
+  for (const bool backward : {false, true})
+    for (const char* library : {"cudnn", "fa3"}) {
+      m.library = library;
+      const bool measured = m.library == "cudnn";
+      m.software.packed = false;
+      const double usual = ps(triangle, backward);
+      EXPECT_EQ(KernelTimes(m, p).doubt(triangle, backward), 0);
+      m.software.packed = true;
+      const double factor = !measured ? 1.026 : backward ? 1.075 : 1.065;
+      EXPECT_NEAR(ps(triangle, backward), factor * usual, 1e-6 * usual) << library;
+      EXPECT_NEAR(KernelTimes(m, p).doubt(triangle, backward), measured ? (factor - 1) / 2 : 0.03,
+                  1e-9);
+    }
+  m.software.packed = false;
+  // Eight documents of 1000 tokens, on one worker: eight times as many heads.
+  Work each{1000, 1000, Pairs{1000 * 1001 / 2}, TileForm::Causal, 16 * 8, {}};
+  const Work all{8000, 8000, Pairs{8 * each.pairs.value}, TileForm::Other, 16, {}};
+  for (const bool backward : {false, true}) {
+    p.mask = Mask::causal();
+    const double expected = ps(each, backward);
+    const double as_one = ps(all, backward);
+    p.mask = Mask::documents(std::vector<Tokens>(8, Tokens{1000}));
+    EXPECT_NEAR(ps(all, backward), expected, 0.002 * expected);
+    EXPECT_GT(ps(all, backward), 1.02 * as_one);  // blocks end at the diagonal and at each document
+    const double tail = KernelTimes(m, p).tail_ps(each, backward);
+    EXPECT_NEAR(KernelTimes(m, p).tail_ps(all, backward), tail, 0.01 * tail);
+  }
 }
 
 // Kernels that ignore the mask take as long as without one, for each part of the rows up to the

@@ -98,9 +98,14 @@ struct KernelTable {
   // What the device keeps up when it works without pause, as its power is limited; 0: as much.
   double sustained_tflops = 0;
   std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
+  std::uint32_t heads_per_key_head = 1;  // when it was measured
   BlockFigures blocks;
   bool overlaps_exp = false;  // computes exponentials beside matrix products, not between them
-  double spread = 0;          // standard deviation of its rates, as a share; 0: as usual
+  // Backward, query heads that share a key head add their gradients to one fp32 sum. Otherwise each
+  // writes its own, and two more kernels add them.
+  bool adds_groups = false;
+  double packed_factor = 0;  // of the times of packed sequences to these; 0: as usual
+  double spread = 0;         // standard deviation of its rates, as a share; 0: as usual
   std::string source;
 
   bool operator==(const KernelTable&) const = default;
@@ -170,6 +175,7 @@ struct SoftwareFigures {
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
   std::uint32_t attend_launches = 0;
   double attend_factor = 1;  // of its kernels' times to those of the tables
+  bool packed = false;       // it calls the kernels for packed sequences of any lengths
   // Its backward kernels compute what the mask hides, too: for each of this many parts of a tile's
   // rows, all keys up to the last that the part sees. 0: they skip it.
   std::uint32_t backward_fills = 0;
