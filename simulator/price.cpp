@@ -265,11 +265,18 @@ bool crosses_nodes(const Plan& plan, const Machine& machine) {
   return network.node_of(WorkerId{0}) != network.node_of(WorkerId{plan.problem.workers - 1});
 }
 
+// How many messages carry a value: keys and values, or their gradients, may travel apart.
+std::uint8_t messages_of(const Value& v, const SoftwareFigures& s) {
+  return s.tensors_apart && (v.type == TypeId::KeysValues || v.type == TypeId::KeysValuesSum) ? 2
+                                                                                              : 1;
+}
+
 // In bytes; 0 if the plan has exchanges only.
 double longest_message(const Plan& plan, const SoftwareFigures& s) {
   std::int64_t bytes = 0;
   for (const Task& t : plan.tasks)
-    if (is_send(t.kind)) bytes = std::max(bytes, sent_bytes(plan, t, s));
+    if (is_send(t.kind))
+      bytes = std::max(bytes, sent_bytes(plan, t, s) / messages_of(plan.program[plan.value(t)], s));
   return static_cast<double>(bytes);
 }
 
@@ -374,11 +381,9 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
       machine.software.host.synchronises == Synchronises::Steps || machine.software.posts_first;
   out.one_stream = machine.software.one_stream;
   out.free_transfers = machine.software.free_transfers;
-  if (machine.software.tensors_apart) {
+  if (machine.software.tensors_apart)
     for (const Value& v : plan.program.values)
-      out.transfers.push_back(v.type == TypeId::KeysValues || v.type == TypeId::KeysValuesSum ? 2
-                                                                                              : 1);
-  }
+      out.transfers.push_back(messages_of(v, machine.software));
   out.backward_prepares = !(machine.software.prepare_bytes > 0);
   if (out.waits_for_kernel) out.tail.assign(kTaskKinds * works, 0);
   out.concurrency = machine.concurrency;

@@ -446,6 +446,10 @@ TEST(Price, OfAnAttendBesideATransferFollowsFromTheChannelsOfTheLongestMessage) 
   EXPECT_EQ(slowed(m, tokens, 2), with(4, tokens, 2));
   const std::int64_t longer = 1 << 26;  // 512 MiB of keys and values
   EXPECT_EQ(slowed(m, longer, 1), with(32, longer, 1));
+  EXPECT_EQ(slowed(m, longer / 2, 1), with(32, longer / 2, 1));
+  m.software.tensors_apart = true;
+  EXPECT_EQ(slowed(m, longer / 2, 1), with(16, longer / 2, 1)) << "128 MiB of keys";
+  m.software.tensors_apart = false;
   m.software.pair_communicators = true;
   EXPECT_EQ(slowed(m, tokens, 1), with(32, tokens, 1));
   EXPECT_EQ(slowed(m, tokens, 2), with(32, tokens, 1)) << "one stream between two workers";
