@@ -366,7 +366,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
         fmt::format("{} attends (the library's kernels take {:.4g} times as long as the table's)",
                     pass, factor));
   if (const double factor = packed_factor(t); factor != 1)
-    unsure(t.packed_factor > 0 ? std::abs(factor - 1) / 2 : kPackedSpread,
+    unsure(t.packed_factor > 0 ? std::abs(factor - 1) / 3 : kPackedSpread,
            fmt::format("{} attends of packed sequences ({:.4g} times as long as others)", pass,
                        factor));
   if (is_above_peak(machine_, t))
