@@ -279,7 +279,7 @@ double KernelTimes::ps(const Work& tile, bool backward) const {
   return std::exp((1 - at) * std::log(time) + at * std::log(ps_by(*other, w)));
 }
 
-// Packed documents are to a kernel so many more heads of shorter sequences: as many as see the
+// A kernel sees packed documents as more heads of shorter sequences: as many as see the
 // tile's pairs, if each is a causal square.
 Work KernelTimes::each_document(const Work& w) const {
   if (problem_.mask.kind() != Mask::Kind::Documents || w.form != TileForm::Other) return w;
@@ -378,7 +378,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
   else if (each_document(w).form != w.form)
     unsure(kVariantSpread,
-           fmt::format("{} attends of packed documents (as of so many causal squares)", pass));
+           fmt::format("{} attends of packed documents (from causal squares of equal size)", pass));
   else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
     unsure(
         kDerivedSpread,

@@ -306,7 +306,7 @@ TEST(BlockSchedule, ABackwardPassHasPassesOverMemoryBesideItsBlocks) {
   EXPECT_NEAR(all_keys - KernelTimes(m, problem).ps(band, true),
               more(1000, 4) + more(4096, 2.5) - 2 * 3e6, 1);
   problem.kv_heads = 80;
-  // What the table's own kernel took for it is no part of its rate.
+  // The rate of a table does not contain what its own kernel took for this.
   m.kernels[0].heads_per_key_head = 8;
   EXPECT_NEAR(KernelTimes(m, problem).ps(tile(2048, 2048), true), known + 3e6, 1);
 }
