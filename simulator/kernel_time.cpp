@@ -283,7 +283,8 @@ double KernelTimes::ps(const Work& tile, bool backward) const {
 // tile's pairs, if each is a causal square.
 Work KernelTimes::each_document(const Work& w) const {
   if (problem_.mask.kind() != Mask::Kind::Documents || w.form != TileForm::Other) return w;
-  const double side = 2.0 * static_cast<double>(w.pairs.value) / static_cast<double>(w.rows);
+  // A causal square of side s has s (s + 1) / 2 pairs.
+  const double side = 2.0 * static_cast<double>(w.pairs.value) / static_cast<double>(w.rows) - 1;
   if (side < 1 || side > static_cast<double>(std::min(w.rows, w.keys))) return w;
   Work each = w;
   each.rows = each.keys = std::llround(side);
@@ -316,7 +317,9 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   const double by_dim = by_head_dim(t);
   tflops *= efficiency(t, shape) * by_dim;
   const double flops = attention_flops(problem_, w.pairs, w.columns, t.backward);
-  const double group = static_cast<double>(problem_.heads) / problem_.kv_heads;
+  // A worker that has fewer query heads than share a key head adds those only.
+  const double group = std::min(static_cast<double>(problem_.heads) / problem_.kv_heads,
+                                static_cast<double>(w.columns));
   double time = backward_passes_ps(t, w, problem_.head_dim, group) + flops / tflops;
   if (t.sustained_tflops > 0) time = std::max(time, flops / (t.sustained_tflops * by_dim));
   return machine_.launch_us * 1e6 +
@@ -345,6 +348,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
     unsure(kDecodeSpread, "decoding kernels (from their bytes and operations)");
     return std::sqrt(squares);
   }
+  const Work each = each_document(w);
   const TileShape shape = shape_of(w);
   const KernelTable& t = table(shape, backward);
   if (w.form != tile.form)
@@ -376,7 +380,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (window_ > 0 && w.form == TileForm::Other)
     unsure(kWindowSpread,
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
-  else if (each_document(w).form != w.form)
+  else if (each.form != w.form)
     unsure(kVariantSpread,
            fmt::format("{} attends of packed documents (from causal squares of equal size)", pass));
   else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
@@ -385,7 +389,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
         fmt::format(
             "{} attends of blocks off the diagonal that the mask hides in part (from causal ones)",
             pass));
-  const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
+  const auto rows = static_cast<double>(each.rows), keys = static_cast<double>(each.keys);
   const double inner = 2 * rows * keys / (rows + keys);
   if (inner < 0.5 * t.tokens.front())
     unsure(kBeyondSpread, fmt::format("{} attends of fewer tokens than the {:.0f} measured", pass,
@@ -418,7 +422,8 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
     const BlockFigures b = blocks_of(t);
     const BlockGrid grid = block_grid(each_document(w), b, machine_.sms, backward, window_);
     waves = block_times(grid, b, left).end / block_times(grid, b, machine_.sms).end;
-  } else if (const double n = blocks(w, backward); machine_.sms > 0 && held > 0 && n > 0) {
+  } else if (const double n = blocks(each_document(w), backward);
+             machine_.sms > 0 && held > 0 && n > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);
     waves = std::ceil(n / left) / std::ceil(n / all);
   }

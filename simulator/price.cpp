@@ -300,19 +300,31 @@ void doubt_messages(Workload& out, const Machine& machine) {
   const std::vector<MessageRate>* rates[kDistances] = {nullptr, &machine.fabric.link.messages,
                                                        &machine.network.link.messages};
   const Plan& plan = *out.plan;
+  constexpr std::uint32_t kMeasuredRanks = 8;
+  const std::uint32_t ranks =
+      machine.software.pair_communicators ? 2 : most_connected(plan, out.network);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
     if (!is_send(t.kind)) continue;
     const std::size_t at =
         static_cast<std::size_t>(TaskKind::Send) * plan.works.size() + t.work.value;
     if (!out.doubt.empty() && out.doubt[at] > 0) continue;
-    const auto bytes = static_cast<double>(plan.works[t.work.value].bytes.value);
+    const auto bytes = static_cast<double>(plan.works[t.work.value].bytes.value) /
+                       messages_of(plan.program[plan.value(t)], machine.software);
     const WorkerId to{plan.tasks[t.peer.value].worker_index};
     const auto distance =
         static_cast<std::size_t>(out.network.distance(WorkerId{t.worker_index}, to));
     if (rates[distance] == nullptr || rates[distance]->empty()) continue;
-    if (rates[distance] == &machine.fabric.link.messages && machine.fabric.channel_gb_per_s > 0)
-      continue;  // by channels, all sizes are alike
+    if (rates[distance] == &machine.fabric.link.messages && machine.fabric.channel_gb_per_s > 0) {
+      // By channels, all sizes are alike.
+      if (ranks <= kMeasuredRanks) continue;
+      out.doubt.resize(kTaskKinds * plan.works.size());
+      out.doubt[at] = static_cast<float>(kNoTableSpread);
+      out.extrapolated.insert(fmt::format(
+          "messages among {} workers of a node (NCCL's channels were measured among 2 to {})",
+          ranks, kMeasuredRanks));
+      continue;
+    }
     const bool shorter = bytes < 0.5 * rates[distance]->front().bytes;
     if (!shorter && bytes <= 2 * rates[distance]->back().bytes) continue;
     out.doubt.resize(kTaskKinds * plan.works.size());
