@@ -280,12 +280,16 @@ double longest_message(const Plan& plan, const SoftwareFigures& s) {
   return static_cast<double>(bytes);
 }
 
+// Of the communicator with most of them, inside a node.
+std::uint32_t ranks_of(const Plan& plan, const Machine& machine) {
+  if (machine.software.pair_communicators) return 2;
+  return most_connected(plan, Network(machine, plan.problem.workers));
+}
+
 // With the rates of messages that NCCL's channels allow in this plan, and the SMs that they hold.
 Machine with_channels(const Plan& plan, const Machine& machine) {
   Machine out = machine;
-  const std::uint32_t ranks = machine.software.pair_communicators
-                                  ? 2
-                                  : most_connected(plan, Network(machine, plan.problem.workers));
+  const std::uint32_t ranks = ranks_of(plan, machine);
   out.fabric.link = link_among(machine.fabric, ranks);
   const double longest = longest_message(plan, machine.software);
   if (machine.comm_sms > 0 && !machine.comm_sms_set && longest > 0 && !crosses_nodes(plan, machine))
@@ -301,8 +305,7 @@ void doubt_messages(Workload& out, const Machine& machine) {
                                                        &machine.network.link.messages};
   const Plan& plan = *out.plan;
   constexpr std::uint32_t kMeasuredRanks = 8;
-  const std::uint32_t ranks =
-      machine.software.pair_communicators ? 2 : most_connected(plan, out.network);
+  const std::uint32_t ranks = ranks_of(plan, machine);
   for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& t = plan.tasks[id];
     if (!is_send(t.kind)) continue;

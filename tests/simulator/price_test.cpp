@@ -551,17 +551,28 @@ TEST(Price, OfGroupedHeadsIsThatOfTheHeadsOfAWorker) {
 
 // NCCL's channels were measured among at most eight.
 TEST(Price, OfMessagesAmongMoreWorkersThanWereMeasuredIsUnsure) {
-  const auto extrapolated = [](std::uint32_t workers) {
+  Machine m = find_machine("gb200-nvl72");
+  const auto unsure = [&](std::uint32_t workers) {
     Problem p = small_problem(workers, 72 * 1024);
     p.heads = p.kv_heads = 8;
     p.head_dim = 128;
-    const Machine m = find_machine("gb200-nvl72");
-    const Workload w = price(build_plan(p, find_schedule("ring")), m);
-    return w.extrapolated.contains(
-        "messages among 72 workers of a node (NCCL's channels were measured among 2 to 8)");
+    const Plan plan = build_plan(p, find_schedule("ring"));
+    const Workload w = price(plan, m);
+    const std::string named = fmt::format(
+        "messages among {} workers of a node (NCCL's channels were measured among 2 to 8)",
+        workers);
+    const std::size_t sends = static_cast<std::size_t>(TaskKind::Send) * plan.works.size();
+    double most = 0;
+    for (std::size_t i = 0; i < plan.works.size() && !w.doubt.empty(); ++i)
+      most = std::max<double>(most, w.doubt[sends + i]);
+    EXPECT_EQ(most > 0, w.extrapolated.contains(named)) << workers;
+    return most > 0;
   };
-  EXPECT_TRUE(extrapolated(72));
-  EXPECT_FALSE(extrapolated(8));
+  EXPECT_TRUE(unsure(72));
+  EXPECT_TRUE(unsure(9));
+  EXPECT_FALSE(unsure(8));
+  m.software.pair_communicators = true;
+  EXPECT_FALSE(unsure(72));
 }
 
 // Kernels that ignore the mask take as long as without one, for each part of the rows up to the
