@@ -54,6 +54,7 @@ void software_keys(Keys& s, Software& w) {
   s.number("attend_backward_bytes", w.attend_backward_bytes, 0, 1e6);
   s.number("attend_backward_key_bytes", w.attend_backward_key_bytes, 0, 1e6);
   s.count("attend_launches", w.attend_launches, 0, 1000);
+  s.number("attend_per_clock", w.attend_per_clock, 0, 1e6);
   s.number("attend_factor", w.attend_factor, 0.01, 100);
   s.flag("packed", w.packed);
   s.count("backward_fills", w.backward_fills, 0, 1000);

@@ -134,7 +134,9 @@ double attend_ps(const Pricing& p, const Work& w) {
   const double bytes =
       query_elements(p, w) * (Backward ? s.attend_backward_bytes : s.attend_bytes) +
       keys * (Backward ? s.attend_backward_key_bytes : s.attend_key_bytes);
-  return ps + (bytes > 0 ? pass_ps(p.machine, bytes, 1, s.attend_launches) : 0);
+  const auto copied = 2.0 * static_cast<double>(size_of(p.plan.problem.dtype));  // read and written
+  const double moves = p.machine.limited(copied, s.attend_per_clock) / copied;
+  return ps + (bytes > 0 ? pass_ps(p.machine, bytes, moves, s.attend_launches) : 0);
 }
 double prepare_ps(const Pricing& p, const Work& w) {
   return pass_ps(p.machine, query_elements(p, w), p.machine.software.prepare_bytes, 1);
@@ -388,8 +390,13 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   std::int64_t stride = 1;
   for (const TokenRange& chunk : plan.layout.chunks) stride = std::max(stride, chunk.stride);
   const KernelTimes kernels(machine, plan.problem, stride);
-  if (machine.software.merge_per_clock > 0 && !(machine.clock_ghz > 0 && machine.sms > 0))
-    out.extrapolated.insert("merges (from their bytes, as the profile lacks clock_ghz or sms)");
+  if (!(machine.clock_ghz > 0 && machine.sms > 0)) {
+    const SoftwareFigures& s = machine.software;
+    constexpr const char* lacks = " (from their bytes, as the profile lacks clock_ghz or sms)";
+    if (s.merge_per_clock > 0) out.extrapolated.insert(std::string("merges") + lacks);
+    if (s.attend_per_clock > 0 || (s.pack_per_clock > 0 && !plan.exchanges.empty()))
+      out.extrapolated.insert(std::string("strided copies") + lacks);
+  }
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
   out.posts_first =

@@ -190,6 +190,7 @@ class AnyMachine {
     s.slice_bytes = number(1e-3, 1e6);
     s.merge_launches = count(0, 1000);
     if (chance()) s.merge_per_clock = number(1e-6, 1e6);
+    if (chance()) s.attend_per_clock = number(1e-6, 1e6);
     if (chance()) s.attend_factor = number(0.01, 100);
     s.packed = chance();
     if (chance()) s.backward_fills = count(1, 1000);

@@ -342,7 +342,7 @@ TEST(BlockSchedule, PredictsKernelsOfAnH100) {
     shown[fmt::format("{} {} {} {}", library, pass, dim, mask)].push_back(error);
   }
   const std::map<std::string, std::pair<double, double>> most = {// mean, worst
-                                                                 {"fa2 forward", {0.09, 0.35}},
+                                                                 {"fa2 forward", {0.09, 0.36}},
                                                                  {"fa2 backward", {0.05, 0.13}},
                                                                  {"cudnn forward", {0.05, 0.20}},
                                                                  {"cudnn backward", {0.05, 0.18}}};

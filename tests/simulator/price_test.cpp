@@ -376,6 +376,20 @@ TEST(Price, OfAnAttendWithCopiesAroundItIsMore) {
   EXPECT_EQ(price_of(plan, m, TaskKind::Attend, kPartial), forward + 2e6 + 10 * queries + 4 * keys);
   EXPECT_EQ(price_of(plan, m, TaskKind::AttendBackward, kQueryGradient),
             backward + 2e6 + 18 * queries + 14 * keys);
+  // 60 elements in a us, each read and written once.
+  const double copied = 2.0 * static_cast<double>(size_of(plan.problem.dtype));
+  m.software.attend_per_clock = 0.01;
+  m.sms = 2;
+  m.devices_spread = 1e-9;  // so that no device is slower than others
+  const std::string named =
+      "strided copies (from their bytes, as the profile lacks clock_ghz or sms)";
+  EXPECT_TRUE(price(plan, m).extrapolated.contains(named));
+  m.clock_ghz = 3;
+  EXPECT_FALSE(price(plan, m).extrapolated.contains(named));
+  const double slow = price_of(plan, m, TaskKind::Attend, kPartial);
+  m.software.attend_bytes = m.software.attend_key_bytes = 0;
+  const double bare = price_of(plan, m, TaskKind::Attend, kPartial);
+  EXPECT_NEAR(slow - bare, 2e6 + (10 * queries + 4 * keys) / copied / 60 * 1e6, 100);
 }
 
 TEST(Price, OfHalfTheHeadsIsHalfTheTimeAfterTheLaunch) {

@@ -174,8 +174,9 @@ struct SoftwareFigures {
   double attend_bytes = 0, attend_key_bytes = 0;
   double attend_backward_bytes = 0, attend_backward_key_bytes = 0;
   std::uint32_t attend_launches = 0;
-  double attend_factor = 1;  // of its kernels' times to those of the tables
-  bool packed = false;       // it calls the kernels for packed sequences of any lengths
+  double attend_per_clock = 0;  // elements that these copies move in a clock of an SM; 0: no limit
+  double attend_factor = 1;     // of its kernels' times to those of the tables
+  bool packed = false;          // it calls the kernels for packed sequences of any lengths
   // Its backward kernels compute what the mask hides, too: for each of this many parts of a tile's
   // rows, all keys up to the last that the part sees. 0: they skip it.
   std::uint32_t backward_fills = 0;

@@ -20,7 +20,7 @@ namespace ringsched {
 inline constexpr double kKernelSpread = 0.06;      // of all kernels of a machine together
 inline constexpr double kPassSpread = 0.04;        // ... of a pass, in addition
 inline constexpr double kFormSpread = 0.04;        // ... and of a form of tiles
-inline constexpr double kDerivedSpread = 0.10;     // of rates derived from another head dimension
+inline constexpr double kDerivedSpread = 0.15;     // of rates derived from another head dimension
 inline constexpr double kNearestSpread = 0.25;     // ... or copied from it
 inline constexpr double kWindowSpread = 0.06;      // of tiles that a window cuts
 inline constexpr double kVariantSpread = 0.05;     // of kernels that the table is not of
