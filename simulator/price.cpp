@@ -394,7 +394,13 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     const SoftwareFigures& s = machine.software;
     constexpr const char* lacks = " (from their bytes, as the profile lacks clock_ghz or sms)";
     if (s.merge_per_clock > 0) out.extrapolated.insert(std::string("merges") + lacks);
-    if (s.attend_per_clock > 0 || (s.pack_per_clock > 0 && !plan.exchanges.empty()))
+    const bool copies = s.attend_bytes + s.attend_key_bytes + s.attend_backward_bytes +
+                            s.attend_backward_key_bytes >
+                        0;
+    const bool packs = std::ranges::any_of(plan.exchanges, [&](const Exchange& e) {
+      return form_of(plan, e) == ExchangeForm::AllToAll;
+    });
+    if ((s.attend_per_clock > 0 && copies) || (s.pack_per_clock > 0 && packs))
       out.extrapolated.insert(std::string("strided copies") + lacks);
   }
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;

@@ -311,8 +311,9 @@ TEST(BlockSchedule, ABackwardPassHasPassesOverMemoryBesideItsBlocks) {
   EXPECT_NEAR(KernelTimes(m, problem).ps(tile(2048, 2048), true), known + 3e6, 1);
 }
 
-// The profile has FlashAttention-2 from other boards, and cuDNN from an H200 but for four points of
-// each of its tables of 64 dimensions.
+// The profile has FlashAttention-2 from other boards (but forward tables for heads of 64 are means
+// of such a board and of this one), and cuDNN from an H200 but for four points of each of its
+// tables of 64 dimensions.
 TEST(BlockSchedule, PredictsKernelsOfAnH100) {
   std::ifstream file(source_folder() / "validation" / "kernels-h100.csv");
   std::map<std::string, std::vector<double>> errors, shown;

@@ -386,10 +386,24 @@ TEST(Price, OfAnAttendWithCopiesAroundItIsMore) {
   EXPECT_TRUE(price(plan, m).extrapolated.contains(named));
   m.clock_ghz = 3;
   EXPECT_FALSE(price(plan, m).extrapolated.contains(named));
-  const double slow = price_of(plan, m, TaskKind::Attend, kPartial);
+  const auto prices = [&] {
+    return std::pair{price_of(plan, m, TaskKind::Attend, kPartial),
+                     price_of(plan, m, TaskKind::AttendBackward, kQueryGradient)};
+  };
+  const auto [slow, slow_backward] = prices();
+  m.software.attend_per_clock = 1e6;
+  const auto [by_memory, by_memory_backward] = prices();
   m.software.attend_bytes = m.software.attend_key_bytes = 0;
-  const double bare = price_of(plan, m, TaskKind::Attend, kPartial);
+  m.software.attend_backward_bytes = m.software.attend_backward_key_bytes = 0;
+  m.software.attend_per_clock = 0.01;
+  m.clock_ghz = 0;
+  EXPECT_FALSE(price(plan, m).extrapolated.contains(named));  // nothing is copied
+  const auto [bare, bare_backward] = prices();
   EXPECT_NEAR(slow - bare, 2e6 + (10 * queries + 4 * keys) / copied / 60 * 1e6, 100);
+  EXPECT_NEAR(slow_backward - bare_backward, 2e6 + (18 * queries + 14 * keys) / copied / 60 * 1e6,
+              100);
+  EXPECT_NEAR(by_memory - bare, 2e6 + 10 * queries + 4 * keys, 100);
+  EXPECT_NEAR(by_memory_backward - bare_backward, 2e6 + 18 * queries + 14 * keys, 100);
 }
 
 TEST(Price, OfHalfTheHeadsIsHalfTheTimeAfterTheLaunch) {
