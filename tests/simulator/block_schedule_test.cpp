@@ -19,6 +19,7 @@
 #include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/simulator/report.hpp"
 #include "ringsched/simulator/simulate.hpp"
+#include "ringsched/simulator/uncertainty.hpp"
 #include "support/cases.hpp"
 #include "support/paths.hpp"
 
@@ -309,6 +310,51 @@ TEST(BlockSchedule, ABackwardPassHasPassesOverMemoryBesideItsBlocks) {
   // The rate of a table does not contain what its own kernel took for this.
   m.kernels[0].heads_per_key_head = 8;
   EXPECT_NEAR(KernelTimes(m, problem).ps(tile(2048, 2048), true), known + 3e6, 1);
+}
+
+// How far rates are off that a profile derives from its tables of 128: for each library and head
+// dimension that it has measured, the mean over tables and their points of 2K tokens and more.
+TEST(BlockSchedule, DerivedHeadDimensionsAreAsUnsureAsTheModelSays) {
+  std::map<std::string, std::vector<double>> off;  // logarithms
+  for (const char* name : {"dgx-a100", "hgx-h100", "pcie-4090x8"}) {
+    Machine m = find_machine(name);
+    for (const KernelTable& t : m.kernels) {
+      if (t.head_dim == 128) continue;
+      m.library = t.library;
+      Machine only_128 = m;
+      std::erase_if(only_128.kernels, [](const KernelTable& k) { return k.head_dim != 128; });
+      double sum = 0;
+      int points = 0;
+      for (std::size_t i = 0; i < t.tokens.size(); ++i) {
+        if (t.tokens[i] < 2048) continue;
+        const auto n = static_cast<std::int64_t>(t.tokens[i]);
+        Problem problem;
+        problem.head_dim = t.head_dim;
+        problem.heads = problem.kv_heads = static_cast<std::uint32_t>(t.heads[i]);
+        const bool full = t.shape == TileShape::Full;
+        const Work square{n,
+                          n,
+                          Pairs{full ? n * n : n * (n + 1) / 2},
+                          full ? TileForm::Full : TileForm::Causal,
+                          problem.heads,
+                          {}};
+        sum += std::log(KernelTimes(only_128, problem).ps(square, t.backward) /
+                        KernelTimes(m, problem).ps(square, t.backward));
+        ++points;
+      }
+      off[fmt::format("{} {} {}", name, t.library, t.head_dim)].push_back(sum / points);
+    }
+  }
+  double squares = 0;
+  for (const auto& [what, means] : off) {
+    const double mean =
+        std::accumulate(means.begin(), means.end(), 0.0) / static_cast<double>(means.size());
+    squares += mean * mean;
+    if (std::getenv("RINGSCHED_SHOW"))
+      std::cout << fmt::format("{}: {:+.0f}%\n", what, 100 * std::expm1(mean));
+  }
+  EXPECT_EQ(off.size(), 11u);
+  EXPECT_NEAR(std::sqrt(squares / static_cast<double>(off.size())), kDerivedSpread, 0.005);
 }
 
 // The profile has FlashAttention-2 from other boards (but forward tables for heads of 64 are means

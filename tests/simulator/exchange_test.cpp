@@ -73,6 +73,22 @@ TEST(ExchangeTime, OfUlyssesIsPackingLatencyAndWhatLeavesEachWorker) {
   }
 }
 
+// Without a clock, the speed of strided copies is not known, and plans that have some say so.
+TEST(ExchangeTime, OfStridedCopiesWithoutAClockIsUnsure) {
+  Machine m = test_machine(Fabric::Switch, 4);
+  const std::string named =
+      "strided copies (from their bytes, as the profile lacks clock_ghz or sms)";
+  const auto unsure = [&](const Plan& plan) { return price(plan, m).extrapolated.contains(named); };
+  const Plan ulysses = ulysses_by_hand(even_problem(4));
+  EXPECT_FALSE(unsure(ulysses));
+  m.software.pack_per_clock = 1.5;
+  EXPECT_TRUE(unsure(ulysses));
+  EXPECT_FALSE(unsure(all_gather_by_hand(even_problem(4, Pass::Both))));  // it packs nothing
+  m.sms = 2;
+  m.clock_ghz = 3;
+  EXPECT_FALSE(unsure(ulysses));
+}
+
 // A library may copy whole tensors, with what stays; and by a kernel that instructions limit.
 TEST(ExchangeTime, OfUlyssesIsLongerWhereALibraryPacksAllOrSlowly) {
   for (const std::uint32_t n : {2u, 4u, 5u}) {
