@@ -45,6 +45,8 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
   line("steps", fmt::format("{}", s.steps));
   line("tasks", tasks_line(s));
   line("moves", moves_line(plan, s));
+  if (const std::string kept = kept_line(plan, s); !kept.empty())
+    line("kept", kept + ", which exchanges of the forward pass brought");
   line("memory", "at most " + human(proved.peak) + " per worker");
   if (!proved.lowered.empty())
     line("exchanges", lowered_line(proved.lowered, proved.exchanges));
@@ -74,6 +76,9 @@ void print_json(const Plan& plan, const PlanSummary& s, Bytes peak) {
   const std::vector<Bytes> moved = all_moved(s);
   for (std::size_t k = 0; k < moved.size(); ++k)
     fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, moved[k].value);
+  fmt::print("}},\n  \"kept_bytes\": {{");
+  for (std::size_t k = 0; k < s.kept.size(); ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, s.kept[k].value);
   fmt::print("}},\n  \"peak_bytes\": {},\n  \"plan_bytes\": {}\n}}\n", peak.value,
              s.plan_memory.value);
 }

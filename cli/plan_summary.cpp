@@ -38,6 +38,13 @@ PlanSummary summarise(const Plan& plan) {
   PlanSummary s;
   s.messages.resize(plan.program.size());
   s.moved.resize(plan.program.size());
+  s.kept.resize(plan.program.size());
+  for (const InitialTensor& t : plan.initial) {
+    const Piece& p = plan.piece(t);
+    if (plan.problem.pass == Pass::Backward &&
+        !plan.layout.share(t.worker).contains(plan.regions[p.rows.value]))
+      s.kept[p.value.value] = capped_sum(s.kept[p.value.value], plan.bytes(p));
+  }
   for (const Task& task : plan.tasks) {
     const Work& work = plan.works[task.work.value];
     ++s.tasks[static_cast<std::size_t>(task.kind)];
@@ -102,6 +109,15 @@ std::string moves_line(const Plan& plan, const PlanSummary& s) {
         fmt::format("{}{} of {} ({})", line.empty() ? "" : ", ", counted(x.count, to_text(x.form)),
                     value_words(plan.name(x.value)), human(x.moved));
   return line.empty() ? "nothing" : line;
+}
+
+std::string kept_line(const Plan& plan, const PlanSummary& s) {
+  std::string line;
+  for (std::size_t k = 0; k < s.kept.size(); ++k)
+    if (s.kept[k] > Bytes{})
+      line += fmt::format("{}{} ({})", line.empty() ? "" : ", ",
+                          value_words(plan.program.values[k].name), human(s.kept[k]));
+  return line;
 }
 
 std::string lowered_line(const std::vector<LoweredForm>& forms, Lowering asked) {

@@ -23,6 +23,7 @@ struct PlanSummary {
   std::array<std::int64_t, kTaskKinds> tasks{};
   std::vector<std::int64_t> messages;      // by value
   std::vector<Bytes> moved;                // by value, in messages; at most 2^63 - 1 each
+  std::vector<Bytes> kept;                 // by value: given to workers that do not own it
   std::vector<ExchangeSummary> exchanges;  // in the order of the first of each
   std::int64_t exchange_count = 0;
   std::int64_t repack_count = 0;
@@ -39,6 +40,8 @@ std::string headline(const Plan&);
 std::string tasks_line(const PlanSummary&);
 // "6 key_value (160.0 MiB), 1 all-to-all of query (48.0 MiB)"
 std::string moves_line(const Plan&, const PlanSummary&);
+// "queries (6.0 MiB), keys and values (6.0 MiB)": what the forward pass left; empty if nothing.
+std::string kept_line(const Plan&, const PlanSummary&);
 // "2 all-gather as rings, 3 all-to-all as direct messages"
 std::string lowered_line(const std::vector<LoweredForm>&, Lowering asked);
 // By value: in messages and exchanges; at most 2^63 - 1 each.

@@ -21,10 +21,8 @@ constexpr std::size_t kLineWidth = 80;
 
 // Did these queries come to this worker alone? What an exchange distributes belongs to nobody.
 bool is_help(const Plan& plan, const Task& attend) {
-  if (plan.problem.decodes()) return false;  // every worker has the queries
-  const TaskId maker = plan.producer(attend.inputs[0]);
-  if (maker.valid() && is_member(plan.tasks[maker.value].kind)) return false;
-  return plan.layout.owner(plan.regions[plan.rows(attend).value].first) != attend.worker();
+  return !plan.has_own_queries(attend) &&
+         plan.layout.owner(plan.regions[plan.rows(attend).value].first) != attend.worker();
 }
 
 bool is_attend_of(const Task& task, bool backward) {

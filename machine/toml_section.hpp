@@ -87,9 +87,9 @@ class Section {
     if (!given) complain(n, fmt::format("{} must be true or false, not {}", key(k), given_as(n)));
     value = given.value_or(value);
   }
-  void text(std::string_view k, std::string& value) {
+  void text(std::string_view k, std::string& value, std::size_t most = kMostOfText) {
     if (!has(k)) return;
-    attempt([&] { value = text_in(*table_.get(k), key(k)); });
+    attempt([&] { value = text_in(*table_.get(k), key(k), most); });
   }
   template <class T>
   void choice(std::string_view k, T& value, const std::map<std::string, T>& choices) {
@@ -191,13 +191,13 @@ class Section {
         attempt([&] { values.push_back(read(n)); });
     });
   }
-  std::string text_in(const toml::node& n, const std::string& name) const {
+  static constexpr std::size_t kMostOfText = 1000;  // bytes: messages will show it on one line
+  std::string text_in(const toml::node& n, const std::string& name,
+                      std::size_t most = kMostOfText) const {
     const auto given = n.value_exact<std::string>();
     if (!given || given->empty())
       wrong(n, fmt::format("{} must be a string{}", name,
                            given ? " that is not empty" : ", not " + given_as(n)));
-    // Messages will show it on one line.
-    constexpr std::size_t most = 1000;
     if (given->size() > most)
       wrong(n, fmt::format("{} has {} bytes; at most {} are allowed", name, given->size(), most));
     if (printable(*given, given->size()) != *given)

@@ -77,7 +77,8 @@ void read_problem(Section& s, Described& d) {
   s.choice("pass", p.pass, passes());
   read_tokens(s, "new_tokens", p.new_tokens);
   std::string mask;
-  s.text("mask", mask);
+  constexpr std::size_t kMostOfMask = 20'000;  // bytes: some thousand documents
+  s.text("mask", mask, kMostOfMask);
   if (!mask.empty()) p.mask = at(s, "mask", [&] { return parse_mask(mask); });
   d.workers = d.workers || s.has("workers");
   d.tokens = d.tokens || s.has("tokens");

@@ -151,15 +151,6 @@ std::vector<Homes> homes_of_regions(const Plan& plan) {
   return out;
 }
 
-// An exchange brought its worker these queries, perhaps in pieces, or all workers have them, as in
-// decoding: they are as good as its own.
-bool has_own_queries(const Plan& plan, const Task& t) {
-  if (!is_attend(t.kind) || !t.inputs[0].valid()) return false;
-  if (plan.problem.decodes()) return true;
-  const TaskId maker = plan.producer(t.inputs[0]);
-  return maker.valid() && is_member(plan.tasks[maker.value].kind);
-}
-
 void add_span(const Plan& plan, TaskId id, Homes queries, Homes other, Timeline& out) {
   const Task& t = plan.tasks[id.value];
   const ColumnRange heads = plan.piece(t).columns;
@@ -250,8 +241,9 @@ Timeline timeline_of(const Plan& plan, TimelineSource source, std::string_view m
     row.step = t.step;
     const Homes queries = homes[plan.rows(t).value];
     const Homes other = is_attend(t.kind) ? homes[t.keys.value] : queries;
-    row.queries =
-        has_own_queries(plan, t) ? row.worker : queries.seen_from(plan.layout, row.worker);
+    row.queries = is_attend(t.kind) && plan.has_own_queries(t)
+                      ? row.worker
+                      : queries.seen_from(plan.layout, row.worker);
     add_span(plan, {static_cast<std::uint32_t>(i)}, queries, other, out);
     // Where it is named after its worker instead of the owner, a part would be of that worker.
     const bool as_owned =

@@ -77,12 +77,9 @@ class Map {
       for (std::uint32_t k = keys.first.value; k < keys.end(); ++k) draw_block(t, q, k);
   }
 
-  // Did these queries come to this worker for its help? What an exchange distributes did not.
+  // Did these queries come to this worker for its help?
   bool helps(const Task& t, std::uint32_t q) const {
-    if (plan_.problem.decodes()) return false;
-    const TaskId maker = plan_.producer(t.inputs[0]);
-    return plan_.layout.owner({q}).value != t.worker_index &&
-           !(maker.valid() && is_member(plan_.tasks[maker.value].kind));
+    return !plan_.has_own_queries(t) && plan_.layout.owner({q}).value != t.worker_index;
   }
 
   void draw_block(const Task& t, std::uint32_t q, std::uint32_t k) {

@@ -40,6 +40,11 @@ class PlanParts {
   RegionId query_rows(WorkerId w) const { return new_rows_.valid() ? new_rows_ : share(w); }
   RegionId chunk(std::uint32_t c) const { return chunks_[c]; }
   TensorId given(ValueId value, WorkerId w) const { return {given_[value.value] + w.value}; }
+  // Another initial tensor, before the first task.
+  TensorId keep(ValueId value, RegionId rows, ColumnRange columns, WorkerId w) {
+    plan.initial.push_back({piece(value, rows, columns), w});
+    return {static_cast<std::uint32_t>(plan.initial.size()) - 1};
+  }
 
   const Tile& tile(RegionId queries, RegionId keys) {
     if (queries == tile_of_[0] && keys == tile_of_[1]) return tile_;

@@ -25,6 +25,18 @@ class PlanWriter {
         lanes_(parts.plan),
         made_(tape.size()) {}
 
+  // If the forward pass is not in the plan, it has been: what exchanges brought then is there.
+  void keep_what_came() {
+    for (const CallId first : survey_.exchanges)
+      for (std::uint32_t i = 0; i < tape_.members(first); ++i) {
+        const CallId id{first.value + i};
+        const Call& c = tape_[id];
+        if (c.again || !c.origin.valid()) continue;
+        const Origin& came = tape_.origin(c);
+        made_[id] = parts_.keep(operand(c), came.rows, came.columns, worker(c));
+      }
+  }
+
   void write(bool backward) {
     begin(backward);
     tape_.for_each([&](CallId id, const Call& c) {
@@ -256,8 +268,7 @@ class PlanWriter {
 
   void exchange_operands(CallId first) {
     const Call& c = tape_[first];
-    const bool kept = backward_ && plan_.problem.pass == Pass::Both && !c.again;
-    if (!kept) exchange_forward(first, operand(c), c.lane, made_);
+    if (!backward_ || c.again) exchange_forward(first, operand(c), c.lane, made_);
     // If the forward pass is not in the plan, gradients are prepared at home.
     if (backward_ && !c.of_keys && plan_.problem.pass == Pass::Backward)
       exchange_forward(first, attention::kPreparedGradient, c.lane, prepared_);
@@ -642,6 +653,7 @@ void write_tasks(PlanParts& parts, const Tape& tape, std::uint64_t most_tasks) {
   const Pass pass = parts.plan.problem.pass;
   const Survey survey(tape, parts.plan, pass != Pass::Forward);
   PlanWriter writer(parts, tape, survey, most_tasks);
+  if (pass == Pass::Backward) writer.keep_what_came();
   if (pass != Pass::Backward) writer.write(false);
   if (pass != Pass::Forward) writer.write(true);
 }

@@ -17,6 +17,12 @@ Piece Plan::second_piece(const Task& task) const {
   return {value, task.keys, first.columns.grouped(program[value].columns.group)};
 }
 
+bool Plan::has_own_queries(const Task& attend) const {
+  if (!attend.inputs[0].valid()) return false;
+  const TaskId maker = producer(attend.inputs[0]);
+  return problem.decodes() || !maker.valid() || is_member(tasks[maker.value].kind);
+}
+
 std::string refusal_of_lanes(std::span<const std::string> names) {
   constexpr std::size_t kLongest = 40;  // bytes
   if (names.size() < kBasicLanes.size() || names.size() > kMostLanes)

@@ -47,6 +47,15 @@ TEST(StepTable, ShowsEachMoveUnderThePassItBelongsTo) {
                               "step 15  dq1b:0>1 dkv0:1>0\n\n"));
 }
 
+TEST(StepTable, DoesNotTakeQueriesKeptFromTheForwardPassForHelp) {
+  const Plan plan = build_plan(small_problem(2, 8, Pass::Backward), find_schedule("ulysses"));
+  EXPECT_THAT(step_table(plan), Not(HasSubstr("the worker helps")));
+  const PlanSummary s = summarise(plan);
+  EXPECT_EQ(kept_line(plan, s), "queries (512 B), keys and values (512 B)");
+  const Plan both = build_plan(small_problem(2, 8, Pass::Both), find_schedule("ulysses"));
+  EXPECT_EQ(kept_line(both, summarise(both)), "");
+}
+
 Plan ulysses_of_three() { return ulysses_by_hand(small_problem(3, 9, Pass::Both)); }
 
 TEST(StepTable, ShowsExchangesAndTheHeadsOfAttends) {

@@ -2,10 +2,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "ringsched/scheduler/plan_file.hpp"
+#include "ringsched/scheduler/schedule.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "support/cases.hpp"
 #include "support/exchange_plans.hpp"
@@ -41,6 +45,51 @@ TEST(Exchanges, PlansByHandHold) {
         for (const std::uint32_t stride : {0u, 1u, 3u})
           ASSERT_EQ(first_fault(all_gather_by_hand(p, stride)), "");
       }
+}
+
+// What a plan of the backward pass alone is given beside shares is what both passes together
+// exchange; no other plan may have it, nor other tensors in this one.
+TEST(Exchanges, OfTheForwardPassHaveLeftWhatABackwardPlanIsGiven) {
+  using Place = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
+                           std::uint32_t, std::uint32_t>;
+  const auto place = [](const Plan& plan, const Piece& p, WorkerId w) {
+    const Region rows = plan.regions[p.rows.value];
+    return Place{p.value.value, w.value,         rows.first.value,
+                 rows.count,    p.columns.first, p.columns.count};
+  };
+  for (const char* name : {"ulysses", "usp:ulysses=2", "usp:ulysses=2:ring=zigzag", "all-gather"}) {
+    Problem p = small_problem(4, 32, Pass::Backward);
+    p.heads = 8;
+    p.kv_heads = 4;
+    Plan alone = build_plan(p, find_schedule(name));
+    EXPECT_EQ(first_fault(alone), "") << name;
+    std::multiset<Place> given, brought;
+    for (const InitialTensor& t : alone.initial)
+      if (!alone.layout.share(t.worker).contains(alone.regions[alone.piece(t).rows.value]))
+        given.insert(place(alone, alone.piece(t), t.worker));
+    p.pass = Pass::Both;
+    const Plan both = build_plan(p, find_schedule(name));
+    for (const Task& t : both.tasks)
+      if (is_exchange(t.kind) &&
+          (both.value(t) == attention::kQuery || both.value(t) == attention::kKeyValue))
+        brought.insert(place(both, both.piece(t), t.worker()));
+    if (std::string_view(name) == "all-gather")
+      EXPECT_TRUE(given.empty());
+    else
+      EXPECT_EQ(given, brought) << name;
+
+    std::uint32_t outputs = 0;
+    for (InitialTensor& t : alone.initial)
+      if (alone.piece(t).value == attention::kOutputGradient && t.worker.value == 0) {
+        t.worker = {1};
+        ++outputs;
+      }
+    EXPECT_EQ(outputs, 1u);
+    EXPECT_EQ(first_fault(alone), "an initial output_gradient is not where its chunks live");
+  }
+  Plan forward = ulysses_by_hand(small_problem(2, 4));
+  forward.initial[0].worker = {1};
+  EXPECT_EQ(first_fault(forward), "an initial query is not where its chunks live");
 }
 
 // What verify() says first of a spoilt plan: Ulysses of two workers, 4 heads, 2 of keys. Tasks 0

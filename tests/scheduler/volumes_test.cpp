@@ -173,6 +173,29 @@ TEST(Volumes, OfUspAreThoseOfBothItsLevels) {
       }
 }
 
+// A benchmark of the backward pass alone finds what the forward pass left: then only gradients
+// move, with a log-sum-exp and a delta beside each row of those of results.
+TEST(Volumes, OfTheBackwardPassAloneAreThoseThatTheForwardPassLeaves) {
+  const auto sent = [](Problem p, const std::string& schedule, Pass pass) {
+    p.pass = pass;
+    return bytes_sent(build_plan(p, find_schedule(schedule))).at(1);
+  };
+  for (const Ratio r : kRatios)
+    for (const std::int64_t w : {2, 4, 8, 16, 32})
+      for (const std::string schedule : {"ulysses", "usp:ulysses=2", "usp:ulysses=2:ring=zigzag"}) {
+        if (r.heads % w != 0) continue;
+        const Problem p = problem(static_cast<std::uint32_t>(w), r, Pass::Forward);
+        const std::int64_t u = schedule == "ulysses" ? w : 2;
+        const std::int64_t beside = kTokensEach * r.heads * 2 * 4 * (u - 1) / u;
+        EXPECT_EQ(sent(p, schedule, Pass::Backward),
+                  sent(p, schedule, Pass::Both) - sent(p, schedule, Pass::Forward) + beside)
+            << schedule << " W=" << w << " heads " << r.heads << "/" << r.kv_heads;
+        const std::string gather = "all-gather";  // which keeps nothing
+        EXPECT_EQ(sent(p, gather, Pass::Backward),
+                  sent(p, gather, Pass::Both) - sent(p, gather, Pass::Forward));
+      }
+}
+
 TEST(Volumes, OfUspWithOneLevelAreThePlansOfThatLevel) {
   const auto same = [](const Plan& a, const Plan& b) {
     ASSERT_EQ(a.tasks.size(), b.tasks.size());

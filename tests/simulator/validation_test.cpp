@@ -148,6 +148,20 @@ TEST(Validation, AnotherScheduleForTheSameProblemIsTheBaselineOfSpeedupOver) {
   EXPECT_GT(over[1].half_width, 0);
 }
 
+TEST(Validation, TakesMasksOfManyDocuments) {
+  const auto with = [](int documents) {
+    std::string mask = "documents:16";
+    for (int i = 1; i < documents; ++i) mask += ",16";
+    return edited(
+        "tokens = 8192, schedule = \"ring\"",
+        fmt::format("tokens = {}, mask = \"{}\", schedule = \"all-gather\"", 16 * documents, mask));
+  };
+  const Measurements some = read_measurements(with(512), "mine.toml");
+  EXPECT_EQ(to_text(some.groups[0].results[0].problem.mask).size(), 9 + 512 * 3);
+  EXPECT_THAT([&] { read_measurements(with(8192), "mine.toml"); },
+              testing::ThrowsMessage<Error>(HasSubstr("at most 20000 are allowed")));
+}
+
 TEST(Validation, IsTheSameOnAnyNumberOfThreads) {
   const auto intervals = [](unsigned threads) {
     std::vector<double> out;

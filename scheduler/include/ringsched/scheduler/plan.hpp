@@ -200,6 +200,10 @@ struct Plan {
   }
 
   Piece second_piece(const Task&) const;  // what the second output holds
+
+  // Does the worker of this attend have its queries without a message for it? They are its own, or
+  // an exchange has brought them, perhaps in the forward pass, or all workers have them (decoding).
+  bool has_own_queries(const Task& attend) const;
 };
 
 // Numbers the lanes of all workers, worker by worker, for tables with an entry for each.
