@@ -46,7 +46,7 @@ void print_text(const ProvedPlan& proved, const PlanSummary& s, const PlanComman
   line("tasks", tasks_line(s));
   line("moves", moves_line(plan, s));
   if (const std::string kept = kept_line(plan, s); !kept.empty())
-    line("kept", kept + ", which exchanges of the forward pass brought");
+    line("kept", kept + ", which the forward pass left");
   line("memory", "at most " + human(proved.peak) + " per worker");
   if (!proved.lowered.empty())
     line("exchanges", lowered_line(proved.lowered, proved.exchanges));

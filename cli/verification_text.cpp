@@ -34,11 +34,11 @@ std::string verification_text(const Plan& plan, const Verification& v, std::int6
                fmt::format("  communication  {}: {}", arrivals(s), moves_line(plan, s)), 17) +
            "\n";
     if (const std::string kept = kept_line(plan, s); !kept.empty())
-      out += on_terminal_lines(fmt::format("  given          {}: the forward pass must have left "
-                                           "this where the plan says",
-                                           kept),
-                               17) +
-             "\n";
+      out +=
+          on_terminal_lines(
+              fmt::format("  kept           {}: assumed, the forward pass left them there", kept),
+              17) +
+          "\n";
     out += fmt::format(
         "  coverage       each unmasked query-key pair is computed once, and its "
         "result reaches the "

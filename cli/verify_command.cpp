@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "content.hpp"
 #include "format_flag.hpp"
+#include "plan_summary.hpp"
 #include "ringsched/scheduler/plan_file.hpp"
 #include "ringsched/scheduler/verify.hpp"
 #include "stage.hpp"
@@ -28,7 +29,7 @@ Verification prove(const Plan& plan, std::size_t most) {
   return verify(plan, {.most = most, .one_queue = true});
 }
 
-void print_json(const Verification& v) {
+void print_json(const Plan& plan, const Verification& v) {
   fmt::print("{{\n  \"holds\": {},\n  \"violations\": [", v.holds());
   const char* separator = "\n";
   for (const Violation& x : v.violations) {
@@ -49,7 +50,11 @@ void print_json(const Verification& v) {
                                      : "true");
   for (std::size_t w = 0; w < v.peak.size(); ++w)
     fmt::print("{}{}", w == 0 ? "" : ", ", v.peak[w].value);
-  fmt::print("]\n}}\n");
+  const std::vector<Bytes> kept = v.holds() ? summarise(plan).kept : std::vector<Bytes>{};
+  fmt::print("],\n  \"kept_bytes\": {{");
+  for (std::size_t k = 0; k < kept.size(); ++k)
+    fmt::print("{}\"{}\": {}", k == 0 ? "" : ", ", plan.program.values[k].name, kept[k].value);
+  fmt::print("}}\n}}\n");
 }
 
 }  // namespace
@@ -71,7 +76,7 @@ void add_verify_command(CLI::App& program, ExitCode& code) {
     if (command->format == Format::Text) {
       fmt::print("{}", verification_text(plan, v, most));
     } else {
-      print_json(v);
+      print_json(plan, v);
     }
     code = v.holds() ? 0 : 1;
   });

@@ -77,7 +77,7 @@ void read_problem(Section& s, Described& d) {
   s.choice("pass", p.pass, passes());
   read_tokens(s, "new_tokens", p.new_tokens);
   std::string mask;
-  constexpr std::size_t kMostOfMask = 20'000;  // bytes: some thousand documents
+  constexpr std::size_t kMostOfMask = 20'000;  // bytes: packs for 64 GPUs have 600 documents
   s.text("mask", mask, kMostOfMask);
   if (!mask.empty()) p.mask = at(s, "mask", [&] { return parse_mask(mask); });
   d.workers = d.workers || s.has("workers");

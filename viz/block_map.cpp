@@ -443,8 +443,10 @@ Picture drawn_maps(std::span<const Plan* const> plans, const Page& page, double 
 void require_block_map(const Plan& plan) {
   if (plan.tasks.empty()) fail("the plan has no tasks: nothing to draw");
   if (const std::size_t n = plan.layout.chunks.size(); n > kMostChunks)
-    fail("a block map of {} chunks is too large (limit {}); use a plan with fewer workers", n,
-         kMostChunks);
+    fail(
+        "a block map of {} chunks is too large (limit {}); use a plan with fewer workers, or fewer "
+        "documents",
+        n, kMostChunks);
 }
 
 Picture block_map(std::span<const Plan* const> plans, const Page& page) {

@@ -19,7 +19,9 @@ namespace ringsched {
 namespace {
 
 template <class T>
-T part_of(const T& whole, std::uint32_t i) {
+T part_of(T whole, std::uint32_t i, std::uint32_t parts) {
+  // Fewer, larger parts, if these are equal.
+  if (whole.parts % parts == 0) whole.parts = parts;
   if (i >= whole.parts)
     throw ScheduleMistake(fmt::format(
         "part({}) of the share of worker {}: it has {} chunk{}, counted from 0; the layout in "
@@ -51,8 +53,10 @@ void drop_last_lanes(Plan& plan) {
 
 }  // namespace
 
-Queries Queries::part(std::uint32_t i) const { return part_of(*this, i); }
-Keys Keys::part(std::uint32_t i) const { return part_of(*this, i); }
+Queries Queries::part(std::uint32_t i) const { return part_of(*this, i, parts); }
+Queries Queries::half(std::uint32_t i) const { return part_of(*this, i, 2); }
+Keys Keys::half(std::uint32_t i) const { return part_of(*this, i, 2); }
+Keys Keys::part(std::uint32_t i) const { return part_of(*this, i, parts); }
 
 struct PlanBuilder::Recording {
   Recording(const Problem& problem, Layout layout, std::uint64_t most)

@@ -25,7 +25,8 @@ class PlanWriter {
         lanes_(parts.plan),
         made_(tape.size()) {}
 
-  // If the forward pass is not in the plan, it has been: what exchanges brought then is there.
+  // In a plan of the backward pass alone, what exchanges of the forward pass brought is there from
+  // the start.
   void keep_what_came() {
     for (const CallId first : survey_.exchanges)
       for (std::uint32_t i = 0; i < tape_.members(first); ++i) {

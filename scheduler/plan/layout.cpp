@@ -134,6 +134,22 @@ Layout zigzag(std::uint32_t workers, Tokens tokens) {
   return with_equal_shares("zigzag", workers, std::move(chunks));
 }
 
+Layout zigzag_of_documents(const Problem& p) {
+  const std::span<const std::int64_t> bounds = p.mask.document_bounds();
+  if (bounds.size() < 3) return zigzag(p.workers, p.tokens);
+  const std::size_t documents = bounds.size() - 1, parts = 2 * std::size_t{p.workers};
+  std::vector<TokenRange> chunks(documents * parts);
+  for (std::size_t d = 0; d < documents; ++d) {
+    const std::vector<TokenRange> cut =
+        cut_evenly(bounds[d], bounds[d + 1] - bounds[d], static_cast<std::int64_t>(parts));
+    for (std::size_t w = 0; w < p.workers; ++w) {
+      chunks[(2 * w) * documents + d] = cut[w];
+      chunks[(2 * w + 1) * documents + d] = cut[parts - 1 - w];
+    }
+  }
+  return with_equal_shares("custom", p.workers, std::move(chunks));
+}
+
 Layout halves(std::uint32_t workers, Tokens tokens) {
   std::vector<TokenRange> chunks;
   for (const TokenRange& share : cut_evenly(0, tokens.value, workers))

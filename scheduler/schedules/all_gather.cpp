@@ -11,7 +11,9 @@
 namespace ringsched {
 
 Layout all_gather_layout(const Problem& p, const Arguments& given) {
-  return given["shares"] == 0 ? contiguous(p.workers, p.tokens) : zigzag(p.workers, p.tokens);
+  return given["shares"] == 0   ? contiguous(p.workers, p.tokens)
+         : given["shares"] == 1 ? zigzag(p.workers, p.tokens)
+                                : zigzag_of_documents(p);
 }
 
 void all_gather(const Problem& problem, PlanBuilder& plan, const Arguments& given) {

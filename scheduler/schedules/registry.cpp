@@ -16,7 +16,8 @@
 #define RINGSCHED_SCHEDULES(X)                                                                          \
   X(ring, "ring", contiguous, "keys and values travel around a ring; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
-  X(zigzag, "zigzag", zigzag, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", RINGSCHED_SENDS) \
+  X(zigzag, "zigzag", zigzag_layout, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", \
+    {"shares", "what has two ends: the sequence, or each of the documents of the mask", 0, 0, 1, {"sequence", "documents"}}, RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers that finish early help the others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks, which gives every worker equal work", "ringsched") \
   X(double_ring, "double-ring", double_ring_layout, "a ring inside each node, and a slower ring between nodes", "LoongTrain, arXiv:2406.18485", \
@@ -26,7 +27,7 @@
     {"pad", "1: add dummy heads so that every worker has the same number; 0: numbers may differ", 0, 0, 1}) \
   X(all_gather, "all-gather", all_gather_layout, "every worker gets all keys and values, all heads at once or some at a time", "Llama 3, arXiv:2407.21783, section 3.3.2", \
     {"stride", "key/value heads gathered at a time; 0: all of them", 0, 0}, \
-    {"shares", "which tokens a worker holds: contiguous, or zigzag (one part from each end)", 0, 0, 1, {"contiguous", "zigzag"}}) \
+    {"shares", "which tokens a worker holds: contiguous, zigzag (one part from each end), or documents (one part from each end of each document)", 0, 0, 2, {"contiguous", "zigzag", "documents"}}) \
   X(usp, "usp", usp_layout, "heads split inside groups of workers, a ring across the groups", "USP, arXiv:2405.07719", \
     {"ulysses", "workers in a group; 0: the largest number up to 8 that divides workers and heads", 0, 0}, \
     {"ring", "schedule to use between Ulysses groups", 0, 0, 3, {"ring", "zigzag", "striped", "balanced"}}, \
@@ -46,6 +47,7 @@ namespace ringsched {
 Layout all_gather_layout(const Problem&, const Arguments&);
 Layout double_ring_layout(const Problem&, const Arguments&);
 Layout usp_layout(const Problem&, const Arguments&);
+Layout zigzag_layout(const Problem&, const Arguments&);
 
 #define TYPE(...) const Problem&, PlanBuilder& __VA_OPT__(, const Arguments&)
 #define DECLARE(function, name, layout, summary, source, ...) void function(TYPE(__VA_ARGS__));

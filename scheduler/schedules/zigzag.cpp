@@ -10,15 +10,19 @@ namespace {
 
 Partial attend_visible_half(PlanBuilder& plan, Queries queries, Keys keys) {
   constexpr std::uint32_t front = 0, back = 1;
-  if (!plan.sees(queries, keys.part(back))) {
-    keys = keys.part(front);
-  } else if (!plan.sees(queries.part(front), keys)) {
-    queries = queries.part(back);
+  if (!plan.sees(queries, keys.half(back))) {
+    keys = keys.half(front);
+  } else if (!plan.sees(queries.half(front), keys)) {
+    queries = queries.half(back);
   }
   return plan.attend(queries, keys);
 }
 
 }  // namespace
+
+Layout zigzag_layout(const Problem& p, const Arguments& given) {
+  return given["shares"] == 0 ? zigzag(p.workers, p.tokens) : zigzag_of_documents(p);
+}
 
 void zigzag(const Problem& problem, PlanBuilder& plan, bool all) {
   std::vector<Keys> visiting = keys_at_home(plan, problem.workers);

@@ -41,6 +41,39 @@ TEST(Layout, HoldsEachTokenOnTheWorkerOfItsDefinition) {
       }
 }
 
+// Each document by itself is in zigzag, and the front parts of all come before the back parts.
+TEST(Layout, CutsEachDocumentFromBothEnds) {
+  const std::vector<std::vector<Tokens>> packs = {
+      {{40}, {7}, {1}, {64}}, {{3}, {3}}, {{5}, {90}, {2}, {2}, {31}}, {{100}}};
+  for (const std::vector<Tokens>& documents : packs)
+    for (std::uint32_t w = 1; w <= 9; ++w) {
+      Problem p{.workers = w, .tokens = {}, .mask = Mask::documents(documents)};
+      for (const Tokens n : documents) p.tokens += n;
+      const Layout l = zigzag_of_documents(p);
+      ASSERT_NO_THROW(require_valid(l, p.tokens));
+      const auto d = static_cast<std::uint32_t>(documents.size());
+      for (std::uint32_t r = 0; r < w; ++r) {
+        ASSERT_EQ(l.share({r}).count, 2 * d);
+        for (std::uint32_t i = 0; i < 2 * d; ++i) {
+          const TokenRange& chunk = l.chunks[l.share({r}).first.value + i];
+          std::int64_t start = 0;
+          for (std::uint32_t before = 0; before < i % d; ++before) start += documents[before].value;
+          const std::int64_t n = documents[i % d].value;
+          for (std::int64_t k = 0; k < chunk.count; ++k) {
+            const std::int64_t x = chunk.position(k) - start;
+            ASSERT_TRUE(0 <= x && x < n);
+            ASSERT_EQ(holder("zigzag", x, w, n), r);
+          }
+          // A front part ends before the back part of the same document begins.
+          const TokenRange& back = l.chunks[l.share({r}).first.value + i % d + d];
+          if (i < d && chunk.count > 0 && back.count > 0) {
+            ASSERT_LT(chunk.position(chunk.count - 1), back.start);
+          }
+        }
+      }
+    }
+}
+
 TEST(Layout, CutsHalvesInsideTheContiguousShares) {
   const Layout l = halves(3, {11});
   EXPECT_EQ(l.chunks, (std::vector<TokenRange>{

@@ -284,5 +284,29 @@ TEST(Schedules, RefuseAPlanTooLongToHold) {
   }
 }
 
+// Documents that 2 W divides: each worker computes as many pairs as any other in each step.
+TEST(Schedules, ZigzagOfDocumentsIsBalancedInEachStep) {
+  const auto pairs = [](const char* schedule) {
+    Problem p =
+        small_problem(4, 8 * (9 + 1 + 4 + 2), Pass::Both, Mask::documents({{72}, {8}, {32}, {16}}));
+    const Plan plan = build_plan(p, find_schedule(schedule));
+    const Verification v = verify(plan);
+    EXPECT_TRUE(v.holds()) << schedule << ": " << v.violations[0].text;
+    std::map<Step, std::map<std::uint32_t, std::int64_t>> by_step;
+    for (const Task& t : plan.tasks)
+      if (is_attend(t.kind))
+        by_step[t.step][t.worker_index] += plan.works[t.work.value].pairs.value;
+    return by_step;
+  };
+  for (const char* schedule : {"zigzag:shares=documents", "all-gather:shares=documents"})
+    for (const auto& [step, by_worker] : pairs(schedule)) {
+      EXPECT_EQ(by_worker.size(), 4u);
+      for (const auto& [worker, n] : by_worker)
+        EXPECT_EQ(n, by_worker.begin()->second) << schedule << " step " << step;
+    }
+  const auto whole = pairs("zigzag");
+  EXPECT_NE(whole.begin()->second.at(0), whole.begin()->second.at(3));
+}
+
 }  // namespace
 }  // namespace ringsched

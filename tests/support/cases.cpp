@@ -53,6 +53,8 @@ std::vector<Case> all_schedules(std::uint32_t last) {
       find_schedule("usp:ulysses=2:ring=balanced"),
       find_schedule("usp:ulysses=2:ring=zigzag:consecutive=ring"),
       find_schedule("all-gather:stride=1"),
+      find_schedule("zigzag:shares=documents"),
+      find_schedule("all-gather:shares=documents"),
       find_schedule("all-gather:stride=1:shares=zigzag")};
   static const Schedule padded = find_schedule("ulysses:pad=1");
   for (const std::uint32_t w : {4u, 6u}) {

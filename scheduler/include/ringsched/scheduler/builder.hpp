@@ -56,9 +56,11 @@ struct Operand {
 
 struct Queries : Operand {
   Queries part(std::uint32_t i) const;  // the i-th of what the layout cuts a share into
+  Queries half(std::uint32_t i) const;  // of the chunks of a share, the front (0) or back ones
 };
 struct Keys : Operand {
   Keys part(std::uint32_t i) const;
+  Keys half(std::uint32_t i) const;
 };
 
 // The result of some queries, once everything has been merged.
@@ -81,7 +83,7 @@ struct Wanted {
 
 struct Exchanging {
   Lane lane = Lane::Fetch;
-  bool again = false;  // for the backward pass anew; else what came is kept until then
+  bool again = false;  // for the backward pass anew; else that begins with what came
 };
 
 // The result of an attend for the queries: a partial result, to be merged once. In decoding, where

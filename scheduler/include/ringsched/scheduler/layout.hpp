@@ -51,6 +51,8 @@ Layout contiguous(std::uint32_t workers, Tokens);
 Layout striped(std::uint32_t workers, Tokens);  // token x lives on worker x mod W
 Layout zigzag(std::uint32_t workers, Tokens);   // worker r: parts r and 2W-1-r of 2W
 Layout halves(std::uint32_t workers, Tokens);   // contiguous, each share cut in two
+// Zigzag of each document of the mask: a share has the front parts of all, then the back parts.
+Layout zigzag_of_documents(const Problem&);
 
 // For decoding. Each worker has an equal part of the cached tokens of every document. The new
 // tokens of all documents are the last chunks, on the last worker.

@@ -201,8 +201,8 @@ struct Plan {
 
   Piece second_piece(const Task&) const;  // what the second output holds
 
-  // Does the worker of this attend have its queries without a message for it? They are its own, or
-  // an exchange has brought them, perhaps in the forward pass, or all workers have them (decoding).
+  // Does the worker of this attend have its queries without a message for it? They are given to it,
+  // or an exchange has brought them, or all workers have them (decoding).
   bool has_own_queries(const Task& attend) const;
 };
 
