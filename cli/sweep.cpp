@@ -38,6 +38,9 @@ std::string figures_of(const std::string& machine, std::string others) {
 constexpr const char* kUspBalanced = "usp:ring=zigzag";
 constexpr const char* kDoubleRingBalanced = "double-ring:ring=zigzag";
 constexpr const char* kAllGatherBalanced = "all-gather:shares=zigzag";
+// And for packed documents.
+constexpr const char* kZigzagOfDocuments = "zigzag:shares=documents";
+constexpr const char* kAllGatherOfDocuments = "all-gather:shares=documents";
 
 std::vector<std::string> all_names(bool decodes) {
   std::vector<std::string> out;
@@ -45,7 +48,11 @@ std::vector<std::string> all_names(bool decodes) {
     out.emplace_back(s.name);
     if (s.name == "usp") out.emplace_back(kUspBalanced);
     if (s.name == "double-ring") out.emplace_back(kDoubleRingBalanced);
-    if (s.name == "all-gather") out.emplace_back(kAllGatherBalanced);
+    if (s.name == "zigzag") out.emplace_back(kZigzagOfDocuments);
+    if (s.name == "all-gather") {
+      out.emplace_back(kAllGatherBalanced);
+      out.emplace_back(kAllGatherOfDocuments);
+    }
   }
   return out;
 }
@@ -126,6 +133,9 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
               // Without a mask, plain shares are as balanced.
               if (p.mask == Mask::full() && !asked_for(s) &&
                   (s == kUspBalanced || s == kAllGatherBalanced))
+                continue;
+              if (p.mask.kind() != Mask::Kind::Documents && !asked_for(s) &&
+                  (s == kZigzagOfDocuments || s == kAllGatherOfDocuments))
                 continue;
               // Inside one node it is zigzag.
               if (s == kDoubleRingBalanced && !asked_for(s) &&

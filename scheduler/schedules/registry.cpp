@@ -17,7 +17,7 @@
   X(ring, "ring", contiguous, "keys and values travel around a ring; unbalanced under a causal mask", "Ring Attention, arXiv:2310.01889", RINGSCHED_SENDS) \
   X(striped, "striped", striped, "ring over interleaved tokens; every tile half visible", "Striped Attention, arXiv:2311.09431", RINGSCHED_SENDS) \
   X(zigzag, "zigzag", zigzag_layout, "ring over pairs of chunks, one from each end; equal work in each step", "Llama 3, arXiv:2407.21783, section 3.3.2", \
-    {"shares", "what has two ends: the sequence, or each of the documents of the mask", 0, 0, 1, {"sequence", "documents"}}, RINGSCHED_SENDS) \
+    {"shares", "what to cut from both ends: the whole sequence, or each document of the mask", 0, 0, 1, {"sequence", "documents"}}, RINGSCHED_SENDS) \
   X(balanced, "balanced", contiguous, "workers that finish early help the others", "DistFlashAttn, arXiv:2310.03294") \
   X(balanced_split, "balanced-split", halves, "like balanced, but halves the last blocks, which gives every worker equal work", "ringsched") \
   X(double_ring, "double-ring", double_ring_layout, "a ring inside each node, and a slower ring between nodes", "LoongTrain, arXiv:2406.18485", \

@@ -248,7 +248,13 @@ TEST_F(SimulateProgram, SweepsAllSchedulesAndOthers) {
     return std::count(csv.begin(), csv.end(), '\n');
   };
   const auto all = lines("-s all");
-  EXPECT_THAT(run("sweep -s all --format csv").out, HasSubstr(",all-gather:shares=zigzag,"));
+  const std::string all = run("sweep -s all --format csv").out;
+  EXPECT_THAT(all, HasSubstr(",all-gather:shares=zigzag,"));
+  EXPECT_THAT(all, testing::Not(HasSubstr("shares=documents")));
+  const std::string packed =
+      run("sweep -s all -w 4 -t 4K --mask documents:2K,1K,1K --format csv").out;
+  EXPECT_THAT(packed, HasSubstr(",zigzag:shares=documents,"));
+  EXPECT_THAT(packed, HasSubstr(",all-gather:shares=documents,"));
   EXPECT_EQ(lines("-s all,zigzag"), all);
   EXPECT_EQ(lines("-s all,usp:ulysses=2"), all + 1);
   EXPECT_EQ(lines("-s usp:ulysses=2,all"), all + 1);
