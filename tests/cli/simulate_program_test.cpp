@@ -248,9 +248,9 @@ TEST_F(SimulateProgram, SweepsAllSchedulesAndOthers) {
     return std::count(csv.begin(), csv.end(), '\n');
   };
   const auto all = lines("-s all");
-  const std::string all = run("sweep -s all --format csv").out;
-  EXPECT_THAT(all, HasSubstr(",all-gather:shares=zigzag,"));
-  EXPECT_THAT(all, testing::Not(HasSubstr("shares=documents")));
+  const std::string whole = run("sweep -s all --format csv").out;
+  EXPECT_THAT(whole, HasSubstr(",all-gather:shares=zigzag,"));
+  EXPECT_THAT(whole, testing::Not(HasSubstr("shares=documents")));
   const std::string packed =
       run("sweep -s all -w 4 -t 4K --mask documents:2K,1K,1K --format csv").out;
   EXPECT_THAT(packed, HasSubstr(",zigzag:shares=documents,"));
