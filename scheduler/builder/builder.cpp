@@ -19,16 +19,14 @@ namespace ringsched {
 namespace {
 
 template <class T>
-T part_of(T whole, std::uint32_t i, std::uint32_t parts) {
-  // Fewer, larger parts, if these are equal.
-  if (whole.parts % parts == 0) whole.parts = parts;
-  if (i >= whole.parts)
+T part_of(const T& whole, std::uint32_t i, std::uint32_t parts) {
+  if (i >= parts || whole.parts % parts != 0)
     throw ScheduleMistake(fmt::format(
         "part({}) of the share of worker {}: it has {} chunk{}, counted from 0; the layout in "
         "the registry decides how many",
         i, whole.owner.value, whole.parts, whole.parts == 1 ? "" : "s"));
   T part = whole;
-  const std::uint32_t chunks = whole.view.count / whole.parts;
+  const std::uint32_t chunks = whole.view.count / parts;
   part.view = {{whole.view.first.value + i * chunks}, chunks};
   part.view_id = {};
   part.parts = 1;

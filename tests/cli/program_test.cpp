@@ -234,6 +234,17 @@ TEST_F(Program, WritesAPlanThatItThenProves) {
 }
 
 // Worker 0 lists its message before the exchange, worker 1 behind it.
+TEST_F(Program, VerifySaysWhatABackwardPlanIsGiven) {
+  ASSERT_EQ(run("plan -s ulysses -w 2 -t 8 --heads 2 --kv-heads 2 --head-dim 8 --pass backward "
+                "-o b.json")
+                .code,
+            0);
+  EXPECT_THAT(run("verify b.json").out,
+              HasSubstr("kept           queries (256 B), keys and values (512 B): assumed"));
+  EXPECT_THAT(run("verify b.json --format json").out,
+              HasSubstr("\"kept_bytes\": {\"query\": 256, \"key_value\": 512, \"partial\": 0"));
+}
+
 TEST_F(Program, SaysIfAPlanNeedsLanesThatProgressIndependently) {
   std::ofstream(folder_ / "p.json") << R"({"format":"ringsched-plan","version":2,
     "problem":{"workers":2,"tokens":8,"heads":2,"kv_heads":1,"head_dim":4,"dtype":"fp32",
