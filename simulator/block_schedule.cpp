@@ -221,6 +221,8 @@ BlockTimes followed(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms
   return b.per_sm < 2 ? one_on_each(all, sms, held) : two_on_each(all, b.shared_rate, sms, held);
 }
 
+constexpr std::size_t kMostKnown = 512;  // blocks of a head
+
 // "What if" questions price the same tiles again and again, and tables share points.
 class Known {
  public:
@@ -248,6 +250,7 @@ BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t 
                        std::uint32_t held) {
   if (g.count() == 0 || sms == 0) return {};
   if (g.lengths.size() == 1) return equally_long(g, b, sms, held);
+  if (g.count() > kMostBlocks || g.lengths.size() > kMostKnown) return followed(g, b, sms, held);
   static Known known;
   std::vector<double> key = g.lengths;
   for (const double x : {1.0 * g.blocks, 1.0 * g.heads, 1.0 * b.per_sm, b.shared_rate,
@@ -256,12 +259,11 @@ BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t 
   return known.find(key, [&] { return followed(g, b, sms, held); });
 }
 
-double block_efficiency(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward,
-                        double window) {
+double block_efficiency(const BlockGrid& g, double pairs, const BlockFigures& b,
+                        std::uint32_t sms) {
   const double rate = b.per_sm < 2 ? 1 : 2 * b.shared_rate;
-  const double seen = static_cast<double>(w.pairs.value) * w.columns / b.rows;
-  const double took = block_times(block_grid(w, b, sms, backward, window), b, sms).end;
-  return took > 0 ? seen / (took * sms * rate) : 1;
+  const double took = block_times(g, b, sms).end;
+  return took > 0 ? pairs / b.rows / (took * sms * rate) : 1;
 }
 
 }  // namespace ringsched

@@ -37,8 +37,7 @@ struct BlockTimes {
 BlockTimes block_times(const BlockGrid&, const BlockFigures&, std::uint32_t sms,
                        std::uint32_t held = 1);
 
-// The share of the SMs' time that goes into visible pairs.
-double block_efficiency(const Work&, const BlockFigures&, std::uint32_t sms, bool backward,
-                        double window = 0);
+// The share of the SMs' time that goes into this many visible pairs, of all heads.
+double block_efficiency(const BlockGrid&, double pairs, const BlockFigures&, std::uint32_t sms);
 
 }  // namespace ringsched

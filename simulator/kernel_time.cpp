@@ -1,12 +1,12 @@
 #include "kernel_time.hpp"
 
-#include "block_schedule.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "ringsched/scheduler/error.hpp"
@@ -41,12 +41,6 @@ double grouped_bytes(const Work& w, double stored, double group, bool adds) {
 // Kernels for packed sequences take 1.01 to 1.04 times as long (flash-attention issue 1310, pull
 // 2150), if their table says nothing else.
 constexpr double kPackedFactor = 1.026;
-
-// The share of the SMs that work while this many blocks pass over them in waves.
-double wave_efficiency(double blocks, double sms) {
-  if (sms <= 0 || blocks <= 0) return 1;
-  return blocks / (std::ceil(blocks / sms) * sms);
-}
 
 TileShape shape_of(const Work& w) {
   if (w.form == TileForm::Causal || w.form == TileForm::StrictlyCausal) return TileShape::Causal;
@@ -137,10 +131,90 @@ void KernelTimes::missing(bool backward, const std::set<std::string>& has) const
        wanted, names.empty() ? "none" : names, remedy);
 }
 
-// Blocks of a kernel's grid: forward it is cut along the queries, backward along the keys.
-double KernelTimes::blocks(const Work& w, bool backward) const {
-  const auto length = static_cast<double>(backward ? w.keys : w.rows);
-  return std::ceil(length / machine_.block_rows) * w.columns;
+bool KernelTimes::InOrder::operator()(const Work& a, const Work& b) const {
+  const auto key = [](const Work& w) {
+    return std::tuple(w.rows, w.keys, w.pairs.value, w.form, w.columns);
+  };
+  return key(a) < key(b);
+}
+
+void KernelTimes::know_documents(const Plan& plan) {
+  if (problem_.mask.kind() != Mask::Kind::Documents || problem_.decodes()) return;
+  for (const Task& t : plan.tasks) {
+    if (!is_attend(t.kind)) continue;
+    const Work& w = plan.works[t.work.value];
+    if (w.form != TileForm::Other || documents_.contains(w)) continue;
+    know_documents(
+        w, document_tiles(problem_.mask, plan.layout.ranges(plan.regions[plan.rows(t).value]),
+                          plan.layout.ranges(plan.regions[t.keys.value]), w.columns));
+  }
+}
+
+void KernelTimes::know_documents(const Work& w, std::vector<DocumentTile> tiles) {
+  documents_[w] = std::move(tiles);
+}
+
+const std::vector<DocumentTile>* KernelTimes::documents(const Work& w) const {
+  const auto known = documents_.find(w);
+  return known == documents_.end() ? nullptr : &known->second;
+}
+
+double KernelTimes::side(const Work& w) const {
+  const auto harmonic_mean = [](const Work& tile) {
+    const auto rows = static_cast<double>(tile.rows), keys = static_cast<double>(tile.keys);
+    return 2 * rows * keys / (rows + keys);
+  };
+  const std::vector<DocumentTile>* const tiles = documents(w);
+  if (tiles == nullptr) return harmonic_mean(w);
+  double sum = 0, pairs = 0;
+  for (const DocumentTile& d : *tiles) {
+    const double seen = static_cast<double>(d.work.pairs.value) * d.count;
+    sum += seen * harmonic_mean(d.work);
+    pairs += seen;
+  }
+  return sum / pairs;
+}
+
+BlockGrid KernelTimes::grid(const KernelTable& t, const Work& w) const {
+  BlockFigures b = blocks_of(t);
+  const std::vector<DocumentTile>* const tiles = documents(w);
+  if (tiles == nullptr) return block_grid(w, b, machine_.sms, t.backward, window_);
+  // FlashAttention-2 splits no keys of packed sequences (flash_api.cpp, mha_varlen_fwd).
+  b.splits_keys = false;
+  // A block may have the rows of all query heads that share a key head.
+  const std::uint32_t share = std::min(problem_.heads / problem_.kv_heads, w.columns);
+  const bool packs =
+      t.packs_groups && machine_.software.packed && !t.backward && w.columns % share == 0;
+  BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1};
+  for (const DocumentTile& d : *tiles) {
+    Work each = d.work;
+    if (packs) {
+      each.rows *= share;
+      each.pairs.value *= share;
+    }
+    const BlockGrid g = block_grid(each, b, machine_.sms, t.backward);
+    for (std::uint32_t i = 0; i < d.count; ++i)
+      for (std::uint32_t block = 0; block < g.blocks; ++block)
+        out.lengths.push_back(g.lengths[g.lengths.size() == 1 ? 0 : block]);
+  }
+  out.blocks = static_cast<std::uint32_t>(out.lengths.size());
+  if (std::ranges::adjacent_find(out.lengths, std::not_equal_to()) == out.lengths.end())
+    out.lengths.resize(1);
+  return out;
+}
+
+// How often a kernel's blocks fill the SMs: forward it is cut along the queries, backward along the
+// keys.
+double KernelTimes::waves(const Work& w, bool backward, double sms) const {
+  const auto blocks = [&](const Work& tile) {
+    const auto length = static_cast<double>(backward ? tile.keys : tile.rows);
+    return std::ceil(length / machine_.block_rows) * w.columns;
+  };
+  const std::vector<DocumentTile>* const tiles = documents(w);
+  if (tiles == nullptr) return blocks(w) / sms;
+  double sum = 0;
+  for (const DocumentTile& d : *tiles) sum += blocks(d.work) * d.count;
+  return sum / sms;
 }
 
 double KernelTimes::decode_flops_ps(const Work& w) const {
@@ -173,8 +247,12 @@ double KernelTimes::decode_ps(const Work& w) const {
 }
 
 double KernelTimes::efficiency(const KernelTable& t, const Work& w) const {
-  if (!(t.blocks.overhead_keys > 0)) return wave_efficiency(blocks(w, t.backward), machine_.sms);
-  return block_efficiency(w, blocks_of(t), machine_.sms, t.backward, window_);
+  if (machine_.sms == 0) return 1;
+  if (t.blocks.overhead_keys > 0)
+    return block_efficiency(grid(t, w), static_cast<double>(w.pairs.value) * w.columns,
+                            blocks_of(t), machine_.sms);
+  const double filled = waves(w, t.backward, machine_.sms);
+  return filled > 0 ? filled / std::ceil(filled) : 1;
 }
 
 BlockFigures KernelTimes::blocks_of(const KernelTable& t) const {
@@ -279,29 +357,11 @@ double KernelTimes::ps(const Work& tile, bool backward) const {
   return std::exp((1 - at) * std::log(time) + at * std::log(ps_by(*other, w)));
 }
 
-// A kernel sees packed documents as more heads of shorter sequences: as many as see the
-// tile's pairs, if each is a causal square.
-Work KernelTimes::each_document(const Work& w) const {
-  if (problem_.mask.kind() != Mask::Kind::Documents || w.form != TileForm::Other) return w;
-  // A causal square of side s has s (s + 1) / 2 pairs.
-  const double side = 2.0 * static_cast<double>(w.pairs.value) / static_cast<double>(w.rows) - 1;
-  if (side < 1 || side > static_cast<double>(std::min(w.rows, w.keys))) return w;
-  Work each = w;
-  each.rows = each.keys = std::llround(side);
-  each.pairs = Pairs{each.rows * (each.rows + 1) / 2};
-  each.form = TileForm::Causal;
-  each.columns = static_cast<std::uint32_t>(
-      std::llround(static_cast<double>(w.rows) / static_cast<double>(each.rows) * w.columns));
-  return each;
-}
-
 double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   // A table's points are square. A kernel's work beyond the visible pairs grows with its rows and
   // with its keys. So a tile is as efficient as the square with as much of that work for its size:
   // the one whose side is the harmonic mean.
-  const Work shape = each_document(w);
-  const auto rows = static_cast<double>(shape.rows), keys = static_cast<double>(shape.keys);
-  const double inner = 2 * rows * keys / (rows + keys);
+  const double inner = side(w);
   double tflops = 0;
   if (inner <= t.tokens.front()) {
     tflops = base(t, 0) * shortness(t, inner);
@@ -315,7 +375,7 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
     tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
   const double by_dim = by_head_dim(t);
-  tflops *= efficiency(t, shape) * by_dim;
+  tflops *= efficiency(t, w) * by_dim;
   const double flops = attention_flops(problem_, w.pairs, w.columns, t.backward);
   // A worker that has fewer query heads than share a key head adds those only.
   const double group = std::min(static_cast<double>(problem_.heads) / problem_.kv_heads,
@@ -323,17 +383,16 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   double time = backward_passes_ps(t, w, problem_.head_dim, group) + flops / tflops;
   if (t.sustained_tflops > 0) time = std::max(time, flops / (t.sustained_tflops * by_dim));
   return machine_.launch_us * 1e6 +
-         machine_.software.attend_factor * packed_factor(t) * (merging_splits_ps(t, shape) + time);
+         machine_.software.attend_factor * packed_factor(t) * (merging_splits_ps(t, w) + time);
 }
 
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.
 double KernelTimes::merging_splits_ps(const KernelTable& t, const Work& w) const {
   if (!t.blocks.splits_keys || t.backward || !(t.blocks.overhead_keys > 0)) return 0;
-  const BlockGrid grid = block_grid(w, blocks_of(t), machine_.sms, false, window_);
-  if (grid.splits == 1 || !(machine_.memory_gb_per_s > 0)) return 0;
+  const std::uint32_t splits = grid(t, w).splits;
+  if (splits == 1 || !(machine_.memory_gb_per_s > 0)) return 0;
   const double elements = static_cast<double>(w.rows) * w.columns * problem_.head_dim;
-  return machine_.launch_us * 1e6 +
-         8.0 * grid.splits * elements / (machine_.memory_gb_per_s * 1e-3);
+  return machine_.launch_us * 1e6 + 8.0 * splits * elements / (machine_.memory_gb_per_s * 1e-3);
 }
 
 double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>* why) const {
@@ -348,7 +407,6 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
     unsure(kDecodeSpread, "decoding kernels (from their bytes and operations)");
     return std::sqrt(squares);
   }
-  const Work each = each_document(w);
   const TileShape shape = shape_of(w);
   const KernelTable& t = table(shape, backward);
   if (w.form != tile.form)
@@ -380,17 +438,16 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (window_ > 0 && w.form == TileForm::Other)
     unsure(kWindowSpread,
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
-  else if (each.form != w.form)
+  else if (documents(w) != nullptr)
     unsure(kVariantSpread,
-           fmt::format("{} attends of packed documents (from causal squares of equal size)", pass));
+           fmt::format("{} attends of packed documents (from the blocks of each)", pass));
   else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
     unsure(
         kDerivedSpread,
         fmt::format(
             "{} attends of blocks off the diagonal that the mask hides in part (from causal ones)",
             pass));
-  const auto rows = static_cast<double>(each.rows), keys = static_cast<double>(each.keys);
-  const double inner = 2 * rows * keys / (rows + keys);
+  const double inner = side(w);
   if (inner < 0.5 * t.tokens.front())
     unsure(kBeyondSpread, fmt::format("{} attends of fewer tokens than the {:.0f} measured", pass,
                                       t.tokens.front()));
@@ -407,27 +464,25 @@ double KernelTimes::tail_ps(const Work& tile, bool backward) const {
   if (!(t.blocks.overhead_keys > 0)) return 0;
   const BlockFigures b = blocks_of(t);
   const BlockTimes times =
-      block_times(block_grid(each_document(w), b, machine_.sms, backward, window_), b, machine_.sms,
-                  std::max(1u, machine_.comm_sms));
+      block_times(grid(t, w), b, machine_.sms, std::max(1u, machine_.comm_sms));
   return ps(tile, backward) * (1 - times.idle / times.end);
 }
 
 double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transfers) const {
   const Work w = computed(tile, backward);
   const double held = static_cast<double>(machine_.comm_sms) * transfers;
-  double waves = 1;
+  double longer = 1;
   if (const KernelTable& t = table(shape_of(w), backward);
       t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
     const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
     const BlockFigures b = blocks_of(t);
-    const BlockGrid grid = block_grid(each_document(w), b, machine_.sms, backward, window_);
-    waves = block_times(grid, b, left).end / block_times(grid, b, machine_.sms).end;
-  } else if (const double n = blocks(each_document(w), backward);
-             machine_.sms > 0 && held > 0 && n > 0) {
+    const BlockGrid blocks = grid(t, w);
+    longer = block_times(blocks, b, left).end / block_times(blocks, b, machine_.sms).end;
+  } else if (machine_.sms > 0 && held > 0 && w.pairs.value > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);
-    waves = std::ceil(n / left) / std::ceil(n / all);
+    longer = std::ceil(waves(w, backward, left)) / std::ceil(waves(w, backward, all));
   }
-  return waves * machine_.comm_slowdown;
+  return longer * machine_.comm_slowdown;
 }
 
 }  // namespace ringsched

@@ -6,7 +6,10 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "block_schedule.hpp"
+#include "document_tiles.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/plan.hpp"
 
@@ -23,6 +26,10 @@ class KernelTimes {
                     ? std::max(1.0, static_cast<double>(problem.mask.window_size().value) /
                                         static_cast<double>(stride))
                     : 0) {}
+
+  // What each document has of the plan's tiles.
+  void know_documents(const Plan&);
+  void know_documents(const Work&, std::vector<DocumentTile>);
 
   double ps(const Work&, bool backward) const;
   // Of a few new tokens against cached keys: the longer of two times, to read the keys, values and
@@ -41,7 +48,10 @@ class KernelTimes {
  private:
   // What a kernel computes for a tile, if the library's kernels do not skip what the mask hides.
   Work computed(const Work&, bool backward) const;
-  Work each_document(const Work&) const;
+  const std::vector<DocumentTile>* documents(const Work&) const;  // nullptr if it is not of several
+  // The side of the square that a tile is like, in a table.
+  double side(const Work&) const;
+  BlockGrid grid(const KernelTable&, const Work&) const;
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
@@ -49,7 +59,7 @@ class KernelTimes {
   double ps_by(const KernelTable&, const Work&) const;
   // `has`: the dtypes that have that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
-  double blocks(const Work&, bool backward) const;
+  double waves(const Work&, bool backward, double sms) const;
   BlockFigures blocks_of(const KernelTable&) const;
   // The kernels of a backward pass beside the one that multiplies.
   // `group` query heads share a key head.
@@ -66,6 +76,10 @@ class KernelTimes {
   const Problem& problem_;
   double window_;  // of keys of a tile; 0 if the mask is not a window
   mutable std::map<const double*, double> bases_;  // by the table's entry
+  struct InOrder {
+    bool operator()(const Work&, const Work&) const;
+  };
+  std::map<Work, std::vector<DocumentTile>, InOrder> documents_;  // of tiles
 };
 
 // Floating-point operations of a tile as the field counts them: two matrix products of 2 d per

@@ -210,7 +210,9 @@ Picoseconds one_device(const Workload& w, const Machine& machine, const Deviatio
   const TokenRange all = {0, 1, p.tokens.value};
   const Tile tile = p.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
   const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, plan.wanted_heads(), {}};
-  const KernelTimes kernels(machine, p);
+  KernelTimes kernels(machine, p);
+  if (p.mask.kind() == Mask::Kind::Documents && whole.form == TileForm::Other)
+    kernels.know_documents(whole, document_tiles(p.mask, {&all, 1}, {&all, 1}, whole.columns));
   const auto pass = [&](bool backward) {
     return kernels.ps(whole, backward) *
            deviation.attending(backward, whole.form, kernels.doubt(whole, backward));

@@ -161,6 +161,7 @@ class AnyMachine {
     k.overlaps_exp = chance();
     k.adds_groups = chance();
     if (chance()) k.heads_per_key_head = count(2, 64);
+    k.packs_groups = chance();
     if (chance()) k.packed_factor = number(0.01, 100);
     k.source = text();
     return k;

@@ -114,9 +114,13 @@ TEST(BlockSchedule, OfMoreBlocksThanItFollowsIsNearTheSumOfAll) {
   for (const std::uint32_t per_sm : {1u, 2u}) {
     b.per_sm = per_sm;
     b.shared_rate = per_sm == 2 ? 0.567 : 1;
-    const std::int64_t n = 128 * 1024;
-    const double followed = block_efficiency(tile(n, n, n * (n + 1) / 2, 63), b, 108, false);
-    const double summed = block_efficiency(tile(n, n, n * (n + 1) / 2, 65), b, 108, false);
+    const std::int64_t n = 128 * 1024, pairs = n * (n + 1) / 2;
+    const auto efficiency = [&](std::uint32_t heads) {
+      const BlockGrid g = block_grid(tile(n, n, pairs, heads), b, 108, false);
+      return block_efficiency(g, static_cast<double>(pairs) * heads, b, 108);
+    };
+    const double followed = efficiency(63);
+    const double summed = efficiency(65);
     EXPECT_NEAR(followed, summed, 0.01);
   }
 }

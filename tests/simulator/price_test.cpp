@@ -543,20 +543,71 @@ TEST(Price, OfPackedSequencesIsThatOfTheirKernelsAndOfEachDocument) {
       std::set<std::string> why, of_each;
       KernelTimes(m, p).doubt(each, backward, &of_each);
       p.mask = Mask::documents(std::vector<Tokens>(8, Tokens{n}));
-      EXPECT_NEAR(ps(all, backward), expected, 1e-6 * expected) << n;
+      KernelTimes kernels(m, p);
+      Work one = each;
+      one.columns = 16;
+      kernels.know_documents(all, {{one, 8}});
+      const double found = kernels.ps(all, backward) - m.launch_us * 1e6;
+      EXPECT_NEAR(found, expected, 1e-6 * expected) << n;
       if (n > 128) {
-        EXPECT_GT(ps(all, backward), 1.02 * as_one);
+        EXPECT_GT(found, 1.02 * as_one);
       }
-      EXPECT_NEAR(KernelTimes(m, p).tail_ps(all, backward), tail, 1e-6 * tail + 1);
-      KernelTimes(m, p).doubt(all, backward, &why);
+      EXPECT_NEAR(kernels.tail_ps(all, backward), tail, 1e-6 * tail + 1);
+      kernels.doubt(all, backward, &why);
       EXPECT_EQ(why.size(), of_each.size() + 1) << "fewer tokens than measured, and of documents";
     }
   }
-  // One document is a causal square.
-  const Work square{1024, 1024, Pairs{1024 * 1025 / 2}, TileForm::Other, 16, {}};
-  Work causal = square;
-  causal.form = TileForm::Causal;
-  EXPECT_EQ(ps(square, true), ps(causal, true));
+}
+
+// A plan's tiles are priced by what each document has of them: few rows against many keys cost more
+// than squares of as many pairs.
+TEST(Price, OfPackedDocumentsIsThatOfTheBlocksOfEach) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "cudnn";
+  Problem p = small_problem(8, 64 * 512);
+  p.heads = p.kv_heads = 16;
+  p.head_dim = 128;
+  p.mask = Mask::documents(std::vector<Tokens>(64, Tokens{512}));
+  const Plan plan = build_plan(p, find_schedule("all-gather:shares=documents"));
+  const Workload w = price(plan, m);
+  // A worker has 64 rows of each document, which see up to 512 keys: 64 blocks a head, each with
+  // nearly all keys. As squares of as many pairs they would cost less.
+  KernelTimes kernels(m, p);
+  kernels.know_documents(plan);
+  for (const Task& t : plan.tasks) {
+    if (!is_attend(t.kind)) continue;
+    const Work& work = plan.works[t.work.value];
+    const Work full{64 * 128, 512, Pairs{64 * 128 * 512}, TileForm::Full, 16, {}};
+    EXPECT_NEAR(kernels.ps(work, false), kernels.ps(full, false), 0.25 * kernels.ps(full, false));
+    EXPECT_EQ(w.doubt[static_cast<std::size_t>(t.kind) * plan.works.size() + t.work.value] > 0,
+              true);
+  }
+  EXPECT_TRUE(
+      w.extrapolated.contains("forward attends of packed documents (from the blocks of each)"));
+}
+
+// FlashAttention-3's kernels for packed sequences put all query heads of a key head into one block.
+TEST(Price, OfPackedDocumentsFallsIfABlockHasAllHeadsOfAKeyHead) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa3";
+  Problem p;
+  p.heads = 32;
+  p.kv_heads = 8;
+  p.head_dim = 128;
+  p.mask = Mask::documents(std::vector<Tokens>(64, Tokens{1024}));
+  const Work each{32, 1024, Pairs{32 * 1024}, TileForm::Full, 32, {}};
+  const Work all{64 * 32, 64 * 1024, Pairs{64 * 32 * 1024}, TileForm::Other, 32, {}};
+  const auto ps = [&](bool packed, bool backward) {
+    m.software.packed = packed;
+    KernelTimes kernels(m, p);
+    kernels.know_documents(all, {{each, 64}});
+    return (kernels.ps(all, backward) - m.launch_us * 1e6) / (packed ? 1.026 : 1);
+  };
+  EXPECT_NEAR(ps(true, false), ps(false, false) / 4, 0.05 * ps(false, false))
+      << "four heads of 32 rows fill a block";
+  EXPECT_NEAR(ps(true, true), ps(false, true), 1e-6 * ps(false, true));
+  for (KernelTable& t : m.kernels) t.packs_groups = false;
+  EXPECT_NEAR(ps(true, false), ps(false, false), 1e-6 * ps(false, false));
 }
 
 // Under Ulysses, a worker may have fewer query heads than share a key head.

@@ -104,6 +104,8 @@ struct KernelTable {
   // Backward, query heads that share a key head add their gradients to one fp32 sum. Otherwise each
   // writes its own, and two more kernels add them.
   bool adds_groups = false;
+  // Forward, for packed sequences: a block has the rows of all query heads that share a key head.
+  bool packs_groups = false;
   double packed_factor = 0;  // of the times of packed sequences to these; 0: as usual
   double spread = 0;         // standard deviation of its rates, as a share; 0: as usual
   std::string source;
