@@ -1,6 +1,7 @@
 #include "ringsched/machine/datasheet.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "keys.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -28,6 +29,10 @@ struct Link {
   std::string about;
   FabricFigures fabric;
   double channel_gb_per_s = 0, host_share = 0;
+  double across = 1;                 // of that between sockets
+  double of_four = 0, of_eight = 0;  // what all-to-alls reach, as a share of the link
+  double spread_of_four = 0, spread_of_eight = 0;
+  std::string all_to_all_source;
   std::uint32_t sms = 0;
 };
 
@@ -70,6 +75,12 @@ void read_part(Section& s, Link& l) {
   s.number("channel_gb_per_s", l.channel_gb_per_s, 1e-6, kMostGb);
   s.count("per_switch", l.fabric.per_switch, 1, kMaxWorkers);
   s.number("host_share", l.host_share, 1e-6, 1);
+  s.number("across", l.across, 1e-6, 1);
+  s.number("all_to_all_of_4", l.of_four, 1e-6, 1);
+  s.number("all_to_all_of_8", l.of_eight, 1e-6, 1);
+  s.number("spread_of_4", l.spread_of_four, 1e-6, kMostSpread);
+  s.number("spread_of_8", l.spread_of_eight, 1e-6, kMostSpread);
+  s.text("all_to_all_source", l.all_to_all_source);
   s.count("sms", l.sms, 0, 1000);
   s.number("spread", l.fabric.spread, 1e-6, kMostSpread);
   s.text("source", l.fabric.source);
@@ -120,10 +131,27 @@ FabricFigures fabric_of(const Link& link, const Gpu& gpu, std::uint32_t gpus) {
   f.channel_gb_per_s = link.channel_gb_per_s;
   if (f.kind == Fabric::Pcie) {
     f.per_switch = std::min(f.per_switch, gpus);
-    f.uplink_gb_per_s = f.link.gb_per_s;
+    f.uplink_gb_per_s = std::round(10 * link.across * f.link.gb_per_s) / 10;
     f.host_gb_per_s = link.host_share * gpus * f.link.gb_per_s;
   }
   return f;
+}
+
+// All-to-alls over PCIe, where flows hinder each other.
+std::vector<CollectiveTable> collectives_of(const Link& link, std::uint32_t gpus) {
+  std::vector<CollectiveTable> out;
+  const auto add = [&](std::uint32_t members, double share, double spread) {
+    if (!(share > 0) || gpus <= members / 2) return;
+    const double rate = std::round(10 * share * link.fabric.link.gb_per_s) / 10;
+    out.push_back({.kind = ExchangeForm::AllToAll,
+                   .per_node = std::min(members, gpus),
+                   .busbw = {{1 << 20, rate}, {std::pow(2, 32), rate}},
+                   .spread = spread,
+                   .source = fmt::format("{:g} of the link. {}", share, link.all_to_all_source)});
+  };
+  add(4, link.of_four, link.spread_of_four);
+  add(8, link.of_eight, link.spread_of_eight);
+  return out;
 }
 
 KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward) {
@@ -186,6 +214,7 @@ Machine machine_of(const DatasheetMachine& d) {
       "NCCL takes one SM for each channel (src/enqueue.cc, src/graph/paths.cc, 5067397); kernels "
       "queued behind a full grid wait for it (NVIDIA/nccl issue 1428)";
   m.fabric = fabric_of(link, gpu, d.gpus);
+  m.collectives = collectives_of(link, d.gpus);
   if (d.nodes > 1) {
     const Nic nic = part<Nic>("nics", "NIC", d.nic);
     m.summary += fmt::format("; {} x {}", d.nics > 0 ? d.nics : d.gpus, nic.about);

@@ -127,6 +127,7 @@ void collective_keys(Keys& s, Collective& c) {
   s.count("nodes", c.nodes, 1, kMaxWorkers);
   s.count("groups", c.groups, 1, kMaxWorkers);
   s.rates("busbw", c.busbw);
+  s.number("spread", c.spread, 1e-6, kMostSpread);
   s.text("source", c.source);
 }
 

@@ -114,11 +114,14 @@ class Prices {
   }
 
   // Bus bandwidth is defined to depend on the links and not on the number of members. So on a
-  // switch, a table for more or fewer members will do.
+  // switch, a table for more or fewer members will do. Over PCIe, flows hinder each other as soon
+  // as there are more than two members.
   bool fits(const CollectiveTable& t, const ExchangeCost& cost) const {
     if (t.kind != cost.form || t.nodes != cost.nodes) return false;
-    return t.per_node == cost.per_node ||
-           (cost.nodes == 1 && machine_.fabric.kind == Fabric::Switch);
+    if (t.per_node == cost.per_node) return true;
+    if (cost.nodes > 1) return false;
+    return machine_.fabric.kind == Fabric::Switch ||
+           (machine_.fabric.kind == Fabric::Pcie && t.per_node > 2 && cost.per_node > 2);
   }
 
   // The row for the nearest number of members, then for the same number of exchanges at once, or
@@ -187,6 +190,10 @@ class Prices {
       const CollectiveTable& t = machine_.collectives[cost.row];
       const std::size_t groups = at_once_[key_of(e)].size();
       const double size = cost.moved / moved_share(t.kind, members);
+      if (t.spread > 0)
+        unsure(t.spread, fmt::format("{}s of {} workers (machines with such links differ by a "
+                                     "factor of {:.1f})",
+                                     form, members, std::exp(t.spread)));
       if (t.per_node != cost.per_node)
         unsure(kOtherTableSpread, fmt::format("{} of {} workers in a node (from the table for {})",
                                               form, cost.per_node, t.per_node));

@@ -291,7 +291,7 @@ TEST(MachineProfile, KeepsCollectivesOfItsBaseWhileTheLinksAreTheSame) {
   same->source = "s";
   EXPECT_EQ(derived(collective("kind = \"all-gather\"", "per_node = 8")), expected);
   expected = base;
-  expected.push_back({ExchangeForm::AllGather, 8, 2, 4, {{1, 1}}, "s"});
+  expected.push_back({ExchangeForm::AllGather, 8, 2, 4, {{1, 1}}, 0, "s"});
   EXPECT_EQ(derived(collective("kind = \"all-gather\"", "per_node = 8\nnodes = 2\ngroups = 4")),
             expected);
 }

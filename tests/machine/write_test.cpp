@@ -178,6 +178,7 @@ class AnyMachine {
       bytes *= number(2, 10);
       rate *= number(1, 2);
     }
+    if (chance()) c.spread = number(1e-6, 1);
     c.source = text();
     return c;
   }

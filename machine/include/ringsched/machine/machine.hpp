@@ -122,6 +122,7 @@ struct CollectiveTable {
   std::uint32_t nodes = 1;
   std::uint32_t groups = 1;  // this many at once, each among other workers of the same nodes
   std::vector<MessageRate> busbw;
+  double spread = 0;  // of its rates, beyond that of the links, as a share; 0: none
   std::string source;
 
   bool operator==(const CollectiveTable&) const = default;
