@@ -90,6 +90,34 @@ TEST(DatasheetMachine, HasTheFiguresOfItsParts) {
   EXPECT_NEAR(ratio, 18 / 8.0, 1e-9);
 }
 
+// All-to-alls of more than two GPUs hinder each other over PCIe.
+TEST(DatasheetMachine, HasTablesOfAllToAllsOverPcie) {
+  const auto links = numbers_of("links");
+  const auto tables = [](std::uint32_t gpus, const char* link) {
+    return machine_of({.gpu = "l40", .gpus = gpus, .link = link}).collectives;
+  };
+  EXPECT_TRUE(tables(2, "pcie4").empty());
+  EXPECT_EQ(tables(4, "pcie4").size(), 1u);
+  EXPECT_TRUE(tables(8, "pcie4-host").empty());
+  for (const std::uint32_t gpus : {3u, 5u, 8u}) {
+    const std::vector<CollectiveTable> all = tables(gpus, "pcie4");
+    const auto& link = links.at("pcie4");
+    ASSERT_EQ(all.size(), gpus > 4 ? 2u : 1u);
+    EXPECT_EQ(all[0].per_node, std::min(4u, gpus));
+    EXPECT_EQ(all[0].kind, ExchangeForm::AllToAll);
+    EXPECT_NEAR(all[0].busbw.back().gb_per_s, link.at("gb_per_s") * link.at("all_to_all_of_4"),
+                0.06);
+    EXPECT_EQ(all[0].spread, link.at("spread_of_4"));
+    if (gpus > 4) {
+      EXPECT_EQ(all[1].per_node, gpus);
+      EXPECT_NEAR(all[1].busbw.back().gb_per_s, link.at("gb_per_s") * link.at("all_to_all_of_8"),
+                  0.06);
+    }
+  }
+  const FabricFigures f = machine_of({.gpu = "l40"}).fabric;
+  EXPECT_NEAR(f.uplink_gb_per_s, links.at("pcie4").at("across") * f.link.gb_per_s, 0.06);
+}
+
 // NCCL has 32 channels for all peers, and more for a message from 16 MiB a channel on.
 TEST(DatasheetMachine, ShortMessagesHaveFewChannels) {
   const auto messages = [](std::uint32_t gpus) {

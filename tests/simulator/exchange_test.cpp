@@ -305,6 +305,28 @@ TEST(ExchangeTime, ByATableForMoreWorkersOnASwitch) {
   EXPECT_EQ(price(plan, mesh).exchanges[0].row, ExchangeCost::kLinks);
 }
 
+// Over PCIe, more than two members hinder each other; two do not. A table's spread is that of what
+// it prices.
+TEST(ExchangeTime, ByATableForOtherNumbersOfWorkersOverPcie) {
+  const auto cost = [](std::uint32_t workers, double spread, std::set<std::string>* why = nullptr) {
+    Machine m = test_machine(Fabric::Pcie, workers);
+    m.collectives = {measured(ExchangeForm::AllToAll, 4, {{1e6, 1}}),
+                     measured(ExchangeForm::AllToAll, 8, {{1e6, 1}})};
+    for (CollectiveTable& t : m.collectives) t.spread = spread;
+    const Workload w = price(ulysses_by_hand(even_problem(workers)), m);
+    if (why != nullptr) *why = w.extrapolated;
+    return w.exchanges.at(0);
+  };
+  EXPECT_EQ(cost(2, 0.7).row, ExchangeCost::kLinks);
+  EXPECT_EQ(cost(3, 0.7).row, 0u);
+  EXPECT_EQ(cost(5, 0.7).row, 0u);
+  EXPECT_EQ(cost(7, 0.7).row, 1u);
+  std::set<std::string> why;
+  EXPECT_NEAR(std::pow(cost(8, 0.7, &why).doubt, 2) - std::pow(cost(8, 0).doubt, 2), 0.49, 1e-9);
+  EXPECT_TRUE(why.contains(
+      "all-to-alls of 8 workers (machines with such links differ by a factor of 2.0)"));
+}
+
 TEST(ExchangeTime, WithTwiceTheBandwidthIsHalfButForTheLatency) {
   Machine m = test_machine(Fabric::Switch, 4);
   m.collectives = {measured(ExchangeForm::AllGather, 4, {{1000, 0.001}, {1e6, 0.05}})};
