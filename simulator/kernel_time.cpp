@@ -138,25 +138,29 @@ bool KernelTimes::InOrder::operator()(const Work& a, const Work& b) const {
   return key(a) < key(b);
 }
 
-void KernelTimes::know_documents(const Plan& plan) {
-  if (problem_.mask.kind() != Mask::Kind::Documents || problem_.decodes()) return;
+void KernelTimes::know_parts(const Plan& plan) {
+  const bool by_stretch = problem_.mask.kind() == Mask::Kind::Causal;
+  if (problem_.decodes() || !(by_stretch || packs_documents())) return;
   for (const Task& t : plan.tasks) {
     if (!is_attend(t.kind)) continue;
     const Work& w = plan.works[t.work.value];
-    if (w.form != TileForm::Other || documents_.contains(w)) continue;
-    know_documents(
-        w, document_tiles(problem_.mask, plan.layout.ranges(plan.regions[plan.rows(t).value]),
-                          plan.layout.ranges(plan.regions[t.keys.value]), w.columns));
+    if (w.form != TileForm::Other || parts_.contains(w)) continue;
+    const auto rows = plan.layout.ranges(plan.regions[plan.rows(t).value]);
+    const auto keys = plan.layout.ranges(plan.regions[t.keys.value]);
+    std::vector<TilePart> parts = by_stretch
+                                      ? parts_by_stretch(rows, keys, w.columns)
+                                      : parts_by_document(problem_.mask, rows, keys, w.columns);
+    if (parts.size() > 1 || !by_stretch) know_parts(w, std::move(parts));
   }
 }
 
-void KernelTimes::know_documents(const Work& w, std::vector<DocumentTile> tiles) {
-  documents_[w] = std::move(tiles);
+void KernelTimes::know_parts(const Work& w, std::vector<TilePart> tiles) {
+  parts_[w] = std::move(tiles);
 }
 
-const std::vector<DocumentTile>* KernelTimes::documents(const Work& w) const {
-  const auto known = documents_.find(w);
-  return known == documents_.end() ? nullptr : &known->second;
+const std::vector<TilePart>* KernelTimes::parts(const Work& w) const {
+  const auto known = parts_.find(w);
+  return known == parts_.end() ? nullptr : &known->second;
 }
 
 double KernelTimes::side(const Work& w) const {
@@ -164,10 +168,10 @@ double KernelTimes::side(const Work& w) const {
     const auto rows = static_cast<double>(tile.rows), keys = static_cast<double>(tile.keys);
     return 2 * rows * keys / (rows + keys);
   };
-  const std::vector<DocumentTile>* const tiles = documents(w);
+  const std::vector<TilePart>* const tiles = parts(w);
   if (tiles == nullptr) return harmonic_mean(w);
   double sum = 0, pairs = 0;
-  for (const DocumentTile& d : *tiles) {
+  for (const TilePart& d : *tiles) {
     const double seen = static_cast<double>(d.work.pairs.value) * d.count;
     sum += seen * harmonic_mean(d.work);
     pairs += seen;
@@ -177,22 +181,23 @@ double KernelTimes::side(const Work& w) const {
 
 BlockGrid KernelTimes::grid(const KernelTable& t, const Work& w) const {
   BlockFigures b = blocks_of(t);
-  const std::vector<DocumentTile>* const tiles = documents(w);
+  const std::vector<TilePart>* const tiles = parts(w);
   if (tiles == nullptr) return block_grid(w, b, machine_.sms, t.backward, window_);
   // FlashAttention-2 splits no keys of packed sequences (flash_api.cpp, mha_varlen_fwd).
-  b.splits_keys = false;
+  if (packs_documents()) b.splits_keys = false;
   // A block may have the rows of all query heads that share a key head.
   const std::uint32_t share = std::min(problem_.heads / problem_.kv_heads, w.columns);
   const bool packs =
       t.packs_groups && machine_.software.packed && !t.backward && w.columns % share == 0;
   BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1};
-  for (const DocumentTile& d : *tiles) {
+  for (const TilePart& d : *tiles) {
     Work each = d.work;
     if (packs) {
       each.rows *= share;
       each.pairs.value *= share;
     }
     const BlockGrid g = block_grid(each, b, machine_.sms, t.backward);
+    out.splits = std::max(out.splits, g.splits);
     for (std::uint32_t i = 0; i < d.count; ++i)
       for (std::uint32_t block = 0; block < g.blocks; ++block)
         out.lengths.push_back(g.lengths[g.lengths.size() == 1 ? 0 : block]);
@@ -210,10 +215,10 @@ double KernelTimes::waves(const Work& w, bool backward, double sms) const {
     const auto length = static_cast<double>(backward ? tile.keys : tile.rows);
     return std::ceil(length / machine_.block_rows) * w.columns;
   };
-  const std::vector<DocumentTile>* const tiles = documents(w);
+  const std::vector<TilePart>* const tiles = parts(w);
   if (tiles == nullptr) return blocks(w) / sms;
   double sum = 0;
-  for (const DocumentTile& d : *tiles) sum += blocks(d.work) * d.count;
+  for (const TilePart& d : *tiles) sum += blocks(d.work) * d.count;
   return sum / sms;
 }
 
@@ -438,10 +443,11 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (window_ > 0 && w.form == TileForm::Other)
     unsure(kWindowSpread,
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
-  else if (documents(w) != nullptr)
-    unsure(kVariantSpread,
+  else if (packs_documents() && parts(w) != nullptr)
+    unsure(kDocumentSpread,
            fmt::format("{} attends of packed documents (from the blocks of each)", pass));
-  else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w))
+  else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w) &&
+           parts(w) == nullptr)
     unsure(
         kDerivedSpread,
         fmt::format(

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "block_schedule.hpp"
-#include "document_tiles.hpp"
 #include "ringsched/machine/machine.hpp"
 #include "ringsched/scheduler/plan.hpp"
+#include "tile_parts.hpp"
 
 namespace ringsched {
 
@@ -27,9 +27,9 @@ class KernelTimes {
                                         static_cast<double>(stride))
                     : 0) {}
 
-  // What each document has of the plan's tiles.
-  void know_documents(const Plan&);
-  void know_documents(const Work&, std::vector<DocumentTile>);
+  // The parts of the plan's tiles that kernels compute on their own.
+  void know_parts(const Plan&);
+  void know_parts(const Work&, std::vector<TilePart>);
 
   double ps(const Work&, bool backward) const;
   // Of a few new tokens against cached keys: the longer of two times, to read the keys, values and
@@ -46,9 +46,10 @@ class KernelTimes {
   double slowed(const Work&, bool backward, std::uint32_t transfers) const;
 
  private:
+  bool packs_documents() const { return problem_.mask.kind() == Mask::Kind::Documents; }
   // What a kernel computes for a tile, if the library's kernels do not skip what the mask hides.
   Work computed(const Work&, bool backward) const;
-  const std::vector<DocumentTile>* documents(const Work&) const;  // nullptr if it is not of several
+  const std::vector<TilePart>* parts(const Work&) const;  // nullptr if it has but one
   // The side of the square that a tile is like, in a table.
   double side(const Work&) const;
   BlockGrid grid(const KernelTable&, const Work&) const;
@@ -79,7 +80,7 @@ class KernelTimes {
   struct InOrder {
     bool operator()(const Work&, const Work&) const;
   };
-  std::map<Work, std::vector<DocumentTile>, InOrder> documents_;  // of tiles
+  std::map<Work, std::vector<TilePart>, InOrder> parts_;
 };
 
 // Floating-point operations of a tile as the field counts them: two matrix products of 2 d per

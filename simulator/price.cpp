@@ -390,7 +390,7 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   std::int64_t stride = 1;
   for (const TokenRange& chunk : plan.layout.chunks) stride = std::max(stride, chunk.stride);
   KernelTimes kernels(machine, plan.problem, stride);
-  kernels.know_documents(plan);
+  kernels.know_parts(plan);
   if (!(machine.clock_ghz > 0 && machine.sms > 0)) {
     const SoftwareFigures& s = machine.software;
     constexpr const char* lacks = " (from their bytes, as the profile lacks clock_ghz or sms)";

@@ -212,7 +212,7 @@ Picoseconds one_device(const Workload& w, const Machine& machine, const Deviatio
   const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, plan.wanted_heads(), {}};
   KernelTimes kernels(machine, p);
   if (p.mask.kind() == Mask::Kind::Documents && whole.form == TileForm::Other)
-    kernels.know_documents(whole, document_tiles(p.mask, {&all, 1}, {&all, 1}, whole.columns));
+    kernels.know_parts(whole, parts_by_document(p.mask, {&all, 1}, {&all, 1}, whole.columns));
   const auto pass = [&](bool backward) {
     return kernels.ps(whole, backward) *
            deviation.attending(backward, whole.form, kernels.doubt(whole, backward));

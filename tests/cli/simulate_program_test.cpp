@@ -503,7 +503,7 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
             "3 all-to-alls among 4 workers (from the profile's table for 8)");
   EXPECT_EQ(line("ulysses.json -m hgx-h100"),
             "3 all-to-alls among 4 workers (from the profile's table)");
-  EXPECT_EQ(line("ulysses.json -m pcie-a5000x8"),
+  EXPECT_EQ(line("ulysses.json -m pcie-4090x8"),
             "3 all-to-alls among 4 workers (from link speeds; the profile has no table)");
   EXPECT_EQ(line("ulysses.json -m ideal"), "take no time");
   EXPECT_THAT(

@@ -546,7 +546,7 @@ TEST(Price, OfPackedSequencesIsThatOfTheirKernelsAndOfEachDocument) {
       KernelTimes kernels(m, p);
       Work one = each;
       one.columns = 16;
-      kernels.know_documents(all, {{one, 8}});
+      kernels.know_parts(all, {{one, 8}});
       const double found = kernels.ps(all, backward) - m.launch_us * 1e6;
       EXPECT_NEAR(found, expected, 1e-6 * expected) << n;
       if (n > 128) {
@@ -573,7 +573,7 @@ TEST(Price, OfPackedDocumentsIsThatOfTheBlocksOfEach) {
   // A worker has 64 rows of each document, which see up to 512 keys: 64 blocks a head, each with
   // nearly all keys. As squares of as many pairs they would cost less.
   KernelTimes kernels(m, p);
-  kernels.know_documents(plan);
+  kernels.know_parts(plan);
   for (const Task& t : plan.tasks) {
     if (!is_attend(t.kind)) continue;
     const Work& work = plan.works[t.work.value];
@@ -584,6 +584,36 @@ TEST(Price, OfPackedDocumentsIsThatOfTheBlocksOfEach) {
   }
   EXPECT_TRUE(
       w.extrapolated.contains("forward attends of packed documents (from the blocks of each)"));
+}
+
+// A worker of a causal zigzag has two chunks, and a library calls a kernel for each: their blocks
+// are about equally long, and none has to wait for a last long one.
+TEST(Price, OfTwoChunksIsThatOfAKernelForEach) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa2";
+  Problem p = small_problem(8, 65536);
+  p.heads = p.kv_heads = 8;
+  p.head_dim = 128;
+  const Plan plan = build_plan(p, find_schedule("all-gather:shares=zigzag"));
+  KernelTimes kernels(m, p), unaware(m, p);
+  kernels.know_parts(plan);
+  const auto part = [&](std::int64_t before) {
+    const std::int64_t n = 4096;
+    return kernels.ps({n, before + n, Pairs{n * before + n * (n + 1) / 2}, TileForm::Other, 8, {}},
+                      false);
+  };
+  std::size_t attends = 0;
+  for (const Task& t : plan.tasks) {
+    if (!is_attend(t.kind)) continue;
+    ++attends;
+    const std::int64_t r = t.worker_index;
+    const double each = part(4096 * r) + part(4096 * (15 - r));
+    const double found = kernels.ps(plan.works[t.work.value], false);
+    EXPECT_NEAR(found, each, 0.1 * each) << r;
+    EXPECT_LT(found, 0.8 * unaware.ps(plan.works[t.work.value], false)) << r;
+    EXPECT_EQ(kernels.doubt(plan.works[t.work.value], false), 0);
+  }
+  EXPECT_EQ(attends, 8u);
 }
 
 // FlashAttention-3's kernels for packed sequences put all query heads of a key head into one block.
@@ -600,7 +630,7 @@ TEST(Price, OfPackedDocumentsFallsIfABlockHasAllHeadsOfAKeyHead) {
   const auto ps = [&](bool packed, bool backward) {
     m.software.packed = packed;
     KernelTimes kernels(m, p);
-    kernels.know_documents(all, {{each, 64}});
+    kernels.know_parts(all, {{each, 64}});
     return (kernels.ps(all, backward) - m.launch_us * 1e6) / (packed ? 1.026 : 1);
   };
   EXPECT_NEAR(ps(true, false), ps(false, false) / 4, 0.05 * ps(false, false))

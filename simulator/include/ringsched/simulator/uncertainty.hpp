@@ -24,6 +24,7 @@ inline constexpr double kDerivedSpread = 0.15;     // of rates derived from anot
 inline constexpr double kNearestSpread = 0.25;     // ... or copied from it
 inline constexpr double kWindowSpread = 0.06;      // of tiles that a window cuts
 inline constexpr double kVariantSpread = 0.05;     // of kernels that the table is not of
+inline constexpr double kDocumentSpread = 0.03;    // of tiles that packed documents cut
 inline constexpr double kPackedSpread = 0.03;      // ... for packed sequences, if it says nothing
 inline constexpr double kBeyondSpread = 0.05;      // of rates beyond the ends of their table
 inline constexpr double kDecodeSpread = 0.20;      // of decoding, which no table has

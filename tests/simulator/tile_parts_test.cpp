@@ -1,4 +1,4 @@
-#include "document_tiles.hpp"
+#include "tile_parts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ Counted count(const Mask& mask, const std::vector<std::int64_t>& lengths,
   return out;
 }
 
-TEST(DocumentTiles, AreWhatCountingTokenByTokenFinds) {
+TEST(TileParts, OfDocumentsAreWhatCountingTokenByTokenFinds) {
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t n) { return static_cast<std::int64_t>(random() % n); };
   for (int round = 0; round < 200; ++round) {
@@ -66,12 +66,51 @@ TEST(DocumentTiles, AreWhatCountingTokenByTokenFinds) {
     };
     const std::vector<TokenRange> queries = some(), keys = some();
     Counted found;
-    for (const DocumentTile& d : document_tiles(mask, queries, keys, 3)) {
+    for (const TilePart& d : parts_by_document(mask, queries, keys, 3)) {
       EXPECT_EQ(d.work.columns, 3u);
       EXPECT_EQ(d.work.form == TileForm::Full, d.work.pairs.value == d.work.rows * d.work.keys);
       found[{d.work.rows, d.work.keys, d.work.pairs.value}] += d.count;
     }
     EXPECT_EQ(found, count(mask, lengths, queries, keys));
+  }
+}
+
+TEST(TileParts, OfStretchesAreWhatCountingTokenByTokenFinds) {
+  std::mt19937 random(11);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::int64_t>(random() % n); };
+  for (int round = 0; round < 200; ++round) {
+    // Chunks of queries, some of them side by side, and keys in several chunks.
+    const auto some = [&](std::int64_t most_gap) {
+      std::vector<TokenRange> out;
+      std::int64_t start = below(6);
+      for (std::int64_t n = 1 + below(4); n > 0; --n) {
+        const std::int64_t count = 1 + below(9);
+        out.push_back({start, 1, count});
+        start += count + below(static_cast<std::uint32_t>(most_gap) + 1);
+      }
+      return out;
+    };
+    const std::vector<TokenRange> queries = some(2), keys = some(1);
+    std::vector<std::vector<std::int64_t>> stretches;
+    for (const std::int64_t q : positions(queries)) {
+      if (stretches.empty() || stretches.back().back() + 1 != q) stretches.emplace_back();
+      stretches.back().push_back(q);
+    }
+    std::vector<Counted::key_type> expected, found;
+    for (const std::vector<std::int64_t>& s : stretches) {
+      std::int64_t seen = 0, pairs = 0;
+      for (const std::int64_t k : positions(keys)) {
+        seen += k <= s.back();
+        for (const std::int64_t q : s) pairs += k <= q;
+      }
+      if (pairs > 0) expected.push_back({static_cast<std::int64_t>(s.size()), seen, pairs});
+    }
+    for (const TilePart& p : parts_by_stretch(queries, keys, 5)) {
+      EXPECT_EQ(p.count, 1u);
+      EXPECT_EQ(p.work.columns, 5u);
+      found.push_back({p.work.rows, p.work.keys, p.work.pairs.value});
+    }
+    EXPECT_EQ(found, expected);
   }
 }
 

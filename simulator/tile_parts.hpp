@@ -1,0 +1,31 @@
+// The parts of a tile that a kernel computes on their own, in blocks that no other part shares.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ringsched/scheduler/layout.hpp"
+#include "ringsched/scheduler/mask.hpp"
+#include "ringsched/scheduler/plan.hpp"
+
+namespace ringsched {
+
+struct TilePart {
+  Work work;
+  std::uint32_t count = 1;  // of such parts
+
+  friend bool operator==(const TilePart&, const TilePart&) = default;
+};
+
+// What each packed document has of a tile, but for those of which nothing is visible. `heads`:
+// query heads of the tile.
+std::vector<TilePart> parts_by_document(const Mask&, std::span<const TokenRange> queries,
+                                        std::span<const TokenRange> keys, std::uint32_t heads);
+
+// Under a causal mask, each stretch of queries without gaps, against the keys up to its last query.
+// Libraries call a kernel for each: for the first and the second chunk of a zigzag share, say.
+std::vector<TilePart> parts_by_stretch(std::span<const TokenRange> queries,
+                                       std::span<const TokenRange> keys, std::uint32_t heads);
+
+}  // namespace ringsched
