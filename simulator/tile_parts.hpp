@@ -18,7 +18,7 @@ struct TilePart {
   friend bool operator==(const TilePart&, const TilePart&) = default;
 };
 
-// What each packed document has of a tile, but for those of which nothing is visible. `heads`:
+// What each packed document has of a tile. Documents without a visible pair are left out. `heads`:
 // query heads of the tile.
 std::vector<TilePart> parts_by_document(const Mask&, std::span<const TokenRange> queries,
                                         std::span<const TokenRange> keys, std::uint32_t heads);
