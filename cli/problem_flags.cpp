@@ -86,7 +86,8 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
        "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (each "
        "token "
        "also sees the first P); "
-       "or documents:A,B,... (lengths in tokens) (default causal)");
+       "or documents:A,B,... (lengths; without --tokens, there are as many tokens) (default "
+       "causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
        "for decoding: number of new tokens at the end of the sequence, or of each document; all "
@@ -141,15 +142,16 @@ Problem ProblemFlags::problem() const {
   Problem p;
   p.workers =
       workers_.empty() ? usual_workers_ : small_count(workers_, "--workers", 1, kMaxWorkers);
-  p.tokens = {tokens_.empty() ? tokens_each_ * std::int64_t{p.workers}
-                              : parse_count(tokens_, "--tokens")};
+  p.mask = parse_mask(mask_);
+  p.tokens = {!tokens_.empty()                         ? parse_count(tokens_, "--tokens")
+              : p.mask.kind() == Mask::Kind::Documents ? p.mask.document_bounds().back()
+                                                       : tokens_each_ * std::int64_t{p.workers}};
   p.heads = small_count(heads_, "--heads", 1, kMaxHeads);
   p.kv_heads = !kv_heads_.empty() ? small_count(kv_heads_, "--kv-heads", 1, kMaxHeads)
                : p.heads % 8 == 0 ? 8
                                   : p.heads;
   p.head_dim = small_count(head_dim_, "--head-dim", 1, kMaxHeadDim);
   p.dtype = parse_dtype(dtype_);
-  p.mask = parse_mask(mask_);
   p.pass = parse_pass(pass_);
   if (!new_tokens_.empty()) {
     p.new_tokens = {parse_count(new_tokens_, "--new-tokens")};

@@ -59,20 +59,34 @@ std::string without_ties(const Ranking& r) { return some_of(r.sure_in_order, r.s
 
 // Which sizes of the problem distinguish the results of a group.
 struct Varying {
-  bool heads = false, tokens = false;
+  bool heads = false, tokens = false, mask = false;
   explicit Varying(const ValidatedGroup& g) {
     for (const ValidatedResult& r : g.results) {
       heads = heads || r.problem.heads != g.results[0].problem.heads;
       tokens = tokens || r.problem.tokens != g.results[0].problem.tokens;
+      mask = mask || r.problem.mask != g.results[0].problem.mask;
     }
   }
 };
+
+// "1,024 documents of 64", "7 documents", "causal".
+std::string in_short(const Mask& m) {
+  if (m.kind() != Mask::Kind::Documents) return to_text(m);
+  const std::span<const std::int64_t> bounds = m.document_bounds();
+  const auto count = static_cast<std::int64_t>(bounds.size()) - 1;
+  const std::int64_t length = bounds[1] - bounds[0];
+  for (std::size_t d = 1; d < bounds.size(); ++d)
+    if (bounds[d] - bounds[d - 1] != length) return fmt::format("{} documents", grouped(count));
+  return fmt::format("{} {} of {}", grouped(count), count == 1 ? "document" : "documents",
+                     grouped(length));
+}
 
 Rows rows_of(const ValidatedGroup& g) {
   const Varying varying(g);
   Rows rows = {{"schedule"}};
   if (varying.heads) rows[0].emplace_back("heads");
   if (varying.tokens) rows[0].emplace_back("tokens");
+  if (varying.mask) rows[0].emplace_back("mask");
   for (const char* title : {"published", "predicted", "80%", "", "difference", "error", "attend",
                             "overhead", "transfer", "contention", "host", "wait"})
     rows[0].emplace_back(title);
@@ -82,13 +96,16 @@ Rows rows_of(const ValidatedGroup& g) {
                                         : fmt::format("{} ({})", r.schedule, to_text(r.overlap))};
     if (varying.heads) row.push_back(fmt::format("{}", r.problem.heads));
     if (varying.tokens) row.push_back(grouped(r.problem.tokens.value));
+    if (varying.mask) row.push_back(in_short(r.problem.mask));
     row.push_back(figure(g.measure, r.published));
     row.push_back(figure(g.measure, r.predicted));
+    // Two times of different things have no difference.
+    const bool compared = !g.order_only;
     row.push_back(r.interval ? fmt::format("{} to {}", figure(g.measure, r.interval->low),
                                            figure(g.measure, r.interval->high))
                              : "-");
-    row.emplace_back(!r.interval ? "-" : holds(r) ? "inside" : "outside");
-    row.push_back(difference(g.measure, r));
+    row.emplace_back(!r.interval || !compared ? "-" : holds(r) ? "inside" : "outside");
+    row.push_back(compared ? difference(g.measure, r) : "-");
     row.push_back(r.impossible ? "impossible" : g.order_only ? "order only" : error(r.error));
     for (const double ms : {r.attending_ms, r.overhead_ms, r.communication_ms, r.contention_ms,
                             r.host_ms, r.waiting_ms})
@@ -181,8 +198,9 @@ constexpr std::string_view kErrorColumns =
     "the sources' errors and widths, and the means of their shares";
 
 constexpr std::string_view kOrderOnly =
-    "only the order is compared: the machine has no figures for such kernels, and borrows those of "
-    "others";
+    "only the order is compared: the published times are of more than attention, or the machine "
+    "has "
+    "no figures for such kernels";
 
 std::string ranking_of(const ValidatedGroup& g) {
   const Ranking r = g.ranking();

@@ -158,6 +158,7 @@ KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward) {
   KernelTable k = kernels.table;
   const double share = backward ? kernels.backward : kernels.forward;
   k.backward = backward;
+  k.packs_groups = k.packs_groups && !backward;
   k.shape = TileShape::Full;
   k.dtypes = {Dtype::Bf16, Dtype::Fp16};
   k.head_dim = 128;

@@ -9,6 +9,7 @@
 #include <map>
 #include <queue>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "engines.hpp"
@@ -124,8 +125,8 @@ class Prices {
            (machine_.fabric.kind == Fabric::Pcie && t.per_node > 2 && cost.per_node > 2);
   }
 
-  // The row for the nearest number of members, then for the same number of exchanges at once, or
-  // for one.
+  // The row for the nearest number of members, rather more than fewer, then for the same number of
+  // exchanges at once, or for one.
   std::uint32_t row_for(std::size_t e, std::size_t groups) const {
     const ExchangeCost& cost = out_[e];
     std::uint32_t best = ExchangeCost::kLinks;
@@ -133,7 +134,7 @@ class Prices {
       const CollectiveTable& t = machine_.collectives[r];
       const std::uint32_t members =
           std::max(t.per_node, cost.per_node) - std::min(t.per_node, cost.per_node);
-      return std::pair(members, t.groups != groups);
+      return std::tuple(members, t.per_node < cost.per_node, t.groups != groups);
     };
     for (std::uint32_t r = 0; r < machine_.collectives.size(); ++r) {
       const CollectiveTable& t = machine_.collectives[r];
@@ -191,9 +192,9 @@ class Prices {
       const std::size_t groups = at_once_[key_of(e)].size();
       const double size = cost.moved / moved_share(t.kind, members);
       if (t.spread > 0)
-        unsure(t.spread, fmt::format("{}s of {} workers (machines with such links differ by a "
+        unsure(t.spread, fmt::format("{}s of {} workers (their table is uncertain by a "
                                      "factor of {:.1f})",
-                                     form, members, std::exp(t.spread)));
+                                     form, members, 1 + t.spread));
       if (t.per_node != cost.per_node)
         unsure(kOtherTableSpread, fmt::format("{} of {} workers in a node (from the table for {})",
                                               form, cost.per_node, t.per_node));

@@ -141,16 +141,26 @@ bool KernelTimes::InOrder::operator()(const Work& a, const Work& b) const {
 void KernelTimes::know_parts(const Plan& plan) {
   const bool by_stretch = problem_.mask.kind() == Mask::Kind::Causal;
   if (problem_.decodes() || !(by_stretch || packs_documents())) return;
+  std::map<RegionId, std::vector<DocumentCut>> cuts;
+  const auto cut = [&](RegionId r) -> const std::vector<DocumentCut>& {
+    const auto [known, is_new] = cuts.try_emplace(r);
+    if (is_new)
+      known->second = cut_by_document(problem_.mask, plan.layout.ranges(plan.regions[r.value]));
+    return known->second;
+  };
   for (const Task& t : plan.tasks) {
     if (!is_attend(t.kind)) continue;
     const Work& w = plan.works[t.work.value];
     if (w.form != TileForm::Other || parts_.contains(w)) continue;
-    const auto rows = plan.layout.ranges(plan.regions[plan.rows(t).value]);
-    const auto keys = plan.layout.ranges(plan.regions[t.keys.value]);
-    std::vector<TilePart> parts = by_stretch
-                                      ? parts_by_stretch(rows, keys, w.columns)
-                                      : parts_by_document(problem_.mask, rows, keys, w.columns);
-    if (parts.size() > 1 || !by_stretch) know_parts(w, std::move(parts));
+    const RegionId rows = plan.rows(t), keys = t.keys;
+    if (!by_stretch) {
+      know_parts(w, parts_by_document(cut(rows), cut(keys), w.columns));
+      continue;
+    }
+    std::vector<TilePart> parts =
+        parts_by_stretch(plan.layout.ranges(plan.regions[rows.value]),
+                         plan.layout.ranges(plan.regions[keys.value]), w.columns);
+    if (parts.size() > 1 || parts[0].work.rows < w.rows) know_parts(w, std::move(parts));
   }
 }
 
@@ -179,26 +189,32 @@ double KernelTimes::side(const Work& w) const {
   return sum / pairs;
 }
 
-BlockGrid KernelTimes::grid(const KernelTable& t, const Work& w) const {
+const BlockGrid& KernelTimes::grid(const KernelTable& t, const Work& w) const {
+  if (last_.table != &t || last_.work != w) last_ = {&t, w, new_grid(t, w)};
+  return last_.grid;
+}
+
+BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
   BlockFigures b = blocks_of(t);
-  const std::vector<TilePart>* const tiles = parts(w);
-  if (tiles == nullptr) return block_grid(w, b, machine_.sms, t.backward, window_);
   // FlashAttention-2 splits no keys of packed sequences (flash_api.cpp, mha_varlen_fwd).
   if (packs_documents()) b.splits_keys = false;
   // A block may have the rows of all query heads that share a key head.
   const std::uint32_t share = std::min(problem_.heads / problem_.kv_heads, w.columns);
-  const bool packs =
-      t.packs_groups && machine_.software.packed && !t.backward && w.columns % share == 0;
+  const bool packs = packs_documents() && t.packs_groups && machine_.software.packed &&
+                     !t.backward && w.columns % share == 0;
+  const std::vector<TilePart>* const several = parts(w);
+  if (several == nullptr && !packs) return block_grid(w, b, machine_.sms, t.backward, window_);
+  const std::vector<TilePart> one = {{w}};
   BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1};
-  for (const TilePart& d : *tiles) {
-    Work each = d.work;
+  for (const TilePart& part : several != nullptr ? *several : one) {
+    Work each = part.work;
     if (packs) {
       each.rows *= share;
       each.pairs.value *= share;
     }
     const BlockGrid g = block_grid(each, b, machine_.sms, t.backward);
     out.splits = std::max(out.splits, g.splits);
-    for (std::uint32_t i = 0; i < d.count; ++i)
+    for (std::uint32_t i = 0; i < part.count; ++i)
       for (std::uint32_t block = 0; block < g.blocks; ++block)
         out.lengths.push_back(g.lengths[g.lengths.size() == 1 ? 0 : block]);
   }
@@ -482,7 +498,7 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
       t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
     const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
     const BlockFigures b = blocks_of(t);
-    const BlockGrid blocks = grid(t, w);
+    const BlockGrid& blocks = grid(t, w);
     longer = block_times(blocks, b, left).end / block_times(blocks, b, machine_.sms).end;
   } else if (machine_.sms > 0 && held > 0 && w.pairs.value > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);

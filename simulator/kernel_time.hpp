@@ -27,7 +27,8 @@ class KernelTimes {
                                         static_cast<double>(stride))
                     : 0) {}
 
-  // The parts of the plan's tiles that kernels compute on their own.
+  // The parts of the plan's tiles that kernels compute on their own. Tiles of the same size have
+  // those of the first.
   void know_parts(const Plan&);
   void know_parts(const Work&, std::vector<TilePart>);
 
@@ -52,7 +53,8 @@ class KernelTimes {
   const std::vector<TilePart>* parts(const Work&) const;  // nullptr if it has but one
   // The side of the square that a tile is like, in a table.
   double side(const Work&) const;
-  BlockGrid grid(const KernelTable&, const Work&) const;
+  const BlockGrid& grid(const KernelTable&, const Work&) const;  // until the next call
+  BlockGrid new_grid(const KernelTable&, const Work&) const;
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
@@ -76,6 +78,11 @@ class KernelTimes {
   const Machine& machine_;
   const Problem& problem_;
   double window_;  // of keys of a tile; 0 if the mask is not a window
+  mutable struct {
+    const KernelTable* table = nullptr;
+    Work work;
+    BlockGrid grid;
+  } last_;  // of grid(): one tile is asked about several times
   mutable std::map<const double*, double> bases_;  // by the table's entry
   struct InOrder {
     bool operator()(const Work&, const Work&) const;

@@ -211,8 +211,10 @@ Picoseconds one_device(const Workload& w, const Machine& machine, const Deviatio
   const Tile tile = p.mask.tile(TokenSet({&all, 1}), TokenSet({&all, 1}));
   const Work whole = {tile.rows, tile.keys, tile.pairs, tile.form, plan.wanted_heads(), {}};
   KernelTimes kernels(machine, p);
-  if (p.mask.kind() == Mask::Kind::Documents && whole.form == TileForm::Other)
-    kernels.know_parts(whole, parts_by_document(p.mask, {&all, 1}, {&all, 1}, whole.columns));
+  if (p.mask.kind() == Mask::Kind::Documents && whole.form == TileForm::Other) {
+    const std::vector<DocumentCut> cut = cut_by_document(p.mask, {&all, 1});
+    kernels.know_parts(whole, parts_by_document(cut, cut, whole.columns));
+  }
   const auto pass = [&](bool backward) {
     return kernels.ps(whole, backward) *
            deviation.attending(backward, whole.form, kernels.doubt(whole, backward));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include "ringsched/scheduler/plan_tables.hpp"
 
@@ -10,48 +10,44 @@ namespace ringsched {
 
 namespace {
 
-// By document, the ranges that lie in it.
-using ByDocument = std::map<std::int64_t, std::vector<TokenRange>>;
-
-ByDocument by_document(const Mask& mask, std::span<const TokenRange> ranges) {
-  const std::span<const std::int64_t> bounds = mask.document_bounds();
-  ByDocument out;
-  for (const TokenRange& r : ranges)
-    for (std::int64_t i = 0; i < r.count;) {
-      const std::int64_t start = r.position(i);
-      const auto end = std::ranges::upper_bound(bounds, start);
-      const std::int64_t inside = (*end - start + r.stride - 1) / r.stride;
-      const std::int64_t count = std::min(r.count - i, inside);
-      out[end - bounds.begin()].push_back({start, r.stride, count});
-      i += count;
-    }
-  return out;
-}
-
 bool continues(const TokenRange& a, const TokenRange& b) {
   return a.stride == b.stride && a.position(a.count) == b.start;
 }
 
 }  // namespace
 
-std::vector<TilePart> parts_by_document(const Mask& mask, std::span<const TokenRange> queries,
-                                        std::span<const TokenRange> keys, std::uint32_t heads) {
-  const ByDocument rows = by_document(mask, queries), seen = by_document(mask, keys);
-  using Kind = std::tuple<std::int64_t, std::int64_t, std::int64_t, TileForm>;
-  std::map<Kind, TilePart> kinds;
-  for (const auto& [document, ranges] : rows) {
-    const auto same = seen.find(document);
-    if (same == seen.end()) continue;
-    const Tile t = Mask::causal().tile(TokenSet(ranges), TokenSet(same->second));
-    if (t.form == TileForm::Empty) continue;
-    TilePart& kind = kinds[{t.rows, t.keys, t.pairs.value, t.form}];
-    if (kind.work.rows == 0)
-      kind.work = work_of(t, heads);
-    else
-      ++kind.count;
-  }
+std::vector<DocumentCut> cut_by_document(const Mask& mask, std::span<const TokenRange> ranges) {
+  const std::span<const std::int64_t> bounds = mask.document_bounds();
+  std::map<std::int64_t, std::vector<TokenRange>> by_document;
+  for (const TokenRange& r : ranges)
+    for (std::int64_t i = 0; i < r.count;) {
+      const std::int64_t start = r.position(i);
+      const auto end = std::ranges::upper_bound(bounds, start);
+      const std::int64_t inside = (*end - start + r.stride - 1) / r.stride;
+      const std::int64_t count = std::min(r.count - i, inside);
+      by_document[end - bounds.begin()].push_back({start, r.stride, count});
+      i += count;
+    }
+  std::vector<DocumentCut> out;
+  for (auto& [document, cut] : by_document) out.push_back({document, std::move(cut)});
+  return out;
+}
+
+std::vector<TilePart> parts_by_document(std::span<const DocumentCut> queries,
+                                        std::span<const DocumentCut> keys, std::uint32_t heads) {
   std::vector<TilePart> out;
-  for (auto& [kind, tile] : kinds) out.push_back(tile);
+  auto k = keys.begin();
+  for (const DocumentCut& q : queries) {
+    while (k != keys.end() && k->document < q.document) ++k;
+    if (k == keys.end() || k->document != q.document) continue;
+    const Tile t = Mask::causal().tile(TokenSet(q.ranges), TokenSet(k->ranges));
+    if (t.form == TileForm::Empty) continue;
+    const Work work = work_of(t, heads);
+    if (!out.empty() && out.back().work == work)
+      ++out.back().count;
+    else
+      out.push_back({work});
+  }
   return out;
 }
 

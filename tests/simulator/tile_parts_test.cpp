@@ -66,7 +66,8 @@ TEST(TileParts, OfDocumentsAreWhatCountingTokenByTokenFinds) {
     };
     const std::vector<TokenRange> queries = some(), keys = some();
     Counted found;
-    for (const TilePart& d : parts_by_document(mask, queries, keys, 3)) {
+    for (const TilePart& d :
+         parts_by_document(cut_by_document(mask, queries), cut_by_document(mask, keys), 3)) {
       EXPECT_EQ(d.work.columns, 3u);
       EXPECT_EQ(d.work.form == TileForm::Full, d.work.pairs.value == d.work.rows * d.work.keys);
       found[{d.work.rows, d.work.keys, d.work.pairs.value}] += d.count;

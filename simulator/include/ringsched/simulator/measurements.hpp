@@ -39,8 +39,8 @@ struct MeasuredGroup {
   std::string file, name, by, source, why;
   Measure measure = Measure::Ms;
   Machine machine;
-  // The machine has no figures for such kernels, and borrows those of others: only the order of the
-  // results is compared.
+  // The published times are of more than attention, or the machine has no figures for such kernels:
+  // only the order of the results is compared.
   bool order_only = false;
   // The benchmark repeats the call without waiting for the device, so the host runs ahead into the
   // next call.
