@@ -13,10 +13,14 @@ namespace ringsched {
 
 namespace {
 
-// With more blocks than this, the end of the run no longer matters. Of packed documents, which have
-// blocks of many lengths, there are many grids, so fewer blocks have to do.
-constexpr double kMostBlocks = 1 << 16, kMostOfMany = 1 << 11;
+// With more blocks than this, the end of the run no longer matters. With packed documents, a plan
+// has many grids of many lengths, so fewer blocks have to do.
+constexpr double kMostBlocks = 1 << 16, kMostOfDocuments = 1 << 11;
 constexpr std::size_t kManyLengths = 512;
+
+bool is_one_of_many(const BlockGrid& g) {
+  return g.of_documents && g.lengths.size() > kManyLengths;
+}
 
 // A block of half the rows takes more than half the time. FlashAttention-2 on an A100: 1024 rows of
 // 9 heads against 62208 keys take 1.437 ms in 432 such blocks, two on an SM. That is 34.6 ns for
@@ -210,7 +214,7 @@ namespace {
 
 BlockTimes followed(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
                     std::uint32_t held) {
-  if (g.count() > (g.lengths.size() > kManyLengths ? kMostOfMany : kMostBlocks)) {
+  if (g.count() > (is_one_of_many(g) ? kMostOfDocuments : kMostBlocks)) {
     const double sum = std::accumulate(g.lengths.begin(), g.lengths.end(), 0.0);
     const double rate = b.per_sm < 2 ? 1 : 2 * b.shared_rate, mean = sum / g.blocks;
     const double end = sum * g.heads / sms / rate + 0.5 * mean;
@@ -234,12 +238,14 @@ class Known {
     }
     const BlockTimes found = find();
     const std::lock_guard lock(guard_);
-    if (times_.size() < kMost) times_.emplace(key, found);
+    if (times_.size() < kMost && (numbers_ += key.size()) < kMostNumbers)
+      times_.emplace(key, found);
     return found;
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMost = 4096, kMostNumbers = 1 << 23;
+  std::size_t numbers_ = 0;
   std::mutex guard_;
   std::map<std::vector<double>, BlockTimes> times_;
 };
@@ -250,7 +256,7 @@ BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t 
                        std::uint32_t held) {
   if (g.count() == 0 || sms == 0) return {};
   if (g.lengths.size() == 1) return equally_long(g, b, sms, held);
-  if (g.count() > kMostBlocks || g.lengths.size() > kManyLengths) return followed(g, b, sms, held);
+  if (g.count() > kMostBlocks || is_one_of_many(g)) return followed(g, b, sms, held);
   static Known known;
   std::vector<double> key = g.lengths;
   for (const double x : {1.0 * g.blocks, 1.0 * g.heads, 1.0 * b.per_sm, b.shared_rate,

@@ -19,7 +19,8 @@ struct BlockGrid {
   std::vector<double> lengths;  // one if all are equally long
   std::uint32_t blocks = 0;     // of one head
   std::uint32_t heads = 0;
-  std::uint32_t splits = 1;  // of the keys; a second kernel merges their results
+  std::uint32_t splits = 1;   // of the keys; a second kernel merges their results
+  bool of_documents = false;  // then a plan has many different grids
 
   double count() const { return static_cast<double>(blocks) * heads; }
 };

@@ -205,7 +205,7 @@ BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
   const std::vector<TilePart>* const several = parts(w);
   if (several == nullptr && !packs) return block_grid(w, b, machine_.sms, t.backward, window_);
   const std::vector<TilePart> one = {{w}};
-  BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1};
+  BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1, packs_documents()};
   for (const TilePart& part : several != nullptr ? *several : one) {
     Work each = part.work;
     if (packs) {
