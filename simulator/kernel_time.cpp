@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -201,7 +202,8 @@ BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
   // A block may have the rows of all query heads that share a key head.
   const std::uint32_t share = std::min(problem_.heads / problem_.kv_heads, w.columns);
   const bool packs = packs_documents() && t.packs_groups && machine_.software.packed &&
-                     !t.backward && w.columns % share == 0;
+                     !t.backward && w.columns % share == 0 &&
+                     w.pairs.value <= std::numeric_limits<std::int64_t>::max() / share;
   const std::vector<TilePart>* const several = parts(w);
   if (several == nullptr && !packs) return block_grid(w, b, machine_.sms, t.backward, window_);
   const std::vector<TilePart> one = {{w}};
