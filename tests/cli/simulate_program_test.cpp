@@ -919,6 +919,23 @@ TEST_F(SimulateProgram, ValidatesWithinWhatItPromises) {
       << "ringsched validate --format markdown > docs/validation-published.md";
 }
 
+// Documents say how many tokens there are.
+TEST_F(SimulateProgram, TakesTheTokensOfDocuments) {
+  for (const char* command : {"simulate --no-chart", "sweep"})
+    EXPECT_THAT(run(fmt::format("{} -w 3 --mask documents:1001,2003,777", command)).out,
+                HasSubstr(" 3 workers, 3,781 tokens, "));
+  EXPECT_THAT(run("simulate -w 3 --mask documents:10,20 --tokens 31").err,
+              HasSubstr("documents add up to 30 tokens, but --tokens is 31"));
+}
+
+// Times of different things have an order, but no difference.
+TEST_F(SimulateProgram, ComparesNoTimesWhereOnlyTheOrderCounts) {
+  const std::string out = run("validate --only 'PixArt, 4096 pixels on 16 x L40' --rows").out;
+  EXPECT_THAT(out, testing::ContainsRegex("55\\.2 +[0-9.]+ +[0-9.]+ to [0-9.]+ +- +- +order only"));
+  EXPECT_THAT(run("validate --only 'WLB-LLM, 4 x H100, zigzag of the whole pack, 16' --rows").out,
+              HasSubstr(" 1,024 documents of 64 "));
+}
+
 TEST_F(SimulateProgram, ValidatesOnlySomeGroups) {
   const Outcome burst = run("validate --only burst --format csv");
   EXPECT_EQ(burst.code, 0) << burst.err;
