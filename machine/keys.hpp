@@ -100,6 +100,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.choice("mask", k.shape, kShapes);
   s.choices("dtypes", k.dtypes, kDtypes);
   s.count("head_dim", k.head_dim, 1, kMaxHeadDim);
+  s.numbers("pads_head_dim_to", k.pads_head_dim_to, 1, kMaxHeadDim);
   s.numbers("tokens", k.tokens, 1, 1e9);
   s.numbers("tflops", k.tflops, 1e-9, 1e6);
   s.one_or_more("heads", k.heads, 1, 1e6);

@@ -25,13 +25,15 @@ KernelTable read_kernel(Section& s) {
                            "{} for {}",
                            s.items("heads"), s.items("tokens")));
   if (k.heads.size() == 1) k.heads.resize(k.tokens.size(), k.heads[0]);
-  for (std::size_t i = 1; i < k.tokens.size(); ++i)
-    if (k.tokens[i] <= k.tokens[i - 1]) {
-      s.complain(*s.table().get("tokens"),
-                 fmt::format("kernel.tokens must be in increasing order; {} follows {}",
-                             k.tokens[i], k.tokens[i - 1]));
-      break;
-    }
+  const auto in_order = [&](const char* key, const std::vector<double>& values) {
+    const auto at = std::adjacent_find(values.begin(), values.end(), std::greater_equal<>());
+    if (at != values.end())
+      s.complain(*s.table().get(key),
+                 fmt::format("kernel.{} must be in increasing order; {} follows {}", key,
+                             *std::next(at), *at));
+  };
+  in_order("tokens", k.tokens);
+  in_order("pads_head_dim_to", k.pads_head_dim_to);
   return k;
 }
 

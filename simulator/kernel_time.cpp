@@ -75,14 +75,20 @@ double attention_flops(const Problem& p, Pairs pairs, std::uint32_t heads, bool 
   return (backward ? 10.0 : 4.0) * static_cast<double>(pairs.value) * p.head_dim * heads;
 }
 
+// The head dimension that a kernel computes: the library has kernels for some, and fills up others.
+double KernelTimes::padded_dim(const KernelTable& t) const {
+  const auto at = std::lower_bound(t.pads_head_dim_to.begin(), t.pads_head_dim_to.end(),
+                                   static_cast<double>(problem_.head_dim));
+  return at == t.pads_head_dim_to.end() ? problem_.head_dim : *at;
+}
+
 const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
   const KernelTable* best = nullptr;
   // Blocks tell full from causal masks, so the head dimension decides first, where they are known.
   const auto distance = [&](const KernelTable& t) {
-    return std::abs(std::log(static_cast<double>(t.head_dim) / problem_.head_dim)) +
-           (t.shape == shape             ? 0
-            : t.blocks.overhead_keys > 0 ? 1e-3
-                                         : 100);
+    return std::abs(std::log(t.head_dim / padded_dim(t))) + (t.shape == shape             ? 0
+                                                             : t.blocks.overhead_keys > 0 ? 1e-3
+                                                                                          : 100);
   };
   std::set<std::string> has;
   for (const KernelTable& t : machine_.kernels) {
@@ -98,7 +104,7 @@ const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
 // The nearest table of the same kind beyond the wanted head dimension, seen from this one; nullptr
 // if the profile has none.
 const KernelTable* KernelTimes::beyond(const KernelTable& t) const {
-  const double wanted = problem_.head_dim;
+  const double wanted = padded_dim(t);
   const KernelTable* best = nullptr;
   for (const KernelTable& o : machine_.kernels) {
     if (o.backward != t.backward || o.library != t.library || o.shape != t.shape) continue;
@@ -198,7 +204,7 @@ const BlockGrid& KernelTimes::grid(const KernelTable& t, const Work& w) const {
 BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
   BlockFigures b = blocks_of(t);
   // FlashAttention-2 splits no keys of packed sequences (flash_api.cpp, mha_varlen_fwd).
-  if (packs_documents()) b.splits_keys = false;
+  if (packs_documents() || machine_.software.packed) b.splits_keys = false;
   // A block may have the rows of all query heads that share a key head.
   const std::uint32_t share = std::min(problem_.heads / problem_.kv_heads, w.columns);
   const bool packs = packs_documents() && t.packs_groups && machine_.software.packed &&
@@ -328,13 +334,13 @@ double KernelTimes::packed_factor(const KernelTable& t) const {
 // Rates of one head dimension from those of another: each pair takes 4 d operations of matrix
 // products (10 d backward) and one exponential, one after the other or side by side.
 double KernelTimes::by_head_dim(const KernelTable& t) const {
-  if (t.head_dim == problem_.head_dim || !(machine_.flops_per_clock > 0)) return 1;
+  const double had = t.head_dim, wanted = padded_dim(t);
+  if (had == wanted || !(machine_.flops_per_clock > 0)) return 1;
   const auto clocks = [&](double d) {
     const double products = (t.backward ? 10 : 4) * d / (machine_.flops_per_clock * kMatrixShare);
     const double exps = 1 / machine_.exps_per_clock;
     return t.overlaps_exp ? std::max(products, exps) : products + exps;
   };
-  const double had = t.head_dim, wanted = problem_.head_dim;
   return wanted * clocks(had) / (had * clocks(wanted));
 }
 
@@ -375,7 +381,7 @@ double KernelTimes::ps(const Work& tile, bool backward) const {
   const KernelTable* const other = beyond(t);
   if (other == nullptr) return time;
   // Between two head dimensions, so that the time does not jump where the nearest one changes.
-  const double at = std::log(static_cast<double>(problem_.head_dim) / t.head_dim) /
+  const double at = std::log(padded_dim(t) / t.head_dim) /
                     std::log(static_cast<double>(other->head_dim) / t.head_dim);
   return std::exp((1 - at) * std::log(time) + at * std::log(ps_by(*other, w)));
 }
@@ -399,7 +405,8 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
   }
   const double by_dim = by_head_dim(t);
   tflops *= efficiency(t, w) * by_dim;
-  const double flops = attention_flops(problem_, w.pairs, w.columns, t.backward);
+  const double flops =
+      attention_flops(problem_, w.pairs, w.columns, t.backward) * padded_dim(t) / problem_.head_dim;
   // A worker that has fewer query heads than share a key head adds those only.
   const double group = std::min(static_cast<double>(problem_.heads) / problem_.kv_heads,
                                 static_cast<double>(w.columns));
@@ -435,11 +442,11 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (w.form != tile.form)
     unsure(kVariantSpread, "backward attends (the library's kernels compute what the mask hides)");
   const char* const pass = backward ? "backward" : "forward";
-  if (t.head_dim != problem_.head_dim) {
+  if (t.head_dim != padded_dim(t)) {
     const bool derived = machine_.flops_per_clock > 0;
-    unsure(derived ? kDerivedSpread : kNearestSpread,
-           fmt::format("{} kernels of head dimension {} (from {})", pass, problem_.head_dim,
-                       t.head_dim));
+    unsure(
+        derived ? kDerivedSpread : kNearestSpread,
+        fmt::format("{} kernels of head dimension {} (from {})", pass, padded_dim(t), t.head_dim));
   }
   if (t.shape != shape)
     unsure(kNearestSpread, fmt::format("{} {} attends (from {} ones)", pass,

@@ -74,6 +74,7 @@ class KernelTimes {
               std::size_t point) const;  // TFLOP/s of its point, at efficiency 1
   double shortness(const KernelTable&, double inner) const;
   double by_head_dim(const KernelTable&) const;
+  double padded_dim(const KernelTable&) const;
 
   const Machine& machine_;
   const Problem& problem_;

@@ -499,8 +499,9 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
       text.replace(wrap, text.find_first_not_of("\n ", wrap) - wrap, " ");
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(line("ulysses.json -m dgx-a100"),
-            "3 all-to-alls among 4 workers (from the profile's table for 8)");
+  EXPECT_THAT(
+      line("gather.json -m gb200-nvl72"),
+      testing::StartsWith("2 all-gathers among 16 workers (from the profile's table for 8); "));
   EXPECT_EQ(line("ulysses.json -m hgx-h100"),
             "3 all-to-alls among 4 workers (from the profile's table)");
   EXPECT_EQ(line("ulysses.json -m pcie-4090x8"),
@@ -519,7 +520,7 @@ TEST_F(SimulateProgram, SaysWhatPricedTheExchangesOfAPlan) {
   EXPECT_THAT(json,
               HasSubstr("{\"form\": \"all-to-all\", \"count\": 3, \"workers\": 4, \"nodes\": 1, "
                         "\"workers_per_node\": 4, \"bytes\": 786432, \"priced_by\": "
-                        "\"collective\", \"source\": \"up to 16 MiB as the reduce-scatter"));
+                        "\"collective\", \"source\": \"ai-dynamo/aiconfigurator 095f58a"));
   EXPECT_THAT(run("simulate gather.json -m dgx-a100x2-ib100 --format json").out,
               HasSubstr("\"priced_by\": \"links\"}"));
   EXPECT_EQ(run("simulate -m hgx-h100 --format json").out.find("\"exchanges\""), std::string::npos);

@@ -640,6 +640,28 @@ TEST(Price, OfPackedDocumentsFallsIfABlockHasAllHeadsOfAKeyHead) {
   EXPECT_NEAR(ps(true, false), ps(false, false), 1e-6 * ps(false, false));
 }
 
+// FlashAttention has kernels for some head dimensions, and fills up the others with zeros.
+TEST(Price, OfAHeadDimensionWithoutAKernelIsThatOfTheNext) {
+  const auto ps = [](const char* library, std::uint32_t head_dim) {
+    Machine m = find_machine("hgx-h100");
+    m.library = library;
+    Problem p;
+    p.heads = p.kv_heads = 16;
+    p.head_dim = head_dim;
+    const Work w{8192, 8192, Pairs{8192 * 8192}, TileForm::Full, 16, {}};
+    return KernelTimes(m, p).ps(w, false);
+  };
+  for (const char* library : {"fa2", "fa3"}) {
+    EXPECT_NEAR(ps(library, 72), ps(library, 96), 1e-9 * ps(library, 96)) << library;
+    EXPECT_EQ(ps(library, 40), ps(library, 64)) << library;
+    EXPECT_GT(ps(library, 72), 1.1 * ps(library, 64)) << library;
+    EXPECT_EQ(ps(library, 97), ps(library, 128)) << library;
+  }
+  EXPECT_LT(ps("fa2", 32), 0.9 * ps("fa2", 64)) << "FlashAttention-2 has a kernel for 32";
+  EXPECT_LT(ps("cudnn", 72), ps("cudnn", 96)) << "what cuDNN does is not known";
+  EXPECT_GT(ps("fa2", 300), ps("fa2", 256)) << "beyond all kernels, nothing is filled up";
+}
+
 // Under Ulysses, a worker may have fewer query heads than share a key head.
 TEST(Price, OfGroupedHeadsIsThatOfTheHeadsOfAWorker) {
   Machine m = find_machine("hgx-h100");

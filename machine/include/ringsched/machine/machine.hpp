@@ -93,6 +93,9 @@ struct KernelTable {
   TileShape shape = TileShape::Full;
   std::vector<Dtype> dtypes;
   std::uint32_t head_dim = 128;
+  // The head dimensions that the library has kernels for, in order; others are filled up to the
+  // next. Empty: all.
+  std::vector<double> pads_head_dim_to;
   std::vector<double> tokens;
   std::vector<double> tflops;
   // What the device keeps up when it works without pause, as its power is limited; 0: as much.
