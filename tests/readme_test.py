@@ -3,6 +3,7 @@ other texts against what they describe.
 
 usage: readme_test.py path/to/ringsched
 RINGSCHED_REFRESH=1 writes what the commands print into the pages instead; RINGSCHED_PAGES=README.md does only that page.
+RINGSCHED_VALIDATION=FILE: what `ringsched validate` printed is beside it (FILE.txt).
 RINGSCHED_MORE_SCHEDULES=1: for a program with more schedules; leaves out `ringsched validate`, which names the schedules that it compares.
 """
 
@@ -55,6 +56,9 @@ class Pages(unittest.TestCase):
         start, _, rest = command.partition(" | ")
         if start != "ringsched validate":
             return self.output(command, folder)
+        given = os.environ.get("RINGSCHED_VALIDATION")
+        if given and not Pages.validated:
+            Pages.validated = pathlib.Path(given).with_suffix(".txt").read_text()
         Pages.validated = Pages.validated or self.output(start, folder)
         return self.output(rest, folder, Pages.validated)
 

@@ -2,7 +2,7 @@
 published values lie in their intervals, and how wide these are. The rows of the CSV must be the same.
 
 usage: validation_coverage_test.py path/to/ringsched
-RINGSCHED_VALIDATION=FILE: leaves the JSON there, for the gallery's test.
+RINGSCHED_VALIDATION=FILE: the JSON of all published results, with the page beside it (FILE.md); otherwise the program runs for them.
 """
 
 import csv
@@ -16,6 +16,7 @@ import sys
 import unittest
 
 PROGRAM = sys.argv.pop() if len(sys.argv) > 1 else None
+GIVEN = pathlib.Path(os.environ["RINGSCHED_VALIDATION"]) if "RINGSCHED_VALIDATION" in os.environ else None
 VALIDATION = pathlib.Path(__file__).resolve().parent.parent / "validation"
 
 FILE = """
@@ -85,12 +86,14 @@ class Coverage(unittest.TestCase):
                 self.assertAlmostEqual(r["difference"], r["predicted"] - r["published"], places=6)
 
     def test_published_results(self):
-        text = validate("--format", "json")
-        if "RINGSCHED_VALIDATION" in os.environ:
-            pathlib.Path(os.environ["RINGSCHED_VALIDATION"]).write_text(text)
-        report = json.loads(text)
+        report = json.loads(GIVEN.read_text() if GIVEN else validate("--format", "json"))
         self.assertGreater(report["summary"]["intervals"], 1000)
         self.check(report)
+
+    def test_page_of_published_results(self):
+        page = GIVEN.with_suffix(".md").read_text() if GIVEN else validate("--format", "markdown")
+        self.assertTrue(page == (VALIDATION.parent / "docs" / "validation-published.md").read_text(),
+                        "ringsched validate --format markdown > docs/validation-published.md")
 
     def test_rows_of_the_csv_and_the_first_lines(self):
         some = (VALIDATION / "burstengine.toml").read_text()

@@ -912,14 +912,6 @@ TEST_F(SimulateProgram, ComparesTimelinesAndFailsPastATolerance) {
   EXPECT_EQ(run("compare a.json b.json").code, 0);
 }
 
-TEST_F(SimulateProgram, ValidatesWithinWhatItPromises) {
-  if (ringsched::kSanitized) GTEST_SKIP() << "minutes under a sanitizer";
-  const Outcome o = run("validate --format markdown");
-  EXPECT_EQ(o.code, 0);
-  EXPECT_EQ(o.out, read_all(source_folder() / "docs/validation-published.md"))
-      << "ringsched validate --format markdown > docs/validation-published.md";
-}
-
 // Documents say how many tokens there are.
 TEST_F(SimulateProgram, TakesTheTokensOfDocuments) {
   for (const char* command : {"simulate --no-chart", "sweep"})
