@@ -1,6 +1,7 @@
 #include "prediction.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -66,20 +67,28 @@ namespace {
 
 // If the machine has no kernel times for the requested head dimension, which one it uses instead.
 std::string borrowed_kernels(const Machine& m, const Problem& p) {
-  std::uint32_t nearest = 0;
-  const auto distance = [&](std::uint32_t dim) {
-    return std::abs(std::log(static_cast<double>(dim) / p.head_dim));
+  const KernelTable* nearest = nullptr;
+  const auto distance = [&](const KernelTable& t) {
+    return std::abs(std::log(t.head_dim / t.padded(p.head_dim)));
   };
   for (const KernelTable& t : m.kernels)
-    if (t.library == m.library && (nearest == 0 || distance(t.head_dim) < distance(nearest)))
-      nearest = t.head_dim;
-  if (nearest == 0 || nearest == p.head_dim) return "";
-  if (m.flops_per_clock > 0)
-    return fmt::format(
+    if (t.library == m.library && (nearest == nullptr || distance(t) < distance(*nearest)))
+      nearest = &t;
+  if (nearest == nullptr) return "";
+  const double computed = nearest->padded(p.head_dim);
+  std::vector<std::string> notes;
+  if (computed != p.head_dim)
+    notes.push_back(fmt::format("head dimension {} filled up to {}, as the library does",
+                                p.head_dim, computed));
+  if (nearest->head_dim != computed && m.flops_per_clock > 0)
+    notes.push_back(fmt::format(
         "kernel times derived from those of head dimension {}: the profile has none for {}",
-        nearest, p.head_dim);
-  return fmt::format("kernel times of head dimension {}, the nearest to {} in the profile", nearest,
-                     p.head_dim);
+        nearest->head_dim, computed));
+  else if (nearest->head_dim != computed)
+    notes.push_back(
+        fmt::format("kernel times of head dimension {}, the nearest to {} in the profile",
+                    nearest->head_dim, computed));
+  return fmt::format("{}", fmt::join(notes, "; "));
 }
 
 }  // namespace

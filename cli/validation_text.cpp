@@ -238,15 +238,18 @@ std::string markdown_table(const Rows& rows) {
 }  // namespace
 
 std::vector<std::string> summary_lines(const Errors& e) {
-  if (e.results == 0) return {"no results to count"};
-  std::vector<std::string> lines = {
-      fmt::format("{}: median error {}, mean {}",
-                  counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
-                  share(e.mean)),
-      fmt::format("worst: too {} by a factor of {:.3g} ({}, {})",
-                  e.worst_ratio < 1 ? "short" : "long", e.worst_factor(), e.worst_group,
-                  e.worst_schedule),
-      fmt::format("{} of the predicted times are too short", share_of(e.too_fast, e.results))};
+  std::vector<std::string> lines;
+  if (e.results == 0)
+    lines = {e.ranking.pairs > 0 ? "only orders to compare" : "no results to count"};
+  else
+    lines = {
+        fmt::format("{}: median error {}, mean {}",
+                    counted(static_cast<std::int64_t>(e.results), "result"), share(e.median),
+                    share(e.mean)),
+        fmt::format("worst: too {} by a factor of {:.3g} ({}, {})",
+                    e.worst_ratio < 1 ? "short" : "long", e.worst_factor(), e.worst_group,
+                    e.worst_schedule),
+        fmt::format("{} of the predicted times are too short", share_of(e.too_fast, e.results))};
   if (e.ranking.pairs > 0)
     lines.push_back(fmt::format(
         "picked the faster of two schedules in {} cases ({})", in_order(e.ranking),

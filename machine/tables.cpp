@@ -34,6 +34,12 @@ KernelTable read_kernel(Section& s) {
   };
   in_order("tokens", k.tokens);
   in_order("pads_head_dim_to", k.pads_head_dim_to);
+  if (k.padded(k.head_dim) != k.head_dim)
+    s.complain(
+        *s.table().get("pads_head_dim_to"),
+        fmt::format("kernel.head_dim is {}, which pads_head_dim_to would fill up to {}; give "
+                    "the times of {}",
+                    k.head_dim, k.padded(k.head_dim), k.padded(k.head_dim)));
   return k;
 }
 

@@ -75,20 +75,14 @@ double attention_flops(const Problem& p, Pairs pairs, std::uint32_t heads, bool 
   return (backward ? 10.0 : 4.0) * static_cast<double>(pairs.value) * p.head_dim * heads;
 }
 
-// The head dimension that a kernel computes: the library has kernels for some, and fills up others.
-double KernelTimes::padded_dim(const KernelTable& t) const {
-  const auto at = std::lower_bound(t.pads_head_dim_to.begin(), t.pads_head_dim_to.end(),
-                                   static_cast<double>(problem_.head_dim));
-  return at == t.pads_head_dim_to.end() ? problem_.head_dim : *at;
-}
-
 const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
   const KernelTable* best = nullptr;
   // Blocks tell full from causal masks, so the head dimension decides first, where they are known.
   const auto distance = [&](const KernelTable& t) {
-    return std::abs(std::log(t.head_dim / padded_dim(t))) + (t.shape == shape             ? 0
-                                                             : t.blocks.overhead_keys > 0 ? 1e-3
-                                                                                          : 100);
+    return std::abs(std::log(t.head_dim / t.padded(problem_.head_dim))) +
+           (t.shape == shape             ? 0
+            : t.blocks.overhead_keys > 0 ? 1e-3
+                                         : 100);
   };
   std::set<std::string> has;
   for (const KernelTable& t : machine_.kernels) {
@@ -101,19 +95,21 @@ const KernelTable& KernelTimes::table(TileShape shape, bool backward) const {
   return *best;
 }
 
-// The nearest table of the same kind beyond the wanted head dimension, seen from this one; nullptr
-// if the profile has none.
-const KernelTable* KernelTimes::beyond(const KernelTable& t) const {
-  const double wanted = padded_dim(t);
+// The nearest table beyond the wanted head dimension, seen from this one; nullptr if the profile
+// has none. Blocks tell full from causal masks; without them, it has this one's mask.
+const KernelTable* KernelTimes::beyond(const KernelTable& t, TileShape shape) const {
+  const double wanted = t.padded(problem_.head_dim);
+  const auto distance = [&](const KernelTable& o) {
+    return std::abs(o.head_dim - wanted) + (o.shape == shape ? 0 : 1e-3);
+  };
   const KernelTable* best = nullptr;
   for (const KernelTable& o : machine_.kernels) {
-    if (o.backward != t.backward || o.library != t.library || o.shape != t.shape) continue;
+    if (o.backward != t.backward || o.library != t.library) continue;
+    if (o.shape != t.shape && !(o.blocks.overhead_keys > 0)) continue;
     if ((t.head_dim < wanted) != (o.head_dim > wanted) || t.head_dim == wanted) continue;
     if (o.head_dim == wanted) continue;
     if (std::find(o.dtypes.begin(), o.dtypes.end(), problem_.dtype) == o.dtypes.end()) continue;
-    if (best == nullptr ||
-        std::abs(o.head_dim - wanted) < std::abs(static_cast<double>(best->head_dim) - wanted))
-      best = &o;
+    if (best == nullptr || distance(o) < distance(*best)) best = &o;
   }
   return best;
 }
@@ -249,7 +245,8 @@ double KernelTimes::waves(const Work& w, bool backward, double sms) const {
 double KernelTimes::decode_flops_ps(const Work& w) const {
   const KernelTable& t = table(TileShape::Full, false);
   const double best = *std::ranges::max_element(t.tflops);  // 1 TFLOP/s is 1 FLOP/ps
-  return attention_flops(problem_, w.pairs, w.columns, false) / best;
+  return attention_flops(problem_, w.pairs, w.columns, false) * t.padded(problem_.head_dim) /
+         problem_.head_dim / best;
 }
 
 double KernelTimes::decode_bytes_ps(const Work& w) const {
@@ -313,7 +310,14 @@ double KernelTimes::base(const KernelTable& t, std::size_t i) const {
   // A table that is faster than memory would allow keeps half of its time for products.
   const double products =
       std::max(took - backward_passes_ps(t, square, t.head_dim, t.heads_per_key_head), 0.5 * took);
-  return known->second = flops / products / efficiency(t, square);
+  // The points were not packed.
+  const double efficient =
+      structured && machine_.sms > 0
+          ? block_efficiency(block_grid(square, blocks_of(t), machine_.sms, t.backward, window_),
+                             static_cast<double>(pairs) * square.columns, blocks_of(t),
+                             machine_.sms)
+          : efficiency(t, square);
+  return known->second = flops / products / efficient;
 }
 
 double KernelTimes::backward_passes_ps(const KernelTable& t, const Work& w, double head_dim,
@@ -333,8 +337,8 @@ double KernelTimes::packed_factor(const KernelTable& t) const {
 
 // Rates of one head dimension from those of another: each pair takes 4 d operations of matrix
 // products (10 d backward) and one exponential, one after the other or side by side.
-double KernelTimes::by_head_dim(const KernelTable& t) const {
-  const double had = t.head_dim, wanted = padded_dim(t);
+double KernelTimes::by_head_dim(const KernelTable& t, double wanted) const {
+  const double had = t.head_dim;
   if (had == wanted || !(machine_.flops_per_clock > 0)) return 1;
   const auto clocks = [&](double d) {
     const double products = (t.backward ? 10 : 4) * d / (machine_.flops_per_clock * kMatrixShare);
@@ -375,18 +379,19 @@ Work KernelTimes::computed(const Work& w, bool backward) const {
 
 double KernelTimes::ps(const Work& tile, bool backward) const {
   const Work w = computed(tile, backward);
-  const KernelTable& t = table(shape_of(w), backward);
+  const TileShape shape = shape_of(w);
+  const KernelTable& t = table(shape, backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
-  const double time = ps_by(t, w);
-  const KernelTable* const other = beyond(t);
-  if (other == nullptr) return time;
-  // Between two head dimensions, so that the time does not jump where the nearest one changes.
-  const double at = std::log(padded_dim(t) / t.head_dim) /
+  const KernelTable* const other = beyond(t, shape);
+  if (other == nullptr) return ps_by(t, w, t.padded(problem_.head_dim));
+  // Between two head dimensions, the time is between theirs.
+  const double at = std::log(t.padded(problem_.head_dim) / t.head_dim) /
                     std::log(static_cast<double>(other->head_dim) / t.head_dim);
-  return std::exp((1 - at) * std::log(time) + at * std::log(ps_by(*other, w)));
+  return std::exp((1 - at) * std::log(ps_by(t, w, t.head_dim)) +
+                  at * std::log(ps_by(*other, w, other->head_dim)));
 }
 
-double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
+double KernelTimes::ps_by(const KernelTable& t, const Work& w, double head_dim) const {
   // A table's points are square. A kernel's work beyond the visible pairs grows with its rows and
   // with its keys. So a tile is as efficient as the square with as much of that work for its size:
   // the one whose side is the harmonic mean.
@@ -403,25 +408,25 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w) const {
         std::log(inner / t.tokens[above - 1]) / std::log(t.tokens[above] / t.tokens[above - 1]);
     tflops = base(t, above - 1) + at * (base(t, above) - base(t, above - 1));
   }
-  const double by_dim = by_head_dim(t);
+  const double by_dim = by_head_dim(t, head_dim);
   tflops *= efficiency(t, w) * by_dim;
   const double flops =
-      attention_flops(problem_, w.pairs, w.columns, t.backward) * padded_dim(t) / problem_.head_dim;
+      attention_flops(problem_, w.pairs, w.columns, t.backward) * head_dim / problem_.head_dim;
   // A worker that has fewer query heads than share a key head adds those only.
   const double group = std::min(static_cast<double>(problem_.heads) / problem_.kv_heads,
                                 static_cast<double>(w.columns));
-  double time = backward_passes_ps(t, w, problem_.head_dim, group) + flops / tflops;
+  double time = backward_passes_ps(t, w, head_dim, group) + flops / tflops;
   if (t.sustained_tflops > 0) time = std::max(time, flops / (t.sustained_tflops * by_dim));
-  return machine_.launch_us * 1e6 +
-         machine_.software.attend_factor * packed_factor(t) * (merging_splits_ps(t, w) + time);
+  return machine_.launch_us * 1e6 + machine_.software.attend_factor * packed_factor(t) *
+                                        (merging_splits_ps(t, w, head_dim) + time);
 }
 
 // If a kernel splits the keys, each part writes an fp32 result, and a second kernel reads them all.
-double KernelTimes::merging_splits_ps(const KernelTable& t, const Work& w) const {
+double KernelTimes::merging_splits_ps(const KernelTable& t, const Work& w, double head_dim) const {
   if (!t.blocks.splits_keys || t.backward || !(t.blocks.overhead_keys > 0)) return 0;
   const std::uint32_t splits = grid(t, w).splits;
   if (splits == 1 || !(machine_.memory_gb_per_s > 0)) return 0;
-  const double elements = static_cast<double>(w.rows) * w.columns * problem_.head_dim;
+  const double elements = static_cast<double>(w.rows) * w.columns * head_dim;
   return machine_.launch_us * 1e6 + 8.0 * splits * elements / (machine_.memory_gb_per_s * 1e-3);
 }
 
@@ -442,11 +447,11 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (w.form != tile.form)
     unsure(kVariantSpread, "backward attends (the library's kernels compute what the mask hides)");
   const char* const pass = backward ? "backward" : "forward";
-  if (t.head_dim != padded_dim(t)) {
+  if (t.head_dim != t.padded(problem_.head_dim)) {
     const bool derived = machine_.flops_per_clock > 0;
-    unsure(
-        derived ? kDerivedSpread : kNearestSpread,
-        fmt::format("{} kernels of head dimension {} (from {})", pass, padded_dim(t), t.head_dim));
+    unsure(derived ? kDerivedSpread : kNearestSpread,
+           fmt::format("{} kernels of head dimension {} (from {})", pass,
+                       t.padded(problem_.head_dim), t.head_dim));
   }
   if (t.shape != shape)
     unsure(kNearestSpread, fmt::format("{} {} attends (from {} ones)", pass,

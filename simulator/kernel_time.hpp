@@ -58,8 +58,8 @@ class KernelTimes {
   double decode_flops_ps(const Work&) const;
   double decode_bytes_ps(const Work&) const;
   const KernelTable& table(TileShape, bool backward) const;
-  const KernelTable* beyond(const KernelTable&) const;
-  double ps_by(const KernelTable&, const Work&) const;
+  const KernelTable* beyond(const KernelTable&, TileShape) const;
+  double ps_by(const KernelTable&, const Work&, double head_dim) const;
   // `has`: the dtypes that have that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double waves(const Work&, bool backward, double sms) const;
@@ -68,13 +68,12 @@ class KernelTimes {
   // `group` query heads share a key head.
   double backward_passes_ps(const KernelTable&, const Work&, double head_dim, double group) const;
   double packed_factor(const KernelTable&) const;
-  double merging_splits_ps(const KernelTable&, const Work&) const;
+  double merging_splits_ps(const KernelTable&, const Work&, double head_dim) const;
   double efficiency(const KernelTable&, const Work&) const;
   double base(const KernelTable&,
               std::size_t point) const;  // TFLOP/s of its point, at efficiency 1
   double shortness(const KernelTable&, double inner) const;
-  double by_head_dim(const KernelTable&) const;
-  double padded_dim(const KernelTable&) const;
+  double by_head_dim(const KernelTable&, double wanted) const;
 
   const Machine& machine_;
   const Problem& problem_;

@@ -26,8 +26,25 @@ double above_zero(double value, std::string_view change) {
   return value;
 }
 
+// The same rates, with points so close that a change of each changes those between them alike.
+std::vector<MessageRate> finer(const std::vector<MessageRate>& rates) {
+  std::vector<MessageRate> out;
+  for (const MessageRate& m : rates) {
+    if (!out.empty()) {
+      const MessageRate from = out.back();
+      const double steps = std::ceil(std::log2(m.bytes / from.bytes));
+      for (double i = 1; i < steps; ++i)
+        out.push_back({from.bytes * std::pow(m.bytes / from.bytes, i / steps),
+                       from.gb_per_s * std::pow(m.gb_per_s / from.gb_per_s, i / steps)});
+    }
+    out.push_back(m);
+  }
+  return out;
+}
+
 // The latency of its links is the start-up of a collective.
 void scale(CollectiveTable& c, double latency_us, double bandwidth, double latency) {
+  c.busbw = finer(c.busbw);
   for (MessageRate& m : c.busbw) {
     const double members = static_cast<double>(c.nodes) * c.per_node;
     const double bytes = m.bytes * moved_share(c.kind, members), all = bytes / m.gb_per_s;

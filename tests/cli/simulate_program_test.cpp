@@ -912,6 +912,21 @@ TEST_F(SimulateProgram, ComparesTimelinesAndFailsPastATolerance) {
   EXPECT_EQ(run("compare a.json b.json").code, 0);
 }
 
+TEST_F(SimulateProgram, SaysToWhatTheLibraryFillsUpAHeadDimension) {
+  const auto with = [&](const std::string& dim) {
+    const std::string out =
+        run("simulate --no-chart -m hgx-h100 --kernels fa2 --head-dim " + dim).out;
+    const std::size_t at = out.find("\nwith ");
+    return out.substr(at + 1, out.find('\n', at + 1) - at - 1);
+  };
+  EXPECT_EQ(with("64"), "with kernels fa2");
+  EXPECT_EQ(with("40"), "with kernels fa2; head dimension 40 filled up to 64, as the library does");
+  EXPECT_EQ(
+      with("72"),
+      "with kernels fa2; head dimension 72 filled up to 96, as the library does; kernel times "
+      "derived from those of head dimension 128: the profile has none for 96");
+}
+
 // Documents say how many tokens there are.
 TEST_F(SimulateProgram, TakesTheTokensOfDocuments) {
   for (const char* command : {"simulate --no-chart", "sweep"})

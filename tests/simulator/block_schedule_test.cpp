@@ -509,7 +509,7 @@ TEST(BlockSchedule, PredictsKernelsOfManyShapes) {
   const std::map<std::string, double> median = {
       {"H100 fa3 64", 0.1},          {"H100 fa3 72", 0.11},         {"H100 fa3 80", 0.13},
       {"B200 fa4 64", 0.05},         {"B200 fa4 72", 0.05},         {"B200 fa4 80", 0.05},
-      {"L40S fa2 64", 0.1},          {"L40S fa2 72", 0.11},         {"L40S fa2 80", 0.11},
+      {"L40S fa2 64", 0.15},         {"L40S fa2 72", 0.17},         {"L40S fa2 80", 0.16},
       {"RTX PRO 6000 fa2 64", 0.08}, {"RTX PRO 6000 fa2 72", 0.05}, {"RTX PRO 6000 fa2 80", 0.05}};
   ASSERT_EQ(errors.size(), median.size());
   for (auto& [what, all] : errors) {

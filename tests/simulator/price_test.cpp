@@ -662,6 +662,63 @@ TEST(Price, OfAHeadDimensionWithoutAKernelIsThatOfTheNext) {
   EXPECT_GT(ps("fa2", 300), ps("fa2", 256)) << "beyond all kernels, nothing is filled up";
 }
 
+TEST(Price, DoesNotFallAsTheHeadDimensionGrows) {
+  for (const auto& [machine, library] :
+       std::map<std::string, std::vector<std::string>>{{"hgx-h100", {"fa2", "fa3", "cudnn"}},
+                                                       {"hgx-b200", {"fa4", "cudnn"}},
+                                                       {"dgx-a100", {""}}})
+    for (const std::string& named : library)
+      for (const TileForm form : {TileForm::Full, TileForm::Causal})
+        for (const bool backward : {false, true}) {
+          Machine m = find_machine(machine);
+          m.library = named;
+          double last = 0;
+          for (std::uint32_t dim = 32; dim <= 128; dim += 8) {
+            Problem p;
+            p.heads = p.kv_heads = 32;
+            p.head_dim = dim;
+            const std::int64_t n = 16384;
+            const std::int64_t pairs = form == TileForm::Full ? n * n : n * (n + 1) / 2;
+            const double ps = KernelTimes(m, p).ps({n, n, Pairs{pairs}, form, 32, {}}, backward);
+            EXPECT_GE(ps, 0.97 * last) << machine << " " << named << " " << dim << " " << backward
+                                       << " " << static_cast<int>(form);
+            last = ps;
+          }
+        }
+}
+
+// FlashAttention-2 splits the keys of a call with few blocks, but not of packed sequences.
+TEST(Price, OfPackedSequencesIsThatOfUnsplitKeys) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa2";
+  Problem p;
+  p.heads = p.kv_heads = 1;
+  const Work w{1024, 8192, Pairs{1024 * 8192}, TileForm::Full, 1, {}};
+  const double split = KernelTimes(m, p).ps(w, false);
+  m.software.packed = true;
+  EXPECT_GT(KernelTimes(m, p).ps(w, false), 2 * split);
+  for (KernelTable& t : m.kernels) t.blocks.splits_keys = false;
+  const double packed = KernelTimes(m, p).ps(w, false);
+  m.software.packed = false;
+  EXPECT_NEAR(packed / 1.026, KernelTimes(m, p).ps(w, false), 0.03 * packed);
+}
+
+// A few new tokens for long keys take as long as the operations that the kernel computes.
+TEST(Price, OfDecodingCountsTheHeadDimensionThatIsComputed) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa2";
+  m.memory_gb_per_s = 0;
+  const auto ps = [&](std::uint32_t dim) {
+    Problem p;
+    p.heads = p.kv_heads = 32;
+    p.head_dim = dim;
+    p.new_tokens = {64};
+    return KernelTimes(m, p).ps({64, 8192, Pairs{64 * 8192}, TileForm::Full, 32, {}}, false);
+  };
+  EXPECT_EQ(ps(72), ps(96));
+  EXPECT_LT(ps(64), ps(72));
+}
+
 // Under Ulysses, a worker may have fewer query heads than share a key head.
 TEST(Price, OfGroupedHeadsIsThatOfTheHeadsOfAWorker) {
   Machine m = find_machine("hgx-h100");

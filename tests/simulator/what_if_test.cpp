@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <ostream>
 
+#include "exchange_prices.hpp"
 #include "ringsched/scheduler/error.hpp"
 #include "ringsched/scheduler/overlap.hpp"
 #include "ringsched/simulator/network.hpp"
@@ -87,6 +89,23 @@ TEST(WhatIf, LatencyMultipliesWhatMessagesTakeBeyondTheirBytes) {
   const Network none(after("latency=0x").machine, 8);
   for (const double bytes : kSizes)
     EXPECT_NEAR(none.startup_ps(Distance::SameNode, bytes), 0, 1) << bytes;
+}
+
+// Also between two points of its table that lie far apart.
+TEST(WhatIf, WithoutLatencyACollectiveSavesItsStartUpAtAnySize) {
+  auto s = a_setup();
+  s.machine.fabric.link.latency_us = 25;
+  s.machine.collectives = {{.kind = ExchangeForm::AllToAll,
+                            .per_node = 4,
+                            .busbw = {{1 << 20, 10}, {std::pow(2, 32), 10}},
+                            .source = ""}};
+  const CollectiveTable now = s.machine.collectives[0];
+  const CollectiveTable none = changed(s, "latency=0x", 8).machine.collectives[0];
+  for (double bytes = 1 << 20; bytes <= std::pow(2, 32); bytes *= 3) {
+    const double moved = 0.75 * bytes;
+    EXPECT_NEAR(collective_ps(now, 4, moved, 0) - collective_ps(none, 4, moved, 0), 25e6, 3e6)
+        << bytes;
+  }
 }
 
 TEST(WhatIf, KernelsAndMemoryMultiplyRatesOfTheirOwn) {

@@ -113,6 +113,12 @@ struct KernelTable {
   double spread = 0;         // standard deviation of its rates, as a share; 0: as usual
   std::string source;
 
+  // The head dimension that the library computes for this one.
+  double padded(std::uint32_t dim) const {
+    const auto at = std::ranges::lower_bound(pads_head_dim_to, static_cast<double>(dim));
+    return at == pads_head_dim_to.end() ? dim : *at;
+  }
+
   bool operator==(const KernelTable&) const = default;
 };
 
