@@ -713,7 +713,7 @@ TEST(Price, OfDecodingCountsTheHeadDimensionThatIsComputed) {
     p.heads = p.kv_heads = 32;
     p.head_dim = dim;
     p.new_tokens = {64};
-    return KernelTimes(m, p).ps({64, 8192, Pairs{64 * 8192}, TileForm::Full, 32, {}}, false);
+    return KernelTimes(m, p).decode_ps({64, 8192, Pairs{64 * 8192}, TileForm::Full, 32, {}});
   };
   EXPECT_EQ(ps(72), ps(96));
   EXPECT_LT(ps(64), ps(72));
