@@ -1,6 +1,7 @@
 #include "tables.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "keys.hpp"
 
@@ -34,7 +35,12 @@ KernelTable read_kernel(Section& s) {
   };
   in_order("tokens", k.tokens);
   in_order("pads_head_dim_to", k.pads_head_dim_to);
-  if (k.padded(k.head_dim) != k.head_dim)
+  const auto part =
+      std::ranges::find_if(k.pads_head_dim_to, [](double dim) { return dim != std::floor(dim); });
+  if (part != k.pads_head_dim_to.end())
+    s.complain(*s.table().get("pads_head_dim_to"),
+               fmt::format("kernel.pads_head_dim_to must have whole numbers, not {}", *part));
+  else if (k.padded(k.head_dim) != k.head_dim)
     s.complain(
         *s.table().get("pads_head_dim_to"),
         fmt::format("kernel.head_dim is {}, which pads_head_dim_to would fill up to {}; give "

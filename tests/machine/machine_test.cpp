@@ -199,6 +199,8 @@ const BadProfile kBad[] = {
      "kernel.tokens must be in increasing order"},
     {"padded_dims_that_fall", with("[10, 20]", "[10, 20]\npads_head_dim_to = [64, 64]"), 21,
      "kernel.pads_head_dim_to must be in increasing order; 64 follows 64"},
+    {"padded_dims_that_are_not_whole", with("[10, 20]", "[10, 20]\npads_head_dim_to = [64, 64.5]"),
+     21, "kernel.pads_head_dim_to must have whole numbers, not 64.5"},
     {"padded_dims_without_its_own", with("[10, 20]", "[10, 20]\npads_head_dim_to = [32, 192]"), 21,
      "kernel.head_dim is 64, which pads_head_dim_to would fill up to 192"},
     {"tflops_too_few", with("[10, 20]", "[10]"), 20, "kernel.tflops must have one number"},

@@ -147,7 +147,7 @@ class AnyMachine {
       k.dtypes.push_back(static_cast<Dtype>(count(0, 2)));
     k.head_dim = which + 1 + 4 * count(0, kMaxHeadDim / 4 - 1);  // no two are for the same
     const double own = k.head_dim;
-    if (chance()) k.pads_head_dim_to = {own, std::min(own + number(1, 100), 1.0 * kMaxHeadDim)};
+    if (chance()) k.pads_head_dim_to = {own, std::min(own + count(1, 100), 1.0 * kMaxHeadDim)};
     if (own == kMaxHeadDim) k.pads_head_dim_to = {};
     double tokens = number(1, 100);
     const std::uint32_t points = count(1, 6);
