@@ -28,7 +28,8 @@ inline const std::map<std::string, ExchangeForm> kCollectives = {
 inline const std::map<std::string, Synchronises> kSynchronises = {
     {"never", Synchronises::Never},
     {"exchanges", Synchronises::Exchanges},
-    {"steps", Synchronises::Steps}};
+    {"steps", Synchronises::Steps},
+    {"kernels", Synchronises::Kernels}};
 inline const std::map<std::string, bool> kModels = {{"ideal", true}};
 
 constexpr double kMostGb = 1e6, kMostUs = 1e9, kMostSpread = 2;

@@ -28,7 +28,7 @@ std::vector<std::string> invalid(const HostFigures& h) {
   if (h.graph_node_us > 0 && h.graph_us <= 0)
     out.emplace_back("host.graph_node_us needs host.graph_us");
   if (h.synchronise_us > 0 && h.synchronises == Synchronises::Never)
-    out.emplace_back("host.synchronise_us needs host.synchronises, exchanges or steps");
+    out.emplace_back("host.synchronise_us needs host.synchronises, exchanges, kernels or steps");
   return out;
 }
 

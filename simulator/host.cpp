@@ -88,8 +88,9 @@ class Hosts {
  private:
   static constexpr std::uint32_t kNone = ~0u;
   struct Host {
-    double at = 0;            // ps
-    std::int64_t begun = -1;  // the last step for which it has done what it does for each
+    double at = 0;               // ps
+    std::int64_t begun = -1;     // the last step for which it has done what it does for each
+    std::int64_t launched = -1;  // the last step of which it has launched a kernel
     std::int64_t step = -1;
     std::vector<std::uint32_t> kernels;  // of that step, not launched yet
     std::uint32_t waits = 0;             // for its device, so far
@@ -142,10 +143,15 @@ class Hosts {
   void issue(Host& h, std::uint32_t id) {
     const Task& t = plan_.tasks[id];
     const std::int64_t step = h.kernels.empty() ? t.step : h.step;
-    const bool steps_on = step > h.begun;
+    const bool computes = !communicates(t.kind);
+    const Synchronises when = software_.host.synchronises;
+    // A step begins with its first task, or for such a library with its first kernel.
+    const bool at_kernels = when == Synchronises::Kernels;
+    const std::int64_t before = at_kernels ? h.launched : h.begun;
+    const bool begins = step > before && (computes || !at_kernels);
     if (!out_.waits_before.empty()) {
-      const bool exchanges = software_.host.synchronises == Synchronises::Exchanges;
-      if (!t.with_previous && (exchanges ? h.exchanged : steps_on && h.begun >= 0)) {
+      const bool waits = when == Synchronises::Exchanges ? h.exchanged : begins && before >= 0;
+      if (waits && !t.with_previous) {
         ++h.waits;
         h.at = software_.host.synchronise_us * 1e6;
         h.exchanged = false;
@@ -155,10 +161,11 @@ class Hosts {
     }
     if (h.begun < backward_ && step >= backward_)
       h.at += software_.host.call_backward_us * 1e6;
-    else if (h.begun < 0 && steps_on)
+    else if (h.begun < 0)
       h.at += software_.host.call_us * 1e6;
-    if (steps_on) h.at += software_.host.step_us * 1e6;
+    if (begins) h.at += software_.host.step_us * 1e6;
     h.begun = std::max(h.begun, step);
+    if (computes) h.launched = std::max(h.launched, step);
     h.at += host_us(plan_, software_, t) * 1e6;
     out_.issued[id] = rounded_ps(h.at);
   }

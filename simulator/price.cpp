@@ -406,8 +406,9 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   }
   const bool interferes = machine.comm_sms > 0 || machine.comm_slowdown > 1;
   out.waits_for_kernel = machine.comm_waits_for_kernel;
-  out.posts_first =
-      machine.software.host.synchronises == Synchronises::Steps || machine.software.posts_first;
+  const Synchronises waits = machine.software.host.synchronises;
+  out.posts_first = waits == Synchronises::Steps || waits == Synchronises::Kernels ||
+                    machine.software.posts_first;
   out.one_stream = machine.software.one_stream;
   out.free_transfers = machine.software.free_transfers;
   if (machine.software.tensors_apart)
@@ -461,6 +462,7 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     Issue host = issue_times(plan, machine.software);
     out.issued = std::move(host.issued);
     out.waits_before = std::move(host.waits_before);
+    out.awaits_kernels = machine.software.host.synchronises == Synchronises::Kernels;
   }
   return out;
 }

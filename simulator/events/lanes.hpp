@@ -107,6 +107,7 @@ inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
       l.waiting = true;
       return true;
     }
+    if (workload_.waits_before[order_[l.at]] < h.waits) return false;  // long issued
     issued = after(h.since, issued);
     ended = h.ended;
   }
@@ -123,21 +124,28 @@ inline void EventRun::set_up_hosts() {
   for (std::uint32_t id = 0; id < plan_.tasks.size(); ++id) {
     HostState& h = hosts_[plan_.tasks[id].worker_index];
     const std::size_t waits = workload_.waits_before[id];
-    h.left.resize(std::max(h.left.size(), waits + 1));
+    h.left.resize(std::max(h.left.size(), awaited_at(id) + 1));
     h.busy.resize(h.left.size());
-    ++h.left[waits];
+    ++h.left[awaited_at(id)];
     h.busy[waits] = std::max(h.busy[waits], costs_.issued(id));
+    h.last = std::max(h.last, waits);
   }
 }
 
-// A host that waits goes on when all that it has issued has ended. It issues nothing meanwhile, so
-// what ends is always of the stretch before its next wait.
+// The number of waits before the one that this task must have ended for.
+inline std::size_t EventRun::awaited_at(std::uint32_t id) const {
+  const bool later = workload_.awaits_kernels && communicates(plan_.tasks[id].kind);
+  return std::size_t{workload_.waits_before[id]} + later;
+}
+
+// A host that waits goes on when all that it has issued has ended, but for transfers that it does
+// not wait for yet.
 inline void EventRun::end_for_host(std::uint32_t id) {
   const std::uint32_t worker = plan_.tasks[id].worker_index;
   HostState& h = hosts_[worker];
-  if (--h.left[h.waits] > 0) return;
+  if (--h.left[awaited_at(id)] > 0 || awaited_at(id) != h.waits) return;
   h.ended = id;
-  if (h.waits + 1 < h.left.size())
+  if (h.waits < h.last)
     schedule(std::max(now_, after(h.since, h.busy[h.waits])), GoesOn, worker, kWaited);
 }
 

@@ -73,8 +73,9 @@ class EventRun {
     std::uint32_t waits = 0;  // so far
     std::int64_t since = 0;   // the end of the last one
     std::uint32_t ended = 0;  // the task that ended it
-    // By the number of waits before a task: how many such tasks have not ended, and how long the
-    // host takes to issue them all.
+    std::size_t last = 0;     // the number of waits in all
+    // By the number of waits: how many tasks have not ended that the next one waits for, and how
+    // long the host takes to issue all that it issues before it.
     std::vector<std::uint32_t> left;
     std::vector<std::int64_t> busy;
     std::vector<std::uint32_t> lanes;  // with a task that it issues only after its next wait
@@ -115,6 +116,7 @@ class EventRun {
   bool waits(std::uint32_t lane, std::uint32_t id);
   void set_up_hosts();
   bool waits_for_host(std::uint32_t lane, std::uint32_t end);
+  std::size_t awaited_at(std::uint32_t id) const;
   void end_for_host(std::uint32_t id);
   void host_goes_on(std::uint32_t worker);
   void finish(std::uint32_t id);

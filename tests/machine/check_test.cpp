@@ -177,7 +177,8 @@ source = "s"
   EXPECT_THAT(host("graph_node_us = 1\n"), at(1, "host.graph_node_us needs host.graph_us"));
   EXPECT_THAT(host("synchronise_us = 1\n"), at(1, "needs host.synchronises"));
   EXPECT_THAT(host("graph_us = 6\nsynchronises = \"steps\"\n"), at(1, "in a CUDA graph"));
-  EXPECT_THAT(host("synchronises = \"always\"\n"), at(2, "one of: exchanges, never, steps"));
+  EXPECT_THAT(host("synchronises = \"always\"\n"),
+              at(2, "one of: exchanges, kernels, never, steps"));
 }
 
 }  // namespace

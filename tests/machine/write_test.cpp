@@ -98,7 +98,9 @@ class AnyMachine {
           &h.slice_us, &h.pass_us, &h.post_us, &h.exchange_us, &h.step_us})
       if (chance()) *us = number(1e-3, 1e6);
     if (chance()) {
-      h.synchronises = chance() ? Synchronises::Exchanges : Synchronises::Steps;
+      h.synchronises = chance()   ? Synchronises::Exchanges
+                       : chance() ? Synchronises::Steps
+                                  : Synchronises::Kernels;
       h.synchronise_us = number(1e-3, 1e6);
     } else if (chance()) {
       h.graph_us = number(1e-3, 1e6);

@@ -215,18 +215,23 @@ TEST(Host, IsWhatTasksWaitedForAndWhereThePathBegins) {
 // before what follows an exchange.
 std::vector<std::uint32_t> waits_of(const Plan& plan, std::uint32_t worker, Synchronises when) {
   std::vector<std::uint32_t> out;
-  std::set<Step> steps;
+  std::set<Step> steps;  // for a host that waits for kernels: those that have one
   std::uint32_t exchanges = 0;
   bool exchanged = false;
   for (const Task& t : plan.tasks) {
     if (t.worker_index != worker) continue;
-    steps.insert(t.step);
+    if (when != Synchronises::Kernels || !communicates(t.kind)) steps.insert(t.step);
     if (exchanged && !t.with_previous) ++exchanges;
     exchanged = is_exchange(t.kind) || (exchanged && t.with_previous);
-    out.push_back(when == Synchronises::Steps ? static_cast<std::uint32_t>(steps.size()) - 1
-                                              : exchanges);
+    const auto begun = static_cast<std::uint32_t>(std::max<std::size_t>(steps.size(), 1)) - 1;
+    out.push_back(when == Synchronises::Exchanges ? exchanges : begun);
   }
   return out;
+}
+
+// Does a host that waits next not wait for this task yet?
+std::uint32_t goes_on(const Plan& plan, std::uint32_t id, Synchronises when) {
+  return when == Synchronises::Kernels && communicates(plan.tasks[id].kind) ? 1 : 0;
 }
 
 constexpr HostFigures synchronising(Synchronises when, double us) {
@@ -237,7 +242,8 @@ constexpr HostFigures synchronising(Synchronises when, double us) {
 }
 
 TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
-  for (const Synchronises when : {Synchronises::Steps, Synchronises::Exchanges})
+  for (const Synchronises when :
+       {Synchronises::Steps, Synchronises::Exchanges, Synchronises::Kernels})
     for (const char* schedule :
          {"ring", "striped", "zigzag", "balanced", "ulysses", "usp:ulysses=2", "all-gather"})
       for (const Pass pass : {Pass::Forward, Pass::Both}) {
@@ -247,18 +253,21 @@ TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
         const Workload w = price(plan, m);
         const Simulation run = simulate(w);
         for (std::uint32_t worker = 0; worker < 4; ++worker) {
-          // What starts after a wait: all before it has ended, 5 ms ago.
+          // What starts after a wait: all before it has ended, 5 ms ago. For a host that waits for
+          // kernels, what it posted between may go on until the next wait.
           std::vector<std::int64_t> first, last;
           std::uint32_t most = 0;
           for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
             if (plan.tasks[id].worker_index != worker) continue;
             const std::uint32_t waits = w.waits_before[id];
+            const std::uint32_t ends = waits + goes_on(plan, id, when);
             most = std::max(most, waits);
-            first.resize(most + 1, INT64_MAX);
-            last.resize(most + 1, 0);
+            first.resize(std::max<std::size_t>(first.size(), ends + 1), INT64_MAX);
+            last.resize(first.size(), 0);
             first[waits] = std::min(first[waits], run.start[id]);
-            last[waits] = std::max(last[waits], run.end[id]);
+            last[ends] = std::max(last[ends], run.end[id]);
           }
+          first.resize(most + 1);
           for (std::uint32_t i = 1; i < first.size(); ++i)
             EXPECT_GE(first[i], last[i - 1] + 5'000'000'000) << schedule << ' ' << worker;
           const auto expected = waits_of(plan, worker, when);
@@ -276,7 +285,7 @@ TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
           std::int64_t last = 0;
           for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
             if (plan.tasks[t].worker_index == plan.tasks[id].worker_index &&
-                w.waits_before[t] < w.waits_before[id])
+                w.waits_before[t] + goes_on(plan, t, when) < w.waits_before[id])
               last = std::max(last, run.end[t]);
           EXPECT_EQ(r.path_steps[i - 1].end.value, last) << schedule << ' ' << id;
         }
@@ -297,6 +306,19 @@ TEST(Host, ThatSynchronisesIsNotAheadOfItsDevice) {
                    waits = run_on(plan, m, synchronising(Synchronises::Steps, 5000), 1e-6);
   // Of the last worker, which attends at each of the four steps.
   EXPECT_GE(waits.makespan.value - ahead.makespan.value, 3 * std::int64_t{5'000'000'000});
+}
+
+// It posts the next step's messages while the device works, and then waits. So three of the last
+// worker's four attends start late by the wait, the step and the launch, and not by the post.
+TEST(Host, ThatSynchronisesKernelsPostsBeforeItWaits) {
+  const Plan plan = prefetching(small_problem(4, 64, Pass::Forward), "ring");
+  const Machine m = test_machine(Fabric::Mesh, 4);
+  const Simulation ahead = run_on(plan, m, kHost, 1e-6),
+                   kernels = run_on(plan, m, synchronising(Synchronises::Kernels, 5000), 1e-6),
+                   steps = run_on(plan, m, synchronising(Synchronises::Steps, 5000), 1e-6);
+  const std::int64_t late = kernels.makespan.value - ahead.makespan.value;
+  EXPECT_EQ(late / 1'000'000, 3 * (5000 + 150 + 400));
+  EXPECT_GE(steps.makespan.value - kernels.makespan.value, 2 * std::int64_t{200'000'000});
 }
 
 TEST(Host, LaunchesAGraphOnce) {

@@ -124,6 +124,11 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.software.host.synchronises = Synchronises::Steps;
     m.software.host.synchronise_us = 3.5;
   });
+  add("slow_host_that_synchronises_kernels", Fabric::Switch, [&](Machine& m) {
+    m.software.host = host;
+    m.software.host.synchronises = Synchronises::Kernels;
+    m.software.host.synchronise_us = 3.5;
+  });
   add("slow_host_of_graphs", Fabric::Mesh, [&](Machine& m) {
     m.software.host.graph_us = 12;
     m.software.host.graph_node_us = 0.3;

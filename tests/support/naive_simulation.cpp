@@ -191,7 +191,8 @@ class Naive {
   bool running(std::uint32_t id) const { return left_[id] >= 0 && run_.end[id] < 0; }
 
   // When the host issues a task: so long after the wait before it, which ends when the host has
-  // issued all tasks before that wait, and they have ended. Never, while that is not known.
+  // issued all tasks before that wait, and they have ended; if it awaits kernels, transfers that it
+  // has posted since the wait before that one may go on. Never, while that is not known.
   double issued_at(std::uint32_t id) const {
     double since = 0;
     const std::uint32_t waits = w_.waits_before.empty() ? 0 : w_.waits_before[id];
@@ -199,9 +200,12 @@ class Naive {
       double until = since;
       for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
         if (plan_.tasks[t].worker_index != plan_.tasks[id].worker_index) continue;
-        if (w_.waits_before[t] != before) continue;
+        if (w_.waits_before[t] == before)
+          until = std::max(until, since + static_cast<double>(w_.issued[t]));
+        const bool goes_on = w_.awaits_kernels && communicates(plan_.tasks[t].kind);
+        if (w_.waits_before[t] + (goes_on ? 1 : 0) != before) continue;
         if (run_.end[t] < 0) return kNever;
-        until = std::max({until, since + static_cast<double>(w_.issued[t]), run_.end[t]});
+        until = std::max(until, run_.end[t]);
       }
       since = until;
     }

@@ -142,9 +142,10 @@ constexpr double moved_share(ExchangeForm kind, double members) {
   return (kind == ExchangeForm::AllReduce ? 2 : 1) * (members - 1) / members;
 }
 
-// When a host waits until its device has done all that it was given: never, after each exchange, or
-// before each step.
-enum class Synchronises : std::uint8_t { Never, Exchanges, Steps };
+// When a host waits until its device has done all that it was given: never, after each exchange,
+// before each step, or only before the kernels of a step, when it has posted the messages beside
+// them.
+enum class Synchronises : std::uint8_t { Never, Exchanges, Steps, Kernels };
 
 // How long a worker's host thread takes to issue work to its device, in program order. The host
 // runs ahead of the device, but nothing starts before it has been issued.
@@ -156,7 +157,8 @@ struct HostFigures {
   double pass_us = 0;   // of any other pass over memory: a sum, a cast, a copy
   double post_us = 0;   // of a group of sends and receives
   double exchange_us = 0;  // of an exchange
-  double step_us = 0;  // at the start of each step, for everything else that the library does there
+  // At the start of each step, or after its wait, for everything else that the library does there.
+  double step_us = 0;
   Synchronises synchronises = Synchronises::Never;
   double synchronise_us = 0;  // from the end of the device's work until the host goes on
   // The whole plan is one CUDA graph, which takes `graph_us` to launch, and `graph_node_us` more

@@ -100,6 +100,8 @@ struct Workload {
   bool free_transfers = false;
   // How much longer attends take on the slowest device; they are priced so.
   double pace = 1;
+  // A host that waits awaits the kernels, and of the transfers those posted before its last wait.
+  bool awaits_kernels = false;
 
   unsigned transfers_of(const Task& t) const {
     return transfers.empty() || !is_transfer(t.kind) ? 1 : transfers[plan->value(t).value];
