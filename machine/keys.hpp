@@ -118,6 +118,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.flag("adds_groups", k.adds_groups);
   s.flag("packs_groups", k.packs_groups);
   s.number("packed_factor", k.packed_factor, 0.01, 100);
+  s.number("documents_spread", k.documents_spread, 1e-6, kMostSpread);
   s.number("spread", k.spread, 1e-6, kMostSpread);
   s.text("source", k.source);
 }

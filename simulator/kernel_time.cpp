@@ -474,7 +474,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
     unsure(kWindowSpread,
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
   else if (packs_documents() && parts(w) != nullptr)
-    unsure(kDocumentSpread,
+    unsure(t.documents_spread > 0 ? t.documents_spread : kDocumentSpread,
            fmt::format("{} attends of packed documents (from the blocks of each)", pass));
   else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w) &&
            parts(w) == nullptr)

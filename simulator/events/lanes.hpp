@@ -144,7 +144,7 @@ inline void EventRun::end_for_host(std::uint32_t id) {
   const std::uint32_t worker = plan_.tasks[id].worker_index;
   HostState& h = hosts_[worker];
   if (--h.left[awaited_at(id)] > 0 || awaited_at(id) != h.waits) return;
-  h.ended = id;
+  h.ends = id;
   if (h.waits < h.last)
     schedule(std::max(now_, after(h.since, h.busy[h.waits])), GoesOn, worker, kWaited);
 }
@@ -153,6 +153,7 @@ inline void EventRun::host_goes_on(std::uint32_t worker) {
   HostState& h = hosts_[worker];
   ++h.waits;
   h.since = now_;
+  h.ended = h.ends;
   for (const std::uint32_t lane : h.lanes) {
     lanes_[lane].waiting = false;
     wake(lane);

@@ -73,6 +73,7 @@ class EventRun {
     std::uint32_t waits = 0;  // so far
     std::int64_t since = 0;   // the end of the last one
     std::uint32_t ended = 0;  // the task that ended it
+    std::uint32_t ends = 0;   // the task that ends the next one
     std::size_t last = 0;     // the number of waits in all
     // By the number of waits: how many tasks have not ended that the next one waits for, and how
     // long the host takes to issue all that it issues before it.

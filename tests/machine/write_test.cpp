@@ -168,6 +168,7 @@ class AnyMachine {
     if (chance()) k.heads_per_key_head = count(2, 64);
     k.packs_groups = chance();
     if (chance()) k.packed_factor = number(0.01, 100);
+    if (chance()) k.documents_spread = number(1e-6, 2);
     k.source = text();
     return k;
   }

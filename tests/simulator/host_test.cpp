@@ -242,14 +242,21 @@ constexpr HostFigures synchronising(Synchronises when, double us) {
 }
 
 TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
-  for (const Synchronises when :
-       {Synchronises::Steps, Synchronises::Exchanges, Synchronises::Kernels})
+  struct Case {
+    Synchronises when;
+    double post_us;
+  };
+  for (const auto& [when, post_us] : {Case{Synchronises::Steps, 200},
+                                      {Synchronises::Exchanges, 200},
+                                      {Synchronises::Kernels, 200},
+                                      {Synchronises::Kernels, 20'000}})
     for (const char* schedule :
          {"ring", "striped", "zigzag", "balanced", "ulysses", "usp:ulysses=2", "all-gather"})
       for (const Pass pass : {Pass::Forward, Pass::Both}) {
         const Plan plan = prefetching(small_problem(4, 64, pass), schedule);
         Machine m = test_machine(Fabric::Mesh, 4);
         m.software.host = synchronising(when, 5000);
+        m.software.host.post_us = post_us;
         const Workload w = price(plan, m);
         const Simulation run = simulate(w);
         for (std::uint32_t worker = 0; worker < 4; ++worker) {
@@ -273,6 +280,12 @@ TEST(Host, WaitsForItsDeviceWhereItsLibrarySynchronises) {
           const auto expected = waits_of(plan, worker, when);
           EXPECT_LE(most, *std::ranges::max_element(expected)) << schedule << ' ' << worker;
           EXPECT_GE(most + 2, *std::ranges::max_element(expected)) << schedule << ' ' << worker;
+        }
+        // What a host issues after a wait starts so long after what ended that wait.
+        for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+          const Cause cause = run.cause[id];
+          if (cause.kind != Cause::Host || w.waits_before[id] == 0) continue;
+          EXPECT_GE(run.start[id], run.end[cause.task] + w.issued[id]) << schedule << ' ' << id;
         }
         const Report r = report(w, run, {});
         const PathShare& path = r.path;

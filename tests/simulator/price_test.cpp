@@ -584,6 +584,15 @@ TEST(Price, OfPackedDocumentsIsThatOfTheBlocksOfEach) {
   }
   EXPECT_TRUE(
       w.extrapolated.contains("forward attends of packed documents (from the blocks of each)"));
+  // A table may say how uncertain that is.
+  for (KernelTable& t : m.kernels) t.documents_spread = 0.5;
+  const Workload less_sure = price(plan, m);
+  ASSERT_EQ(less_sure.doubt.size(), w.doubt.size());
+  for (std::size_t i = 0; i < w.doubt.size(); ++i) {
+    if (w.doubt[i] <= 0) continue;
+    EXPECT_LT(w.doubt[i], 0.1);
+    EXPECT_NEAR(less_sure.doubt[i], 0.5, 0.02);
+  }
 }
 
 // A worker of a causal zigzag has two chunks, and a library calls a kernel for each: their blocks

@@ -109,8 +109,9 @@ struct KernelTable {
   bool adds_groups = false;
   // Forward, for packed sequences: a block has the rows of all query heads that share a key head.
   bool packs_groups = false;
-  double packed_factor = 0;  // of the times of packed sequences to these; 0: as usual
-  double spread = 0;         // standard deviation of its rates, as a share; 0: as usual
+  double packed_factor = 0;     // of the times of packed sequences to these; 0: as usual
+  double documents_spread = 0;  // of tiles that packed documents cut; 0: as usual
+  double spread = 0;            // standard deviation of its rates, as a share; 0: as usual
   std::string source;
 
   // The head dimension that the library computes for this one.
