@@ -145,7 +145,7 @@ class Hosts {
     const std::int64_t step = h.kernels.empty() ? t.step : h.step;
     const bool computes = !communicates(t.kind);
     const Synchronises when = software_.host.synchronises;
-    // A step begins with its first task, or for such a library with its first kernel.
+    // A step begins with its first task, or with its first kernel if the host waits before kernels.
     const bool at_kernels = when == Synchronises::Kernels;
     const std::int64_t before = at_kernels ? h.launched : h.begun;
     const bool begins = step > before && (computes || !at_kernels);

@@ -109,7 +109,7 @@ inline bool EventRun::waits_for_host(std::uint32_t lane, std::uint32_t end) {
     }
     if (workload_.waits_before[order_[l.at]] < h.waits) return false;  // long issued
     issued = after(h.since, issued);
-    ended = h.ended;
+    ended = h.ended_last;
   }
   if (issued <= now_) return false;
   l.cause = {Cause::Host, ended & kTaskBits};
@@ -132,7 +132,7 @@ inline void EventRun::set_up_hosts() {
   }
 }
 
-// The number of waits before the one that this task must have ended for.
+// The index of the wait that this task must end before.
 inline std::size_t EventRun::awaited_at(std::uint32_t id) const {
   const bool later = workload_.awaits_kernels && communicates(plan_.tasks[id].kind);
   return std::size_t{workload_.waits_before[id]} + later;
@@ -144,7 +144,7 @@ inline void EventRun::end_for_host(std::uint32_t id) {
   const std::uint32_t worker = plan_.tasks[id].worker_index;
   HostState& h = hosts_[worker];
   if (--h.left[awaited_at(id)] > 0 || awaited_at(id) != h.waits) return;
-  h.ends = id;
+  h.ends_next = id;
   if (h.waits < h.last)
     schedule(std::max(now_, after(h.since, h.busy[h.waits])), GoesOn, worker, kWaited);
 }
@@ -153,7 +153,7 @@ inline void EventRun::host_goes_on(std::uint32_t worker) {
   HostState& h = hosts_[worker];
   ++h.waits;
   h.since = now_;
-  h.ended = h.ends;
+  h.ended_last = h.ends_next;
   for (const std::uint32_t lane : h.lanes) {
     lanes_[lane].waiting = false;
     wake(lane);

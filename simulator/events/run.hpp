@@ -70,12 +70,12 @@ class EventRun {
 
   // The host of a worker, if it waits for its device now and then.
   struct HostState {
-    std::uint32_t waits = 0;  // so far
-    std::int64_t since = 0;   // the end of the last one
-    std::uint32_t ended = 0;  // the task that ended it
-    std::uint32_t ends = 0;   // the task that ends the next one
-    std::size_t last = 0;     // the number of waits in all
-    // By the number of waits: how many tasks have not ended that the next one waits for, and how
+    std::uint32_t waits = 0;       // so far
+    std::int64_t since = 0;        // the end of the last one
+    std::uint32_t ended_last = 0;  // the task that ended it
+    std::uint32_t ends_next = 0;   // the task that ends the next one
+    std::size_t last = 0;          // the number of waits in all
+    // By the number of waits so far: how many tasks the next one needs that have not ended, and how
     // long the host takes to issue all that it issues before it.
     std::vector<std::uint32_t> left;
     std::vector<std::int64_t> busy;

@@ -229,7 +229,7 @@ std::vector<std::uint32_t> waits_of(const Plan& plan, std::uint32_t worker, Sync
   return out;
 }
 
-// Does a host that waits next not wait for this task yet?
+// 1 if the host's next wait does not include this task.
 std::uint32_t goes_on(const Plan& plan, std::uint32_t id, Synchronises when) {
   return when == Synchronises::Kernels && communicates(plan.tasks[id].kind) ? 1 : 0;
 }

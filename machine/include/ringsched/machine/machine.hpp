@@ -144,8 +144,8 @@ constexpr double moved_share(ExchangeForm kind, double members) {
 }
 
 // When a host waits until its device has done all that it was given: never, after each exchange,
-// before each step, or only before the kernels of a step, when it has posted the messages beside
-// them.
+// or before each step. Or before the first kernel of each step, when it has posted that step's
+// messages, for which it does not wait.
 enum class Synchronises : std::uint8_t { Never, Exchanges, Steps, Kernels };
 
 // How long a worker's host thread takes to issue work to its device, in program order. The host

@@ -100,7 +100,7 @@ struct Workload {
   bool free_transfers = false;
   // How much longer attends take on the slowest device; they are priced so.
   double pace = 1;
-  // A host that waits awaits the kernels, and of the transfers those posted before its last wait.
+  // A waiting host waits for all kernels, but only for transfers posted before its last wait.
   bool awaits_kernels = false;
 
   unsigned transfers_of(const Task& t) const {
