@@ -90,7 +90,7 @@ class Hosts {
   struct Host {
     double at = 0;               // ps
     std::int64_t begun = -1;     // the last step for which it has done what it does for each
-    std::int64_t launched = -1;  // the last step of which it has launched a kernel
+    std::int64_t launched = -1;  // it has launched a kernel of this step, and of none after
     std::int64_t step = -1;
     std::vector<std::uint32_t> kernels;  // of that step, not launched yet
     std::uint32_t waits = 0;             // for its device, so far
