@@ -25,6 +25,9 @@ inline const std::map<std::string, ExchangeForm> kCollectives = {
     {"all-to-all", ExchangeForm::AllToAll},
     {"reduce-scatter", ExchangeForm::ReduceScatter},
     {"all-reduce", ExchangeForm::AllReduce}};
+inline const std::map<std::string, DealsBlocks> kDealsBlocks = {{"never", DealsBlocks::Never},
+                                                                {"unpacked", DealsBlocks::Unpacked},
+                                                                {"always", DealsBlocks::Always}};
 inline const std::map<std::string, Synchronises> kSynchronises = {
     {"never", Synchronises::Never},
     {"exchanges", Synchronises::Exchanges},
@@ -64,6 +67,7 @@ void software_keys(Keys& s, Software& w) {
   s.flag("posts_first", w.posts_first);
   s.flag("one_stream", w.one_stream);
   s.flag("pair_communicators", w.pair_communicators);
+  s.count("message_tensors", w.message_tensors, 1, 16);
   s.flag("tensors_apart", w.tensors_apart);
   s.flag("sends_rounded", w.sends_rounded);
   s.flag("free_transfers", w.free_transfers);
@@ -114,6 +118,7 @@ void kernel_keys(Keys& s, Kernel& k) {
   s.number("shared_rate", k.blocks.shared_rate, 0.5, 1);
   s.flag("longest_first", k.blocks.longest_first);
   s.flag("splits_keys", k.blocks.splits_keys);
+  s.choice("deals_blocks", k.deals_blocks, kDealsBlocks);
   s.flag("overlaps_exp", k.overlaps_exp);
   s.flag("adds_groups", k.adds_groups);
   s.flag("packs_groups", k.packs_groups);

@@ -8,7 +8,7 @@ namespace ringsched {
 
 namespace {
 
-// A message gets twice the channels for each doubling from this many bytes per channel on.
+// Beyond this many bytes per channel, a tensor gets twice the channels.
 constexpr double kBytesPerChannel = 16 << 20;
 
 std::uint32_t fewest_channels(std::uint32_t channels, std::uint32_t ranks) {
@@ -16,48 +16,55 @@ std::uint32_t fewest_channels(std::uint32_t channels, std::uint32_t ranks) {
 }
 
 // NCCL splits its channels, usually 32, among the ranks of a communicator, and doubles those of one
-// message from 16 MiB per channel on (5067397, src/enqueue.cc, addP2pToPlan and
-// calcP2pChannelCount; the number of channels: src/graph/paths.cc). Until a message has all
-// channels, it is as fast as its channels.
+// tensor beyond each 16 MiB per channel (5067397, src/enqueue.cc, addP2pToPlan; the number of
+// channels: src/graph/paths.cc). Tensors that go to one peer at once share channels. Until a tensor
+// has all channels, it is as fast as its channels. So a slightly longer one may arrive sooner.
 std::vector<MessageRate> by_channels(double channel, std::uint32_t channels, double link,
-                                     std::uint32_t ranks) {
+                                     std::uint32_t ranks, std::uint32_t tensors) {
   std::vector<MessageRate> out;
   for (std::uint32_t n = fewest_channels(channels, ranks); n <= channels; n *= 2) {
     const double rate = std::min(link, channel * n);
-    out.push_back({kBytesPerChannel * n, rate});
+    if (!out.empty()) out.push_back({out.back().bytes + 1, rate});
+    out.push_back({kBytesPerChannel * n * tensors, rate});
     if (rate >= link) break;
   }
   return out;
 }
 
+// If bytes move `bandwidth` times as fast on the link, and all that messages take beyond them takes
+// `latency` times as long. If a longer message took no less time before, it takes no less now.
+void scale_rates(std::vector<MessageRate>& rates, double link, double bandwidth, double latency) {
+  double before = 0, now = 0;
+  for (MessageRate& m : rates) {
+    const double wire = m.bytes / link, all = m.bytes / m.gb_per_s;
+    const double scaled = wire / bandwidth + latency * std::max(0.0, all - wire);
+    now = all >= before ? std::max(now, scaled) : scaled;
+    before = all;
+    m.gb_per_s = std::min(m.bytes / now, link * bandwidth);
+  }
+}
+
 }  // namespace
 
-LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks) {
+LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks, std::uint32_t tensors) {
   if (!(f.channel_gb_per_s > 0) || !f.link.messages.empty()) return f.link;
   LinkFigures out = f.link;
-  out.gb_per_s /= f.wire_change;
-  const double latency_us = out.latency_us;
-  out.messages = by_channels(f.channel_gb_per_s, f.channels, out.gb_per_s, ranks);
-  scale(out, f.wire_change, f.startup_change);
-  out.latency_us = latency_us;  // it has changed before
-  return out;
+  const double link = out.gb_per_s / f.wire_change;
+  out.messages = by_channels(f.channel_gb_per_s, f.channels, link, ranks, tensors);
+  scale_rates(out.messages, link, f.wire_change, f.startup_change);
+  return out;  // its latency has changed before
 }
 
 std::uint32_t channels_of(const FabricFigures& f, std::uint32_t ranks, double bytes) {
   std::uint32_t n = fewest_channels(f.channels, ranks);
-  while (2 * n <= f.channels && bytes >= kBytesPerChannel * n &&
+  while (2 * n <= f.channels && bytes > kBytesPerChannel * n &&
          n * f.channel_gb_per_s < f.link.gb_per_s)
     n *= 2;
   return n;
 }
 
 void scale(LinkFigures& link, double bandwidth, double latency) {
-  double before = 0;  // a longer message must not arrive sooner
-  for (MessageRate& m : link.messages) {
-    const double wire = m.bytes / link.gb_per_s, all = m.bytes / m.gb_per_s;
-    before = std::max(before, wire / bandwidth + latency * std::max(0.0, all - wire));
-    m.gb_per_s = std::min(m.bytes / before, link.gb_per_s * bandwidth);
-  }
+  scale_rates(link.messages, link.gb_per_s, bandwidth, latency);
   link.gb_per_s *= bandwidth;
   link.latency_us *= latency;
 }

@@ -33,6 +33,11 @@ KernelTable read_kernel(Section& s) {
                  fmt::format("kernel.{} must be in increasing order; {} follows {}", key,
                              *std::next(at), *at));
   };
+  if (k.deals_blocks != DealsBlocks::Never &&
+      (!(k.blocks.overhead_keys > 0) || k.blocks.per_sm > 1 || k.blocks.longest_first))
+    s.complain(*s.table().get("deals_blocks"),
+               "kernel.deals_blocks needs block_overhead_keys, one block on each SM "
+               "(blocks_per_sm = 1), and blocks in order (no longest_first)");
   in_order("tokens", k.tokens);
   in_order("pads_head_dim_to", k.pads_head_dim_to);
   const auto part =

@@ -123,6 +123,28 @@ BlockTimes two_on_each(const std::vector<double>& lengths, double shared, std::u
   return times_of(std::move(idle), held);
 }
 
+// Of n SMs, each has every n-th block. Each part of each head has numbers for as many blocks as the
+// longest part; the blocks that a shorter one lacks take no time, but their numbers count.
+BlockTimes dealt(const BlockGrid& g, std::uint32_t sms, std::uint32_t held) {
+  std::vector<double> work(sms);
+  std::vector<std::uint32_t> parts = g.by_part;
+  if (parts.empty()) parts = {g.blocks};
+  const std::uint64_t longest = std::ranges::max(parts);
+  std::uint64_t number = 0;
+  std::size_t first = 0;
+  for (const std::uint32_t blocks : parts) {
+    for (std::uint32_t h = 0; h < g.heads; ++h, number += longest)
+      for (std::uint32_t b = 0; b < blocks; ++b)
+        work[(number + b) % sms] += g.lengths[g.lengths.size() == 1 ? 0 : first + b];
+    first += blocks;
+  }
+  double last = 0;
+  for (std::uint32_t i = sms - std::min(held, sms); i < sms; ++i) last = std::max(last, work[i]);
+  BlockTimes out = times_of(std::move(work), held);
+  out.last = last;
+  return out;
+}
+
 // All SMs are full, time after time; then the rest, each on its own SM if there is one.
 BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
                         std::uint32_t held) {
@@ -255,6 +277,7 @@ class Known {
 BlockTimes block_times(const BlockGrid& g, const BlockFigures& b, std::uint32_t sms,
                        std::uint32_t held) {
   if (g.count() == 0 || sms == 0) return {};
+  if (b.dealt) return dealt(g, sms, held);
   if (g.lengths.size() == 1) return equally_long(g, b, sms, held);
   if (g.count() > kMostBlocks || is_one_of_many(g)) return followed(g, b, sms, held);
   static Known known;

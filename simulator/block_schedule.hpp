@@ -21,6 +21,9 @@ struct BlockGrid {
   std::uint32_t heads = 0;
   std::uint32_t splits = 1;   // of the keys; a second kernel merges their results
   bool of_documents = false;  // then a plan has many different grids
+  // How many of a head's blocks each part has that the kernel computes on its own: one after the
+  // other, each for all heads. Empty: there is but one part.
+  std::vector<std::uint32_t> by_part = {};
 
   double count() const { return static_cast<double>(blocks) * heads; }
 };
@@ -31,9 +34,10 @@ struct BlockGrid {
 BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward,
                      double window = 0);
 
-// When the last block ends, and when `held` of the SMs have run out of work, in keys.
+// When the last block ends, and when `held` of the SMs have run out of work, in keys. If blocks are
+// dealt beforehand: how much work the SMs have that come last, `held` of them.
 struct BlockTimes {
-  double end = 0, idle = 0;
+  double end = 0, idle = 0, last = 0;
 };
 BlockTimes block_times(const BlockGrid&, const BlockFigures&, std::uint32_t sms,
                        std::uint32_t held = 1);

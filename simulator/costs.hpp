@@ -59,6 +59,14 @@ class Costs {
     const auto usual = static_cast<double>(workload_.compute[price_of(task)]);
     return ps > 0 && usual > 0 ? ps * static_cast<double>(compute(id, task)) / usual : 0;
   }
+  // How long those blocks of a task take that start late, as `groups` transfers held SMs when it
+  // started, ps at full speed.
+  double late(std::uint32_t id, const Task& task, unsigned groups) const {
+    if (groups == 0 || workload_.late[0].empty()) return 0;
+    const auto ps = static_cast<double>(workload_.late[groups > 1][price_of(task)]);
+    const auto usual = static_cast<double>(workload_.compute[price_of(task)]);
+    return ps > 0 && usual > 0 ? ps * static_cast<double>(compute(id, task)) / usual : 0;
+  }
   // By how much `groups` transfers that hold SMs slow a task down.
   double slowed(const Task& task, unsigned groups) const {
     return groups == 0 || !slowed_[0] ? 1 : slowed_[groups > 1][price_of(task)];

@@ -171,6 +171,15 @@ void KernelTimes::know_parts(const Work& w, std::vector<TilePart> tiles) {
   parts_[w] = std::move(tiles);
 }
 
+// Libraries compute packed documents without a mask if a tile has a whole rectangle of each.
+TileShape KernelTimes::shape(const Work& w) const {
+  const std::vector<TilePart>* const tiles = parts(w);
+  if (tiles == nullptr) return shape_of(w);
+  const bool full = std::ranges::all_of(
+      *tiles, [](const TilePart& part) { return shape_of(part.work) == TileShape::Full; });
+  return full ? TileShape::Full : TileShape::Causal;
+}
+
 const std::vector<TilePart>* KernelTimes::parts(const Work& w) const {
   const auto known = parts_.find(w);
   return known == parts_.end() ? nullptr : &known->second;
@@ -198,7 +207,7 @@ const BlockGrid& KernelTimes::grid(const KernelTable& t, const Work& w) const {
 }
 
 BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
-  BlockFigures b = blocks_of(t);
+  BlockFigures b = blocks_of(t, w);
   // FlashAttention-2 splits no keys of packed sequences (flash_api.cpp, mha_varlen_fwd).
   if (packs_documents() || machine_.software.packed) b.splits_keys = false;
   // A block may have the rows of all query heads that share a key head.
@@ -218,6 +227,7 @@ BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
     }
     const BlockGrid g = block_grid(each, b, machine_.sms, t.backward);
     out.splits = std::max(out.splits, g.splits);
+    out.by_part.insert(out.by_part.end(), part.count, g.blocks);
     for (std::uint32_t i = 0; i < part.count; ++i)
       for (std::uint32_t block = 0; block < g.blocks; ++block)
         out.lengths.push_back(g.lengths[g.lengths.size() == 1 ? 0 : block]);
@@ -276,9 +286,17 @@ double KernelTimes::efficiency(const KernelTable& t, const Work& w) const {
   if (machine_.sms == 0) return 1;
   if (t.blocks.overhead_keys > 0)
     return block_efficiency(grid(t, w), static_cast<double>(w.pairs.value) * w.columns,
-                            blocks_of(t), machine_.sms);
+                            blocks_of(t, w), machine_.sms);
   const double filled = waves(w, t.backward, machine_.sms);
   return filled > 0 ? filled / std::ceil(filled) : 1;
+}
+
+BlockFigures KernelTimes::blocks_of(const KernelTable& t, const Work& w) const {
+  BlockFigures out = blocks_of(t);
+  const bool packed = packs_documents() || machine_.software.packed;
+  out.dealt = shape(w) == t.shape && (t.deals_blocks == DealsBlocks::Always ||
+                                      (t.deals_blocks == DealsBlocks::Unpacked && !packed));
+  return out;
 }
 
 BlockFigures KernelTimes::blocks_of(const KernelTable& t) const {
@@ -379,7 +397,7 @@ Work KernelTimes::computed(const Work& w, bool backward) const {
 
 double KernelTimes::ps(const Work& tile, bool backward) const {
   const Work w = computed(tile, backward);
-  const TileShape shape = shape_of(w);
+  const TileShape shape = this->shape(w);
   const KernelTable& t = table(shape, backward);
   if (w.pairs.value == 0) return machine_.launch_us * 1e6;  // it may even have no rows or no keys
   const KernelTable* const other = beyond(t, shape);
@@ -442,7 +460,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
     unsure(kDecodeSpread, "decoding kernels (from their bytes and operations)");
     return std::sqrt(squares);
   }
-  const TileShape shape = shape_of(w);
+  const TileShape shape = this->shape(w);
   const KernelTable& t = table(shape, backward);
   if (w.form != tile.form)
     unsure(kVariantSpread, "backward attends (the library's kernels compute what the mask hides)");
@@ -496,11 +514,10 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
 double KernelTimes::tail_ps(const Work& tile, bool backward) const {
   const Work w = computed(tile, backward);
   if (w.pairs.value == 0) return 0;
-  const KernelTable& t = table(shape_of(w), backward);
+  const KernelTable& t = table(shape(w), backward);
   if (!(t.blocks.overhead_keys > 0)) return 0;
-  const BlockFigures b = blocks_of(t);
   const BlockTimes times =
-      block_times(grid(t, w), b, machine_.sms, std::max(1u, machine_.comm_sms));
+      block_times(grid(t, w), blocks_of(t, w), machine_.sms, std::max(1u, machine_.comm_sms));
   return ps(tile, backward) * (1 - times.idle / times.end);
 }
 
@@ -508,10 +525,11 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
   const Work w = computed(tile, backward);
   const double held = static_cast<double>(machine_.comm_sms) * transfers;
   double longer = 1;
-  if (const KernelTable& t = table(shape_of(w), backward);
+  if (const KernelTable& t = table(shape(w), backward);
       t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
     const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
-    const BlockFigures b = blocks_of(t);
+    const BlockFigures b = blocks_of(t, w);
+    if (b.dealt) return machine_.comm_slowdown;  // see late_ps
     const BlockGrid& blocks = grid(t, w);
     longer = block_times(blocks, b, left).end / block_times(blocks, b, machine_.sms).end;
   } else if (machine_.sms > 0 && held > 0 && w.pairs.value > 0) {
@@ -519,6 +537,18 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
     longer = std::ceil(waves(w, backward, left)) / std::ceil(waves(w, backward, all));
   }
   return longer * machine_.comm_slowdown;
+}
+
+double KernelTimes::late_ps(const Work& tile, bool backward, std::uint32_t transfers) const {
+  const Work w = computed(tile, backward);
+  const std::uint32_t held = std::min(machine_.comm_sms * transfers, machine_.sms);
+  if (w.pairs.value == 0 || held == 0) return 0;
+  const KernelTable& t = table(shape(w), backward);
+  if (!(t.blocks.overhead_keys > 0)) return 0;
+  const BlockFigures b = blocks_of(t, w);
+  if (!b.dealt) return 0;
+  const BlockTimes times = block_times(grid(t, w), b, machine_.sms, held);
+  return ps(tile, backward) * times.last / times.end;
 }
 
 }  // namespace ringsched

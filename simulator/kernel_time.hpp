@@ -45,12 +45,16 @@ class KernelTimes {
   double tail_ps(const Work&, bool backward) const;
   // How many times longer it takes beside this many transfers that hold SMs.
   double slowed(const Work&, bool backward, std::uint32_t transfers) const;
+  // If it deals its blocks to the SMs beforehand: how long those take that belong to the SMs which
+  // this many transfers hold as it starts. They start late. 0 if none do.
+  double late_ps(const Work&, bool backward, std::uint32_t transfers) const;
 
  private:
   bool packs_documents() const { return problem_.mask.kind() == Mask::Kind::Documents; }
   // What a kernel computes for a tile, if the library's kernels do not skip what the mask hides.
   Work computed(const Work&, bool backward) const;
   const std::vector<TilePart>* parts(const Work&) const;  // nullptr if it has but one
+  TileShape shape(const Work&) const;
   // The side of the square that a tile is like, in a table.
   double side(const Work&) const;
   const BlockGrid& grid(const KernelTable&, const Work&) const;  // until the next call
@@ -64,6 +68,7 @@ class KernelTimes {
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
   double waves(const Work&, bool backward, double sms) const;
   BlockFigures blocks_of(const KernelTable&) const;
+  BlockFigures blocks_of(const KernelTable&, const Work&) const;  // for this tile
   // The kernels of a backward pass beside the one that multiplies.
   // `group` query heads share a key head.
   double backward_passes_ps(const KernelTable&, const Work&, double head_dim, double group) const;

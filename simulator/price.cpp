@@ -292,12 +292,13 @@ std::uint32_t ranks_of(const Plan& plan, const Machine& machine) {
 Machine with_channels(const Plan& plan, const Machine& machine) {
   Machine out = machine;
   const std::uint32_t ranks = ranks_of(plan, machine);
-  out.fabric.link = link_among(machine.fabric, ranks);
+  const std::uint32_t tensors = machine.software.message_tensors;
+  out.fabric.link = link_among(machine.fabric, ranks, tensors);
   const double longest = longest_message(plan, machine.software);
   if (machine.comm_sms > 0 && !machine.comm_sms_set && longest > 0 && !crosses_nodes(plan, machine))
     // In a communicator of their own, a worker's send and receive are kernels of their own.
-    out.comm_sms =
-        channels_of(machine.fabric, ranks, longest) * (machine.software.pair_communicators ? 2 : 1);
+    out.comm_sms = channels_of(machine.fabric, ranks, longest / tensors) *
+                   (machine.software.pair_communicators ? 2 : 1);
   return out;
 }
 
@@ -415,13 +416,17 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     for (const Value& v : plan.program.values)
       out.transfers.push_back(messages_of(v, machine.software));
   out.backward_prepares = !(machine.software.prepare_bytes > 0);
-  if (out.waits_for_kernel) out.tail.assign(kTaskKinds * works, 0);
   out.concurrency = machine.concurrency;
   out.turns = machine.turns;
   out.full_slowdown = machine.full_slowdown;
   out.copy_cores = machine.comm_cores;
   if (interferes)
     for (auto& slowed : out.slowed) slowed.assign(kTaskKinds * works, 1);
+  const bool deals = std::ranges::any_of(
+      machine.kernels, [](const KernelTable& t) { return t.deals_blocks != DealsBlocks::Never; });
+  if (interferes && deals)
+    for (auto& late : out.late) late.assign(kTaskKinds * works, 0);
+  if (out.waits_for_kernel || !out.late[0].empty()) out.tail.assign(kTaskKinds * works, 0);
   const Pricing pricing{plan, machine, kernels};
   for (const Price& price : kPrices)
     for (std::size_t w = 0; w < works; ++w) {
@@ -434,14 +439,18 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
           out.doubt.resize(kTaskKinds * works);
           out.doubt[at] = static_cast<float>(doubt);
         }
-      if (out.waits_for_kernel && is_attend(price.op) && !plan.problem.decodes())
+      if (!out.tail.empty() && is_attend(price.op) && !plan.problem.decodes())
         out.tail[at] =
             rounded_ps(kernels.tail_ps(plan.works[w], price.op == TaskKind::AttendBackward));
       out.compute[at] = rounded_ps(price.ps(pricing, plan.works[w]));
-      for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups)
+      for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups) {
         // One communicator carries the messages of all lanes between two workers.
-        out.slowed[groups - 1][at] =
-            price.slowed(pricing, plan.works[w], machine.software.pair_communicators ? 1 : groups);
+        const std::uint32_t transfers = machine.software.pair_communicators ? 1 : groups;
+        out.slowed[groups - 1][at] = price.slowed(pricing, plan.works[w], transfers);
+        if (deals && is_attend(price.op) && !plan.problem.decodes())
+          out.late[groups - 1][at] = rounded_ps(
+              kernels.late_ps(plan.works[w], price.op == TaskKind::AttendBackward, transfers));
+      }
     }
   if (!plan.problem.decodes()) keep_pace(out, machine);  // memories are alike
   doubt_messages(out, machine);

@@ -117,7 +117,11 @@ inline void EventRun::happen(const Event& e) {
   switch (static_cast<What>(e.number >> 62)) {
     case KernelEnds: {
       const WorkerState& w = workers_[plan_.tasks[index].worker_index];
-      if (w.kernel == index && (w.version & kVersions) == version) end_kernel(index);
+      if (w.kernel != index || (w.version & kVersions) != version) break;
+      if (w.late > 0)
+        reach_tail(plan_.tasks[index].worker_index);
+      else
+        end_kernel(index);
       break;
     }
     case FlowStarts:
@@ -143,8 +147,7 @@ inline void EventRun::happen(const Event& e) {
         host_goes_on(index);
       } else if (WorkerState& w = workers_[index];
                  w.computes() && ((kTail + w.version) & kVersions) == version) {
-        w.in_tail = true;
-        release_held(w);
+        reach_tail(index);
       }
       break;
   }

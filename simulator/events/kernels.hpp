@@ -20,7 +20,7 @@ inline bool EventRun::start_kernel(std::uint32_t id, Cause cause) {
   w.kernel = id;
   w.ready = w.started = w.since = now_;
   w.left = static_cast<double>(duration);
-  w.speed = 0;
+  w.speed = w.late = w.longer = 0;
   if (workload_.turns) {
     w.in_line = true;
     devices_[device_of(task.worker_index)].line.push_back(task.worker_index);
@@ -133,15 +133,45 @@ inline void EventRun::set_speed(std::uint32_t worker) {
     const DeviceState& d = devices_[device_of(worker)];
     speed *= core_share(d) / slowdown_of(workload_, wanted(d));
   }
-  if (speed == w.speed) return;
+  // Transfers of the moment in which a kernel starts come first.
+  if (now_ == w.started) w.late = costs_.late(w.kernel, plan_.tasks[w.kernel], w.groups);
+  const bool start_late = w.late > 0 && w.groups == 0;
+  if (speed == w.speed && !start_late) return;
   w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
   w.since = now_;
   w.speed = speed;
-  schedule(after(now_, flow_ps(w.left, speed)), KernelEnds, w.kernel, ++w.version);
-  if (!workload_.waits_for_kernel || w.in_tail) return;
-  const double until = w.left - costs_.tail(w.kernel, plan_.tasks[w.kernel]);
+  if (start_late) start_late_blocks(w);
+  schedule_end(worker);
+}
+
+// The SMs are free that the rest of a kernel's blocks have waited for.
+inline void EventRun::start_late_blocks(WorkerState& w) {
+  w.longer = std::max(0.0, w.late - w.left);
+  w.left += w.longer;
+  w.late = 0;
+}
+
+inline void EventRun::schedule_end(std::uint32_t worker) {
+  WorkerState& w = workers_[worker];
+  schedule(after(now_, flow_ps(w.left, w.speed)), KernelEnds, w.kernel, ++w.version);
+  if (w.in_tail || !(workload_.waits_for_kernel || w.late > 0)) return;
+  const double until = w.left - w.longer - costs_.tail(w.kernel, plan_.tasks[w.kernel]);
   if (until < w.left)
-    schedule(after(now_, flow_ps(std::max(0.0, until), speed)), GoesOn, worker, kTail + w.version);
+    schedule(after(now_, flow_ps(std::max(0.0, until), w.speed)), GoesOn, worker,
+             kTail + w.version);
+}
+
+// A kernel's first SMs have done all that they had.
+inline void EventRun::reach_tail(std::uint32_t worker) {
+  WorkerState& w = workers_[worker];
+  w.in_tail = true;
+  if (w.late > 0) {
+    w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
+    w.since = now_;
+    start_late_blocks(w);
+    schedule_end(worker);
+  }
+  release_held(w);
 }
 
 }  // namespace ringsched

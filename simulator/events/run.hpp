@@ -54,6 +54,8 @@ class EventRun {
     double speed = 1;
     std::uint32_t version = 0;
     unsigned groups = 0;              // posted and not complete
+    double late = 0;                  // what the kernel's blocks take that have not started, ps
+    double longer = 0;                // by how much they have made it longer, ps
     std::vector<std::uint32_t> held;  // lanes that wait for the kernel to end
     bool in_line = false;             // its kernel waits for its turn on the device
     bool in_tail = false;             // its kernel leaves transfers their SMs
@@ -141,6 +143,9 @@ class EventRun {
   double core_share(const DeviceState&) const;
   void set_speeds(std::uint32_t device);
   void set_speed(std::uint32_t worker);
+  void start_late_blocks(WorkerState&);
+  void schedule_end(std::uint32_t worker);
+  void reach_tail(std::uint32_t worker);
 
   // Messages, in messages.hpp.
   void post(std::uint32_t lane, std::uint32_t end);

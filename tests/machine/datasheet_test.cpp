@@ -124,9 +124,15 @@ TEST(DatasheetMachine, ShortMessagesHaveFewChannels) {
     return link_among(machine_of({.gpu = "a100", .gpus = gpus}).fabric, gpus).messages;
   };
   const double channel = 13.9;
-  EXPECT_EQ(messages(8).at(0), (MessageRate{64.0 * (1 << 20), 4 * channel}));
-  EXPECT_EQ(messages(8).at(1), (MessageRate{128.0 * (1 << 20), 8 * channel}));
-  EXPECT_EQ(messages(4).at(0), (MessageRate{128.0 * (1 << 20), 8 * channel}));
+  constexpr double kMiB = 1 << 20;
+  const auto expect = [](MessageRate is, double bytes, double gb_per_s) {
+    EXPECT_EQ(is.bytes, bytes);
+    EXPECT_NEAR(is.gb_per_s, gb_per_s, 1e-9);
+  };
+  expect(messages(8).at(0), 64 * kMiB, 4 * channel);
+  expect(messages(8).at(1), 64 * kMiB + 1, 8 * channel);
+  expect(messages(8).at(2), 128 * kMiB, 8 * channel);
+  expect(messages(4).at(0), 128 * kMiB, 8 * channel);
   EXPECT_TRUE(link_among(machine_of({.gpu = "l20"}).fabric, 8).messages.empty());
 }
 
@@ -136,13 +142,27 @@ TEST(DatasheetMachine, AMessageHasTheChannelsThatItsRateTells) {
     const FabricFigures f = machine_of({.gpu = "a100"}).fabric;
     const std::vector<MessageRate> rates = link_among(f, ranks).messages;
     for (std::size_t i = 0; i < rates.size(); ++i) {
-      const double shortest = i == 0 ? 1 : rates[i - 1].bytes;
-      for (const double bytes : {shortest, 0.5 * (shortest + rates[i].bytes), rates[i].bytes - 1})
-        EXPECT_EQ(std::min(channels_of(f, ranks, bytes) * f.channel_gb_per_s, f.link.gb_per_s),
-                  rates[i].gb_per_s)
+      const double shortest = i == 0 ? 1 : rates[i - 1].bytes + 1;
+      for (const double bytes : {shortest, 0.5 * (shortest + rates[i].bytes), rates[i].bytes})
+        EXPECT_NEAR(std::min(channels_of(f, ranks, bytes) * f.channel_gb_per_s, f.link.gb_per_s),
+                    rates[i].gb_per_s, 1e-9)
             << ranks << " ranks, " << bytes;
     }
     EXPECT_LE(channels_of(f, ranks, 1e15), f.channels);
+  }
+}
+
+// Two tensors of one message have the channels that one of them would have alone, and share them:
+// so twice as many bytes are as fast as one tensor.
+TEST(DatasheetMachine, TensorsOfOneMessageShareChannels) {
+  for (const std::uint32_t ranks : {2u, 4u, 8u}) {
+    const FabricFigures f = machine_of({.gpu = "a100"}).fabric;
+    const auto one = link_among(f, ranks, 1).messages, two = link_among(f, ranks, 2).messages;
+    ASSERT_EQ(one.size(), two.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_NEAR(two[i].gb_per_s, one[i].gb_per_s, 1e-9);
+      EXPECT_NEAR(two[i].bytes, 2 * one[i].bytes, 1);
+    }
   }
 }
 

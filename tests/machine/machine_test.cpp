@@ -197,6 +197,17 @@ const BadProfile kBad[] = {
     {"no_head_dim", with("head_dim = 64\n", ""), 14, "kernel.head_dim is missing"},
     {"tokens_that_fall", with("[100, 200]", "[200, 100]"), 19,
      "kernel.tokens must be in increasing order"},
+    {"dealt_blocks_without_blocks", with("[10, 20]", "[10, 20]\ndeals_blocks = \"always\""), 21,
+     "kernel.deals_blocks needs block_overhead_keys, one block on each SM (blocks_per_sm = 1), and "
+     "blocks in order (no longest_first)"},
+    {"dealt_blocks_two_on_an_sm",
+     with("[10, 20]",
+          "[10, 20]\ndeals_blocks = \"unpacked\"\nblock_overhead_keys = 1\nblocks_per_sm = 2"),
+     21,
+     "kernel.deals_blocks needs block_overhead_keys, one block on each SM (blocks_per_sm = 1), and "
+     "blocks in order (no longest_first)"},
+    {"dealt_blocks_by_a_word_unknown", with("[10, 20]", "[10, 20]\ndeals_blocks = \"often\""), 21,
+     "kernel.deals_blocks must be one of: always, never, unpacked; it is \"often\""},
     {"padded_dims_that_fall", with("[10, 20]", "[10, 20]\npads_head_dim_to = [64, 64]"), 21,
      "kernel.pads_head_dim_to must be in increasing order; 64 follows 64"},
     {"padded_dims_that_are_not_whole", with("[10, 20]", "[10, 20]\npads_head_dim_to = [64, 64.5]"),

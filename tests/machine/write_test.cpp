@@ -167,6 +167,8 @@ class AnyMachine {
     k.adds_groups = chance();
     if (chance()) k.heads_per_key_head = count(2, 64);
     k.packs_groups = chance();
+    if (k.blocks.overhead_keys > 0 && k.blocks.per_sm == 1 && !k.blocks.longest_first)
+      k.deals_blocks = chance() ? DealsBlocks::Always : DealsBlocks::Unpacked;
     if (chance()) k.packed_factor = number(0.01, 100);
     if (chance()) k.documents_spread = number(1e-6, 2);
     k.source = text();
@@ -207,6 +209,7 @@ class AnyMachine {
     s.posts_first = chance();
     s.one_stream = chance();
     s.tensors_apart = chance();
+    s.message_tensors = chance() ? 1 : 3;
     s.free_transfers = chance();
     s.sends_all = chance();
     s.source = text();

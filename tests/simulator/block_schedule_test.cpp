@@ -70,6 +70,72 @@ TEST(BlockSchedule, IsThatOfANaiveSimulation) {
   }
 }
 
+// Parts one after the other, each for all heads; each head has numbers for as many blocks as the
+// longest part, and SM number n takes those numbers that leave n over when divided by all SMs.
+BlockTimes naively_dealt(const BlockGrid& g, std::uint32_t sms, std::uint32_t held) {
+  struct Block {
+    std::uint32_t part, head, at;
+  };
+  std::vector<Block> numbers;
+  const std::uint32_t longest = std::ranges::max(g.by_part);
+  for (std::uint32_t part = 0; part < g.by_part.size(); ++part)
+    for (std::uint32_t head = 0; head < g.heads; ++head)
+      for (std::uint32_t at = 0; at < longest; ++at) numbers.push_back({part, head, at});
+  std::vector<double> work;
+  for (std::uint32_t sm = 0; sm < sms; ++sm) {
+    double mine = 0;
+    for (std::size_t n = sm; n < numbers.size(); n += sms) {
+      const Block b = numbers[n];
+      if (b.at >= g.by_part[b.part]) continue;
+      const auto before =
+          std::accumulate(g.by_part.begin(), g.by_part.begin() + b.part, std::size_t{0});
+      mine += g.lengths.size() == 1 ? g.lengths[0] : g.lengths[before + b.at];
+    }
+    work.push_back(mine);
+  }
+  BlockTimes out;
+  for (std::uint32_t sm = 0; sm < sms; ++sm)
+    if (sm + held >= sms) out.last = std::max(out.last, work[sm]);
+  std::ranges::sort(work);
+  out.end = work.back();
+  out.idle = work[std::min<std::size_t>(held, sms) - 1];
+  return out;
+}
+
+TEST(BlockSchedule, DealsBlocksAsANaiveCountDoes) {
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  for (int i = 0; i < 400; ++i) {
+    BlockFigures b;
+    b.dealt = true;
+    BlockGrid g{{}, 0, 1 + below(5), 1};
+    for (std::uint32_t part = 1 + below(6); part > 0; --part) g.by_part.push_back(1 + below(7));
+    g.blocks = std::accumulate(g.by_part.begin(), g.by_part.end(), 0u);
+    for (std::uint32_t k = 0; k < g.blocks; ++k) g.lengths.push_back(1.0 + below(20));
+    if (below(3) == 0) g.lengths.resize(1);
+    const std::uint32_t sms = 1 + below(9), held = 1 + below(4);
+    const BlockTimes times = block_times(g, b, sms, held), slow = naively_dealt(g, sms, held);
+    EXPECT_EQ(times.end, slow.end) << i;
+    EXPECT_EQ(times.idle, slow.idle) << i;
+    EXPECT_EQ(times.last, slow.last) << i;
+  }
+}
+
+// A long document and four short ones, one head each: the longest has four blocks, so on four SMs
+// one of them gets the first block of every document.
+TEST(BlockSchedule, DealingMayGiveOneSmAllTheWork) {
+  BlockFigures b;
+  b.dealt = true;
+  const BlockGrid g{{10}, 8, 1, 1, true, {4, 1, 1, 1, 1}};
+  const BlockTimes four = block_times(g, b, 4), three = block_times(g, b, 3);
+  EXPECT_EQ(four.end, 50);
+  EXPECT_EQ(four.idle, 10);
+  EXPECT_EQ(four.last, 10);
+  EXPECT_EQ(three.end, 30);
+  b.dealt = false;
+  EXPECT_EQ(block_times(g, b, 4).end, 20);
+}
+
 Work tile(std::int64_t rows, std::int64_t keys, std::int64_t pairs, std::uint32_t heads) {
   return {rows, keys, Pairs{pairs}, TileForm::Other, heads, {}};
 }

@@ -456,6 +456,76 @@ TEST(Price, OfAnAttendIsAtMostAtTheSustainedRate) {
 }
 
 // Transfers hold an SM for each of NCCL's channels, inside a node.
+// At most steps of a zigzag ring, a tile has a whole rectangle of each document. Libraries call
+// kernels without a mask for these, and with one for a worker's own tokens.
+TEST(Price, OfWholeRectanglesOfDocumentsIsThatOfKernelsWithoutAMask) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa3";
+  Problem p = small_problem(4, 4096);
+  p.head_dim = 128;
+  p.mask = Mask::documents(std::vector<Tokens>(4, Tokens{1024}));
+  const Plan plan = build_plan(p, find_schedule("zigzag:shares=documents"));
+  Machine slow = m;
+  for (KernelTable& t : slow.kernels)
+    if (t.shape == TileShape::Full)
+      for (double& rate : t.tflops) rate /= 100;
+  const auto ps = [&](const Machine& machine, const Work& w) {
+    KernelTimes kernels(machine, p);
+    kernels.know_parts(plan);
+    return kernels.ps(w, false);
+  };
+  int own = 0, others = 0;
+  for (const Task& t : plan.tasks) {
+    if (t.kind != TaskKind::Attend) continue;
+    const Work& w = plan.works[t.work.value];
+    ASSERT_EQ(w.form, TileForm::Other);
+    const bool is_own = plan.layout.owner(plan.regions[plan.rows(t).value].first) ==
+                        plan.layout.owner(plan.regions[t.keys.value].first);
+    ++(is_own ? own : others);
+    if (is_own)
+      EXPECT_EQ(ps(slow, w), ps(m, w));
+    else
+      EXPECT_GT(ps(slow, w), 2 * ps(m, w));
+  }
+  EXPECT_EQ(own, 4);
+  EXPECT_EQ(others, 12);
+}
+
+// A kernel that deals its blocks does not slow down beside a transfer: blocks of its last SMs start
+// late. Libraries call other kernels for packed sequences.
+TEST(Price, BlocksOfTheLastSmsStartLate) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa3";
+  Problem p = small_problem(8, 1 << 15);
+  p.heads = p.kv_heads = 64;
+  p.head_dim = 128;
+  const Plan plan = build_plan(p, find_schedule("ring"));
+  const auto work = [&](TileForm form) {
+    for (const Task& t : plan.tasks)
+      if (is_attend(t.kind) && plan.works[t.work.value].form == form)
+        return plan.works[t.work.value];
+    return Work{};
+  };
+  const Work full = work(TileForm::Full), causal = work(TileForm::Causal);
+  const auto late = [&](const Work& w, std::uint32_t transfers) {
+    return KernelTimes(m, plan.problem).late_ps(w, false, transfers);
+  };
+  const KernelTimes kernels(m, plan.problem);
+  EXPECT_GT(late(full, 1), 0.5 * kernels.ps(full, false));
+  EXPECT_LE(late(full, 1), kernels.ps(full, false));
+  EXPECT_LE(late(full, 1), late(full, 2));
+  EXPECT_EQ(late(causal, 1), 0) << "an SM that is free takes the next block";
+  EXPECT_EQ(kernels.slowed(full, false, 1), m.comm_slowdown);
+  EXPECT_GT(kernels.slowed(causal, false, 1), m.comm_slowdown);
+  m.software.packed = true;
+  EXPECT_EQ(late(full, 1), 0);
+  for (KernelTable& t : m.kernels) t.deals_blocks = DealsBlocks::Always;
+  EXPECT_GT(late(full, 1), 0);
+  EXPECT_GT(late(causal, 1), 0);
+  m.comm_sms = 0;
+  EXPECT_EQ(late(full, 1), 0);
+}
+
 TEST(Price, OfAnAttendBesideATransferFollowsFromTheChannelsOfTheLongestMessage) {
   const auto slowed = [](Machine m, std::int64_t tokens, unsigned groups) {
     const Plan plan = build_plan(small_problem(8, tokens), find_schedule("ring"));
@@ -474,10 +544,14 @@ TEST(Price, OfAnAttendBesideATransferFollowsFromTheChannelsOfTheLongestMessage) 
   EXPECT_EQ(slowed(m, tokens, 2), with(4, tokens, 2));
   const std::int64_t longer = 1 << 26;  // 512 MiB of keys and values
   EXPECT_EQ(slowed(m, longer, 1), with(32, longer, 1));
-  EXPECT_EQ(slowed(m, longer / 2, 1), with(32, longer / 2, 1));
+  EXPECT_EQ(slowed(m, longer / 2, 1), with(16, longer / 2, 1)) << "just 16 MiB a channel";
+  EXPECT_EQ(slowed(m, longer / 2 + 8, 1), with(32, longer / 2 + 8, 1));
   m.software.tensors_apart = true;
-  EXPECT_EQ(slowed(m, longer / 2, 1), with(16, longer / 2, 1)) << "128 MiB of keys";
+  EXPECT_EQ(slowed(m, longer / 2, 1), with(8, longer / 2, 1)) << "128 MiB of keys";
   m.software.tensors_apart = false;
+  m.software.message_tensors = 2;
+  EXPECT_EQ(slowed(m, longer / 2, 1), with(8, longer / 2, 1)) << "twice 128 MiB";
+  m.software.message_tensors = 1;
   m.software.pair_communicators = true;
   EXPECT_EQ(slowed(m, tokens, 1), with(32, tokens, 1));
   EXPECT_EQ(slowed(m, tokens, 2), with(32, tokens, 1)) << "one stream between two workers";

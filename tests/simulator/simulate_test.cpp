@@ -32,6 +32,49 @@ Problem busy_problem(std::uint32_t workers, Pass pass = Pass::Forward, Mask mask
   return p;
 }
 
+// A kernel of 1 us begins beside a transfer that holds SMs; the blocks of these take 0.6 us. They
+// start when the transfer has ended or the first SMs have done all, whichever is first.
+TEST(LateBlocks, StartWhenAnSmIsFree) {
+  const auto first_attend_ends_us = [](double transfer_us, double tail_us, double late_us) {
+    Machine m = test_machine(Fabric::Switch, 2);
+    m.fabric.link.gb_per_s = 1e6;
+    m.sms = 10;
+    m.comm_sms = 2;
+    m.comm_waits_for_kernel = true;
+    m.software.posts_first = true;
+    for (KernelTable& t : m.kernels) {
+      t.blocks = {.rows = 4, .keys = 4, .overhead_keys = 2};
+      t.deals_blocks = DealsBlocks::Always;
+    }
+    const Plan plan = plan_of(small_problem(2, 64), find_schedule("ring"));
+    Workload w = price(plan, m);
+    const auto ps = [](double us) { return std::llround(1e6 * us); };
+    const std::size_t works = plan.works.size();
+    for (std::size_t work = 0; work < works; ++work) {
+      const std::size_t at = static_cast<std::size_t>(TaskKind::Attend) * works + work;
+      w.compute[at] = ps(1);
+      w.tail[at] = ps(tail_us);
+      for (std::size_t n = 0; n < 2; ++n) {
+        w.slowed[n][at] = 1;
+        w.late[n][at] = ps(late_us);
+      }
+      for (auto& startup : w.startup) startup[work] = ps(transfer_us);
+    }
+    const Simulation s = simulate(w);
+    const NaiveRun slow = naive_simulation(w, {});
+    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+      EXPECT_NEAR(static_cast<double>(s.end[id]), slow.end[id], 10) << id;
+      if (is_attend(plan.tasks[id].kind)) return static_cast<double>(s.end[id]) * 1e-6;
+    }
+    return 0.0;
+  };
+  EXPECT_NEAR(first_attend_ends_us(0.7, 0, 0.6), 1.3, 1e-3);
+  EXPECT_NEAR(first_attend_ends_us(0.3, 0, 0.6), 1, 1e-3) << "the other blocks take longer";
+  EXPECT_NEAR(first_attend_ends_us(1.5, 0, 0.6), 1.6, 1e-3) << "an SM is free after 1 us";
+  EXPECT_NEAR(first_attend_ends_us(1.5, 0.2, 0.6), 1.4, 1e-3) << "an SM is free after 0.8 us";
+  EXPECT_NEAR(first_attend_ends_us(1.5, 0, 0), 1, 1e-3) << "no block waits";
+}
+
 class SimulatedSchedule : public testing::TestWithParam<Case> {};
 
 TEST_P(SimulatedSchedule, TakesOnTheIdealMachineWhatTheBlockModelSays) {

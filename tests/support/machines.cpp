@@ -60,6 +60,20 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.comm_slowdown = 1.5;
     m.comm_waits_for_kernel = true;
   });
+  const auto deal_blocks = [](Machine& m) {
+    m.sms = 10;
+    m.comm_sms = 3;
+    for (KernelTable& t : m.kernels) {
+      t.blocks = {.rows = 4, .keys = 4, .overhead_keys = 2};
+      t.deals_blocks = DealsBlocks::Always;
+    }
+  };
+  add("taken_sms_of_dealt_blocks", Fabric::Switch, deal_blocks);
+  add("posted_first_before_dealt_blocks", Fabric::Switch, [&](Machine& m) {
+    deal_blocks(m);
+    m.comm_waits_for_kernel = true;
+    m.software.posts_first = true;
+  });
   add("queued_behind_kernels_but_posted_first", Fabric::Switch, [](Machine& m) {
     m.comm_waits_for_kernel = true;
     m.software.posts_first = true;

@@ -80,6 +80,8 @@ class Naive {
     for (std::uint32_t e = 0; e < plan_.exchanges.size(); ++e) add_exchange(e);
     left_.assign(n, -1);
     has_turn_.assign(n, false);
+    late_.assign(n, 0);
+    longer_.assign(n, 0);
     ready_.assign(n, -1);
   }
 
@@ -92,8 +94,9 @@ class Naive {
       for (std::uint32_t id = 0; id < left_.size(); ++id)
         if (running(id) && speed_[id] > 0) {
           step = std::min(step, left_[id] / speed_[id]);
-          if (w_.waits_for_kernel && left_[id] > tail_of(id) + 1e-3)
-            step = std::min(step, (left_[id] - tail_of(id)) / speed_[id]);
+          const double first = left_[id] - longer_[id] - tail_of(id);  // until SMs are free
+          if ((w_.waits_for_kernel || late_[id] > 0) && first > 1e-3)
+            step = std::min(step, first / speed_[id]);
         }
       for (const Message& m : messages_) {
         if (m.state == Message::Starting) step = std::min(step, m.startup);
@@ -333,7 +336,7 @@ class Naive {
   bool blocked_by_kernel(std::uint32_t worker) const {
     for (std::uint32_t id = 0; id < left_.size(); ++id)
       if (plan_.tasks[id].worker_index == worker && running(id) && (has_turn_[id] || !w_.turns) &&
-          left_[id] > tail_of(id) + 1e-3)
+          left_[id] > longer_[id] + tail_of(id) + 1e-3)
         return !(now_ == 0 || w_.posts_first ||
                  (w_.backward_prepares && plan_.tasks[id].kind == TaskKind::AttendBackward)) ||
                run_.start[id] < now_;
@@ -362,7 +365,7 @@ class Naive {
   double tail_of(std::uint32_t id) const {
     const Task& t = plan_.tasks[id];
     const std::size_t at = static_cast<std::size_t>(t.kind) * plan_.works.size() + t.work.value;
-    if (w_.tail[at] == 0) return 0;
+    if (w_.tail.empty() || w_.tail[at] == 0) return 0;
     return static_cast<double>(w_.tail[at]) * duration(id) / static_cast<double>(w_.compute[at]);
   }
 
@@ -415,6 +418,7 @@ class Naive {
         const Group* g = head(std::size_t{t.worker_index} * plan_.lane_count() + lane);
         posted += g != nullptr && g->posted >= 0 && communicates(plan_.tasks[g->tasks[0]].kind);
       }
+      if (!w_.late[0].empty()) see_late_blocks(id, posted);
       if (posted > 0 && !w_.slowed[0].empty())
         speed_[id] /= w_.slowed[posted > 1][static_cast<std::size_t>(t.kind) * plan_.works.size() +
                                             t.work.value];
@@ -425,6 +429,22 @@ class Naive {
                               (std::min(wanted, w_.concurrency) - 1);
     }
     share_links();
+  }
+
+  // Transfers that hold SMs as a kernel starts keep some of its blocks from starting.
+  void see_late_blocks(std::uint32_t id, unsigned posted) {
+    const Task& t = plan_.tasks[id];
+    const std::size_t at = static_cast<std::size_t>(t.kind) * plan_.works.size() + t.work.value;
+    if (run_.start[id] == now_ && longer_[id] == 0 && posted > 0 && w_.late[0][at] > 0)
+      late_[id] = static_cast<double>(w_.late[posted > 1][at]) * duration(id) /
+                  static_cast<double>(w_.compute[at]);
+    else if (posted == 0)
+      start_late_blocks(id);
+  }
+  void start_late_blocks(std::uint32_t id) {
+    longer_[id] += std::max(0.0, late_[id] - left_[id]);
+    left_[id] = std::max(left_[id], late_[id]);
+    late_[id] = 0;
   }
 
   // Kernels and, where the cores copy, messages.
@@ -483,6 +503,7 @@ class Naive {
     for (std::uint32_t id = 0; id < left_.size(); ++id) {
       if (!running(id)) continue;
       left_[id] -= step * speed_[id];
+      if (late_[id] > 0 && left_[id] <= tail_of(id) + 1e-3) start_late_blocks(id);
       if (left_[id] <= 1e-3) end_compute(id);
     }
     for (Message& m : messages_) {
@@ -512,6 +533,8 @@ class Naive {
   std::vector<double> left_, speed_;     // of computing tasks
   std::vector<double> ready_;            // likewise: when it began to wait for its turn
   std::vector<bool> has_turn_;           // likewise
+  std::vector<double> late_,
+      longer_;  // of computing tasks: blocks that have not started; the delay
 };
 
 }  // namespace

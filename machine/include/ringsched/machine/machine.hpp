@@ -82,9 +82,15 @@ struct BlockFigures {
   bool longest_first = false;      // else head by head, in order
   bool splits_keys = false;        // among several blocks, if there are few
   std::uint32_t split_keys = 128;  // then a block takes this many at a time; the kernel says it
+  // The kernel decides beforehand which SM computes which blocks: of n SMs, each takes every n-th.
+  bool dealt = false;
 
   bool operator==(const BlockFigures&) const = default;
 };
+
+// When a kernel deals its blocks to the SMs beforehand. Otherwise an SM that is free takes the
+// next.
+enum class DealsBlocks : std::uint8_t { Never, Unpacked, Always };
 
 // TFLOP/s of attention, by the number of tokens of a square problem of `heads` heads (times batch).
 struct KernelTable {
@@ -103,6 +109,7 @@ struct KernelTable {
   std::vector<double> heads;  // times batch, at each point; empty: enough to fill the device
   std::uint32_t heads_per_key_head = 1;  // when it was measured
   BlockFigures blocks;
+  DealsBlocks deals_blocks = DealsBlocks::Never;
   bool overlaps_exp = false;  // computes exponentials beside matrix products, not between them
   // Backward, query heads that share a key head add their gradients to one fp32 sum. Otherwise each
   // writes its own, and two more kernels add them.
@@ -201,6 +208,9 @@ struct SoftwareFigures {
   bool posts_first = false;
   bool one_stream = false;  // transfers of a worker go one after the other, on whatever lanes
   bool pair_communicators = false;  // one for each two workers, so a message gets more channels
+  // Keys and values, say, may be this many tensors of one posted message. NCCL then chooses
+  // channels by the size of each, and they share these.
+  std::uint32_t message_tensors = 1;
   bool tensors_apart = false;   // keys and values, and their gradients, travel one after the other
   bool sends_rounded = false;   // partial results and gradients: as inputs, not in fp32
   bool free_transfers = false;  // transfers wait for their data, but not for earlier kernels
@@ -283,8 +293,9 @@ void require_valid(const Machine&);
 // The names that Machine::library may take.
 // The link as messages find it in a communicator of this many ranks of a node. With
 // `channel_gb_per_s`, their rates follow from the number of channels that NCCL gives each peer.
-LinkFigures link_among(const FabricFigures&, std::uint32_t ranks);
-// How many channels a message has then.
+// Then a message may be several tensors that share its channels.
+LinkFigures link_among(const FabricFigures&, std::uint32_t ranks, std::uint32_t tensors = 1);
+// How many channels a tensor has then.
 std::uint32_t channels_of(const FabricFigures&, std::uint32_t ranks, double bytes);
 // Twice the bandwidth, half the start-up: (2, 0.5). What a message of the table takes beyond its
 // bytes over the link is start-up.

@@ -58,8 +58,8 @@ struct Workload {
   // Likewise: how many times longer beside one (two) transfers that hold SMs. Empty: no slowdown.
   std::vector<double> slowed[2];
   // A transfer starts only when the running (or just starting) kernel frees its SMs: by task kind
-  // and work, this long before the kernel's end, ps at full speed. If the host waits for the
-  // device, what it posts first starts first.
+  // and work, this long before the kernel's end, ps at full speed; kernels with late blocks
+  // have it, too. If the host waits for the device, what it posts first starts first.
   bool waits_for_kernel = false;
   bool posts_first = false;
   std::vector<std::int64_t> tail;
@@ -100,6 +100,10 @@ struct Workload {
   bool free_transfers = false;
   // How much longer attends take on the slowest device; they are priced so.
   double pace = 1;
+  // By task kind and work: if one (two) transfers hold SMs as the task starts: how long the blocks
+  // take, ps at full speed, that can only start when the transfers have ended or the first SMs have
+  // done all that they had. 0: no block waits. Empty: none of any task does.
+  std::vector<std::int64_t> late[2] = {};
   // A waiting host waits for all kernels, but only for transfers posted before its last wait.
   bool awaits_kernels = false;
 
