@@ -10,6 +10,7 @@ namespace {
 
 // Beyond this many bytes per channel, a tensor gets twice the channels.
 constexpr double kBytesPerChannel = 16 << 20;
+constexpr double kLongest = 1e15;  // in bytes: longer than any message
 
 std::uint32_t fewest_channels(std::uint32_t channels, std::uint32_t ranks) {
   return std::bit_floor(std::max(1u, channels / std::max(1u, ranks)));
@@ -26,8 +27,9 @@ std::vector<MessageRate> by_channels(double channel, std::uint32_t channels, dou
     const double rate = std::min(link, channel * n);
     if (!out.empty()) out.push_back({out.back().bytes + 1, rate});
     out.push_back({kBytesPerChannel * n * tensors, rate});
-    if (rate >= link) break;
+    if (rate >= link) return out;
   }
+  out.push_back({kLongest, out.back().gb_per_s});  // all channels are slower than the link
   return out;
 }
 

@@ -127,17 +127,32 @@ BlockTimes two_on_each(const std::vector<double>& lengths, double shared, std::u
 // longest part; the blocks that a shorter one lacks take no time, but their numbers count.
 BlockTimes dealt(const BlockGrid& g, std::uint32_t sms, std::uint32_t held) {
   std::vector<double> work(sms);
+  double everywhere = 0;
   std::vector<std::uint32_t> parts = g.by_part;
   if (parts.empty()) parts = {g.blocks};
   const std::uint64_t longest = std::ranges::max(parts);
-  std::uint64_t number = 0;
+  // After so many heads, blocks have the same SMs again.
+  const std::uint32_t turn = sms / static_cast<std::uint32_t>(std::gcd(longest, sms));
   std::size_t first = 0;
-  for (const std::uint32_t blocks : parts) {
-    for (std::uint32_t h = 0; h < g.heads; ++h, number += longest)
-      for (std::uint32_t b = 0; b < blocks; ++b)
-        work[(number + b) % sms] += g.lengths[g.lengths.size() == 1 ? 0 : first + b];
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const std::uint32_t blocks = parts[part];
+    const auto length = [&](std::uint32_t b) { return g.lengths[g.lengths.size() == 1 ? 0 : b]; };
+    const auto begin = static_cast<std::uint32_t>(g.lengths.size() == 1 ? 0 : first);
+    bool alike = true;
+    for (std::uint32_t b = 1; b < blocks && g.lengths.size() > 1; ++b)
+      alike = alike && length(begin + b) == length(begin);
+    // Blocks that are alike give all SMs the same, but for the last few.
+    const std::uint32_t rest = alike ? blocks % sms : blocks;
+    if (alike) everywhere += std::floor(1.0 * blocks / sms) * g.heads * length(begin);
+    for (std::uint32_t h = 0; h < std::min(turn, g.heads); ++h) {
+      const double times = std::floor((1.0 * g.heads - h - 1) / turn) + 1;
+      const std::uint64_t number = (part * g.heads + h) * longest;
+      for (std::uint32_t b = 0; b < rest; ++b)
+        work[(number + b) % sms] += times * length(begin + (alike ? 0 : b));
+    }
     first += blocks;
   }
+  for (double& w : work) w += everywhere;
   double last = 0;
   for (std::uint32_t i = sms - std::min(held, sms); i < sms; ++i) last = std::max(last, work[i]);
   BlockTimes out = times_of(std::move(work), held);

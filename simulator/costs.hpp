@@ -43,7 +43,7 @@ class Costs {
   MessageCost message(std::uint32_t send, const Task& task, Distance distance) const {
     const unsigned transfers = workload_.transfers_of(task);
     MessageCost m = {transfers * startup_[static_cast<std::size_t>(distance)]
-                                         [(transfers - 1) * works_ + task.work.value],
+                                         [workload_.starts_apart(task) * works_ + task.work.value],
                      amounts_ ? static_cast<double>(amounts_[send]) : bytes_[task.work.value]};
     if (distance == Distance::OtherNode) m.bytes *= far_;
     if (noise_ > 0) {

@@ -329,11 +329,12 @@ double KernelTimes::base(const KernelTable& t, std::size_t i) const {
   const double products =
       std::max(took - backward_passes_ps(t, square, t.head_dim, t.heads_per_key_head), 0.5 * took);
   // The points were not packed.
+  BlockFigures blocks = blocks_of(t);
+  blocks.dealt = t.deals_blocks != DealsBlocks::Never;
   const double efficient =
       structured && machine_.sms > 0
-          ? block_efficiency(block_grid(square, blocks_of(t), machine_.sms, t.backward, window_),
-                             static_cast<double>(pairs) * square.columns, blocks_of(t),
-                             machine_.sms)
+          ? block_efficiency(block_grid(square, blocks, machine_.sms, t.backward, window_),
+                             static_cast<double>(pairs) * square.columns, blocks, machine_.sms)
           : efficiency(t, square);
   return known->second = flops / products / efficient;
 }
@@ -513,7 +514,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
 
 double KernelTimes::tail_ps(const Work& tile, bool backward) const {
   const Work w = computed(tile, backward);
-  if (w.pairs.value == 0) return 0;
+  if (w.pairs.value == 0 || machine_.sms == 0) return 0;
   const KernelTable& t = table(shape(w), backward);
   if (!(t.blocks.overhead_keys > 0)) return 0;
   const BlockTimes times =

@@ -267,19 +267,29 @@ bool crosses_nodes(const Plan& plan, const Machine& machine) {
   return network.node_of(WorkerId{0}) != network.node_of(WorkerId{plan.problem.workers - 1});
 }
 
+bool is_of_keys(const Value& v) {
+  return v.type == TypeId::KeysValues || v.type == TypeId::KeysValuesSum;
+}
+
 // How many messages carry a value: keys and values, or their gradients, may travel apart.
 std::uint8_t messages_of(const Value& v, const SoftwareFigures& s) {
-  return s.tensors_apart && (v.type == TypeId::KeysValues || v.type == TypeId::KeysValuesSum) ? 2
-                                                                                              : 1;
+  return s.tensors_apart && is_of_keys(v) ? 2 : 1;
+}
+// Of one message.
+std::uint32_t tensors_of(const Value& v, const SoftwareFigures& s) {
+  return is_of_keys(v) ? s.message_tensors : 1;
 }
 
 // In bytes; 0 if the plan has exchanges only.
-double longest_message(const Plan& plan, const SoftwareFigures& s) {
-  std::int64_t bytes = 0;
-  for (const Task& t : plan.tasks)
-    if (is_send(t.kind))
-      bytes = std::max(bytes, sent_bytes(plan, t, s) / messages_of(plan.program[plan.value(t)], s));
-  return static_cast<double>(bytes);
+double longest_tensor(const Plan& plan, const SoftwareFigures& s) {
+  double bytes = 0;
+  for (const Task& t : plan.tasks) {
+    if (!is_send(t.kind)) continue;
+    const Value& v = plan.program[plan.value(t)];
+    bytes = std::max(
+        bytes, static_cast<double>(sent_bytes(plan, t, s) / messages_of(v, s)) / tensors_of(v, s));
+  }
+  return bytes;
 }
 
 // Of the communicator with most of them, inside a node.
@@ -292,14 +302,22 @@ std::uint32_t ranks_of(const Plan& plan, const Machine& machine) {
 Machine with_channels(const Plan& plan, const Machine& machine) {
   Machine out = machine;
   const std::uint32_t ranks = ranks_of(plan, machine);
-  const std::uint32_t tensors = machine.software.message_tensors;
-  out.fabric.link = link_among(machine.fabric, ranks, tensors);
-  const double longest = longest_message(plan, machine.software);
+  out.fabric.link = link_among(machine.fabric, ranks);
+  const double longest = longest_tensor(plan, machine.software);
   if (machine.comm_sms > 0 && !machine.comm_sms_set && longest > 0 && !crosses_nodes(plan, machine))
     // In a communicator of their own, a worker's send and receive are kernels of their own.
-    out.comm_sms = channels_of(machine.fabric, ranks, longest / tensors) *
-                   (machine.software.pair_communicators ? 2 : 1);
+    out.comm_sms =
+        channels_of(machine.fabric, ranks, longest) * (machine.software.pair_communicators ? 2 : 1);
   return out;
+}
+
+// As messages of several tensors find it. Their machine has the link of those of one already.
+Network network_of_tensors(const Plan& plan, const Machine& machine) {
+  Machine out = machine;
+  out.fabric.link.messages.clear();
+  out.fabric.link =
+      link_among(out.fabric, ranks_of(plan, machine), machine.software.message_tensors);
+  return Network(out, plan.problem.workers);
 }
 
 // Messages that are shorter, or longer, than any whose rate the profile has.
@@ -351,10 +369,12 @@ void keep_pace(Workload& out, const Machine& m) {
           static_cast<double>(out.compute[static_cast<std::size_t>(t.kind) * works + t.work.value]);
   out.pace = pace_of_slowest(attending, spreads(m).devices);
   for (const TaskKind op : {TaskKind::Attend, TaskKind::AttendBackward})
-    for (std::size_t w = 0; w < works; ++w) {
-      std::int64_t& ps = out.compute[static_cast<std::size_t>(op) * works + w];
-      ps = rounded_ps(static_cast<double>(ps) * out.pace);
-    }
+    for (std::size_t w = 0; w < works; ++w)
+      for (auto* const prices : {&out.compute, &out.tail, &out.late[0], &out.late[1]})
+        if (!prices->empty()) {
+          std::int64_t& ps = (*prices)[static_cast<std::size_t>(op) * works + w];
+          ps = rounded_ps(static_cast<double>(ps) * out.pace);
+        }
 }
 
 }  // namespace
@@ -415,6 +435,10 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   if (machine.software.tensors_apart)
     for (const Value& v : plan.program.values)
       out.transfers.push_back(messages_of(v, machine.software));
+  const bool by_tensor =
+      machine.software.message_tensors > 1 && machine.fabric.channel_gb_per_s > 0;
+  if (by_tensor)
+    for (const Value& v : plan.program.values) out.of_tensors.push_back(is_of_keys(v));
   out.backward_prepares = !(machine.software.prepare_bytes > 0);
   out.concurrency = machine.concurrency;
   out.turns = machine.turns;
@@ -422,8 +446,9 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   out.copy_cores = machine.comm_cores;
   if (interferes)
     for (auto& slowed : out.slowed) slowed.assign(kTaskKinds * works, 1);
-  const bool deals = std::ranges::any_of(
-      machine.kernels, [](const KernelTable& t) { return t.deals_blocks != DealsBlocks::Never; });
+  const bool deals = std::ranges::any_of(machine.kernels, [&](const KernelTable& t) {
+    return t.library == machine.library && t.deals_blocks != DealsBlocks::Never;
+  });
   if (interferes && deals)
     for (auto& late : out.late) late.assign(kTaskKinds * works, 0);
   if (out.waits_for_kernel || !out.late[0].empty()) out.tail.assign(kTaskKinds * works, 0);
@@ -454,16 +479,27 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     }
   if (!plan.problem.decodes()) keep_pace(out, machine);  // memories are alike
   doubt_messages(out, machine);
-  if (!out.transfers.empty())
+  const bool halves = !out.transfers.empty();
+  if (halves || by_tensor)
     for (auto& startup : out.startup) startup.resize(2 * works);
+  std::vector<std::int64_t> sent;  // rounded messages are shorter than their works say
+  for (const Work& w : plan.works)
+    sent.push_back(machine.software.sends_rounded ? 0 : w.bytes.value);
+  for (const Task& t : plan.tasks)
+    if (machine.software.sends_rounded && is_send(t.kind))
+      sent[t.work.value] = std::max(sent[t.work.value], sent_bytes(plan, t, machine.software));
+  const Network tensors = by_tensor ? network_of_tensors(plan, machine) : out.network;
   for (std::size_t d = 0; d < kDistances; ++d) {
-    out.latency[d] = rounded_ps(out.network.startup_ps(static_cast<Distance>(d), 0));
-    for (std::size_t w = 0; w < works; ++w)
-      if (occurs[static_cast<std::size_t>(TaskKind::Send) * works + w])
-        for (std::size_t n = 1; n * works <= out.startup[d].size(); ++n)
-          out.startup[d][(n - 1) * works + w] = rounded_ps(out.network.startup_ps(
-              static_cast<Distance>(d),
-              static_cast<double>(plan.works[w].bytes.value) / static_cast<double>(n)));
+    const auto distance = static_cast<Distance>(d);
+    out.latency[d] = rounded_ps(out.network.startup_ps(distance, 0));
+    for (std::size_t w = 0; w < works; ++w) {
+      if (!occurs[static_cast<std::size_t>(TaskKind::Send) * works + w]) continue;
+      const auto bytes = static_cast<double>(sent[w]);
+      out.startup[d][w] = rounded_ps(out.network.startup_ps(distance, bytes));
+      if (halves || by_tensor)
+        out.startup[d][works + w] =
+            rounded_ps(tensors.startup_ps(distance, halves ? bytes / 2 : bytes));
+    }
   }
   if (!go_by_work(plan, machine.software)) price_tasks(out, machine);
   out.exchanges = price_exchanges(out, machine, out.extrapolated);

@@ -133,10 +133,12 @@ inline void EventRun::set_speed(std::uint32_t worker) {
     const DeviceState& d = devices_[device_of(worker)];
     speed *= core_share(d) / slowdown_of(workload_, wanted(d));
   }
-  // Transfers of the moment in which a kernel starts come first.
-  if (now_ == w.started) w.late = costs_.late(w.kernel, plan_.tasks[w.kernel], w.groups);
+  // Transfers of the moment in which a kernel starts come first, unless an SM is free at once.
+  const double late = w.late;
+  if (now_ == w.started && !w.in_tail)
+    w.late = costs_.late(w.kernel, plan_.tasks[w.kernel], w.groups);
   const bool start_late = w.late > 0 && w.groups == 0;
-  if (speed == w.speed && !start_late) return;
+  if (speed == w.speed && w.late == late && !start_late) return;
   w.left = std::max(0.0, w.left - w.speed * static_cast<double>(now_ - w.since));
   w.since = now_;
   w.speed = speed;

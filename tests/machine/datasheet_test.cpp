@@ -152,6 +152,15 @@ TEST(DatasheetMachine, AMessageHasTheChannelsThatItsRateTells) {
   }
 }
 
+// If all channels together are slower than the link, long messages are as fast as the channels.
+TEST(DatasheetMachine, FewChannelsLimitEveryMessage) {
+  FabricFigures f = machine_of({.gpu = "a100"}).fabric;
+  f.channels = 1;
+  for (const MessageRate& m : link_among(f, 8).messages)
+    EXPECT_NEAR(m.gb_per_s, f.channel_gb_per_s, 1e-9) << m.bytes;
+  EXPECT_GE(link_among(f, 8).messages.back().bytes, 1e15);
+}
+
 // Two tensors of one message have the channels that one of them would have alone, and share them:
 // so twice as many bytes are as fast as one tensor.
 TEST(DatasheetMachine, TensorsOfOneMessageShareChannels) {

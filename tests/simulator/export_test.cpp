@@ -194,7 +194,7 @@ TEST_P(ExportedSchedule, AsTextHoldsAllThatTheEnginesRead) {
         const unsigned transfers = w.transfers_of(t);
         EXPECT_EQ(startup,
                   transfers * w.startup[static_cast<std::size_t>(route.distance)]
-                                       [t.work.value + (transfers - 1) * plan.works.size()]);
+                                       [t.work.value + w.starts_apart(t) * plan.works.size()]);
         EXPECT_EQ(word, "route");
         for (const LinkId l : route.over()) {
           words >> word;

@@ -455,7 +455,6 @@ TEST(Price, OfAnAttendIsAtMostAtTheSustainedRate) {
   EXPECT_EQ(tile_ps(m, 1000, 1000), fast);
 }
 
-// Transfers hold an SM for each of NCCL's channels, inside a node.
 // At most steps of a zigzag ring, a tile has a whole rectangle of each document. Libraries call
 // kernels without a mask for these, and with one for a worker's own tokens.
 TEST(Price, OfWholeRectanglesOfDocumentsIsThatOfKernelsWithoutAMask) {
@@ -526,6 +525,55 @@ TEST(Price, BlocksOfTheLastSmsStartLate) {
   EXPECT_EQ(late(full, 1), 0);
 }
 
+// Keys and values, and their gradients, may be several tensors; queries and results are not. A
+// rounded gradient starts as a message of as many bytes does.
+TEST(Price, OfAMessageFollowsFromItsTensorsAndFromWhatIsSent) {
+  Machine m = find_machine("hgx-h100");
+  m.software.sends_rounded = true;
+  Problem p = small_problem(8, 1 << 17, Pass::Both);
+  p.heads = p.kv_heads = 16;
+  p.head_dim = 128;
+  const Plan plan = build_plan(p, find_schedule("balanced"));
+  const auto startups = [&](std::uint32_t tensors) {
+    m.software.message_tensors = tensors;
+    const Workload w = price(plan, m);
+    std::map<TypeId, std::int64_t> by_type;
+    for (const Task& t : plan.tasks)
+      if (t.kind == TaskKind::Send)
+        by_type[plan.program[plan.value(t)].type] =
+            w.startup[static_cast<std::size_t>(Distance::SameNode)]
+                     [w.starts_apart(t) * plan.works.size() + t.work.value];
+    return by_type;
+  };
+  const auto one = startups(1), two = startups(2);
+  ASSERT_GE(one.size(), 4u);
+  for (const auto& [type, ps] : one) {
+    const bool keys = type == TypeId::KeysValues || type == TypeId::KeysValuesSum;
+    EXPECT_EQ(two.at(type) != ps, keys);
+  }
+  EXPECT_EQ(one.at(TypeId::KeysValuesSum), one.at(TypeId::KeysValues));
+  EXPECT_EQ(two.at(TypeId::KeysValuesSum), two.at(TypeId::KeysValues));
+}
+
+// A table says what its own points take, however the kernel gives its blocks to SMs.
+TEST(Price, OfASquareOfTheTableIsThatOfTheTableIfBlocksAreDealt) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa3";
+  Problem p;
+  p.heads = p.kv_heads = 64;
+  p.head_dim = 128;
+  for (const TileForm form : {TileForm::Full, TileForm::Causal}) {
+    const std::int64_t n = 8192, pairs = form == TileForm::Full ? n * n : n * (n + 1) / 2;
+    const Work w{n, n, Pairs{pairs}, form, 64, {}};
+    const auto ps = [&](DealsBlocks deals) {
+      for (KernelTable& t : m.kernels) t.deals_blocks = deals;
+      return KernelTimes(m, p).ps(w, false);
+    };
+    EXPECT_NEAR(ps(DealsBlocks::Always) / ps(DealsBlocks::Never), 1, 2e-3);
+  }
+}
+
+// Transfers hold an SM for each of NCCL's channels, inside a node.
 TEST(Price, OfAnAttendBesideATransferFollowsFromTheChannelsOfTheLongestMessage) {
   const auto slowed = [](Machine m, std::int64_t tokens, unsigned groups) {
     const Plan plan = build_plan(small_problem(8, tokens), find_schedule("ring"));

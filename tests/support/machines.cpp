@@ -74,6 +74,14 @@ std::vector<NamedMachine> test_machines(std::uint32_t workers) {
     m.comm_waits_for_kernel = true;
     m.software.posts_first = true;
   });
+  add("free_tensors_apart_behind_dealt_blocks", Fabric::Switch, [&](Machine& m) {
+    deal_blocks(m);
+    m.comm_waits_for_kernel = true;
+    m.software.posts_first = true;
+    m.software.tensors_apart = true;
+    m.software.free_transfers = true;
+    m.fabric.link.gb_per_s *= 4;
+  });
   add("queued_behind_kernels_but_posted_first", Fabric::Switch, [](Machine& m) {
     m.comm_waits_for_kernel = true;
     m.software.posts_first = true;

@@ -60,9 +60,10 @@ class Naive {
       m.devices[0] = device(m.send);
       m.devices[1] = device(m.receive);
       if (!w.transfers.empty()) m.transfers = w.transfers[plan_.value(t).value];
-      m.startup =
-          static_cast<double>(w.startup[static_cast<std::size_t>(m.route.distance)]
-                                       [t.work.value + (m.transfers - 1) * plan_.works.size()]);
+      const bool apart =
+          m.transfers > 1 || (!w.of_tensors.empty() && w.of_tensors[plan_.value(t).value]);
+      m.startup = static_cast<double>(w.startup[static_cast<std::size_t>(m.route.distance)]
+                                               [t.work.value + apart * plan_.works.size()]);
       m.bytes = static_cast<double>(w.amounts.empty() ? plan_.works[t.work.value].bytes.value
                                                       : w.amounts[id]) /
                 m.transfers;
@@ -436,8 +437,10 @@ class Naive {
     const Task& t = plan_.tasks[id];
     const std::size_t at = static_cast<std::size_t>(t.kind) * plan_.works.size() + t.work.value;
     if (run_.start[id] == now_ && longer_[id] == 0 && posted > 0 && w_.late[0][at] > 0)
-      late_[id] = static_cast<double>(w_.late[posted > 1][at]) * duration(id) /
-                  static_cast<double>(w_.compute[at]);
+      late_[id] = left_[id] <= tail_of(id) + 1e-3
+                      ? 0  // an SM is free at once
+                      : static_cast<double>(w_.late[posted > 1][at]) * duration(id) /
+                            static_cast<double>(w_.compute[at]);
     else if (posted == 0)
       start_late_blocks(id);
   }

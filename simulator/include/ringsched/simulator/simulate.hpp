@@ -66,7 +66,7 @@ struct Workload {
   std::uint32_t concurrency = 1;  // kernels side by side on one device
   bool turns = false;             // those beyond wait for their turn
   double full_slowdown = 1;       // of a kernel, when that many run
-  // Of a transfer, by work, ps. If messages may be two transfers, then those of halves.
+  // Of a transfer, by work, ps; then those of halves, or of several tensors (starts_apart).
   std::vector<std::int64_t> startup[kDistances];
   // Out of `concurrency`, what a message takes at both its ends while it moves: processors copy it.
   std::uint32_t copy_cores = 0;
@@ -104,11 +104,18 @@ struct Workload {
   // take, ps at full speed, that can only start when the transfers have ended or the first SMs have
   // done all that they had. 0: no block waits. Empty: none of any task does.
   std::vector<std::int64_t> late[2] = {};
+  // By value: is one of its messages several tensors? Those have start-ups of their own. Empty: no.
+  std::vector<bool> of_tensors = {};
   // A waiting host waits for all kernels, but only for transfers posted before its last wait.
   bool awaits_kernels = false;
 
   unsigned transfers_of(const Task& t) const {
     return transfers.empty() || !is_transfer(t.kind) ? 1 : transfers[plan->value(t).value];
+  }
+  // Has its message the second row of start-ups? Then it is two transfers, or several tensors.
+  bool starts_apart(const Task& t) const {
+    return transfers_of(t) > 1 ||
+           (!of_tensors.empty() && is_transfer(t.kind) && of_tensors[plan->value(t).value]);
   }
   bool binds(const ControlEdge& e) const {
     return !free_transfers || !is_transfer(plan->tasks[e.after.value].kind) ||
