@@ -131,7 +131,7 @@ BlockTimes dealt(const BlockGrid& g, std::uint32_t sms, std::uint32_t held) {
   std::vector<std::uint32_t> parts = g.by_part;
   if (parts.empty()) parts = {g.blocks};
   const std::uint64_t longest = std::ranges::max(parts);
-  // After so many heads, blocks have the same SMs again.
+  // The number of heads after which blocks have the same SMs again.
   const std::uint32_t turn = sms / static_cast<std::uint32_t>(std::gcd(longest, sms));
   std::size_t first = 0;
   for (std::size_t part = 0; part < parts.size(); ++part) {
