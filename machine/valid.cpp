@@ -49,9 +49,6 @@ std::vector<std::string> invalid(const Machine& m) {
     out.push_back(
         fmt::format("library: {}", unknown_name("kernel library", m.library, kernel_libraries(m))));
   needs(m.memory_gb_per_s > 0, "memory.gb_per_s is missing");
-  needs(
-      !m.software.tensors_apart || m.software.message_tensors == 1,
-      "software.message_tensors must be 1 beside tensors_apart, where each message is one tensor");
   if (m.full_slowdown > 1 && m.concurrency < 2)
     out.push_back(fmt::format("devices.slowdown needs devices.concurrency of at least 2; it is {}",
                               m.concurrency));

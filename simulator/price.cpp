@@ -275,9 +275,12 @@ bool is_of_keys(const Value& v) {
 std::uint8_t messages_of(const Value& v, const SoftwareFigures& s) {
   return s.tensors_apart && is_of_keys(v) ? 2 : 1;
 }
-// Of one message.
+// Of one message. Two messages share them.
+std::uint32_t tensors_of_keys(const SoftwareFigures& s) {
+  return s.tensors_apart ? std::max(1u, s.message_tensors / 2) : s.message_tensors;
+}
 std::uint32_t tensors_of(const Value& v, const SoftwareFigures& s) {
-  return is_of_keys(v) ? s.message_tensors : 1;
+  return is_of_keys(v) ? tensors_of_keys(s) : 1;
 }
 
 // In bytes; 0 if the plan has exchanges only.
@@ -316,7 +319,7 @@ Network network_of_tensors(const Plan& plan, const Machine& machine) {
   Machine out = machine;
   out.fabric.link.messages.clear();
   out.fabric.link =
-      link_among(out.fabric, ranks_of(plan, machine), machine.software.message_tensors);
+      link_among(out.fabric, ranks_of(plan, machine), tensors_of_keys(machine.software));
   return Network(out, plan.problem.workers);
 }
 
@@ -436,7 +439,7 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     for (const Value& v : plan.program.values)
       out.transfers.push_back(messages_of(v, machine.software));
   const bool by_tensor =
-      machine.software.message_tensors > 1 && machine.fabric.channel_gb_per_s > 0;
+      tensors_of_keys(machine.software) > 1 && machine.fabric.channel_gb_per_s > 0;
   if (by_tensor)
     for (const Value& v : plan.program.values) out.of_tensors.push_back(is_of_keys(v));
   out.backward_prepares = !(machine.software.prepare_bytes > 0);

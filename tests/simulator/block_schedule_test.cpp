@@ -111,7 +111,11 @@ TEST(BlockSchedule, DealsBlocksAsANaiveCountDoes) {
     BlockGrid g{{}, 0, 1 + below(5), 1};
     for (std::uint32_t part = 1 + below(6); part > 0; --part) g.by_part.push_back(1 + below(7));
     g.blocks = std::accumulate(g.by_part.begin(), g.by_part.end(), 0u);
-    for (std::uint32_t k = 0; k < g.blocks; ++k) g.lengths.push_back(1.0 + below(20));
+    for (const std::uint32_t blocks : g.by_part) {
+      const bool alike = below(2) == 0;
+      for (std::uint32_t k = 0; k < blocks; ++k)
+        g.lengths.push_back(alike && k > 0 ? g.lengths.back() : 1.0 + below(20));
+    }
     if (below(3) == 0) g.lengths.resize(1);
     const std::uint32_t sms = 1 + below(9), held = 1 + below(4);
     const BlockTimes times = block_times(g, b, sms, held), slow = naively_dealt(g, sms, held);

@@ -521,8 +521,19 @@ TEST(Price, BlocksOfTheLastSmsStartLate) {
   for (KernelTable& t : m.kernels) t.deals_blocks = DealsBlocks::Always;
   EXPECT_GT(late(full, 1), 0);
   EXPECT_GT(late(causal, 1), 0);
+  // A slower device needs longer for them, too.
+  const auto share = [&](double spread) {
+    m.devices_spread = spread;
+    const Workload w = price(plan, m);
+    const std::int64_t most = std::ranges::max(w.late[0]), all = std::ranges::max(w.compute);
+    EXPECT_GT(most, 0);
+    return static_cast<double>(most) / static_cast<double>(all);
+  };
+  EXPECT_NEAR(share(0.1), share(1e-6), 1e-6);
   m.comm_sms = 0;
   EXPECT_EQ(late(full, 1), 0);
+  m.sms = 0;
+  EXPECT_EQ(KernelTimes(m, plan.problem).tail_ps(full, false), 0) << "nobody knows its blocks";
 }
 
 // Keys and values, and their gradients, may be several tensors; queries and results are not. A
@@ -551,6 +562,10 @@ TEST(Price, OfAMessageFollowsFromItsTensorsAndFromWhatIsSent) {
     const bool keys = type == TypeId::KeysValues || type == TypeId::KeysValuesSum;
     EXPECT_EQ(two.at(type) != ps, keys);
   }
+  m.software.tensors_apart = true;
+  EXPECT_EQ(startups(2).at(TypeId::KeysValues), startups(1).at(TypeId::KeysValues))
+      << "each message is one tensor";
+  m.software.tensors_apart = false;
   EXPECT_EQ(one.at(TypeId::KeysValuesSum), one.at(TypeId::KeysValues));
   EXPECT_EQ(two.at(TypeId::KeysValuesSum), two.at(TypeId::KeysValues));
 }

@@ -32,47 +32,78 @@ Problem busy_problem(std::uint32_t workers, Pass pass = Pass::Forward, Mask mask
   return p;
 }
 
-// A kernel of 1 us begins beside a transfer that holds SMs; the blocks of these take 0.6 us. They
-// start when the transfer has ended or the first SMs have done all, whichever is first.
-TEST(LateBlocks, StartWhenAnSmIsFree) {
-  const auto first_attend_ends_us = [](double transfer_us, double tail_us, double late_us) {
-    Machine m = test_machine(Fabric::Switch, 2);
-    m.fabric.link.gb_per_s = 1e6;
-    m.sms = 10;
-    m.comm_sms = 2;
-    m.comm_waits_for_kernel = true;
-    m.software.posts_first = true;
-    for (KernelTable& t : m.kernels) {
-      t.blocks = {.rows = 4, .keys = 4, .overhead_keys = 2};
-      t.deals_blocks = DealsBlocks::Always;
-    }
-    const Plan plan = plan_of(small_problem(2, 64), find_schedule("ring"));
-    Workload w = price(plan, m);
-    const auto ps = [](double us) { return std::llround(1e6 * us); };
-    const std::size_t works = plan.works.size();
-    for (std::size_t work = 0; work < works; ++work) {
-      const std::size_t at = static_cast<std::size_t>(TaskKind::Attend) * works + work;
+// Kernels of 1 us beside transfers that hold SMs; `late_us`: what the blocks of these SMs take.
+struct LateCase {
+  double transfer_us = 0, tail_us = 0, late_us = 0;
+  std::uint32_t workers = 2;
+  Pass pass = Pass::Forward;
+  bool waits_for_kernel = true, posts_first = true;
+};
+
+// The durations of all attends, as a naive simulation has them, too.
+std::vector<double> attends_us(const LateCase& c) {
+  Machine m = test_machine(Fabric::Switch, c.workers);
+  m.fabric.link.gb_per_s = 1e6;
+  m.sms = 10;
+  m.comm_sms = 2;
+  m.launch_us = 0;
+  m.comm_waits_for_kernel = c.waits_for_kernel;
+  m.software.posts_first = c.posts_first;
+  m.software.prepare_bytes = 0;
+  for (KernelTable& t : m.kernels) {
+    t.blocks = {.rows = 4, .keys = 4, .overhead_keys = 2};
+    t.deals_blocks = DealsBlocks::Always;
+  }
+  const Plan plan =
+      plan_of(small_problem(c.workers, 32 * c.workers, c.pass), find_schedule("ring"));
+  Workload w = price(plan, m);
+  const auto ps = [](double us) { return std::llround(1e6 * us); };
+  const std::size_t works = plan.works.size();
+  for (std::size_t work = 0; work < works; ++work) {
+    for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
+      const std::size_t at = static_cast<std::size_t>(kind) * works + work;
       w.compute[at] = ps(1);
-      w.tail[at] = ps(tail_us);
+      w.tail[at] = ps(c.tail_us);
       for (std::size_t n = 0; n < 2; ++n) {
         w.slowed[n][at] = 1;
-        w.late[n][at] = ps(late_us);
+        w.late[n][at] = ps(c.late_us);
       }
-      for (auto& startup : w.startup) startup[work] = ps(transfer_us);
     }
-    const Simulation s = simulate(w);
-    const NaiveRun slow = naive_simulation(w, {});
-    for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
-      EXPECT_NEAR(static_cast<double>(s.end[id]), slow.end[id], 10) << id;
-      if (is_attend(plan.tasks[id].kind)) return static_cast<double>(s.end[id]) * 1e-6;
-    }
-    return 0.0;
-  };
-  EXPECT_NEAR(first_attend_ends_us(0.7, 0, 0.6), 1.3, 1e-3);
-  EXPECT_NEAR(first_attend_ends_us(0.3, 0, 0.6), 1, 1e-3) << "the other blocks take longer";
-  EXPECT_NEAR(first_attend_ends_us(1.5, 0, 0.6), 1.6, 1e-3) << "an SM is free after 1 us";
-  EXPECT_NEAR(first_attend_ends_us(1.5, 0.2, 0.6), 1.4, 1e-3) << "an SM is free after 0.8 us";
-  EXPECT_NEAR(first_attend_ends_us(1.5, 0, 0), 1, 1e-3) << "no block waits";
+    for (auto& startup : w.startup) startup[work] = ps(c.transfer_us);
+  }
+  const Simulation s = simulate(w);
+  const NaiveRun slow = naive_simulation(w, {});
+  std::vector<double> out;
+  for (std::uint32_t id = 0; id < plan.tasks.size(); ++id) {
+    EXPECT_NEAR(static_cast<double>(s.end[id]), slow.end[id], 100) << id;
+    if (is_attend(plan.tasks[id].kind))
+      out.push_back(static_cast<double>(s.end[id] - s.start[id]) * 1e-6);
+  }
+  return out;
+}
+
+// They start when the transfer has ended or the first SMs have done all, whichever is first.
+TEST(LateBlocks, StartWhenAnSmIsFree) {
+  EXPECT_NEAR(attends_us({0.7, 0, 0.6})[0], 1.3, 1e-3);
+  EXPECT_NEAR(attends_us({0.3, 0, 0.6})[0], 1, 1e-3) << "the other blocks take longer";
+  EXPECT_NEAR(attends_us({1.5, 0, 0.6})[0], 1.6, 1e-3) << "an SM is free after 1 us";
+  EXPECT_NEAR(attends_us({1.5, 0.2, 0.6})[0], 1.4, 1e-3) << "an SM is free after 0.8 us";
+  EXPECT_NEAR(attends_us({1.5, 0, 0})[0], 1, 1e-3) << "no block waits";
+  for (const double us : attends_us({1.5, 1, 0.6, 4, Pass::Forward, true, false}))
+    EXPECT_NEAR(us, 1, 1e-3) << "an SM is free at once, also for transfers that it releases";
+}
+
+TEST(LateBlocks, AreAsANaiveSimulationHasThem) {
+  for (const std::uint32_t workers : {2u, 3u, 4u})
+    for (const Pass pass : {Pass::Forward, Pass::Both})
+      for (const bool waits : {false, true})
+        for (const bool posts : {false, true})
+          for (const double tail : {0.0, 0.2, 1.0})
+            for (const double transfer : {0.3, 0.7, 1.5}) {
+              SCOPED_TRACE(testing::Message() << workers << waits << posts << tail << transfer
+                                              << (pass == Pass::Both));
+              attends_us({transfer, tail, 0.6, workers, pass, waits, posts});
+            }
 }
 
 class SimulatedSchedule : public testing::TestWithParam<Case> {};
