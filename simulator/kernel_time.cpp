@@ -168,7 +168,20 @@ void KernelTimes::know_parts(const Plan& plan) {
 }
 
 void KernelTimes::know_parts(const Work& w, std::vector<TilePart> tiles) {
+  if (packs_documents() && machine_.software.backward_fills > 0) know_filled(w, tiles);
   parts_[w] = std::move(tiles);
+}
+
+// The rectangles that a backward kernel computes instead, one for each document.
+void KernelTimes::know_filled(const Work& w, std::vector<TilePart> tiles) {
+  Work sum = w;
+  sum.pairs = Pairs{0};
+  for (TilePart& d : tiles) {
+    d.work = filled(d.work);
+    sum.pairs.value += d.work.pairs.value * d.count;
+  }
+  filled_[w] = sum;
+  parts_.try_emplace(sum, std::move(tiles));
 }
 
 // Libraries compute packed documents without a mask if a tile has a whole rectangle of each.
@@ -378,10 +391,9 @@ double KernelTimes::shortness(const KernelTable& t, double inner) const {
   return inner * (first + kUsualOverheadKeys) / (first * (inner + kUsualOverheadKeys));
 }
 
-Work KernelTimes::computed(const Work& w, bool backward) const {
+Work KernelTimes::filled(const Work& w) const {
   const double parts = machine_.software.backward_fills;
-  const bool cut = problem_.mask.kind() == Mask::Kind::Causal || window_ > 0;
-  if (!backward || parts == 0 || !cut || w.form == TileForm::Full || w.pairs.value == 0) return w;
+  if (w.form == TileForm::Full || w.pairs.value == 0) return w;
   const auto rows = static_cast<double>(w.rows), keys = static_cast<double>(w.keys);
   const double part = rows / parts, visible = static_cast<double>(w.pairs.value) / rows;
   // The last row of a part sees half a part more than its mean one. The window hides what that one
@@ -389,11 +401,18 @@ Work KernelTimes::computed(const Work& w, bool backward) const {
   // tile is a triangle.
   const double last = window_ > 0 ? (keys + part) / 2 : visible + (part - 1) / 2;
   const double seen = std::max(visible, std::min(keys, last));
-  Work filled = w;
-  filled.keys = std::llround(std::ceil(seen));
-  filled.pairs = Pairs{w.rows * filled.keys};
-  filled.form = TileForm::Full;
-  return filled;
+  Work out = w;
+  out.keys = std::llround(std::ceil(seen));
+  out.pairs = Pairs{w.rows * out.keys};
+  out.form = TileForm::Full;
+  return out;
+}
+
+Work KernelTimes::computed(const Work& w, bool backward) const {
+  const bool cut = problem_.mask.kind() != Mask::Kind::Full || window_ > 0;
+  if (!backward || machine_.software.backward_fills == 0 || !cut) return w;
+  const auto by_document = filled_.find(w);
+  return by_document == filled_.end() ? filled(w) : by_document->second;
 }
 
 double KernelTimes::ps(const Work& tile, bool backward) const {
@@ -463,7 +482,7 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   }
   const TileShape shape = this->shape(w);
   const KernelTable& t = table(shape, backward);
-  if (w.form != tile.form)
+  if (w != tile)
     unsure(kVariantSpread, "backward attends (the library's kernels compute what the mask hides)");
   const char* const pass = backward ? "backward" : "forward";
   if (t.head_dim != t.padded(problem_.head_dim)) {

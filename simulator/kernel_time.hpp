@@ -53,6 +53,8 @@ class KernelTimes {
   bool packs_documents() const { return problem_.mask.kind() == Mask::Kind::Documents; }
   // What a kernel computes for a tile, if the library's kernels do not skip what the mask hides.
   Work computed(const Work&, bool backward) const;
+  Work filled(const Work&) const;
+  void know_filled(const Work&, std::vector<TilePart>);
   const std::vector<TilePart>* parts(const Work&) const;  // nullptr if it has but one
   TileShape shape(const Work&) const;
   // The side of the square that a tile is like, in a table.
@@ -93,6 +95,7 @@ class KernelTimes {
     bool operator()(const Work&, const Work&) const;
   };
   std::map<Work, std::vector<TilePart>, InOrder> parts_;
+  std::map<Work, Work, InOrder> filled_;  // of packed documents
 };
 
 // Floating-point operations of a tile as the field counts them: two matrix products of 2 d per

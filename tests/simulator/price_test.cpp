@@ -948,6 +948,48 @@ TEST(Price, OfABackwardAttendThatSkipsNothingIsThatOfItsRectangles) {
   EXPECT_NEAR(backward("all-gather", causal, 1), last, 0.03 * last);  // devices differ
 }
 
+// Packed documents of equal length take as long as that many times the heads of one, whether the
+// kernels skip what the mask hides or not.
+TEST(Price, OfABackwardAttendThatSkipsNothingGoesByDocument) {
+  const auto longest = [](const char* schedule, const Mask& mask, std::int64_t tokens,
+                          std::uint32_t heads, std::uint32_t fills, TaskKind kind,
+                          std::set<std::string>* doubts = nullptr) {
+    Machine m = find_machine("hgx-h100");
+    m.software.backward_fills = fills;
+    m.software.packed = true;
+    Problem p = small_problem(4, tokens, Pass::Both, mask);
+    p.heads = p.kv_heads = heads;
+    p.head_dim = 128;
+    const Plan plan = build_plan(p, find_schedule(schedule));
+    const Workload w = price(plan, m);
+    if (doubts != nullptr) doubts->insert(w.extrapolated.begin(), w.extrapolated.end());
+    std::int64_t ps = 0;
+    for (const Task& t : plan.tasks)
+      if (t.kind == kind)
+        ps = std::max(ps,
+                      w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]);
+    return static_cast<double>(ps);
+  };
+  constexpr std::int64_t kTokens = 16384;
+  const Mask pack = Mask::documents({Tokens{kTokens}, Tokens{kTokens}, Tokens{kTokens}});
+  std::map<std::uint32_t, double> times;
+  for (const std::uint32_t fills : {0U, 1U, 2U})
+    for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
+      const double one =
+          longest("all-gather:shares=zigzag", Mask::causal(), kTokens, 48, fills, kind);
+      std::set<std::string> doubts;
+      const double packed =
+          longest("all-gather:shares=documents", pack, 3 * kTokens, 16, fills, kind, &doubts);
+      EXPECT_NEAR(packed, one, 0.02 * one) << fills << " " << to_text(kind);
+      if (kind == TaskKind::AttendBackward) times[fills] = packed;
+      EXPECT_EQ(
+          fills > 0,
+          doubts.contains("backward attends (the library's kernels compute what the mask hides)"));
+    }
+  EXPECT_GT(times[2], 1.05 * times[0]);  // 9 of 16 pairs, not 8, without a mask
+  EXPECT_GT(times[1], 1.05 * times[2]);
+}
+
 // A library that sends results and gradients as it sends keys: log-sum-exps stay in fp32.
 TEST(Price, OfAMessageIsOfTheTypeThatTheLibrarySends) {
   Machine m = test_machine(Fabric::Mesh, 4);
