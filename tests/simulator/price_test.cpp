@@ -957,6 +957,7 @@ TEST(Price, OfABackwardAttendThatSkipsNothingGoesByDocument) {
     Machine m = find_machine("hgx-h100");
     m.software.backward_fills = fills;
     m.software.packed = true;
+    for (KernelTable& k : m.kernels) k.sustained_tflops = 0;  // rates that hide the blocks
     Problem p = small_problem(4, tokens, Pass::Both, mask);
     p.heads = p.kv_heads = heads;
     p.head_dim = 128;
@@ -980,7 +981,9 @@ TEST(Price, OfABackwardAttendThatSkipsNothingGoesByDocument) {
       std::set<std::string> doubts;
       const double packed =
           longest("all-gather:shares=documents", pack, 3 * kTokens, 16, fills, kind, &doubts);
-      EXPECT_NEAR(packed, one, 0.02 * one) << fills << " " << to_text(kind);
+      // Rectangles agree. Of triangles, a document's two chunks are cut into blocks together.
+      const bool rectangles = fills > 0 && kind == TaskKind::AttendBackward;
+      EXPECT_NEAR(packed, one, (rectangles ? 0.002 : 0.05) * one) << fills << " " << to_text(kind);
       if (kind == TaskKind::AttendBackward) times[fills] = packed;
       EXPECT_EQ(
           fills > 0,
