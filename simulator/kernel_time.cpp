@@ -409,7 +409,7 @@ Work KernelTimes::filled(const Work& w) const {
 }
 
 Work KernelTimes::computed(const Work& w, bool backward) const {
-  const bool cut = problem_.mask.kind() != Mask::Kind::Full || window_ > 0;
+  const bool cut = problem_.mask.kind() == Mask::Kind::Causal || packs_documents() || window_ > 0;
   if (!backward || machine_.software.backward_fills == 0 || !cut) return w;
   const auto by_document = filled_.find(w);
   return by_document == filled_.end() ? filled(w) : by_document->second;

@@ -909,6 +909,15 @@ TEST(Price, OfMessagesAmongMoreWorkersThanWereMeasuredIsUnsure) {
   EXPECT_FALSE(unsure(72));
 }
 
+double longest_ps(const Plan& plan, const Workload& w, TaskKind kind) {
+  std::int64_t ps = 0;
+  for (const Task& t : plan.tasks)
+    if (t.kind == kind)
+      ps = std::max(ps,
+                    w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]);
+  return static_cast<double>(ps);
+}
+
 // Kernels that ignore the mask take as long as without one, for each part of the rows up to the
 // last key that it sees.
 TEST(Price, OfABackwardAttendThatSkipsNothingIsThatOfItsRectangles) {
@@ -920,13 +929,7 @@ TEST(Price, OfABackwardAttendThatSkipsNothingIsThatOfItsRectangles) {
     p.heads = p.kv_heads = 16;
     p.head_dim = 128;
     const Plan plan = build_plan(p, find_schedule(schedule));
-    const Workload w = price(plan, m);
-    std::int64_t ps = 0;
-    for (const Task& t : plan.tasks)
-      if (t.kind == kind)
-        ps = std::max(ps,
-                      w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]);
-    return static_cast<double>(ps);
+    return longest_ps(plan, price(plan, m), kind);
   };
   const auto backward = [&](const char* schedule, const Mask& mask, std::uint32_t fills) {
     return longest(schedule, mask, fills, TaskKind::AttendBackward);
@@ -943,6 +946,8 @@ TEST(Price, OfABackwardAttendThatSkipsNothingIsThatOfItsRectangles) {
   for (const Mask& mask : {causal, window})
     EXPECT_NEAR(backward("all-gather:shares=zigzag", mask, 2), gathered * 9 / 16, 0.01 * gathered);
   EXPECT_LT(backward("all-gather:shares=zigzag", window, 0), gathered / 10);
+  const Mask prefix = Mask::prefix_window(Tokens{1024}, Tokens{512});
+  EXPECT_EQ(backward("striped", prefix, 1), backward("striped", prefix, 0)) << "not known";
   // In shares of neighbours, the last worker sees all keys.
   const double last = backward("all-gather", full, 0);
   EXPECT_NEAR(backward("all-gather", causal, 1), last, 0.03 * last);  // devices differ
@@ -964,12 +969,7 @@ TEST(Price, OfABackwardAttendThatSkipsNothingGoesByDocument) {
     const Plan plan = build_plan(p, find_schedule(schedule));
     const Workload w = price(plan, m);
     if (doubts != nullptr) doubts->insert(w.extrapolated.begin(), w.extrapolated.end());
-    std::int64_t ps = 0;
-    for (const Task& t : plan.tasks)
-      if (t.kind == kind)
-        ps = std::max(ps,
-                      w.compute[static_cast<std::size_t>(kind) * plan.works.size() + t.work.value]);
-    return static_cast<double>(ps);
+    return longest_ps(plan, w, kind);
   };
   constexpr std::int64_t kTokens = 16384;
   const Mask pack = Mask::documents({Tokens{kTokens}, Tokens{kTokens}, Tokens{kTokens}});
