@@ -137,7 +137,17 @@ void MachineFlags::add_conditions_to(CLI::App& command) {
 
 Machine MachineFlags::machine(const std::string& name) const {
   if (!is_machine_file(name)) refuse_list("--machine", name);
-  return with_figures(find_machine(name));
+  const Machine own = find_machine(name);
+  Machine m = with_figures(own);
+  if (!software_.empty() && !own.software.host.issues_in_no_time() && m.software != own.software)
+    replaced_ = fmt::format(
+        "--software {} replaces the [software] and [host] of profile '{}'{}; leave it out to use "
+        "the profile's.",
+        software_, own.name,
+        m.library != own.library
+            ? fmt::format(", and its kernels {} those of {}", m.library, own.library)
+            : "");
+  return m;
 }
 
 Machine MachineFlags::with_figures(Machine m) const {
@@ -169,6 +179,8 @@ Machine MachineFlags::with_figures(Machine m) const {
          m.name);
   return m;
 }
+
+bool MachineFlags::has_own_software() const { return is_machine_file(software_); }
 
 std::string MachineFlags::file() const { return is_machine_file(name_) ? name_ : ""; }
 
@@ -209,10 +221,10 @@ std::string MachineFlags::defaults(const Machine& m) const {
     out = fmt::format("{} kernels (to change: --kernels {})", m.library, others);
   }
   if (software_.empty())
-    out += fmt::format(
-        "{}the machine profile's default distributed-attention library (to change: --software "
-        "NAME)",
-        out.empty() ? "" : " and ");
+    out += fmt::format("{}{} (to change: --software NAME)", out.empty() ? "" : " and ",
+                       m.software.host.issues_in_no_time()
+                           ? "no distributed-attention library: the host takes no time"
+                           : "the distributed-attention library of the profile");
   return out.empty() || m.ideal ? "" : fmt::format("These results for {} assume {}.", m.name, out);
 }
 

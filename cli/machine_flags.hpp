@@ -36,11 +36,14 @@ class MachineFlags {
   std::string defaults(const Machine&) const;
   // Which schedules the library of --software has itself; empty if none is given, or nothing says.
   std::string of_library(const Machine&) const;
+  // That --software replaced figures of the last machine's own profile; else empty.
+  const std::string& replaced() const { return replaced_; }
   Setup setup(const Machine&, std::uint32_t workers) const;
   // Throws Error if --runs was given but no run varies (`any_varies`).
   void check_runs(bool any_varies) const;
   const std::string& name() const { return name_; }
-  std::string file() const;  // of the user's own profile, else empty
+  bool has_own_software() const;  // --software is a file
+  std::string file() const;       // of the user's own profile, else empty
 
  private:
   Conditions conditions(const Machine&, std::uint32_t workers) const;
@@ -49,6 +52,7 @@ class MachineFlags {
   std::string name_ = "ideal", library_, software_, ctas_, diagonal_;
   std::string noise_, stragglers_, seed_ = "1", runs_;
   std::vector<std::string> slow_;
+  mutable std::string replaced_;
 };
 
 // Whether runs with different seeds differ.

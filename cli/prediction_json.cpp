@@ -88,10 +88,12 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
   if (const std::optional<Fit>& f = p.fit)
     key("calibration",
         fmt::format("{{\"figure\": \"{}\", \"factor\": {}, \"spread\": {}, \"spreads_away\": {}, "
-                    "\"within_spread\": {}, \"predicted_before_us\": {}, \"too_weak\": \"{}\"}}",
+                    "\"within_spread\": {}, \"spread_left\": {}, \"predicted_before_us\": {}, "
+                    "\"too_weak\": \"{}\"}}",
                     f->figure, json_number(f->factor), json_number(f->spread),
-                    json_number(f->sigmas()), f->within_spread(), us(f->predicted), f->too_weak));
-  else if (const auto sure = interval(p.study.possible, r.makespan))
+                    json_number(f->sigmas()), f->within_spread(), json_number(f->left),
+                    us(f->predicted), f->too_weak));
+  if (const auto sure = interval(p.study.possible, r.makespan))
     key("interval_80_us", fmt::format("[{}, {}]", us(sure->low), us(sure->high)));
   std::string extrapolated;
   for (const std::string& what : p.study.workload.extrapolated)
@@ -121,10 +123,12 @@ std::string prediction_json(const Prediction& p, const std::vector<Answer>& answ
     text("attends_bound_by", std::string(what));
   key("critical_path",
       fmt::format("{{\"attending_us\": {}, \"overhead_us\": {}, \"wire_us\": {}, "
-                  "\"startup_us\": {}, \"contention_us\": {}, \"host_us\": {}, \"waiting_us\": {}, "
+                  "\"startup_us\": {}, \"below_link_speed_us\": {}, \"contention_us\": {}, "
+                  "\"host_us\": {}, \"waiting_us\": {}, "
                   "\"steps\": {}}}",
                   us(r.path.attending), us(r.path.overhead), us(r.path.wire), us(r.path.startup),
-                  us(r.path.contention), us(r.path.host), us(r.path.waiting), r.path_steps.size()));
+                  us(r.path.below_speed), us(r.path.contention), us(r.path.host),
+                  us(r.path.waiting), r.path_steps.size()));
   std::string list;
   if (path) {
     const auto room = slack(p.study.workload, p.study.run, p.study.conditions);

@@ -144,7 +144,8 @@ std::string where(const Prediction& p) {
                          : "");
 }
 
-std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit) {
+std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit,
+                      const FabricFigures& fabric) {
   std::string out;
   const auto part = [&](const char* what, Picoseconds ps) {
     if (ps.value > makespan.value / 1'000'000)  // less is rounding
@@ -154,6 +155,7 @@ std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit) {
   part("overhead", p.overhead);
   part("transfer", p.wire);
   part("start-up", p.startup);
+  part(has_channels(fabric) ? "few NCCL channels" : "below link speed", p.below_speed);
   part("contention", p.contention);
   part("host", p.host);
   part("wait", p.waiting);
@@ -226,9 +228,12 @@ std::string fit_text(const Fit& f) {
       "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.2g} times the "
       "uncertainty of {:g}%, so {}{}",
       f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
-      f.within_spread() ? "it is plausible"
-                        : "the cause is probably elsewhere: check the sizes and the mask, "
-                          "--kernels and --software",
+      f.within_spread()
+          ? f.left < f.spread
+                ? fmt::format("it is plausible; {:.2g}% of uncertainty is left", 100 * f.left)
+                : "it is plausible"
+          : "the cause is probably elsewhere: check the sizes and the mask, "
+            "--kernels and --software",
       f.too_weak.empty() ? "" : "; not enough alone: " + f.too_weak);
 }
 
@@ -325,9 +330,8 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                        ? fmt::format(", {} as fast as ring{}", times(*p.study.ring, r.makespan),
                                      p.proved.plan.problem.decodes() ? "-decode" : "")
                        : ""));
-  if (p.fit)
-    line("calibrated", fit_text(*p.fit));
-  else if (const auto sure = interval(p.study.possible, r.makespan))
+  if (p.fit) line("calibrated", fit_text(*p.fit));
+  if (const auto sure = interval(p.study.possible, r.makespan))
     line("80% interval", fmt::format("{} to {}, given uncertain machine parameters",
                                      duration(sure->low, unit), duration(sure->high, unit)));
   if (const auto& what = p.study.workload.extrapolated; !what.empty())
@@ -348,7 +352,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
       !what.empty())
     line("attends", what == "memory" ? "limited by memory bandwidth" : "limited by computing");
-  line("critical path", path_line(r.path, r.makespan, unit));
+  line("critical path", path_line(r.path, r.makespan, unit, p.study.setup.machine.fabric));
   if (!r.links.empty())
     line("busiest link",
          fmt::format("{}: {}, {} used", p.study.workload.network.name(r.links[0].link),

@@ -39,11 +39,16 @@ void save_profile(const Fit& f, const std::string& measured, const std::string& 
   const std::string from = m.name;
   m.name = std::filesystem::path(file).stem().string();
   m.summary = fmt::format("{}, with the time of {} times {:.3g}", from, f.figure, f.factor);
-  write_text(to_toml(m, {fmt::format("Profile {} with the time of {} times {:.6g}, from "
-                                     "--calibrate-with {}. The sources of the",
-                                     from, f.figure, f.factor, measured),
-                         "figures below are those of that profile, before this change."}),
-             file);
+  std::vector<std::string> head = {
+      fmt::format("Profile {} with the time of {} times {:.6g}, from --calibrate-with {}.", from,
+                  f.figure, f.factor, measured),
+      "The sources below are of that profile, before this change."};
+  if (!f.within_spread())
+    head.push_back(
+        fmt::format("The change is {:.2g} times the uncertainty of {:g}%: its cause is "
+                    "probably another.",
+                    f.sigmas(), 100 * f.spread));
+  write_text(to_toml(m, head), file);
 }
 
 void run(const SimulateCommand& c) {
@@ -93,6 +98,8 @@ void run(const SimulateCommand& c) {
     return;
   }
   fmt::print("{}", prediction_text(p, answers, improvements(p.study), c.path));
+  if (!c.machine.replaced().empty())
+    fmt::print("\n{}\n", on_terminal_lines(c.machine.replaced(), 2));
   if (!drawn.empty()) fmt::print("\n{}", drawn);
   if (!written.empty()) fmt::print("\n{}", written);
   if (!c.profile.empty())
@@ -113,7 +120,9 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
   app->add_option(
          "--what-if", command->questions,
          "simulate again with this change; repeatable, each change separately\n"
-         "bandwidth=2x: links twice as fast\n"
+         "bandwidth=2x: all links twice as fast\n"
+         "fabric=2x, network=2x: those inside nodes, those between nodes\n"
+         "channels=2x: twice as many NCCL channels for each message\n"
          "latency=0x: no latency\n"
          "kernels=2x: attention kernels twice as fast\n"
          "memory=2x: twice the memory bandwidth, so merges and copies are twice as fast\n"

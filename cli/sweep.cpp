@@ -19,15 +19,12 @@ namespace ringsched {
 
 namespace {
 
-// Identifies the figures of a machine: its name for a built-in profile. A user's own profile may
-// change, so a hash of its text is added.
-std::string figures_of(const std::string& machine, std::string others) {
-  const auto profiles = machine_profiles();
-  if (std::any_of(profiles.begin(), profiles.end(),
-                  [&](const MachineProfile& p) { return p.name == machine; }))
-    return others;
+// Identifies the figures of a machine: its name for a built-in profile. A user's own files may
+// change, and those that they build on, so a hash of all figures is added.
+std::string figures_of(const Machine& machine, bool own, std::string others) {
+  if (!own) return others;
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : read_whole(machine, 1u << 30))
+  for (const char c : to_toml(machine))
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{}{}profile {:08x}", others, others.empty() ? "" : "; ",
                      static_cast<std::uint32_t>(hash ^ hash >> 32));
@@ -121,7 +118,9 @@ std::vector<SweepCell> cells_of(const SweepQuestion& c) {
   if (!c.workers.empty()) workers = list_of(c.workers, "--workers");
   for (const std::string& machine_name : list_of(c.machines, "--machine")) {
     const Machine machine = c.conditions.machine(machine_name);
-    const std::string figures = figures_of(machine_name, c.conditions.figures());
+    const std::string figures =
+        figures_of(machine, is_machine_file(machine_name) || c.conditions.has_own_software(),
+                   c.conditions.figures());
     for (const std::string& w : workers)
       for (const std::string& t : tokens)
         for (const std::string& h : list_of(c.heads, "--heads"))

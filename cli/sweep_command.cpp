@@ -193,6 +193,7 @@ ExitCode run(const SweepCommand& c) {
         defaults.push_back(std::move(d));
     if (std::string has = c.conditions.of_library(cells.front().machine); !has.empty())
       defaults.push_back(std::move(has));
+    if (!c.conditions.replaced().empty()) defaults.push_back(c.conditions.replaced());
     for (const std::string& d : defaults)
       fmt::print("{}{}\n", d == defaults.front() ? "\n" : "", on_terminal_lines(d, 2));
     if (!c.output.empty())

@@ -22,7 +22,7 @@ namespace {
 
 struct ValidateCommand {
   std::string format = "text", tolerance, file, only;
-  bool rows = false;
+  bool rows = false, groups = false;
 };
 
 Measurements measurements_of(const std::string& file) {
@@ -50,8 +50,10 @@ void keep_only(Measurements& measured, const std::string& text) {
   });
   measured.excluded.clear();
   if (measured.groups.empty())
-    fail("--only '{}' matches no group, source or machine; 'ringsched validate' lists the groups",
-         printable(text, 40));
+    fail(
+        "--only '{}' matches no group, source or machine; 'ringsched validate --groups' lists the "
+        "groups",
+        printable(text, 40));
 }
 
 Validation validated(const Measurements& measured) {
@@ -71,7 +73,9 @@ ExitCode run(const ValidateCommand& c) {
                    : c.format == "csv" ? csv_of(v)
                    : c.format == "markdown"
                        ? markdown_of(v, c.file == "-" ? "standard input" : c.file)
-                       : text_of(v, c.rows || !c.file.empty()));
+                       : text_of(v, c.rows || !c.file.empty()     ? ValidationDetail::Rows
+                                    : c.groups || !c.only.empty() ? ValidationDetail::Groups
+                                                                  : ValidationDetail::Summary));
   if (tolerance < 0) return 0;
   const bool within = v.errors().mean <= tolerance;
   if (c.format == "text")
@@ -93,6 +97,8 @@ void add_validate_command(CLI::App& program, ExitCode& code) {
   app->add_option("--only", command->only,
                   "only results with TEXT in the name of their group, source or machine, e.g. H800")
       ->type_name("TEXT");
+  app->add_flag("--groups", command->groups,
+                "print a line for each group, and what was left out (implied by --only)");
   app->add_flag("--rows", command->rows,
                 "print every result, not only summaries (implied by --file)");
   app->add_option("--format", command->format, "text, json, csv or markdown (default text)")

@@ -40,13 +40,16 @@ std::string json_of(const ValidatedResult& r) {
 }  // namespace
 
 std::string json_of(const Validation& v) {
-  std::string sources, sizes, groups;
+  std::string sources, links, sizes, groups;
   for (const std::string& source : v.sources())
     sources += fmt::format("{}\n    {{\"source\": \"{}\", {}}}", sources.empty() ? "" : ",",
                            escaped(source), json_of(v.errors_of(source)));
   for (const SizeClass& c : kSizeClasses)
     sizes += fmt::format("{}\n    {{\"tokens_per_worker\": \"{}\", {}}}", sizes.empty() ? "" : ",",
                          c.name, json_of(v.errors_of(c)));
+  for (const LinkClass c : kLinkClasses)
+    links += fmt::format("{}\n    {{\"links\": \"{}\", {}}}", links.empty() ? "" : ",", to_text(c),
+                         json_of(v.errors_of(c)));
   for (const ValidatedGroup& g : v.groups) {
     std::string results;
     for (const ValidatedResult& r : g.results)
@@ -60,9 +63,10 @@ std::string json_of(const Validation& v) {
         json_of(errors_of(g)), results);
   }
   return fmt::format(
-      "{{\n  \"summary\": {{{}}},\n  \"sources\": [{}\n  ],\n  \"sizes\": [{}\n  ],\n"
+      "{{\n  \"summary\": {{{}}},\n  \"sources\": [{}\n  ],\n  \"links\": [{}\n  ],\n  \"sizes\": "
+      "[{}\n  ],\n"
       "  \"groups\": [{}\n  ]\n}}\n",
-      json_of(v.errors()), sources, sizes, groups);
+      json_of(v.errors()), sources, links, sizes, groups);
 }
 
 std::string csv_of(const Validation& v) {

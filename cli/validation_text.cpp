@@ -59,13 +59,24 @@ std::string without_ties(const Ranking& r) { return some_of(r.sure_in_order, r.s
 
 // Which sizes of the problem distinguish the results of a group.
 struct Varying {
-  bool heads = false, tokens = false, mask = false;
+  bool workers = false, tokens = false, heads = false, kv_heads = false, head_dim = false;
+  bool dtype = false, mask = false, pass = false;
   explicit Varying(const ValidatedGroup& g) {
+    const Problem& first = g.results[0].problem;
     for (const ValidatedResult& r : g.results) {
-      heads = heads || r.problem.heads != g.results[0].problem.heads;
-      tokens = tokens || r.problem.tokens != g.results[0].problem.tokens;
-      mask = mask || r.problem.mask != g.results[0].problem.mask;
+      workers = workers || r.problem.workers != first.workers;
+      tokens = tokens || r.problem.tokens != first.tokens;
+      heads = heads || r.problem.heads != first.heads;
+      kv_heads = kv_heads || r.problem.kv_heads != first.kv_heads;
+      head_dim = head_dim || r.problem.head_dim != first.head_dim;
+      dtype = dtype || r.problem.dtype != first.dtype;
+      mask = mask || r.problem.mask != first.mask;
+      pass = pass || r.problem.pass != first.pass;
     }
+    // Without a column, they are as many as the query heads, or as many for each.
+    kv_heads = kv_heads && std::ranges::any_of(g.results, [&](const ValidatedResult& r) {
+                 return r.problem.heads * first.kv_heads != first.heads * r.problem.kv_heads;
+               });
   }
 };
 
@@ -81,12 +92,36 @@ std::string in_short(const Mask& m) {
                      grouped(length));
 }
 
+// What all results of a group share: "8 workers, 32 heads (8 kv) x 128, bf16, causal, forward".
+std::string shared_sizes(const ValidatedGroup& g) {
+  const Varying varying(g);
+  const Problem& p = g.results[0].problem;
+  std::vector<std::string> parts;
+  if (!varying.workers) parts.push_back(counted(p.workers, "worker"));
+  if (!varying.tokens) parts.push_back(counted(p.tokens.value, "token"));
+  if (!varying.heads)
+    parts.push_back(counted(p.heads, "head") + (varying.kv_heads || p.kv_heads == p.heads
+                                                    ? std::string()
+                                                    : fmt::format(" ({} kv)", p.kv_heads)));
+  if (!varying.head_dim) parts.push_back(fmt::format("head dimension {}", p.head_dim));
+  if (!varying.dtype) parts.emplace_back(to_text(p.dtype));
+  if (!varying.mask) parts.push_back(in_short(p.mask));
+  if (!varying.pass) parts.emplace_back(to_text(p.pass));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 Rows rows_of(const ValidatedGroup& g) {
   const Varying varying(g);
   Rows rows = {{"schedule"}};
-  if (varying.heads) rows[0].emplace_back("heads");
-  if (varying.tokens) rows[0].emplace_back("tokens");
-  if (varying.mask) rows[0].emplace_back("mask");
+  for (const auto& [varies, title] : {std::pair{varying.workers, "workers"},
+                                      {varying.heads, "heads"},
+                                      {varying.kv_heads, "kv heads"},
+                                      {varying.head_dim, "head dim"},
+                                      {varying.tokens, "tokens"},
+                                      {varying.dtype, "dtype"},
+                                      {varying.mask, "mask"},
+                                      {varying.pass, "pass"}})
+    if (varies) rows[0].emplace_back(title);
   for (const char* title : {"published", "predicted", "80%", "", "difference", "error", "attend",
                             "overhead", "transfer", "contention", "host", "wait"})
     rows[0].emplace_back(title);
@@ -94,9 +129,15 @@ Rows rows_of(const ValidatedGroup& g) {
     std::vector<std::string> row = {r.overlap == Overlap::Prefetch
                                         ? r.schedule
                                         : fmt::format("{} ({})", r.schedule, to_text(r.overlap))};
-    if (varying.heads) row.push_back(fmt::format("{}", r.problem.heads));
-    if (varying.tokens) row.push_back(grouped(r.problem.tokens.value));
-    if (varying.mask) row.push_back(in_short(r.problem.mask));
+    const Problem& p = r.problem;
+    if (varying.workers) row.push_back(fmt::format("{}", p.workers));
+    if (varying.heads) row.push_back(fmt::format("{}", p.heads));
+    if (varying.kv_heads) row.push_back(fmt::format("{}", p.kv_heads));
+    if (varying.head_dim) row.push_back(fmt::format("{}", p.head_dim));
+    if (varying.tokens) row.push_back(grouped(p.tokens.value));
+    if (varying.dtype) row.emplace_back(to_text(p.dtype));
+    if (varying.mask) row.push_back(in_short(p.mask));
+    if (varying.pass) row.emplace_back(to_text(p.pass));
     row.push_back(figure(g.measure, r.published));
     row.push_back(figure(g.measure, r.predicted));
     // Two times of different things have no difference.
@@ -177,6 +218,13 @@ Rows by_size(const Validation& v) {
   Rows rows = with_titles("tokens each");
   for (const SizeClass& c : kSizeClasses)
     if (const Errors e = v.errors_of(c); e.results > 0) rows.push_back(row_of(c.name, e));
+  return rows;
+}
+
+Rows by_links(const Validation& v) {
+  Rows rows = with_titles("links");
+  for (const LinkClass c : kLinkClasses)
+    if (const Errors e = v.errors_of(c); e.results > 0) rows.push_back(row_of(to_text(c), e));
   return rows;
 }
 
@@ -262,19 +310,22 @@ std::vector<std::string> summary_lines(const Errors& e) {
   return lines;
 }
 
-std::string text_of(const Validation& v, bool rows) {
+std::string text_of(const Validation& v, ValidationDetail detail) {
+  const bool rows = detail == ValidationDetail::Rows;
   std::string out;
   for (const std::string& line : summary_lines(v.errors()))
     out += in_lines(line, 2, page_columns()) + "\n";
   out += "\n" + table_of_names(by_source(v), terminal_columns()) + "\n";
   if (!rows) {
+    if (by_links(v).size() > 1) out += table_of_names(by_links(v), terminal_columns()) + "\n";
     if (by_size(v).size() > 1) out += table_of_names(by_size(v), terminal_columns()) + "\n";
-    out += table_of_names(by_group(v), page_columns()) + "\n";
   }
+  if (detail == ValidationDetail::Groups) out += table_of_names(by_group(v), page_columns()) + "\n";
   for (const ValidatedGroup& g : v.groups) {
     if (!rows) break;
     out += fmt::format("{} ({})\n", g.name, unit_of(g.measure));
     if (!g.source.empty()) out += fmt::format("  {}\n", g.source);
+    out += on_terminal_lines("  " + shared_sizes(g), 2) + "\n";
     out += table(rows_of(g));
     if (g.order_only) out += fmt::format("{}\n", kOrderOnly);
     if (const std::string r = ranking_of(g); !r.empty()) out += fmt::format("ranking: {}\n", r);
@@ -282,6 +333,13 @@ std::string text_of(const Validation& v, bool rows) {
     out += "\n";
   }
   out += in_lines(fmt::format("{}.", kErrorColumns)) + "\n";
+  if (detail == ValidationDetail::Summary) {
+    out += fmt::format(
+        "\n--groups adds a line for each of the {} groups, and the {} notes on what was left out; "
+        "\n--rows prints every result.\n",
+        grouped(static_cast<std::int64_t>(v.groups.size())), v.excluded.size());
+    return out;
+  }
   if (!v.excluded.empty()) out += "\nleft out\n";
   for (const Excluded& e : v.excluded)
     out += on_terminal_lines(fmt::format("  {}: {}", e.what, e.reason), 4) + "\n";
@@ -306,8 +364,8 @@ std::string markdown_of(const Validation& v, std::string_view file) {
                                                printable(file, 100));
   out +=
       fmt::format("**{}.**\n\n{}.\n\n", fmt::join(summary_lines(v.errors()), "; "), kErrorColumns) +
-      markdown_table(by_source(v)) + "\n" + markdown_table(by_size(v)) + "\n## By group\n\n" +
-      markdown_table(by_group(v)) +
+      markdown_table(by_source(v)) + "\n" + markdown_table(by_links(v)) + "\n" +
+      markdown_table(by_size(v)) + "\n## By group\n\n" + markdown_table(by_group(v)) +
       "\nIn the tables below, the columns after *error* say where the predicted time goes, on the "
       "critical\npath" +
       (file.empty() ? " ([metrics](metrics.md)).\n" : ".\n");

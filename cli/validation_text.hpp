@@ -14,7 +14,8 @@ namespace ringsched {
 std::vector<std::string> summary_lines(const Errors&);
 
 // Summaries are as wide as the page at most.
-std::string text_of(const Validation&, bool rows);
+enum class ValidationDetail : std::uint8_t { Summary, Groups, Rows };
+std::string text_of(const Validation&, ValidationDetail);
 // A page: docs/validation-published.md, or of a user's file.
 std::string markdown_of(const Validation&, std::string_view file);
 std::string json_of(const Validation&);

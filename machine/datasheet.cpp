@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "keys.hpp"
 #include "ringsched/scheduler/error.hpp"
@@ -22,7 +23,9 @@ struct Gpu {
 // How close attention kernels come to the peak, and how they are cut into blocks.
 struct Kernels {
   KernelTable table;
-  double forward = 0, backward = 0;
+  double forward = 0, backward = 0;        // heads of 128
+  double forward_64 = 0, backward_64 = 0;  // 0: from those of 128
+  double forward_256 = 0, backward_256 = 0;
 };
 
 struct Link {
@@ -63,6 +66,10 @@ void read_part(Section& s, Kernels& k) {
   for (const char* needed : {"forward", "backward", "spread"}) s.required(needed);
   s.number("forward", k.forward, 1e-3, 1);
   s.number("backward", k.backward, 1e-3, 1);
+  s.number("forward_64", k.forward_64, 1e-3, 1);
+  s.number("backward_64", k.backward_64, 1e-3, 1);
+  s.number("forward_256", k.forward_256, 1e-3, 1);
+  s.number("backward_256", k.backward_256, 1e-3, 1);
   kernel_keys(s, k.table);
 }
 
@@ -154,14 +161,14 @@ std::vector<CollectiveTable> collectives_of(const Link& link, std::uint32_t gpus
   return out;
 }
 
-KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward) {
+KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward, std::uint32_t head_dim,
+                      double share) {
   KernelTable k = kernels.table;
-  const double share = backward ? kernels.backward : kernels.forward;
   k.backward = backward;
   k.packs_groups = k.packs_groups && !backward;
   k.shape = TileShape::Full;
   k.dtypes = {Dtype::Bf16, Dtype::Fp16};
-  k.head_dim = 128;
+  k.head_dim = head_dim;
   k.tokens = {16384};
   k.tflops = {std::round(10 * share * gpu.tflops) / 10};
   k.heads = {128};
@@ -224,7 +231,13 @@ Machine machine_of(const DatasheetMachine& d) {
   }
   m.software.spread = 0.25;
   m.software.source = "one fused pass: fp32 result and partial read, result written";
-  m.kernels = {kernel_of(kernels, gpu, false), kernel_of(kernels, gpu, true)};
+  for (const auto& [head_dim, forward, backward] :
+       {std::tuple{128u, kernels.forward, kernels.backward},
+        {64u, kernels.forward_64, kernels.backward_64},
+        {256u, kernels.forward_256, kernels.backward_256}}) {
+    if (forward > 0) m.kernels.push_back(kernel_of(kernels, gpu, false, head_dim, forward));
+    if (backward > 0) m.kernels.push_back(kernel_of(kernels, gpu, true, head_dim, backward));
+  }
   require_valid(m);
   return m;
 }

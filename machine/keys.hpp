@@ -168,6 +168,7 @@ void machine_keys(Keys& s, M& m) {
   s.section("memory", [&](Keys& d) {
     d.number("gb", m.memory_gb, 1e-6, kMostGb);
     d.number("gb_per_s", m.memory_gb_per_s, 1e-6, kMostGb);
+    d.number("change", m.memory_change, 1e-6, 1e6);
     d.text("source", m.memory_source);
   });
   s.section("launch", [&](Keys& d) {
@@ -190,8 +191,6 @@ void machine_keys(Keys& s, M& m) {
     link_keys(d, m.fabric.link);
     d.number("channel_gb_per_s", m.fabric.channel_gb_per_s, 0, kMostGb);
     d.count("channels", m.fabric.channels, 1, 64);
-    d.number("wire_change", m.fabric.wire_change, 1e-6, 1e6);
-    d.number("startup_change", m.fabric.startup_change, 0, 1e6);
     d.number("core_gb_per_s", m.fabric.core_gb_per_s, 0, kMostGb);
     d.count("per_switch", m.fabric.per_switch, 1, kMaxWorkers);
     d.number("uplink_gb_per_s", m.fabric.uplink_gb_per_s, 1e-6, kMostGb);

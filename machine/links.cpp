@@ -49,12 +49,10 @@ void scale_rates(std::vector<MessageRate>& rates, double link, double bandwidth,
 }  // namespace
 
 LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks, std::uint32_t tensors) {
-  if (!(f.channel_gb_per_s > 0) || !f.link.messages.empty()) return f.link;
+  if (!has_channels(f)) return f.link;
   LinkFigures out = f.link;
-  const double link = out.gb_per_s / f.wire_change;
-  out.messages = by_channels(f.channel_gb_per_s, f.channels, link, ranks, tensors);
-  scale_rates(out.messages, link, f.wire_change, f.startup_change);
-  return out;  // its latency has changed before
+  out.messages = by_channels(f.channel_gb_per_s, f.channels, out.gb_per_s, ranks, tensors);
+  return out;
 }
 
 std::uint32_t channels_of(const FabricFigures& f, std::uint32_t ranks, double bytes) {
@@ -69,12 +67,6 @@ void scale(LinkFigures& link, double bandwidth, double latency) {
   scale_rates(link.messages, link.gb_per_s, bandwidth, latency);
   link.gb_per_s *= bandwidth;
   link.latency_us *= latency;
-}
-
-void scale(FabricFigures& f, double bandwidth, double latency) {
-  scale(f.link, bandwidth, latency);
-  f.wire_change *= bandwidth;
-  f.startup_change *= latency;
 }
 
 }  // namespace ringsched

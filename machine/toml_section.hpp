@@ -161,8 +161,26 @@ class Section {
     const toml::array* const list = table_.contains(k) ? table_.get(k)->as_array() : nullptr;
     return list == nullptr ? 1 : list->size();
   }
-  void required(std::string_view k) const {
-    if (!table_.contains(k)) complain(table_, fmt::format("{} is missing", key(k)));
+  // `beside`: the error names the keys that are there.
+  void required(std::string_view k, bool beside = false) const {
+    if (!table_.contains(k))
+      complain(table_, fmt::format("{} is missing{}", key(k), beside ? given_keys() : ""));
+  }
+  // "; given are name and quantitiy": a misspelt key may be the missing one.
+  std::string given_keys() const {
+    constexpr std::size_t most = 12;
+    if (table_.empty() || table_.size() > most) return "";
+    std::string names;
+    std::size_t i = 0;
+    for (const auto& [k, node] : table_) {
+      ++i;
+      names += fmt::format("{}{}",
+                           i == 1               ? ""
+                           : i == table_.size() ? " and "
+                                                : ", ",
+                           printable(k.str(), 40));
+    }
+    return fmt::format("; given {} {}", table_.size() == 1 ? "is" : "are", names);
   }
   // `figures`: it holds numbers, so it must name their source.
   void finish(bool figures) const {

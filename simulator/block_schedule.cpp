@@ -189,6 +189,39 @@ double length_in_band(double pairs, double window, double cut, const BlockFigure
   return sum / b.rows / std::ceil(cut / b.rows);
 }
 
+// The row of block `i` that sees most. Backward, blocks of keys begin at the first key, which is
+// seen most: there rows count from the last key on.
+double last_of_block(std::uint32_t i, double rows, double cut, bool backward) {
+  return backward ? cut - 1 - i * rows : std::min(cut, (i + 1.0) * rows) - 1;
+}
+
+// The lengths of blocks if each row sees one key more than the one before, up to the window: the
+// first sees as many as the tile's pairs ask for. A block goes from the first key of its first row
+// to the last of its last row.
+std::vector<double> lengths_of_ramp(double pairs, double window, double cut, double along,
+                                    const BlockFigures& b, bool backward) {
+  const auto seen = [&](double first) {  // by all rows
+    const double rising = std::clamp(window - first, 0.0, cut);
+    return rising * first + rising * (rising - 1) / 2 + (cut - rising) * window;
+  };
+  double low = 0, high = window;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (seen(middle) < pairs ? low : high) = middle;
+  }
+  const auto step = std::max(1.0, static_cast<double>(b.keys));
+  std::vector<double> out;
+  for (std::uint32_t i = 0; i < std::ceil(cut / b.rows); ++i) {
+    const double last = last_of_block(i, b.rows, cut, backward);
+    const double first = backward ? std::max(0.0, last + 1 - b.rows) : 1.0 * i * b.rows;
+    const double hidden = std::max(0.0, high + first - window);  // from its first row
+    const double keys = std::min(along, high + last) - std::max(0.0, hidden);
+    const double blocks = std::ceil(std::min(keys, window + last - first) / step - 1e-9);
+    out.push_back(step * (blocks + (hidden > 0 ? kSecondEnd : 0)));
+  }
+  return out;
+}
+
 }  // namespace
 
 BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward,
@@ -205,12 +238,21 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     return key_splits(std::ceil(rows / half) * heads, static_cast<double>(sms) * b.per_sm,
                       std::ceil(keys / b.split_keys));
   };
-  const double mean = static_cast<double>(w.pairs.value) / cut;
+  const auto pairs = static_cast<double>(w.pairs.value);
+  const double mean = pairs / cut;
+  // A tile of the same rows and keys is a ramp up to the window. Others may be, if they see much;
+  // if the window is short, its ramp hardly matters.
+  const bool square = cut == along && pairs == window * (along - (window - 1) / 2);
+  if (w.form == TileForm::Other && window < along && window >= along / 8 &&
+      (square || 2 * mean >= along * 0.9) && splits_of(cut, along, w.columns) == 1) {
+    out.lengths = lengths_of_ramp(pairs, window, cut, along, b, backward);
+    for (double& length : out.lengths) length += b.overhead_keys;
+    return out;
+  }
   if (mean > 0.99 * along || 2 * mean < along * 0.9) {
     // All blocks alike: if less than half is visible, nobody knows which part.
     out.splits = splits_of(cut, mean, w.columns);
     if (window > 0 && w.form == TileForm::Other && out.splits == 1) {
-      const auto pairs = static_cast<double>(w.pairs.value);
       out.lengths = {length_in_band(pairs, window, cut, b) + b.overhead_keys};
       return out;
     }
@@ -240,10 +282,9 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     return out;
   }
   for (std::uint32_t i = 0; i < out.blocks; ++i) {
-    const double last = std::min(cut, (i + 1.0) * b.rows) - 1;
+    const double last = last_of_block(i, b.rows, cut, backward);
     out.lengths.push_back(rounded_up(least + more * last - 1e-6, step) + b.overhead_keys);
   }
-  if (backward) std::ranges::reverse(out.lengths);
   return out;
 }
 

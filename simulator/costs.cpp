@@ -46,9 +46,13 @@ void Costs::deviate(const Deviation& d) {
     return d.attending(kind == TaskKind::AttendBackward, plan.works[work].form,
                        workload_.doubt.empty() ? 0 : workload_.doubt[at]);
   };
-  for (std::size_t at = 0; at < workload_.compute.size(); ++at)
+  for (std::size_t at = 0; at < workload_.compute.size(); ++at) {
+    const std::int64_t usual = workload_.compute[at];
+    const std::int64_t least =
+        workload_.at_peak.empty() ? 0 : std::min(usual, workload_.at_peak[at]);
     own_compute_.push_back(
-        scaled(workload_.compute[at], factor(static_cast<TaskKind>(at / works_), at % works_)));
+        std::max(least, scaled(usual, factor(static_cast<TaskKind>(at / works_), at % works_))));
+  }
   compute_ = own_compute_.data();
   // Bytes, and how much slower short messages are, depend on the links; latency does not.
   const auto bytes = [&](std::size_t work) {

@@ -52,6 +52,11 @@ class Costs {
     }
     return m;
   }
+  // What of a message's start-up does not depend on its size; the same in all draws and under
+  // noise.
+  std::int64_t latency(const Task& task, Distance distance) const {
+    return workload_.transfers_of(task) * workload_.latency[static_cast<std::size_t>(distance)];
+  }
   ExchangeTimes exchange(std::uint32_t number) const;
   // The end of a task during which transfers may start, out of what is left at full speed, ps.
   double tail(std::uint32_t id, const Task& task) const {
@@ -74,6 +79,11 @@ class Costs {
   // When the host has issued a task, ps.
   bool has_host() const { return issued_ != nullptr; }
   std::int64_t issued(std::uint32_t id) const { return issued_[id]; }
+  // How long the host of a worker is busy before it waits for the time that `waits` counts.
+  std::int64_t busy(std::uint32_t worker, std::size_t waits) const {
+    const std::int64_t ps = workload_.host_busy[worker][waits];
+    return deviation_ == Deviation{} ? ps : scaled(ps, deviation_.host);
+  }
   // Do the prices alone decide? Then equal tasks cost the same.
   bool by_price() const { return !amounts_ && noise_ <= 0; }
 

@@ -112,7 +112,9 @@ class Walk {
     const std::int64_t startup = std::min(took, m.startup_ps);
     const std::int64_t wire =
         std::min(took - startup, flow_ps(m.bytes, workload_.network.rate(route)));
-    share.startup.value += startup;
+    const std::int64_t latency = std::min(startup, costs_.latency(task, route.distance));
+    share.startup.value += latency;
+    share.below_speed.value += startup - latency;
     share.wire.value += wire;
     share.contention.value += took - startup - wire;
   }

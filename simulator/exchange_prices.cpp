@@ -186,7 +186,10 @@ class Prices {
       extrapolated_.insert(std::move(text));
     };
     if (cost.row == ExchangeCost::kLinks) {
-      unsure(kNoTableSpread, fmt::format("{} (from link speeds)", form));
+      const bool pcie = machine_.fabric.kind == Fabric::Pcie && cost.nodes == 1;
+      unsure(pcie ? kPcieTableSpread : kNoTableSpread,
+             fmt::format("{} (from link speeds{})", form,
+                         pcie ? ", and machines with PCIe differ by a factor of 2" : ""));
     } else {
       const CollectiveTable& t = machine_.collectives[cost.row];
       const std::size_t groups = at_once_[key_of(e)].size();

@@ -18,30 +18,54 @@ constexpr double kClose = 1e-3;  // of the measured time
 
 struct Figure {
   const char* name;
-  const char* change;  // as for --what-if; all but the latency are rates, so they take 1 / factor
+  // As for --what-if; all but the latency are rates, so they take 1 / factor.
+  std::vector<const char*> changes;
   double spread;
   double influence = 0;  // on the makespan, of one more spread
 };
 
 double seconds(Picoseconds ps) { return static_cast<double>(ps.value); }
 
+std::vector<Figure> figures_of(const Machine& m) {
+  const Spreads s = spreads(m);
+  std::vector<const char*> inside = {"fabric"};
+  if (has_channels(m.fabric)) inside.push_back("channels");
+  std::vector<Figure> out = {{"attention kernels", {"kernels"}, s.kernels},
+                             {m.nodes > 1 ? "links inside nodes" : "links", inside, s.fabric},
+                             {"start-up of messages", {"latency"}, s.startup},
+                             {"passes over memory", {"memory"}, s.software}};
+  if (m.nodes > 1) out.push_back({"links between nodes", {"network"}, s.network});
+  if (!m.software.host.issues_in_no_time()) out.push_back({"the host's work", {"host"}, s.host});
+  return out;
+}
+
+// What a fitted figure may still be off: as far as the other figures leave the makespan unsure.
+void narrow(Machine& m, const Figure& f, double spread) {
+  const std::string_view what = f.changes.front();
+  if (what == "kernels")
+    for (KernelTable& t : m.kernels) t.spread = spread;
+  if (what == "fabric") m.fabric.spread = spread;
+  if (what == "network") m.network.spread = spread;
+  if (what == "memory") m.software.spread = spread;
+  if (what == "host") m.software.host.spread = spread;
+}
+
 }  // namespace
 
-double Fit::sigmas() const { return std::abs(factor - 1) / spread; }
+// As far as in a draw: twice as long and half as long are equally far.
+double Fit::sigmas() const { return (std::max(factor, 1 / factor) - 1) / spread; }
 bool Fit::within_spread() const { return sigmas() <= 1; }
 
 Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyOptions& options) {
   const Machine& m = setup.machine;
-  const Spreads s = spreads(m);
-  std::vector<Figure> figures = {{"attention kernels", "kernels", s.kernels},
-                                 {"links", "bandwidth", s.links},
-                                 {"start-up of messages", "latency", s.startup},
-                                 {"passes over memory", "memory", s.software}};
-  if (!m.software.host.issues_in_no_time()) figures.push_back({"the host's work", "host", s.host});
+  std::vector<Figure> figures = figures_of(m);
   const auto scaled = [&](const Figure& f, double factor) {
-    const bool rate = std::string_view(f.change) != "latency";
-    return changed(setup, fmt::format("{}={}", f.change, rate ? 1 / factor : factor),
-                   plan.problem.workers);
+    Setup out = setup;
+    for (const std::string_view change : f.changes)
+      out = changed(std::move(out),
+                    fmt::format("{}={}", change, change == "latency" ? factor : 1 / factor),
+                    plan.problem.workers);
+    return out;
   };
   const auto makespan = [&](const Figure& f, double factor) {
     return makespan_of(plan, scaled(f, factor), options);
@@ -65,8 +89,17 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
         (makespan(f, middle) < measured ? low : high) = middle;
       }
       const double off = std::abs(seconds(makespan(f, high)) - seconds(measured));
-      if (off <= kClose * seconds(measured))
-        return {scaled(f, high).machine, f.name, high, f.spread, predicted, too_weak};
+      if (off <= kClose * seconds(measured)) {
+        Fit out{scaled(f, high).machine, f.name, high, f.spread, f.spread, predicted, too_weak};
+        double others = 0;
+        for (const Figure& other : figures)
+          if (&other != &f) others += other.influence * other.influence;
+        if (out.within_spread() && f.changes.front() != std::string_view("latency")) {
+          out.left = std::clamp(f.spread * std::sqrt(others) / f.influence, 0.01, f.spread);
+          narrow(out.machine, f, out.left);
+        }
+        return out;
+      }
     }
     too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
   }

@@ -61,7 +61,9 @@ class Hosts {
     out_.issued.resize(plan.tasks.size());
     for (const Task& t : plan.tasks)
       if (t.kind == TaskKind::Prepare) backward_ = std::min(backward_, std::int64_t{t.step});
-    if (s.host.synchronises != Synchronises::Never) out_.waits_before.assign(plan.tasks.size(), 0);
+    if (s.host.synchronises == Synchronises::Never) return;
+    out_.waits_before.assign(plan.tasks.size(), 0);
+    out_.busy.resize(plan.problem.workers);
   }
 
   Issue issue_all() {
@@ -168,6 +170,10 @@ class Hosts {
     if (computes) h.launched = std::max(h.launched, step);
     h.at += host_us(plan_, software_, t) * 1e6;
     out_.issued[id] = rounded_ps(h.at);
+    if (out_.busy.empty()) return;
+    std::vector<std::int64_t>& busy = out_.busy[t.worker_index];
+    busy.resize(h.waits + std::size_t{1});
+    busy[h.waits] = out_.issued[id];
   }
 
   const Plan& plan_;
@@ -210,12 +216,13 @@ Issue issue_times(const Plan& plan, const SoftwareFigures& s) {
 // The last time before each wait, and after the last one.
 Picoseconds issue_time(const Plan& plan, const SoftwareFigures& software) {
   const Issue all = issue_times(plan, software);
-  std::vector<std::vector<std::int64_t>> last(plan.problem.workers);
-  for (std::size_t id = 0; id < all.issued.size(); ++id) {
-    const std::size_t waits = all.waits_before.empty() ? 0 : all.waits_before[id];
-    auto& of_worker = last[plan.tasks[id].worker_index];
-    of_worker.resize(std::max(of_worker.size(), waits + 1));
-    of_worker[waits] = std::max(of_worker[waits], all.issued[id]);
+  std::vector<std::vector<std::int64_t>> last = all.busy;
+  if (last.empty()) {
+    last.assign(plan.problem.workers, {0});
+    for (std::size_t id = 0; id < all.issued.size(); ++id) {
+      std::int64_t& of_worker = last[plan.tasks[id].worker_index].front();
+      of_worker = std::max(of_worker, all.issued[id]);
+    }
   }
   std::int64_t longest = 0;
   for (const auto& of_worker : last)

@@ -21,6 +21,9 @@ bool is_rounded(const Plan&, const Task& output);
 struct Issue {
   TaskColumn<std::int64_t> issued;
   TaskColumn<std::uint32_t> waits_before;  // empty: none waits
+  // By worker and wait: how long the host is busy before it waits, ps; and after its last wait.
+  // A group may be posted after a wait, and have been prepared before.
+  std::vector<std::vector<std::int64_t>> busy;
 };
 Issue issue_times(const Plan&, const SoftwareFigures&);
 

@@ -253,10 +253,12 @@ BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
 
 // How often a kernel's blocks fill the SMs: forward it is cut along the queries, backward along the
 // keys.
-double KernelTimes::waves(const Work& w, bool backward, double sms) const {
+double KernelTimes::waves(const KernelTable& t, const Work& w, double sms, bool whole) const {
+  const double block_rows = t.blocks.rows > 0 ? t.blocks.rows : machine_.block_rows;
   const auto blocks = [&](const Work& tile) {
-    const auto length = static_cast<double>(backward ? tile.keys : tile.rows);
-    return std::ceil(length / machine_.block_rows) * w.columns;
+    const auto length = static_cast<double>(t.backward ? tile.keys : tile.rows);
+    const double all = length / block_rows;
+    return (whole ? std::ceil(all) : all) * w.columns;
   };
   const std::vector<TilePart>* const tiles = parts(w);
   if (tiles == nullptr) return blocks(w) / sms;
@@ -300,8 +302,9 @@ double KernelTimes::efficiency(const KernelTable& t, const Work& w) const {
   if (t.blocks.overhead_keys > 0)
     return block_efficiency(grid(t, w), static_cast<double>(w.pairs.value) * w.columns,
                             blocks_of(t, w), machine_.sms);
-  const double filled = waves(w, t.backward, machine_.sms);
-  return filled > 0 ? filled / std::ceil(filled) : 1;
+  // A block of a few rows takes as long as a full one.
+  const double filled = waves(t, w, machine_.sms, false);
+  return filled > 0 ? filled / std::ceil(waves(t, w, machine_.sms)) : 1;
 }
 
 BlockFigures KernelTimes::blocks_of(const KernelTable& t, const Work& w) const {
@@ -340,7 +343,9 @@ double KernelTimes::base(const KernelTable& t, std::size_t i) const {
   const double took = flops / t.tflops[i];
   // A table that is faster than memory would allow keeps half of its time for products.
   const double products =
-      std::max(took - backward_passes_ps(t, square, t.head_dim, t.heads_per_key_head), 0.5 * took);
+      std::max(took - backward_passes_ps(t, square, t.head_dim, t.heads_per_key_head,
+                                         machine_.memory_gb_per_s / machine_.memory_change),
+               0.5 * took);
   // The points were not packed.
   BlockFigures blocks = blocks_of(t);
   blocks.dealt = t.deals_blocks != DealsBlocks::Never;
@@ -353,12 +358,12 @@ double KernelTimes::base(const KernelTable& t, std::size_t i) const {
 }
 
 double KernelTimes::backward_passes_ps(const KernelTable& t, const Work& w, double head_dim,
-                                       double group) const {
-  if (!t.backward || !(t.blocks.overhead_keys > 0) || !(machine_.memory_gb_per_s > 0)) return 0;
+                                       double group, double gb_per_s) const {
+  if (!t.backward || !(t.blocks.overhead_keys > 0) || !(gb_per_s > 0)) return 0;
   const auto stored = static_cast<double>(size_of(problem_.dtype));
   const double bytes = static_cast<double>(w.rows) * backward_bytes(stored) +
                        grouped_bytes(w, stored, group, t.adds_groups);
-  return bytes * w.columns * head_dim / (machine_.memory_gb_per_s * 1e-3) +
+  return bytes * w.columns * head_dim / (gb_per_s * 1e-3) +
          (group > 1 ? 2 : 1) * kBackwardKernels * machine_.launch_us * 1e6;
 }
 
@@ -453,7 +458,8 @@ double KernelTimes::ps_by(const KernelTable& t, const Work& w, double head_dim) 
   // A worker that has fewer query heads than share a key head adds those only.
   const double group = std::min(static_cast<double>(problem_.heads) / problem_.kv_heads,
                                 static_cast<double>(w.columns));
-  double time = backward_passes_ps(t, w, head_dim, group) + flops / tflops;
+  double time =
+      backward_passes_ps(t, w, head_dim, group, machine_.memory_gb_per_s) + flops / tflops;
   if (t.sustained_tflops > 0) time = std::max(time, flops / (t.sustained_tflops * by_dim));
   return machine_.launch_us * 1e6 + machine_.software.attend_factor * packed_factor(t) *
                                         (merging_splits_ps(t, w, head_dim) + time);
@@ -492,9 +498,10 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
                        t.padded(problem_.head_dim), t.head_dim));
   }
   if (t.shape != shape)
-    unsure(kNearestSpread, fmt::format("{} {} attends (from {} ones)", pass,
-                                       shape == TileShape::Full ? "full" : "causal",
-                                       t.shape == TileShape::Full ? "full" : "causal"));
+    unsure(t.blocks.overhead_keys > 0 ? kOtherMaskSpread : kNearestSpread,
+           fmt::format("{} {} attends (from {} ones)", pass,
+                       shape == TileShape::Full ? "full" : "causal",
+                       t.shape == TileShape::Full ? "full" : "causal"));
   if (const double factor = machine_.software.attend_factor; factor != 1)
     unsure(
         kVariantSpread,
@@ -545,8 +552,8 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
   const Work w = computed(tile, backward);
   const double held = static_cast<double>(machine_.comm_sms) * transfers;
   double longer = 1;
-  if (const KernelTable& t = table(shape(w), backward);
-      t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
+  const KernelTable& t = table(shape(w), backward);
+  if (t.blocks.overhead_keys > 0 && held > 0 && w.pairs.value > 0) {
     const auto left = static_cast<std::uint32_t>(std::max(1.0, machine_.sms - held));
     const BlockFigures b = blocks_of(t, w);
     if (b.dealt) return machine_.comm_slowdown;  // see late_ps
@@ -554,7 +561,7 @@ double KernelTimes::slowed(const Work& tile, bool backward, std::uint32_t transf
     longer = block_times(blocks, b, left).end / block_times(blocks, b, machine_.sms).end;
   } else if (machine_.sms > 0 && held > 0 && w.pairs.value > 0) {
     const double all = machine_.sms, left = std::max(1.0, all - held);
-    longer = std::ceil(waves(w, backward, left)) / std::ceil(waves(w, backward, all));
+    longer = std::ceil(waves(t, w, left)) / std::ceil(waves(t, w, all));
   }
   return longer * machine_.comm_slowdown;
 }

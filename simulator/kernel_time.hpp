@@ -68,12 +68,14 @@ class KernelTimes {
   double ps_by(const KernelTable&, const Work&, double head_dim) const;
   // `has`: the dtypes that have that pass.
   [[noreturn]] void missing(bool backward, const std::set<std::string>& has) const;
-  double waves(const Work&, bool backward, double sms) const;
+  // `whole`: a block of a few rows counts as one.
+  double waves(const KernelTable&, const Work&, double sms, bool whole = true) const;
   BlockFigures blocks_of(const KernelTable&) const;
   BlockFigures blocks_of(const KernelTable&, const Work&) const;  // for this tile
   // The kernels of a backward pass beside the one that multiplies.
   // `group` query heads share a key head.
-  double backward_passes_ps(const KernelTable&, const Work&, double head_dim, double group) const;
+  double backward_passes_ps(const KernelTable&, const Work&, double head_dim, double group,
+                            double gb_per_s) const;
   double packed_factor(const KernelTable&) const;
   double merging_splits_ps(const KernelTable&, const Work&, double head_dim) const;
   double efficiency(const KernelTable&, const Work&) const;

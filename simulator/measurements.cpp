@@ -10,6 +10,7 @@
 #include "machine/toml_section.hpp"
 #include "published.hpp"
 #include "ringsched/scheduler/error.hpp"
+#include "ringsched/scheduler/nearest.hpp"
 
 namespace ringsched {
 
@@ -60,7 +61,14 @@ auto at(const Section& s, std::string_view key, Make make) {
   }
 }
 
+// A number, or a string such as "64K".
 void read_tokens(Section& s, std::string_view key, Tokens& tokens) {
+  if (s.has(key) && s.table().get(key)->is_string()) {
+    std::string text;
+    s.text(key, text);
+    tokens = {at(s, key, [&] { return parse_count(text, key); })};
+    return;
+  }
   std::uint32_t count = 0;
   s.count(key, count, 1, static_cast<std::uint32_t>(kMaxTokens));
   if (count > 0) tokens = {count};
@@ -87,24 +95,27 @@ void read_problem(Section& s, Described& d) {
   if (!d.kv_heads) p.kv_heads = p.heads;
 }
 
-MeasuredResult read_result(Section& s, Described d, Measure measure, double noise) {
+MeasuredResult read_result(Section& s, Described d, Measure measure, double scale, double noise) {
   MeasuredResult m;
   m.noise = noise;
   s.number("noise", m.noise, 0, 1);
   m.line = s.table().source().begin.line;
-  s.required("schedule");
-  s.required("published");
+  s.required("schedule", true);
+  const char* const value = s.has("measured") ? "measured" : "published";
+  s.required(value, true);
   s.text("schedule", m.schedule);
   at(s, "schedule", [&] { return find_schedule(m.schedule); });
   std::string overlap;
   s.text("overlap", overlap);
   if (!overlap.empty()) m.overlap = at(s, "overlap", [&] { return parse_overlap(overlap); });
-  s.number("published", m.published, measure == Measure::Overhead ? 0 : 1e-9, 1e12);
+  s.number(value, m.published, measure == Measure::Overhead ? 0 : 1e-9, 1e12);
+  m.published *= scale;
   read_problem(s, d);
   for (const auto& [there, key] :
        {std::pair{d.workers, "workers"}, {d.tokens, "tokens"}, {d.heads, "heads"}})
     if (!there)
-      s.wrong(s.table(), fmt::format("{} is missing, here and in group.problem", s.key(key)));
+      s.wrong(s.table(), fmt::format("{} is missing, here and in group.problem{}", s.key(key),
+                                     s.given_keys()));
   try {
     require_valid(d.problem);
   } catch (const Error& e) {
@@ -134,7 +145,7 @@ auto with_right_line(const toml::node& n, const std::string& text, Read read) {
 }
 
 void read_machine_of(Section& s, const std::string& file, std::optional<Machine>& machine) {
-  bool same = false;
+  bool same = false, inside = false;
   s.flag("same_machine", same);
   if (s.has("machine")) {
     const toml::node& n = *s.table().get("machine");
@@ -142,7 +153,7 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
     if (!text || text->empty())
       s.wrong(n, "group.machine must be a string: a name, a path or the text of a profile");
     if (same) s.wrong(n, "group.machine is given along with same_machine = true; keep one of them");
-    const bool inside = text->find('\n') != std::string::npos;
+    inside = text->find('\n') != std::string::npos;
     machine = inside ? with_right_line(n, *text,
                                        [&](const std::string& t) { return read_machine(t, file); })
                      : at(s, "machine", [&] { return find_machine(*text); });
@@ -151,6 +162,12 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
   } else if (!machine) {
     s.wrong(*s.table().get("same_machine"), "group.same_machine: there is no group before this");
   }
+  std::string kernels;
+  s.text("kernels", kernels);
+  const auto known = kernel_libraries(*machine);
+  if (!kernels.empty() && std::ranges::find(known, kernels) == known.end())
+    s.wrong(*s.table().get("kernels"), unknown_name("kernel library", kernels, known));
+  if (!kernels.empty()) machine->library = kernels;
   if (!s.has("software")) return;
   const toml::node& n = *s.table().get("software");
   const auto software = n.value_exact<std::string>();
@@ -161,18 +178,28 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
                           : with_right_line(n, *software, [&](const std::string& text) {
                               return read_software(text, file);
                             });
+  // As with --software: it calls the kernels that it has. But a profile in the file has its own.
+  const bool own = inside || same || !kernels.empty();
+  if (!own && std::ranges::find(known, machine->software.kernels) != known.end())
+    machine->library = machine->software.kernels;
 }
 
 MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Machine>& machine) {
   MeasuredGroup g;
   g.file = file;
-  for (const char* key : {"name", "quantity", "results"}) s.required(key);
+  for (const char* key : {"name", "quantity", "results"}) s.required(key, true);
   s.text("name", g.name);
   g.by = file;
   s.text("by", g.by);
   s.text("source", g.source);
   s.text("why", g.why);
-  s.choice("quantity", g.measure, measures());
+  std::map<std::string, std::pair<Measure, double>> quantities = {
+      {"us", {Measure::Ms, 1e-3}}, {"s", {Measure::Ms, 1e3}}};  // become ms
+  for (const auto& [name, measure] : measures()) quantities[name] = {measure, 1};
+  std::pair<Measure, double> of = {Measure::Ms, 1};
+  s.choice("quantity", of, quantities);
+  g.measure = of.first;
+  const double scale = of.second;
   s.flag("order_only", g.order_only);
   s.flag("loop", g.loop);
   double noise = 0;
@@ -196,7 +223,8 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
       "problem", [&](Section& p) { read_problem(p, problem); }, false);
   s.sections(
       "results",
-      [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure, noise)); }, false);
+      [&](Section& r) { g.results.push_back(read_result(r, problem, g.measure, scale, noise)); },
+      false);
   return g;
 }
 

@@ -139,7 +139,8 @@ double attend_ps(const Pricing& p, const Work& w) {
   return ps + (bytes > 0 ? pass_ps(p.machine, bytes, moves, s.attend_launches) : 0);
 }
 double prepare_ps(const Pricing& p, const Work& w) {
-  return pass_ps(p.machine, query_elements(p, w), p.machine.software.prepare_bytes, 1);
+  const double bytes = p.machine.software.prepare_bytes;
+  return bytes > 0 ? pass_ps(p.machine, query_elements(p, w), bytes, 1) : 0;
 }
 double merge_ps(const Pricing& p, const Work& w) {
   const SoftwareFigures& s = p.machine.software;
@@ -455,6 +456,8 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
   if (interferes && deals)
     for (auto& late : out.late) late.assign(kTaskKinds * works, 0);
   if (out.waits_for_kernel || !out.late[0].empty()) out.tail.assign(kTaskKinds * works, 0);
+  if (peak_tflops(machine) > 0 && plan.problem.dtype != Dtype::Fp32)
+    out.at_peak.assign(kTaskKinds * works, 0);
   const Pricing pricing{plan, machine, kernels};
   for (const Price& price : kPrices)
     for (std::size_t w = 0; w < works; ++w) {
@@ -471,6 +474,11 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
         out.tail[at] =
             rounded_ps(kernels.tail_ps(plan.works[w], price.op == TaskKind::AttendBackward));
       out.compute[at] = rounded_ps(price.ps(pricing, plan.works[w]));
+      if (!out.at_peak.empty() && is_attend(price.op))
+        out.at_peak[at] =
+            rounded_ps(attention_flops(plan.problem, plan.works[w].pairs, plan.works[w].columns,
+                                       price.op == TaskKind::AttendBackward) /
+                       peak_tflops(machine));
       for (std::uint32_t groups = 1; interferes && groups <= 2; ++groups) {
         // One communicator carries the messages of all lanes between two workers.
         const std::uint32_t transfers = machine.software.pair_communicators ? 1 : groups;
@@ -510,6 +518,7 @@ Workload priced(const Plan& plan, const Machine& machine, double diagonal) {
     Issue host = issue_times(plan, machine.software);
     out.issued = std::move(host.issued);
     out.waits_before = std::move(host.waits_before);
+    out.host_busy = std::move(host.busy);
     out.awaits_kernels = machine.software.host.synchronises == Synchronises::Kernels;
   }
   return out;

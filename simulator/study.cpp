@@ -136,6 +136,7 @@ std::vector<Answer> improvements(const Study& s) {
   for (const char* change : {"kernels=2x", "bandwidth=2x", "latency=0x", "memory=2x"})
     answers.push_back(ask(s, change));
   if (!s.setup.machine.software.host.issues_in_no_time()) answers.push_back(ask(s, "host=2x"));
+  if (has_channels(s.setup.machine.fabric)) answers.push_back(ask(s, "channels=2x"));
   if (s.setup.machine.comm_sms > 0) answers.push_back(ask(s, "communication-sms=0"));
   std::stable_sort(answers.begin(), answers.end(),
                    [](const Answer& a, const Answer& b) { return a.makespan < b.makespan; });

@@ -61,10 +61,9 @@ Spreads spreads(const Machine& m) {
   double least_sure = 0;
   for (const KernelTable& t : m.kernels)
     if (t.library == m.library) least_sure = std::max(least_sure, t.spread);
-  return {or_usual(least_sure, kKernelSpread),
-          std::max(or_usual(m.fabric.spread, kLinkSpread),
-                   m.nodes > 1 ? or_usual(m.network.spread, kNetworkSpread) : 0),
-          kStartupSpread, or_usual(m.software.spread, kSoftwareSpread),
+  return {or_usual(least_sure, kKernelSpread), or_usual(m.fabric.spread, kLinkSpread),
+          or_usual(m.network.spread, kNetworkSpread), kStartupSpread,
+          or_usual(m.software.spread, kSoftwareSpread),
           or_usual(m.software.host.spread, kHostSpread),
           // Noise is between workers, too.
           or_usual(m.devices_spread, m.sms > 0 && !(m.noise > 0) ? kDeviceSpread : 0)};

@@ -147,6 +147,14 @@ double takes_longer(const ValidatedResult& a, const ValidatedResult& b) {
   return sum / static_cast<double>(draws);
 }
 
+LinkClass links_of(const Machine& m, const Network& network, std::uint32_t workers) {
+  const WorkerId last{workers - 1};
+  return network.node_of(last) > 0       ? LinkClass::Network
+         : network.device(last) == 0     ? LinkClass::OneDevice
+         : m.fabric.kind == Fabric::Pcie ? LinkClass::Pcie
+                                         : LinkClass::NvLink;
+}
+
 ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   ValidatedResult out;
   out.schedule = m.schedule;
@@ -179,10 +187,11 @@ ValidatedResult validated(const MeasuredResult& m, const MeasuredGroup& g) {
   const auto ms = [](Picoseconds t) { return static_cast<double>(t.value) * 1e-9; };
   out.attending_ms = ms(r.path.attending);
   out.overhead_ms = ms(r.path.overhead);
-  out.communication_ms = ms(r.path.startup + r.path.wire);
+  out.communication_ms = ms(r.path.startup + r.path.below_speed + r.path.wire);
   out.contention_ms = ms(r.path.contention);
   out.host_ms = ms(r.path.host) + call.host_ps * 1e-9;
   out.waiting_ms = ms(r.path.waiting);
+  out.links = links_of(g.machine, call.study.workload.network, out.problem.workers);
   return out;
 }
 
@@ -291,6 +300,29 @@ Errors Validation::errors_of(const SizeClass& c) const {
     some.add(g);
   }
   return some.errors();
+}
+
+Errors Validation::errors_of(LinkClass c) const {
+  Gathered some;
+  for (ValidatedGroup g : groups) {
+    std::erase_if(g.results, [&](const ValidatedResult& r) { return r.links != c; });
+    some.add(g);
+  }
+  return some.errors();
+}
+
+const char* to_text(LinkClass c) {
+  switch (c) {
+    case LinkClass::OneDevice:
+      return "one device";
+    case LinkClass::NvLink:
+      return "a node, NVLink";
+    case LinkClass::Pcie:
+      return "a node, PCIe";
+    case LinkClass::Network:
+      break;
+  }
+  return "several nodes";
 }
 
 Errors errors_of(const ValidatedGroup& g) {

@@ -54,18 +54,20 @@ void scale(CollectiveTable& c, double latency_us, double bandwidth, double laten
   }
 }
 
-void scale_links(Machine& m, double bandwidth, double latency) {
+// The links inside nodes.
+void scale_fabric(Machine& m, double bandwidth, double latency) {
   for (CollectiveTable& c : m.collectives)
-    scale(c, c.nodes > 1 ? m.network.link.latency_us : m.fabric.link.latency_us, bandwidth,
-          latency);
-  scale(m.fabric, bandwidth, latency);
-  scale(m.network.link, bandwidth, latency);
+    if (c.nodes == 1) scale(c, m.fabric.link.latency_us, bandwidth, latency);
+  scale(m.fabric.link, bandwidth, latency);
+  for (double* rate : {&m.fabric.core_gb_per_s, &m.fabric.uplink_gb_per_s, &m.fabric.host_gb_per_s})
+    *rate *= bandwidth;
 }
 
-void bandwidth(Machine& m, double by) {
-  scale_links(m, by, 1);
-  for (double* rate : {&m.fabric.core_gb_per_s, &m.fabric.uplink_gb_per_s, &m.fabric.host_gb_per_s})
-    *rate *= by;
+// The links between them.
+void scale_network(Machine& m, double bandwidth, double latency) {
+  for (CollectiveTable& c : m.collectives)
+    if (c.nodes > 1) scale(c, m.network.link.latency_us, bandwidth, latency);
+  scale(m.network.link, bandwidth, latency);
 }
 
 }  // namespace
@@ -73,6 +75,9 @@ void bandwidth(Machine& m, double by) {
 const std::vector<KnownChange>& known_changes() {
   static const std::vector<KnownChange> changes = {
       {"bandwidth=2x", "multiplies the bandwidth of all links"},
+      {"fabric=2x", "... of the links inside nodes"},
+      {"network=2x", "... of the links between nodes"},
+      {"channels=2x", "gives each message this many times as many of NCCL's channels"},
       {"latency=0x", "multiplies the start-up time of messages"},
       {"kernels=2x", "makes attention kernels this many times as fast"},
       {"memory=2x", "makes passes over memory (merges) this many times as fast"},
@@ -106,10 +111,29 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   };
   if (name == "bandwidth") {
     needs_machine();
-    bandwidth(s.machine, above_zero(by, change));
+    scale_fabric(s.machine, above_zero(by, change), 1);
+    scale_network(s.machine, by, 1);
+  } else if (name == "fabric") {
+    needs_machine();
+    scale_fabric(s.machine, above_zero(by, change), 1);
+  } else if (name == "network") {
+    needs_machine();
+    if (s.machine.nodes == 1)
+      fail("--what-if {}: machine '{}' has one node, so there is no network", change,
+           s.machine.name);
+    scale_network(s.machine, above_zero(by, change), 1);
+  } else if (name == "channels") {
+    needs_machine();
+    if (!has_channels(s.machine.fabric))
+      fail(
+          "--what-if {}: messages of machine '{}' do not go by channels ([fabric] has no "
+          "channel_gb_per_s)",
+          change, s.machine.name);
+    s.machine.fabric.channel_gb_per_s *= above_zero(by, change);
   } else if (name == "latency") {
     needs_machine();
-    scale_links(s.machine, 1, by);
+    scale_fabric(s.machine, 1, by);
+    scale_network(s.machine, 1, by);
   } else if (name == "kernels") {
     needs_machine();
     for (KernelTable& k : s.machine.kernels) {
@@ -119,6 +143,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
   } else if (name == "memory") {
     needs_machine();
     s.machine.memory_gb_per_s *= above_zero(by, change);
+    s.machine.memory_change *= by;
   } else if (name == "host") {
     needs_machine();
     HostFigures& h = s.machine.software.host;

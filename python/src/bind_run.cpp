@@ -148,6 +148,7 @@ nb::dict critical_path(const HeldRun& r) {
   out["overhead_us"] = us(p.overhead);
   out["wire_us"] = us(p.wire);
   out["startup_us"] = us(p.startup);
+  out["below_link_speed_us"] = us(p.below_speed);
   out["contention_us"] = us(p.contention);
   out["host_us"] = us(p.host);
   out["waiting_us"] = us(p.waiting);

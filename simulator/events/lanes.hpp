@@ -127,8 +127,12 @@ inline void EventRun::set_up_hosts() {
     h.left.resize(std::max(h.left.size(), awaited_at(id) + 1));
     h.busy.resize(h.left.size());
     ++h.left[awaited_at(id)];
-    h.busy[waits] = std::max(h.busy[waits], costs_.issued(id));
     h.last = std::max(h.last, waits);
+  }
+  for (std::uint32_t w = 0; w < hosts_.size(); ++w) {
+    HostState& h = hosts_[w];
+    h.busy.resize(std::max(h.busy.size(), workload_.host_busy[w].size()));
+    for (std::size_t i = 0; i < workload_.host_busy[w].size(); ++i) h.busy[i] = costs_.busy(w, i);
   }
 }
 

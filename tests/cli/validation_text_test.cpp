@@ -21,7 +21,7 @@ problem = { workers = 8, heads = 32 }
 results = [{ tokens = 65536, schedule = "ring", published = 20 }]
 )",
                                                               "mine.toml")),
-                                   false);
+                                   ValidationDetail::Groups);
   EXPECT_THAT(text, testing::HasSubstr("\na benchmark of somebody else, 8 x A100"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;

@@ -48,7 +48,8 @@ void run(const Machine& m) {
   const Simulation s = simulate(w);
   const Report r = report(w, s);
   const PathShare& p = r.path;
-  expect(p.attending + p.overhead + p.startup + p.wire + p.contention + p.host + p.waiting ==
+  expect(p.attending + p.overhead + p.startup + p.below_speed + p.wire + p.contention + p.host +
+                 p.waiting ==
              r.makespan,
          "the path does not add up");
   for (const WorkerTimes& worker : r.workers)

@@ -558,7 +558,8 @@ TEST(ExchangeReport, AccountsForAllTimeOfThePathAndReachesItsChain) {
       const Simulation run = simulate(w, c);
       const Report r = report(w, run, c);
       const PathShare& p = r.path;
-      EXPECT_EQ(p.attending + p.overhead + p.startup + p.wire + p.contention + p.host + p.waiting,
+      EXPECT_EQ(p.attending + p.overhead + p.startup + p.below_speed + p.wire + p.contention +
+                    p.host + p.waiting,
                 run.makespan)
           << name;
       EXPECT_EQ(r.path_steps.back().end, run.makespan);

@@ -42,7 +42,8 @@ TEST(Fit, PredictsWhatWasMeasured) {
                   1e-3 * static_cast<double>(measured.value))
           << schedule << " x" << factor;
       EXPECT_TRUE(factor == 1 || (f.factor > 1) == (factor > 1)) << schedule << " x" << factor;
-      EXPECT_EQ(f.within_spread(), std::abs(f.factor - 1) <= f.spread);
+      EXPECT_EQ(f.within_spread(), std::max(f.factor, 1 / f.factor) - 1 <= f.spread);
+      EXPECT_LE(f.left, f.spread);
     }
 }
 
@@ -68,6 +69,47 @@ TEST(Fit, ScalesTheFigureThatLeavesThePredictionLeastSure) {
   const Fit links = fit(short_one, setup, times(makespan_of(short_one, setup), 1.2));
   EXPECT_EQ(links.figure, "links");
   EXPECT_TRUE(links.within_spread());
+}
+
+// Twice as fast is as far off as half as fast. And a measurement leaves a figure as unsure as the
+// others make the time, if the change is plausible.
+TEST(Fit, NarrowsAPlausibleFigureAndNoOther) {
+  Asked setup{find_machine("dgx-a100"), {}};
+  setup.machine.fabric.spread = 1;
+  setup.machine.fabric.link.gb_per_s = 10;
+  const Plan plan = of_eight("ring", 16384);
+  const Picoseconds now = makespan_of(plan, setup);
+  const Fit slower = fit(plan, setup, times(now, 1.5)), faster = fit(plan, setup, times(now, 0.65));
+  ASSERT_EQ(slower.figure, "links");
+  ASSERT_EQ(faster.figure, "links");
+  EXPECT_NEAR(faster.sigmas(), 1 / faster.factor - 1, 1e-9);
+  EXPECT_LT(slower.left, 0.5);
+  EXPECT_EQ(slower.machine.fabric.spread, slower.left);
+  EXPECT_EQ(slower.machine.kernels, setup.machine.kernels);
+  const auto width = [&](const Machine& m) {
+    const Workload w = price(plan, m);
+    const Interval i = *interval(possible_makespans(w, m, {}, 64, 1));
+    return static_cast<double>(i.high.value) / static_cast<double>(i.low.value);
+  };
+  EXPECT_LT(width(slower.machine), 0.6 * width(setup.machine));
+  const Fit far = fit(plan, setup, times(now, 4));
+  EXPECT_FALSE(far.within_spread());
+  EXPECT_EQ(far.left, far.spread);
+  EXPECT_EQ(far.machine.fabric.spread, 1);
+}
+
+// With several nodes, links inside them and between them are two figures.
+TEST(Fit, TellsTheNetworkFromTheLinksInsideNodes) {
+  const Asked setup{find_machine("hgx-h100x4-ib400"), {}};
+  Problem p;
+  p.workers = 32;
+  p.tokens = {131072};
+  const Plan plan =
+      limit_communication(build_plan(p, find_schedule("ring")), {Overlap::Prefetch, 0});
+  const Fit f = fit(plan, setup, times(makespan_of(plan, setup), 1.3));
+  EXPECT_EQ(f.figure, "links between nodes");
+  EXPECT_EQ(f.machine.fabric, setup.machine.fabric);
+  EXPECT_LT(f.machine.network.link.gb_per_s, setup.machine.network.link.gb_per_s);
 }
 
 TEST(Fit, NamesWhatIsNotEnough) {

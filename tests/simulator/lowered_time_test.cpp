@@ -153,7 +153,8 @@ TEST(LoweredTime, ReportsAndExportsTakeLoweredPlans) {
   const Report r = report(w, run, {});
   EXPECT_LE(r.bounds.best().value, r.makespan.value);
   EXPECT_EQ(r.path.attending.value + r.path.overhead.value + r.path.startup.value +
-                r.path.wire.value + r.path.contention.value + r.path.waiting.value,
+                r.path.below_speed.value + r.path.wire.value + r.path.contention.value +
+                r.path.waiting.value,
             r.makespan.value);
   for (const std::int64_t s : slack(w, run, {})) EXPECT_GE(s, 0);
   // What a worker did and what it waited for fill the run.

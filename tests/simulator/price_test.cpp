@@ -314,10 +314,10 @@ TEST(Price, CountsTheWavesOfBlocks) {
   m.sms = 10;
   m.block_rows = 16;
   // 4 heads: 64 rows are 16 blocks in 2 waves of 10; 80 rows are 20 blocks in 2 full waves; 8 rows
-  // are 4 blocks in one.
+  // are 4 blocks in one, each as long as a full one.
   EXPECT_NEAR(tile_ps(m, 64, 100), 1e6 + flops(64, 100) / (0.01 * 16 / 20), 1);
   EXPECT_NEAR(tile_ps(m, 80, 100), 1e6 + flops(80, 100) / 0.01, 1);
-  EXPECT_NEAR(tile_ps(m, 8, 100), 1e6 + flops(8, 100) / (0.01 * 4 / 10), 1);
+  EXPECT_NEAR(tile_ps(m, 8, 100), 1e6 + flops(8, 100) / (0.01 * 4 * 0.5 / 10), 1);
 }
 
 SoftwareFigures figures_of_software() {

@@ -151,9 +151,10 @@ void expect_counted_again(const Plan& plan, const Simulation& run, const Report&
 void expect_path(const Simulation& run, const Report& r) {
   const PathShare& p = r.path;
   for (const Picoseconds part :
-       {p.attending, p.overhead, p.startup, p.wire, p.contention, p.host, p.waiting})
+       {p.attending, p.overhead, p.startup, p.below_speed, p.wire, p.contention, p.host, p.waiting})
     ASSERT_GE(part.value, 0);
-  ASSERT_EQ(p.attending + p.overhead + p.startup + p.wire + p.contention + p.host + p.waiting,
+  ASSERT_EQ(p.attending + p.overhead + p.startup + p.below_speed + p.wire + p.contention + p.host +
+                p.waiting,
             r.makespan);
   ASSERT_FALSE(r.path_steps.empty());
   std::int64_t at = 0, gaps = 0;

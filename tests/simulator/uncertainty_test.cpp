@@ -258,7 +258,7 @@ TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   std::erase_if(full.kernels, [](const KernelTable& t) { return t.shape == TileShape::Causal; });
   const auto [borrowed, shapes] = sure("striped", full);
   EXPECT_EQ(shapes, (Names{"forward causal attends (from full ones)"}));
-  EXPECT_GT(borrowed, 1.5 * sure("striped", m).first);
+  EXPECT_GT(borrowed, 1.1 * sure("striped", m).first);
 
   const auto [few, tiles] = sure("ring", m, [](Problem& p) { p.tokens = {2048}; });
   EXPECT_EQ(tiles, (Names{"forward attends of fewer tokens than the 2048 measured"}));

@@ -92,13 +92,34 @@ TEST(Validation, AResultCompletesTheProblemOfItsGroup) {
   EXPECT_EQ(g.results[2].line, 9u);
 }
 
+// As with --software, unless the file says it.
+TEST(Validation, TakesTheKernelsOfTheSoftware) {
+  const auto library = [](const std::string& keys) {
+    return read_measurements("[[group]]\nname = \"x\"\nquantity = \"ms\"\n" + keys +
+                                 "\nproblem = { workers = 2, heads = 8, tokens = \"4K\" }\n"
+                                 "results = [{ schedule = \"ring\", measured = 1 }]\n",
+                             "mine.toml")
+        .groups[0]
+        .machine.library;
+  };
+  const std::string machine = "machine = \"hgx-h100\"\n";
+  EXPECT_EQ(library(machine), "cudnn");
+  EXPECT_EQ(library(machine + "software = \"ring-flash-attention\""), "fa2");
+  EXPECT_EQ(library(machine + "kernels = \"fa3\"\nsoftware = \"ring-flash-attention\""), "fa3");
+  EXPECT_EQ(
+      library("machine = \'\'\'\nname = \"x\"\nsummary = \"y\"\nbase = \"hgx-h100\"\nlibrary = "
+              "\"fa3\"\n\'\'\'\nsoftware = \"ring-flash-attention\""),
+      "fa3");
+  EXPECT_THROW(library(machine + "kernels = \"fa5\""), Error);
+}
+
 TEST(Validation, TellsFileLineAndKeyOfWhatIsWrong) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "mine.toml:1: group is missing"},
       {"group = 1", "mine.toml:1: group must be a list that is not empty"},
       {"[[group]\n", "mine.toml:1: "},
       {edited("name = \"mine\"\n", ""), "mine.toml:1: group.name is missing"},
-      {edited("\"ms\"", "\"us\""),
+      {edited("\"ms\"", "\"min\""),
        "mine.toml:3: group.quantity must be one of: iterations_per_s, ms"},
       {edited("dgx-a100", "dgx-a10"), "mine.toml:4: group.machine: unknown machine 'dgx-a10'"},
       {edited("dgx-a100", "no/such.toml"), "mine.toml:4: group.machine: "},
@@ -128,6 +149,16 @@ TEST(Validation, TellsFileLineAndKeyOfWhatIsWrong) {
       {std::string(kSmall) + "[[excluded]]\nwhat = \"x\"\n", "excluded.reason is missing"},
       {std::string(kSmall) + "title = \"x\"\n", "mine.toml:11: unknown key 'group.title'"},
   };
+  const Measurements us = read_measurements(
+      edited("\"ms\"", "\"us\"").replace(0, 0, "# as people write them\n"), "mine.toml");
+  EXPECT_EQ(us.groups[0].measure, Measure::Ms);
+  EXPECT_NEAR(us.groups[0].results[0].published, 0.0015, 1e-12);
+  const Measurements words =
+      read_measurements(edited("tokens = 8192, schedule = \"ring\", published",
+                               "tokens = \"8K\", schedule = \"ring\", measured"),
+                        "mine.toml");
+  EXPECT_EQ(words.groups[0].results[0].problem.tokens, Tokens{8192});
+  EXPECT_EQ(words.groups[0].results[0].published, 1.5);
   for (const auto& [text, told] : cases) try {
       read_measurements(text, "mine.toml");
       ADD_FAILURE() << "read: " << text;

@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using Changed = Setup;  // a test has a member Setup
 
 Setup a_setup(Fabric fabric = Fabric::Pcie) {
   Machine m = test_machine(fabric, 4);
@@ -59,21 +60,48 @@ TEST(WhatIf, BandwidthMultipliesEveryLink) {
   }
 }
 
-// Where NCCL's channels give the rates, changes mean the same as for a table of them.
-TEST(WhatIf, ChannelsChangeAsTheirTableWould) {
-  const Machine m = find_machine("hgx-h100");
-  Machine table = m;
-  table.fabric.link = link_among(m.fabric, 8);
-  table.fabric.channel_gb_per_s = 0;
-  for (const char* change : {"bandwidth=2x", "latency=0x", "latency=3x", "bandwidth=0.5x"}) {
-    const LinkFigures a = link_among(changed({m, {}}, change, 8).machine.fabric, 8);
-    const LinkFigures b = link_among(changed({table, {}}, change, 8).machine.fabric, 8);
-    EXPECT_EQ(a.latency_us, b.latency_us);
-    EXPECT_DOUBLE_EQ(a.gb_per_s, b.gb_per_s);
-    ASSERT_EQ(a.messages.size(), b.messages.size());
-    for (std::size_t i = 0; i < a.messages.size(); ++i)
-      EXPECT_NEAR(a.messages[i].gb_per_s, b.messages[i].gb_per_s, 1e-6) << change;
+// A message goes at the rate of its channels, or of its link if that is less.
+TEST(WhatIf, ChannelsAndLinksLimitMessagesApart) {
+  const Changed now{find_machine("hgx-h100"), {}};
+  const auto rate = [&](const char* change, double bytes) {
+    const Machine m = *change == 0 ? now.machine : changed(now, change, 8).machine;
+    const LinkFigures link = link_among(m.fabric, 8);
+    for (const MessageRate& r : link.messages)
+      if (bytes <= r.bytes) return r.gb_per_s;
+    return link.gb_per_s;
+  };
+  const FabricFigures& f = now.machine.fabric;
+  constexpr double few = 1 << 20, many = 1e9;  // bytes: four channels, all channels
+  EXPECT_DOUBLE_EQ(rate("", few), 4 * f.channel_gb_per_s);
+  EXPECT_DOUBLE_EQ(rate("", many), f.link.gb_per_s);
+  EXPECT_DOUBLE_EQ(rate("channels=2x", few), 8 * f.channel_gb_per_s);
+  EXPECT_DOUBLE_EQ(rate("channels=2x", many), f.link.gb_per_s);
+  for (const char* change : {"bandwidth=2x", "fabric=2x"}) {
+    EXPECT_DOUBLE_EQ(rate(change, few), 4 * f.channel_gb_per_s) << change;
+    EXPECT_GT(rate(change, many), 1.2 * f.link.gb_per_s) << change;
   }
+  EXPECT_DOUBLE_EQ(rate("latency=0x", few), 4 * f.channel_gb_per_s);
+  Machine measured = now.machine;
+  measured.fabric.link.messages = {{1024, 10}};
+  try {
+    changed({measured, {}}, "channels=2x", 8);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("do not go by channels"));
+  }
+}
+
+// Links inside nodes, and between them.
+TEST(WhatIf, FabricAndNetworkTogetherAreTheBandwidth) {
+  const Changed now{find_machine("hgx-h100x4-ib400"), {}};
+  const Machine fabric = changed(now, "fabric=2x", 32).machine;
+  const Machine network = changed(now, "network=2x", 32).machine;
+  EXPECT_EQ(fabric.network, now.machine.network);
+  EXPECT_EQ(network.fabric, now.machine.fabric);
+  EXPECT_EQ(network.network.link.gb_per_s, 2 * now.machine.network.link.gb_per_s);
+  EXPECT_EQ(changed(changed(now, "fabric=2x", 32), "network=2x", 32).machine,
+            changed(now, "bandwidth=2x", 32).machine);
+  EXPECT_THROW(changed({find_machine("hgx-h100"), {}}, "network=2x", 8), Error);
 }
 
 TEST(WhatIf, LatencyMultipliesWhatMessagesTakeBeyondTheirBytes) {
@@ -121,6 +149,27 @@ TEST(WhatIf, KernelsAndMemoryMultiplyRatesOfTheirOwn) {
   EXPECT_EQ(memory.kernels[0].tflops[0], before.kernels[0].tflops[0]);
 }
 
+// What a table's kernels do beside their products took the time of the memory that they ran on.
+TEST(WhatIf, FasterMemoryMakesNothingSlower) {
+  for (const char* name : {"dgx-a100", "hgx-h100", "hgx-b200"})
+    for (const char* schedule : {"ring", "all-gather:stride=1", "ulysses"})
+      for (const std::int64_t tokens : {8192, 65536}) {
+        Problem p;
+        p.tokens = {tokens};
+        p.pass = Pass::Backward;
+        const Plan plan =
+            limit_communication(build_plan(p, find_schedule(schedule)), {Overlap::None, 0});
+        std::int64_t before = simulate(price(plan, find_machine(name))).makespan.value;
+        for (const char* change : {"memory=2x", "memory=100x"}) {
+          const Machine m = changed({find_machine(name), {}}, change, 8).machine;
+          const std::int64_t now = simulate(price(plan, m)).makespan.value;
+          EXPECT_LE(now, before) << name << " " << schedule << " " << tokens << " " << change;
+          EXPECT_EQ(read_machine(to_toml(m), "again.toml"), m);
+          before = now;
+        }
+      }
+}
+
 TEST(WhatIf, CommunicationWithoutSmsDoesNotDisturbKernels) {
   const Machine none = after("communication-sms=0").machine;
   EXPECT_EQ(none.comm_sms, 0u);
@@ -147,9 +196,9 @@ TEST(WhatIf, AWorkerTakesSoManyTimesAsLong) {
 }
 
 TEST(WhatIf, AllThatAreListedAreKnown) {
-  EXPECT_EQ(known_changes().size(), 7u);
+  EXPECT_EQ(known_changes().size(), 10u);
   for (const KnownChange& k : known_changes()) {
-    Machine machine = find_machine("dgx-a100");
+    Machine machine = find_machine("hgx-h100x4-ib400");
     machine.software.host.post_us = 30;
     EXPECT_NO_THROW(changed({machine, {}}, k.name, 8)) << k.name;
   }

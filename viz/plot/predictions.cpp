@@ -131,8 +131,10 @@ std::string change_in_words(const std::string& change) {
   if (what.starts_with("worker:")) return "worker " + what.substr(7) + " " + how + " slower";
   for (const auto& [name, words] :
        {std::pair{"kernels", "kernels"}, std::pair{"bandwidth", "links"},
+        std::pair{"fabric", "links in nodes"}, std::pair{"network", "network"},
         std::pair{"memory", "memory"}, std::pair{"host", "host"}})
     if (what == name) return fmt::format("{} {} faster", words, how);
+  if (what == "channels") return how + " NCCL channels";
   return change;
 }
 

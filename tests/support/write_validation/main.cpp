@@ -17,7 +17,7 @@ int main(int count, char** arguments) {
     file.append(text);
     file.finish();
   };
-  write(".txt", text_of(v, false));
+  write(".txt", text_of(v, ValidationDetail::Groups));
   write(".json", json_of(v));
   write(".md", markdown_of(v, ""));
 }

@@ -47,8 +47,6 @@ struct FabricFigures {
   LinkFigures link;              // of one device
   double channel_gb_per_s = 0;   // of one channel of NCCL, see link_among; 0: not by channels
   std::uint32_t channels = 32;   // of a communicator, each a thread block on an SM
-  double wire_change = 1;        // of its rates, and of what messages take beyond them: for
-  double startup_change = 1;     // questions of "what if"
   double core_gb_per_s = 0;      // Switch: all traffic of a node together; 0: no limit
   std::uint32_t per_switch = 0;  // Pcie: devices under one switch
   double uplink_gb_per_s = 0;    // Pcie: between a switch and the host, each direction
@@ -249,6 +247,7 @@ struct Machine {
 
   double memory_gb = 0;        // of a device, in GiB; 0: not known
   double memory_gb_per_s = 0;  // what a pass over device memory achieves
+  double memory_change = 1;    // of that, after the kernel tables were measured: "what if"
   std::string memory_source;
   double launch_us = 0;  // before each kernel
   std::string launch_source;
@@ -297,10 +296,13 @@ void require_valid(const Machine&);
 LinkFigures link_among(const FabricFigures&, std::uint32_t ranks, std::uint32_t tensors = 1);
 // How many channels a tensor has then.
 std::uint32_t channels_of(const FabricFigures&, std::uint32_t ranks, double bytes);
+// Do they limit messages at all? A table of messages says more.
+inline bool has_channels(const FabricFigures& f) {
+  return f.channel_gb_per_s > 0 && f.link.messages.empty();
+}
 // Twice the bandwidth, half the start-up: (2, 0.5). What a message of the table takes beyond its
 // bytes over the link is start-up.
 void scale(LinkFigures&, double bandwidth, double latency);
-void scale(FabricFigures&, double bandwidth, double latency);
 std::vector<std::string_view> kernel_libraries(const Machine&);
 // TFLOP/s of one device; 0: not known.
 double peak_tflops(const Machine&);

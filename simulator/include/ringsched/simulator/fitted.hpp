@@ -14,9 +14,10 @@ struct Fit {
   std::string figure;          // "attention kernels", "links", ...
   double factor = 1;           // the new time of these over the old
   double spread = 0;           // how uncertain the figure was, as a share
+  double left = 0;             // how uncertain it is now, if the change was plausible
   Picoseconds predicted;       // before the fit
   std::string too_weak;        // less certain figures that cannot explain the time; may be empty
-  double sigmas() const;       // how many spreads the factor is away from 1
+  double sigmas() const;       // how many spreads the factor, or its inverse, is above 1
   bool within_spread() const;  // at most one
 };
 

@@ -13,9 +13,10 @@ namespace ringsched {
 // How the time on the critical path was spent.
 struct PathShare {
   Picoseconds attending, overhead, startup, wire;
-  Picoseconds contention;  // a message or kernel slowed by others
-  Picoseconds host;        // the host issuing work until then
-  Picoseconds waiting;     // whatever is none of these
+  Picoseconds below_speed;  // a message alone, slower than its links: few channels, or its size
+  Picoseconds contention;   // a message or kernel slowed by others
+  Picoseconds host;         // the host issuing work until then
+  Picoseconds waiting;      // whatever is none of these
 };
 
 struct LowerBounds {

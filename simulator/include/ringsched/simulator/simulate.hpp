@@ -108,6 +108,11 @@ struct Workload {
   std::vector<bool> of_tensors = {};
   // A waiting host waits for all kernels, but only for transfers posted before its last wait.
   bool awaits_kernels = false;
+  // By task kind and work: what an attend takes at the peak of its device, ps. No draw is faster.
+  // Empty: the peak is not known.
+  std::vector<std::int64_t> at_peak = {};
+  // By worker and wait: how long the host is busy before it waits, ps. Empty: no host waits.
+  std::vector<std::vector<std::int64_t>> host_busy = {};
 
   unsigned transfers_of(const Task& t) const {
     return transfers.empty() || !is_transfer(t.kind) ? 1 : transfers[plan->value(t).value];

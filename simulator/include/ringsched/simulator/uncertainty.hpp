@@ -22,6 +22,7 @@ inline constexpr double kPassSpread = 0.04;        // ... of a pass, in addition
 inline constexpr double kFormSpread = 0.04;        // ... and of a form of tiles
 inline constexpr double kDerivedSpread = 0.15;     // of rates derived from another head dimension
 inline constexpr double kNearestSpread = 0.25;     // ... or copied from it
+inline constexpr double kOtherMaskSpread = 0.055;  // ... from the other mask's, by their blocks
 inline constexpr double kWindowSpread = 0.06;      // of tiles that a window cuts
 inline constexpr double kVariantSpread = 0.05;     // of kernels that the table is not of
 inline constexpr double kDocumentSpread = 0.03;    // of tiles that packed documents cut
@@ -30,6 +31,7 @@ inline constexpr double kBeyondSpread = 0.05;      // of rates beyond the ends o
 inline constexpr double kDecodeSpread = 0.20;      // of decoding, which no table has
 inline constexpr double kNoTableSpread = 0.15;     // of exchanges without a table
 inline constexpr double kOtherTableSpread = 0.10;  // ... or a table of other members, groups, sizes
+inline constexpr double kPcieTableSpread = 1.0;    // ... over PCIe, without a table
 inline constexpr double kLinkSpread = 0.10;        // inside a node
 inline constexpr double kNetworkSpread = 0.18;
 inline constexpr double kStartupSpread = 0.80;
@@ -41,7 +43,7 @@ inline constexpr double kModelSpread = 0.03;    // what the model leaves out, by
 
 // The spreads of a machine's figures: from its profile, or the usual ones.
 struct Spreads {
-  double kernels = 0, links = 0, startup = 0, software = 0, host = 0, devices = 0;
+  double kernels = 0, fabric = 0, network = 0, startup = 0, software = 0, host = 0, devices = 0;
 };
 Spreads spreads(const Machine&);
 

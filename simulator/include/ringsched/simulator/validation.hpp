@@ -14,6 +14,13 @@
 
 namespace ringsched {
 
+// What connects the workers of a result. Over PCIe, much depends on a machine that profiles do not
+// know.
+enum class LinkClass : std::uint8_t { OneDevice, NvLink, Pcie, Network };
+inline constexpr LinkClass kLinkClasses[] = {LinkClass::OneDevice, LinkClass::NvLink,
+                                             LinkClass::Pcie, LinkClass::Network};
+const char* to_text(LinkClass);
+
 struct ValidatedResult {
   std::string schedule;
   Overlap overlap = Overlap::Prefetch;
@@ -33,6 +40,7 @@ struct ValidatedResult {
   // Where the predicted time goes, in ms: the critical path's parts.
   double attending_ms = 0, overhead_ms = 0, communication_ms = 0, contention_ms = 0;
   double host_ms = 0, waiting_ms = 0;
+  LinkClass links = LinkClass::OneDevice;
 };
 
 // Pairs of results of one problem whose published values differ by more than 3 percent, the
@@ -94,6 +102,7 @@ struct Validation {
   Errors errors() const;
   Errors errors_of(const std::string& source) const;
   Errors errors_of(const SizeClass&) const;  // of whole sequences; decoding is left out
+  Errors errors_of(LinkClass) const;
 };
 Errors errors_of(const ValidatedGroup&);
 
