@@ -195,6 +195,19 @@ TEST_F(SimulateProgram, SavesTheFittedMachineForOtherCommands) {
   expect_refused("simulate -m dgx-a100 --save-profile mine.toml", "needs --calibrate-with");
   expect_refused("simulate -m dgx-a100 --calibrate-with ms=26 --save-profile mine.txt",
                  "a name that ends in .toml");
+  // A library of its own, which --software replaces.
+  ASSERT_EQ(run("simulate -m hgx-h100 -t 8K -s zigzag --software ring-flash-attention "
+                "--calibrate-with ms=3 --save-profile host.toml")
+                .code,
+            0);
+  const std::string replaced = "--software lightseq replaces the [software] and [host] of profile";
+  for (const std::string command : {"simulate --no-chart", "sweep"}) {
+    EXPECT_THAT(run(command + " -m host.toml -t 8K -s zigzag --software lightseq").out,
+                HasSubstr(replaced));
+    EXPECT_THAT(run(command + " -m host.toml -t 8K -s zigzag").out, Not(HasSubstr("replaces")));
+    EXPECT_THAT(run(command + " -m hgx-h100 -t 8K -s zigzag --software lightseq").out,
+                Not(HasSubstr("replaces")));
+  }
   const std::string mine = read_all(folder_ / "mine.toml");
   expect_refused("simulate -m mine.toml --calibrate-with ms=26 --save-profile ./mine.toml",
                  "mine.toml");
@@ -880,6 +893,32 @@ TEST_F(SimulateProgram, RanksSchedulesOfOnePlanAlike) {
   EXPECT_THAT(wins(beaten, "usp"), testing::EndsWith("%")) << beaten;
   const std::string best = run("sweep -m hgx-h100 -t 64K -s ulysses,zigzag,usp").out;
   EXPECT_EQ(wins(best, "usp"), "same") << best;
+}
+
+// Figures may change in a file that a profile builds on, or in the library's.
+TEST_F(SimulateProgram, SweepsAgainIfAnyFigureChanges) {
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+  };
+  const auto makespan = [&](const std::string& flags) {
+    const std::string json = run("sweep -s zigzag -t 64K --format json -o kept.csv " + flags).out;
+    return value(json, "makespan_us");
+  };
+  const std::string base = run("machines show hgx-h100").out;
+  const std::size_t at = base.find("channel_gb_per_s = ");
+  ASSERT_NE(at, base.npos);
+  write("base.toml", base);
+  write("mine.toml", "name = \"mine\"\nsummary = \"m\"\nbase = \"base.toml\"\n");
+  const double before = makespan("-m mine.toml");
+  EXPECT_EQ(makespan("-m mine.toml"), before);
+  std::string slow = base;
+  write("base.toml", slow.replace(at, base.find('\n', at) - at, "channel_gb_per_s = 5"));
+  EXPECT_GT(makespan("-m mine.toml"), 1.2 * before);
+  const std::string host = "[host]\npost_us = 5\nsource = \"x\"\n";
+  write("library.toml", "[software]\nsource = \"x\"\n" + host);
+  const double quick = makespan("-m hgx-h100 --software library.toml");
+  write("library.toml", "[software]\nsource = \"x\"\n[host]\npost_us = 5000\nsource = \"x\"\n");
+  EXPECT_GT(makespan("-m hgx-h100 --software library.toml"), 2 * quick);
 }
 
 TEST_F(SimulateProgram, SaysWhatASweepExtrapolates) {

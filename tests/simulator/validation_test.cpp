@@ -320,6 +320,32 @@ results = [
   EXPECT_GT(r[2].half_width, r[0].half_width + 0.2);
 }
 
+TEST(Validation, SumsUpByLinks) {
+  const Validation v = validate(read_measurements(R"([[group]]
+name = "one node"
+quantity = "ms"
+machine = "hgx-h100x4-ib400"
+problem = { heads = 8, tokens = 8192 }
+results = [
+  { workers = 1, schedule = "ring", published = 1 },
+  { workers = 8, schedule = "ring", published = 1 },
+  { workers = 9, schedule = "ring", published = 1 },
+  { workers = 32, schedule = "ring", published = 1 },
+]
+[[group]]
+name = "PCIe"
+quantity = "ms"
+machine = "pcie-l20x8"
+problem = { heads = 8, tokens = 8192, workers = 4 }
+results = [{ schedule = "ring", published = 1 }]
+)",
+                                                  "mine.toml"));
+  EXPECT_EQ(v.errors_of(LinkClass::OneDevice).results, 1u);
+  EXPECT_EQ(v.errors_of(LinkClass::NvLink).results, 1u);
+  EXPECT_EQ(v.errors_of(LinkClass::Pcie).results, 1u);
+  EXPECT_EQ(v.errors_of(LinkClass::Network).results, 2u);
+}
+
 TEST(Validation, SumsUpBySize) {
   Validation v;
   v.groups.resize(1);
