@@ -135,8 +135,8 @@ void add_simulate_command(CLI::App& program, ExitCode&) {
       ->group("Output");
   app->add_option(
          "--calibrate-with", command->measured,
-         "scale uncertain machine parameters, the most influential first, until the prediction "
-         "matches this measured time, e.g. ms=12.3")
+         "scale the uncertain machine parameter that explains this measured time best, until the "
+         "prediction matches it, e.g. ms=12.3")
       ->type_name("TIME")
       ->group("Machine");
   app->add_option("--save-profile", command->profile,

@@ -189,6 +189,10 @@ std::string ranked_table(const std::vector<SweepRow>& all) {
           return !row->interval_low_us.empty() && row->possible.empty();
         }))
       out += "   (\"slower in\" is unknown for rows of an earlier sweep)\n";
+    if (intervals && std::ranges::any_of(rows, [](const SweepRow* row) {
+          return row->holds() && row->interval_low_us.empty();
+        }))
+      out += "   (\"-\": a plan of more than 200,000 tasks has no interval)\n";
     if (std::ranges::any_of(rows, [](const SweepRow* row) {
           return row->holds() && row->schedule.find(":sends=all") != std::string::npos;
         }))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "ringsched/scheduler/error.hpp"
@@ -78,31 +79,34 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
 
   std::string too_weak;
   double least = seconds(predicted), most = least;
+  std::optional<Fit> best;
   for (const Figure& f : figures) {
     double low = measured < predicted ? 1 / kMost : 1, high = measured < predicted ? 1 : kMost;
     const Picoseconds fastest = makespan(f, low), slowest = makespan(f, high);
     least = std::min(least, seconds(fastest));
     most = std::max(most, seconds(slowest));
-    if (f.influence > 0 && fastest <= measured && measured <= slowest) {
-      for (int halvings = 0; halvings < 50 && high / low > 1 + 1e-12; ++halvings) {
-        const double middle = std::sqrt(low * high);
-        (makespan(f, middle) < measured ? low : high) = middle;
-      }
-      const double off = std::abs(seconds(makespan(f, high)) - seconds(measured));
-      if (off <= kClose * seconds(measured)) {
-        Fit out{scaled(f, high).machine, f.name, high, f.spread, f.spread, predicted, too_weak};
-        double others = 0;
-        for (const Figure& other : figures)
-          if (&other != &f) others += other.influence * other.influence;
-        if (out.within_spread() && f.changes.front() != std::string_view("latency")) {
-          out.left = std::clamp(f.spread * std::sqrt(others) / f.influence, 0.01, f.spread);
-          narrow(out.machine, f, out.left);
-        }
-        return out;
-      }
+    const bool reaches = f.influence > 0 && fastest <= measured && measured <= slowest;
+    for (int halvings = 0; reaches && halvings < 50 && high / low > 1 + 1e-9; ++halvings) {
+      const double middle = std::sqrt(low * high);
+      (makespan(f, middle) < measured ? low : high) = middle;
     }
-    too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
+    const double off = std::abs(seconds(makespan(f, high)) - seconds(measured));
+    if (!reaches || off > kClose * seconds(measured)) {
+      if (!best) too_weak += (too_weak.empty() ? "" : ", ") + std::string(f.name);
+      continue;
+    }
+    Fit found{scaled(f, high).machine, f.name, high, f.spread, f.spread, predicted, too_weak};
+    if (best && best->sigmas() <= found.sigmas()) continue;
+    double others = 0;
+    for (const Figure& other : figures)
+      if (&other != &f) others += other.influence * other.influence;
+    if (found.within_spread() && f.changes.front() != std::string_view("latency")) {
+      found.left = std::clamp(f.spread * std::sqrt(others) / f.influence, 0.01, f.spread);
+      narrow(found.machine, f, found.left);
+    }
+    best = std::move(found);
   }
+  if (best) return *best;
   if (seconds(measured) >= least && seconds(measured) <= most)
     fail(
         "no single figure of profile '{}' explains {:g} ms: the prediction jumps over this time as "

@@ -16,14 +16,13 @@ struct Fit {
   double spread = 0;           // how uncertain the figure was, as a share
   double left = 0;             // how uncertain it is now, if the change was plausible
   Picoseconds predicted;       // before the fit
-  std::string too_weak;        // less certain figures that cannot explain the time; may be empty
+  std::string too_weak;        // figures that move the makespan more, but not enough; may be empty
   double sigmas() const;       // how many spreads the factor, or its inverse, is above 1
   bool within_spread() const;  // at most one
 };
 
-// The setup's machine with one figure scaled so that the plan takes `measured`. Figures are tried
-// in the order of how much their spreads move the makespan, most first. Throws Error if none
-// explains it.
+// The setup's machine with one figure scaled so that the plan takes `measured`: the one that needs
+// the fewest of its spreads for that. Throws Error if none explains it.
 Fit fit(const Plan&, const Setup&, Picoseconds measured, const StudyOptions& = {});
 
 }  // namespace ringsched
