@@ -139,14 +139,14 @@ Machine MachineFlags::machine(const std::string& name) const {
   if (!is_machine_file(name)) refuse_list("--machine", name);
   const Machine own = find_machine(name);
   Machine m = with_figures(own);
-  if (!software_.empty() && !own.software.host.issues_in_no_time() && m.software != own.software)
-    replaced_ = fmt::format(
-        "--software {} replaces the [software] and [host] of profile '{}'{}; leave it out to use "
+  if (!software_.empty() && !own.software.host.issues_in_no_time() && m.software != own.software) {
+    const bool kernels = library_.empty() && m.library != own.library;
+    replaced_ += fmt::format(
+        "{}--software {} replaces the [software] and [host] of profile '{}'{}; leave it out to use "
         "the profile's.",
-        software_, own.name,
-        m.library != own.library
-            ? fmt::format(", and its kernels {} those of {}", m.library, own.library)
-            : "");
+        replaced_.empty() ? "" : " ", software_, own.name,
+        kernels ? fmt::format(", and its kernels {} those of {}", m.library, own.library) : "");
+  }
   return m;
 }
 

@@ -36,7 +36,7 @@ class MachineFlags {
   std::string defaults(const Machine&) const;
   // Which schedules the library of --software has itself; empty if none is given, or nothing says.
   std::string of_library(const Machine&) const;
-  // That --software replaced figures of the last machine's own profile; else empty.
+  // Which machines' own libraries --software replaced, so far; else empty.
   const std::string& replaced() const { return replaced_; }
   Setup setup(const Machine&, std::uint32_t workers) const;
   // Throws Error if --runs was given but no run varies (`any_varies`).

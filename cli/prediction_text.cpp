@@ -144,8 +144,7 @@ std::string where(const Prediction& p) {
                          : "");
 }
 
-std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit,
-                      const FabricFigures& fabric) {
+std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit, bool by_channels) {
   std::string out;
   const auto part = [&](const char* what, Picoseconds ps) {
     if (ps.value > makespan.value / 1'000'000)  // less is rounding
@@ -155,7 +154,7 @@ std::string path_line(const PathShare& p, Picoseconds makespan, TimeUnit unit,
   part("overhead", p.overhead);
   part("transfer", p.wire);
   part("start-up", p.startup);
-  part(has_channels(fabric) ? "few NCCL channels" : "below link speed", p.below_speed);
+  part(by_channels ? "few NCCL channels" : "below link speed", p.below_speed);
   part("contention", p.contention);
   part("host", p.host);
   part("wait", p.waiting);
@@ -225,7 +224,7 @@ std::string too_large(const Prediction& p) {
 // "attention kernels: 1.21x the profile's time; the prediction was 10.2 ms; ..."
 std::string fit_text(const Fit& f) {
   return fmt::format(
-      "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.2g} times the "
+      "{}: {:.3g}x the profile's time; the prediction was {}; the change is {:.3g} times the "
       "uncertainty of {:g}%, so {}{}",
       f.figure, f.factor, duration(f.predicted, TimeUnit::Seconds), f.sigmas(), 100 * f.spread,
       f.within_spread()
@@ -317,6 +316,9 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
                             const std::vector<Answer>& better, bool path) {
   const Report& r = p.study.report;
   const TimeUnit unit = p.unit();
+  const WorkerId last{p.proved.plan.problem.workers - 1};
+  const bool by_channels =
+      has_channels(p.study.setup.machine.fabric) && p.study.workload.network.node_of(last) == 0;
   std::string out = fmt::format(
       "{}\n{}\n{}\n", on_terminal_lines(headline(p.proved.plan), 2), on_terminal_lines(where(p), 2),
       p.figures.empty() ? "" : on_terminal_lines("with " + p.figures, 2) + "\n");
@@ -352,7 +354,7 @@ std::string prediction_text(const Prediction& p, const std::vector<Answer>& answ
   if (const std::string_view what = attends_bound_by(p.proved.plan, p.study.setup.machine);
       !what.empty())
     line("attends", what == "memory" ? "limited by memory bandwidth" : "limited by computing");
-  line("critical path", path_line(r.path, r.makespan, unit, p.study.setup.machine.fabric));
+  line("critical path", path_line(r.path, r.makespan, unit, by_channels));
   if (!r.links.empty())
     line("busiest link",
          fmt::format("{}: {}, {} used", p.study.workload.network.name(r.links[0].link),

@@ -12,19 +12,22 @@ namespace {
 constexpr double kBytesPerChannel = 16 << 20;
 constexpr double kLongest = 1e15;  // in bytes: longer than any message
 
-std::uint32_t fewest_channels(std::uint32_t channels, std::uint32_t ranks) {
-  return std::bit_floor(std::max(1u, channels / std::max(1u, ranks)));
+std::uint32_t fewest_channels(const FabricFigures& f, std::uint32_t ranks) {
+  const std::uint32_t usual = std::bit_floor(std::max(1u, f.channels / std::max(1u, ranks)));
+  const double more = std::clamp(usual * f.more_channels, 1.0, 1.0 * f.channels);
+  return std::bit_floor(static_cast<std::uint32_t>(more));
 }
 
 // NCCL splits its channels, usually 32, among the ranks of a communicator, and doubles those of one
 // tensor beyond each 16 MiB per channel (5067397, src/enqueue.cc, addP2pToPlan; the number of
 // channels: src/graph/paths.cc). Tensors that go to one peer at once share channels. Until a tensor
 // has all channels, it is as fast as its channels. So a slightly longer one may arrive sooner.
-std::vector<MessageRate> by_channels(double channel, std::uint32_t channels, double link,
-                                     std::uint32_t ranks, std::uint32_t tensors) {
+std::vector<MessageRate> by_channels(const FabricFigures& f, std::uint32_t ranks,
+                                     std::uint32_t tensors) {
   std::vector<MessageRate> out;
-  for (std::uint32_t n = fewest_channels(channels, ranks); n <= channels; n *= 2) {
-    const double rate = std::min(link, channel * n);
+  const double link = f.link.gb_per_s;
+  for (std::uint32_t n = fewest_channels(f, ranks); n <= f.channels; n *= 2) {
+    const double rate = std::min(link, f.channel_gb_per_s * n);
     if (!out.empty()) out.push_back({out.back().bytes + 1, rate});
     out.push_back({kBytesPerChannel * n * tensors, rate});
     if (rate >= link) return out;
@@ -51,12 +54,12 @@ void scale_rates(std::vector<MessageRate>& rates, double link, double bandwidth,
 LinkFigures link_among(const FabricFigures& f, std::uint32_t ranks, std::uint32_t tensors) {
   if (!has_channels(f)) return f.link;
   LinkFigures out = f.link;
-  out.messages = by_channels(f.channel_gb_per_s, f.channels, out.gb_per_s, ranks, tensors);
+  out.messages = by_channels(f, ranks, tensors);
   return out;
 }
 
 std::uint32_t channels_of(const FabricFigures& f, std::uint32_t ranks, double bytes) {
-  std::uint32_t n = fewest_channels(f.channels, ranks);
+  std::uint32_t n = fewest_channels(f, ranks);
   while (2 * n <= f.channels && bytes > kBytesPerChannel * n &&
          n * f.channel_gb_per_s < f.link.gb_per_s)
     n *= 2;

@@ -215,7 +215,7 @@ std::vector<double> lengths_of_ramp(double pairs, double window, double cut, dou
     const double last = last_of_block(i, b.rows, cut, backward);
     const double first = backward ? std::max(0.0, last + 1 - b.rows) : 1.0 * i * b.rows;
     const double hidden = std::max(0.0, high + first - window);  // from its first row
-    const double keys = std::min(along, high + last) - std::max(0.0, hidden);
+    const double keys = std::max(0.0, std::min(along, high + last) - hidden);
     const double blocks = std::ceil(std::min(keys, window + last - first) / step - 1e-9);
     out.push_back(step * (blocks + (hidden > 0 ? kSecondEnd : 0)));
   }

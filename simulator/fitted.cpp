@@ -19,8 +19,7 @@ constexpr double kClose = 1e-3;  // of the measured time
 
 struct Figure {
   const char* name;
-  // As for --what-if; all but the latency are rates, so they take 1 / factor.
-  std::vector<const char*> changes;
+  std::string_view change;  // as for --what-if; all but the latency are rates: 1 / factor
   double spread;
   double influence = 0;  // on the makespan, of one more spread
 };
@@ -29,26 +28,24 @@ double seconds(Picoseconds ps) { return static_cast<double>(ps.value); }
 
 std::vector<Figure> figures_of(const Machine& m) {
   const Spreads s = spreads(m);
-  std::vector<const char*> inside = {"fabric"};
-  if (has_channels(m.fabric)) inside.push_back("channels");
-  std::vector<Figure> out = {{"attention kernels", {"kernels"}, s.kernels},
-                             {m.nodes > 1 ? "links inside nodes" : "links", inside, s.fabric},
-                             {"start-up of messages", {"latency"}, s.startup},
-                             {"passes over memory", {"memory"}, s.software}};
-  if (m.nodes > 1) out.push_back({"links between nodes", {"network"}, s.network});
-  if (!m.software.host.issues_in_no_time()) out.push_back({"the host's work", {"host"}, s.host});
+  std::vector<Figure> out = {{"attention kernels", "kernels", s.kernels},
+                             {m.nodes > 1 ? "links inside nodes" : "links", "fabric", s.fabric},
+                             {"start-up of messages", "latency", s.startup},
+                             {"passes over memory", "memory", s.software}};
+  if (m.nodes > 1) out.push_back({"links between nodes", "network", s.network});
+  if (!m.software.host.issues_in_no_time()) out.push_back({"the host's work", "host", s.host});
   return out;
 }
 
 // What a fitted figure may still be off: as far as the other figures leave the makespan unsure.
 void narrow(Machine& m, const Figure& f, double spread) {
-  const std::string_view what = f.changes.front();
-  if (what == "kernels")
-    for (KernelTable& t : m.kernels) t.spread = spread;
-  if (what == "fabric") m.fabric.spread = spread;
-  if (what == "network") m.network.spread = spread;
-  if (what == "memory") m.software.spread = spread;
-  if (what == "host") m.software.host.spread = spread;
+  if (f.change == "kernels")
+    for (KernelTable& t : m.kernels)
+      if (t.library == m.library) t.spread = t.spread > 0 ? std::min(t.spread, spread) : spread;
+  if (f.change == "fabric") m.fabric.spread = spread;
+  if (f.change == "network") m.network.spread = spread;
+  if (f.change == "memory") m.software.spread = spread;
+  if (f.change == "host") m.software.host.spread = spread;
 }
 
 }  // namespace
@@ -61,11 +58,9 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
   const Machine& m = setup.machine;
   std::vector<Figure> figures = figures_of(m);
   const auto scaled = [&](const Figure& f, double factor) {
-    Setup out = setup;
-    for (const std::string_view change : f.changes)
-      out = changed(std::move(out),
-                    fmt::format("{}={}", change, change == "latency" ? factor : 1 / factor),
-                    plan.problem.workers);
+    const double by = f.change == "latency" ? factor : 1 / factor;
+    Setup out = changed(setup, fmt::format("{}={}", f.change, by), plan.problem.workers);
+    if (f.change == "fabric") out.machine.fabric.channel_gb_per_s *= by;  // as in a draw
     return out;
   };
   const auto makespan = [&](const Figure& f, double factor) {
@@ -97,10 +92,11 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     }
     Fit found{scaled(f, high).machine, f.name, high, f.spread, f.spread, predicted, too_weak};
     if (best && best->sigmas() <= found.sigmas()) continue;
-    double others = 0;
+    // What the model leaves out, and how devices differ, is in the measurement, too.
+    double others = std::pow(std::hypot(kModelSpread, spreads(m).devices) * seconds(predicted), 2);
     for (const Figure& other : figures)
       if (&other != &f) others += other.influence * other.influence;
-    if (found.within_spread() && f.changes.front() != std::string_view("latency")) {
+    if (found.within_spread() && f.change != "latency") {
       found.left = std::clamp(f.spread * std::sqrt(others) / f.influence, 0.01, f.spread);
       narrow(found.machine, f, found.left);
     }

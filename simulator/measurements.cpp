@@ -144,8 +144,15 @@ auto with_right_line(const toml::node& n, const std::string& text, Read read) {
   }
 }
 
-void read_machine_of(Section& s, const std::string& file, std::optional<Machine>& machine) {
-  bool same = false, inside = false;
+// A group's machine, which later groups may share.
+struct GivenMachine {
+  std::optional<Machine> machine;
+  bool own_kernels = false;  // its profile is in the file, or the group says which kernels it has
+};
+
+void read_machine_of(Section& s, const std::string& file, GivenMachine& given) {
+  std::optional<Machine>& machine = given.machine;
+  bool same = false;
   s.flag("same_machine", same);
   if (s.has("machine")) {
     const toml::node& n = *s.table().get("machine");
@@ -153,7 +160,8 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
     if (!text || text->empty())
       s.wrong(n, "group.machine must be a string: a name, a path or the text of a profile");
     if (same) s.wrong(n, "group.machine is given along with same_machine = true; keep one of them");
-    inside = text->find('\n') != std::string::npos;
+    const bool inside = text->find('\n') != std::string::npos;
+    given.own_kernels = inside;
     machine = inside ? with_right_line(n, *text,
                                        [&](const std::string& t) { return read_machine(t, file); })
                      : at(s, "machine", [&] { return find_machine(*text); });
@@ -167,7 +175,10 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
   const auto known = kernel_libraries(*machine);
   if (!kernels.empty() && std::ranges::find(known, kernels) == known.end())
     s.wrong(*s.table().get("kernels"), unknown_name("kernel library", kernels, known));
-  if (!kernels.empty()) machine->library = kernels;
+  if (!kernels.empty()) {
+    machine->library = kernels;
+    given.own_kernels = true;
+  }
   if (!s.has("software")) return;
   const toml::node& n = *s.table().get("software");
   const auto software = n.value_exact<std::string>();
@@ -179,12 +190,11 @@ void read_machine_of(Section& s, const std::string& file, std::optional<Machine>
                               return read_software(text, file);
                             });
   // As with --software: it calls the kernels that it has. But a profile in the file has its own.
-  const bool own = inside || same || !kernels.empty();
-  if (!own && std::ranges::find(known, machine->software.kernels) != known.end())
+  if (!given.own_kernels && std::ranges::find(known, machine->software.kernels) != known.end())
     machine->library = machine->software.kernels;
 }
 
-MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Machine>& machine) {
+MeasuredGroup read_group(Section& s, const std::string& file, GivenMachine& given) {
   MeasuredGroup g;
   g.file = file;
   for (const char* key : {"name", "quantity", "results"}) s.required(key, true);
@@ -209,8 +219,8 @@ MeasuredGroup read_group(Section& s, const std::string& file, std::optional<Mach
     s.wrong(s.table(), g.over.empty() ? "group.over is missing: the schedule of speedup_over"
                                       : "group.over is only for quantity = \"speedup_over\"");
   if (!g.over.empty()) at(s, "over", [&] { return find_schedule(g.over); });
-  read_machine_of(s, file, machine);
-  g.machine = *machine;
+  read_machine_of(s, file, given);
+  g.machine = *given.machine;
   const bool is_ratio = g.measure == Measure::Speedup || g.measure == Measure::SpeedupOver ||
                         g.measure == Measure::Overhead;
   if (g.machine.ideal && !is_ratio)
@@ -244,7 +254,7 @@ Measurements read_measurements(std::string_view text, std::string_view name) {
   }
   Section s(table, file, "");
   Measurements out;
-  std::optional<Machine> machine;
+  GivenMachine machine;
   s.required("group");
   s.sections(
       "group", [&](Section& g) { out.groups.push_back(read_group(g, file, machine)); }, false);

@@ -129,7 +129,7 @@ Setup changed(Setup s, std::string_view given, std::uint32_t workers) {
           "--what-if {}: messages of machine '{}' do not go by channels ([fabric] has no "
           "channel_gb_per_s)",
           change, s.machine.name);
-    s.machine.fabric.channel_gb_per_s *= above_zero(by, change);
+    s.machine.fabric.more_channels *= above_zero(by, change);
   } else if (name == "latency") {
     needs_machine();
     scale_fabric(s.machine, 1, by);

@@ -84,6 +84,7 @@ TEST(Fit, NarrowsAPlausibleFigureAndNoOther) {
   ASSERT_EQ(faster.figure, "links");
   EXPECT_NEAR(faster.sigmas(), 1 / faster.factor - 1, 1e-9);
   EXPECT_LT(slower.left, 0.5);
+  EXPECT_GT(slower.left, 0.5 * kModelSpread);
   EXPECT_EQ(slower.machine.fabric.spread, slower.left);
   EXPECT_EQ(slower.machine.kernels, setup.machine.kernels);
   const auto width = [&](const Machine& m) {

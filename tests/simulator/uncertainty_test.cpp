@@ -228,7 +228,6 @@ TEST(Uncertainty, HoldsFourFifthsOfWhatIsNormal) {
   EXPECT_GT(i.high, simulate(w).makespan);
 }
 
-// What no table has is named, and makes the interval wider.
 // However unsure a kernel is, no draw is faster than its device.
 TEST(Uncertainty, NoDrawBeatsThePeak) {
   Machine m = machine_of({.gpu = "h20"});
@@ -248,6 +247,7 @@ TEST(Uncertainty, NoDrawBeatsThePeak) {
   EXPECT_GT(at_peak, 10);
 }
 
+// What no table has is named, and makes the interval wider.
 TEST(Uncertainty, WhatIsExtrapolatedIsNamedAndWidensTheInterval) {
   const auto sure = [](const char* schedule, const Machine& m, auto... change) {
     Problem p = small_problem(4, 16384);

@@ -111,6 +111,23 @@ TEST(Validation, TakesTheKernelsOfTheSoftware) {
               "\"fa3\"\n\'\'\'\nsoftware = \"ring-flash-attention\""),
       "fa3");
   EXPECT_THROW(library(machine + "kernels = \"fa5\""), Error);
+  const Measurements two = read_measurements(
+      R"([[group]]
+name = "a"
+quantity = "ms"
+machine = "hgx-h100"
+problem = { workers = 2, heads = 8, tokens = 4096 }
+results = [{ schedule = "ring", measured = 1 }]
+[[group]]
+name = "b"
+quantity = "ms"
+same_machine = true
+software = "ring-flash-attention"
+problem = { workers = 2, heads = 8, tokens = 4096 }
+results = [{ schedule = "ring", measured = 1 }]
+)",
+      "mine.toml");
+  EXPECT_EQ(two.groups[1].machine.library, "fa2");
 }
 
 TEST(Validation, TellsFileLineAndKeyOfWhatIsWrong) {

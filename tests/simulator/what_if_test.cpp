@@ -81,6 +81,17 @@ TEST(WhatIf, ChannelsAndLinksLimitMessagesApart) {
     EXPECT_GT(rate(change, many), 1.2 * f.link.gb_per_s) << change;
   }
   EXPECT_DOUBLE_EQ(rate("latency=0x", few), 4 * f.channel_gb_per_s);
+  // Each takes an SM, up to as many as fill the link.
+  const auto channels = [&](double more, double bytes) {
+    FabricFigures g = f;
+    g.more_channels = more;
+    return channels_of(g, 8, bytes);
+  };
+  EXPECT_EQ(channels(1, few), 4u);
+  EXPECT_EQ(channels(2, few), 8u);
+  EXPECT_EQ(channels(0.5, few), 2u);
+  EXPECT_EQ(channels(100, few), f.channels);
+  EXPECT_EQ(channels(2, many), channels(1, many));
   Machine measured = now.machine;
   measured.fabric.link.messages = {{1024, 10}};
   try {

@@ -47,6 +47,7 @@ struct FabricFigures {
   LinkFigures link;              // of one device
   double channel_gb_per_s = 0;   // of one channel of NCCL, see link_among; 0: not by channels
   std::uint32_t channels = 32;   // of a communicator, each a thread block on an SM
+  double more_channels = 1;      // times as many for a message as NCCL gives it: "what if"
   double core_gb_per_s = 0;      // Switch: all traffic of a node together; 0: no limit
   std::uint32_t per_switch = 0;  // Pcie: devices under one switch
   double uplink_gb_per_s = 0;    // Pcie: between a switch and the host, each direction
