@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
@@ -387,6 +388,31 @@ TEST(BlockSchedule, ABackwardPassHasPassesOverMemoryBesideItsBlocks) {
   EXPECT_NEAR(KernelTimes(m, problem).ps(tile(2048, 2048), true), known + 3e6, 1);
 }
 
+// The mean logarithm of the times of `a` over those of `b`, for squares of a table's heads from
+// 2048 tokens on.
+std::optional<double> mean_ratio(const Machine& a, const Machine& b, const KernelTable& t) {
+  double sum = 0;
+  int points = 0;
+  for (std::size_t i = 0; i < t.tokens.size(); ++i) {
+    if (t.tokens[i] < 2048) continue;
+    const auto n = static_cast<std::int64_t>(t.tokens[i]);
+    Problem problem;
+    problem.head_dim = t.head_dim;
+    problem.heads = problem.kv_heads = static_cast<std::uint32_t>(t.heads[i]);
+    const bool full = t.shape == TileShape::Full;
+    const Work square{n,
+                      n,
+                      Pairs{full ? n * n : n * (n + 1) / 2},
+                      full ? TileForm::Full : TileForm::Causal,
+                      problem.heads,
+                      {}};
+    sum += std::log(KernelTimes(a, problem).ps(square, t.backward) /
+                    KernelTimes(b, problem).ps(square, t.backward));
+    ++points;
+  }
+  return points > 0 ? std::optional(sum / points) : std::nullopt;
+}
+
 // How far rates are off that a profile derives from its tables of 128: for each library and head
 // dimension that it has measured, the mean over tables and their points of 2K tokens and more.
 TEST(BlockSchedule, DerivedHeadDimensionsAreAsUnsureAsTheModelSays) {
@@ -398,26 +424,8 @@ TEST(BlockSchedule, DerivedHeadDimensionsAreAsUnsureAsTheModelSays) {
       m.library = t.library;
       Machine only_128 = m;
       std::erase_if(only_128.kernels, [](const KernelTable& k) { return k.head_dim != 128; });
-      double sum = 0;
-      int points = 0;
-      for (std::size_t i = 0; i < t.tokens.size(); ++i) {
-        if (t.tokens[i] < 2048) continue;
-        const auto n = static_cast<std::int64_t>(t.tokens[i]);
-        Problem problem;
-        problem.head_dim = t.head_dim;
-        problem.heads = problem.kv_heads = static_cast<std::uint32_t>(t.heads[i]);
-        const bool full = t.shape == TileShape::Full;
-        const Work square{n,
-                          n,
-                          Pairs{full ? n * n : n * (n + 1) / 2},
-                          full ? TileForm::Full : TileForm::Causal,
-                          problem.heads,
-                          {}};
-        sum += std::log(KernelTimes(only_128, problem).ps(square, t.backward) /
-                        KernelTimes(m, problem).ps(square, t.backward));
-        ++points;
-      }
-      off[fmt::format("{} {} {}", name, t.library, t.head_dim)].push_back(sum / points);
+      const std::optional<double> mean = mean_ratio(only_128, m, t);
+      off[fmt::format("{} {} {}", name, t.library, t.head_dim)].push_back(mean.value());
     }
   }
   double squares = 0;
@@ -452,33 +460,15 @@ TEST(BlockSchedule, TimesFromTheOtherMaskAreAsUnsureAsTheModelSays) {
             return k.library == t.library && k.backward == t.backward && k.head_dim == t.head_dim;
           }))
         continue;
-      double sum = 0;
-      int points = 0;
-      for (std::size_t i = 0; i < t.tokens.size(); ++i) {
-        if (t.tokens[i] < 2048) continue;
-        const auto n = static_cast<std::int64_t>(t.tokens[i]);
-        Problem problem;
-        problem.head_dim = t.head_dim;
-        problem.heads = problem.kv_heads = static_cast<std::uint32_t>(t.heads[i]);
-        const bool full = t.shape == TileShape::Full;
-        const Work square{n,
-                          n,
-                          Pairs{full ? n * n : n * (n + 1) / 2},
-                          full ? TileForm::Full : TileForm::Causal,
-                          problem.heads,
-                          {}};
-        sum += std::log(KernelTimes(other, problem).ps(square, t.backward) /
-                        KernelTimes(m, problem).ps(square, t.backward));
-        ++points;
-      }
-      if (points == 0) continue;
-      squares += sum / points * (sum / points);
+      const std::optional<double> mean = mean_ratio(other, m, t);
+      if (!mean) continue;
+      squares += *mean * *mean;
       ++tables;
       if (std::getenv("RINGSCHED_SHOW"))
         std::cout << fmt::format("{} {} {} {} {}: {:+.0f}%\n", name, t.library, t.head_dim,
                                  t.backward ? "backward" : "forward",
                                  t.shape == TileShape::Full ? "full" : "causal",
-                                 100 * std::expm1(sum / points));
+                                 100 * std::expm1(*mean));
     }
   }
   EXPECT_GT(tables, 30);
