@@ -97,7 +97,8 @@ Fit fit(const Plan& plan, const Setup& setup, Picoseconds measured, const StudyO
     for (const Figure& other : figures)
       if (&other != &f) others += other.influence * other.influence;
     if (found.within_spread() && f.change != "latency") {
-      found.left = std::clamp(f.spread * std::sqrt(others) / f.influence, 0.01, f.spread);
+      constexpr double kLeast = 0.01;
+      found.left = std::min(f.spread, std::max(kLeast, f.spread * std::sqrt(others) / f.influence));
       narrow(found.machine, f, found.left);
     }
     best = std::move(found);

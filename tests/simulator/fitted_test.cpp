@@ -99,6 +99,20 @@ TEST(Fit, NarrowsAPlausibleFigureAndNoOther) {
   EXPECT_EQ(far.machine.fabric.spread, 1);
 }
 
+// A figure that was certain does not become less so.
+TEST(Fit, NeverWidensAFigure) {
+  Asked setup{find_machine("dgx-a100"), {}};
+  for (KernelTable& t : setup.machine.kernels) t.spread = 0.002;
+  setup.machine.fabric = {};
+  setup.machine.software.spread = 1e-6;
+  const Plan plan = of_eight("striped");
+  const Fit f = fit(plan, setup, times(makespan_of(plan, setup), 1.001));
+  ASSERT_EQ(f.figure, "attention kernels");
+  ASSERT_TRUE(f.within_spread());
+  EXPECT_LE(f.left, 0.002);
+  EXPECT_LE(f.machine.kernels[0].spread, 0.002);
+}
+
 // With several nodes, links inside them and between them are two figures.
 TEST(Fit, TellsTheNetworkFromTheLinksInsideNodes) {
   const Asked setup{find_machine("hgx-h100x4-ib400"), {}};
