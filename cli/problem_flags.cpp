@@ -86,8 +86,8 @@ void ProblemFlags::add_shape_to(CLI::App& command) {
        "causal; full; window:N (each token sees only the N most recent); prefix:P,window:N (each "
        "token "
        "also sees the first P); "
-       "or documents:A,B,... (lengths; without --tokens, there are as many tokens) (default "
-       "causal)");
+       "documents:A,B,... (lengths; without --tokens, there are as many tokens); or "
+       "window:N,documents:A,B,... (default causal)");
   flag(command, "--pass", pass_, "PASS", "forward, backward or both (default forward)");
   flag(command, "--new-tokens", new_tokens_, "N",
        "for decoding: number of new tokens at the end of the sequence, or of each document; all "

@@ -80,16 +80,18 @@ struct Varying {
   }
 };
 
-// "1,024 documents of 64", "7 documents", "causal".
+// "1,024 documents of 64", "7 documents", "7 documents, window:512", "causal".
 std::string in_short(const Mask& m) {
   if (m.kind() != Mask::Kind::Documents) return to_text(m);
   const std::span<const std::int64_t> bounds = m.document_bounds();
   const auto count = static_cast<std::int64_t>(bounds.size()) - 1;
-  const std::int64_t length = bounds[1] - bounds[0];
+  const std::int64_t length = bounds[1] - bounds[0], window = m.window_size().value;
+  const std::string tail = window > 0 ? fmt::format(", window:{}", window) : "";
   for (std::size_t d = 1; d < bounds.size(); ++d)
-    if (bounds[d] - bounds[d - 1] != length) return fmt::format("{} documents", grouped(count));
-  return fmt::format("{} {} of {}", grouped(count), count == 1 ? "document" : "documents",
-                     grouped(length));
+    if (bounds[d] - bounds[d - 1] != length)
+      return fmt::format("{} documents{}", grouped(count), tail);
+  return fmt::format("{} {} of {}{}", grouped(count), count == 1 ? "document" : "documents",
+                     grouped(length), tail);
 }
 
 // What all results of a group share: "8 workers, 32 heads (8 kv) x 128, bf16, causal, forward".

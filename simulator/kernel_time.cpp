@@ -157,7 +157,7 @@ void KernelTimes::know_parts(const Plan& plan) {
     if (w.form != TileForm::Other || parts_.contains(w)) continue;
     const RegionId rows = plan.rows(t), keys = t.keys;
     if (!by_stretch) {
-      know_parts(w, parts_by_document(cut(rows), cut(keys), w.columns));
+      know_parts(w, parts_by_document(problem_.mask, cut(rows), cut(keys), w.columns));
       continue;
     }
     std::vector<TilePart> parts =
@@ -234,11 +234,15 @@ BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
   BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1, packs_documents()};
   for (const TilePart& part : several != nullptr ? *several : one) {
     Work each = part.work;
-    if (packs) {
+    BlockFigures figures = b;
+    if (packs && window_ > 0 && each.form == TileForm::Other) {
+      figures.rows =
+          std::max(1u, b.rows / share);  // of each head; its rows see what they would alone
+    } else if (packs) {
       each.rows *= share;
       each.pairs.value *= share;
     }
-    const BlockGrid g = block_grid(each, b, machine_.sms, t.backward);
+    const BlockGrid g = block_grid(each, figures, machine_.sms, t.backward, window_);
     out.splits = std::max(out.splits, g.splits);
     out.by_part.insert(out.by_part.end(), part.count, g.blocks);
     for (std::uint32_t i = 0; i < part.count; ++i)

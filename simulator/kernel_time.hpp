@@ -22,7 +22,8 @@ class KernelTimes {
   KernelTimes(const Machine& machine, const Problem& problem, std::int64_t stride = 1)
       : machine_(machine),
         problem_(problem),
-        window_(problem.mask.kind() == Mask::Kind::Window
+        window_(problem.mask.window_size().value > 0 &&
+                        problem.mask.kind() != Mask::Kind::PrefixWindow
                     ? std::max(1.0, static_cast<double>(problem.mask.window_size().value) /
                                         static_cast<double>(stride))
                     : 0) {}

@@ -213,7 +213,7 @@ Picoseconds one_device(const Workload& w, const Machine& machine, const Deviatio
   KernelTimes kernels(machine, p);
   if (p.mask.kind() == Mask::Kind::Documents && whole.form == TileForm::Other) {
     const std::vector<DocumentCut> cut = cut_by_document(p.mask, {&all, 1});
-    kernels.know_parts(whole, parts_by_document(cut, cut, whole.columns));
+    kernels.know_parts(whole, parts_by_document(p.mask, cut, cut, whole.columns));
   }
   const auto pass = [&](bool backward) {
     return kernels.ps(whole, backward) *

@@ -33,14 +33,16 @@ std::vector<DocumentCut> cut_by_document(const Mask& mask, std::span<const Token
   return out;
 }
 
-std::vector<TilePart> parts_by_document(std::span<const DocumentCut> queries,
+std::vector<TilePart> parts_by_document(const Mask& mask, std::span<const DocumentCut> queries,
                                         std::span<const DocumentCut> keys, std::uint32_t heads) {
+  const Tokens window = mask.window_size();
+  const Mask inside = window.value > 0 ? Mask::window(window) : Mask::causal();
   std::vector<TilePart> out;
   auto k = keys.begin();
   for (const DocumentCut& q : queries) {
     while (k != keys.end() && k->document < q.document) ++k;
     if (k == keys.end() || k->document != q.document) continue;
-    const Tile t = Mask::causal().tile(TokenSet(q.ranges), TokenSet(k->ranges));
+    const Tile t = inside.tile(TokenSet(q.ranges), TokenSet(k->ranges));
     if (t.form == TileForm::Empty) continue;
     const Work work = work_of(t, heads);
     if (!out.empty() && out.back().work == work)

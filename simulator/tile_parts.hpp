@@ -27,7 +27,7 @@ std::vector<DocumentCut> cut_by_document(const Mask&, std::span<const TokenRange
 
 // What each packed document has of a tile, in their order. Documents without a visible pair are
 // left out. `heads`: query heads of the tile.
-std::vector<TilePart> parts_by_document(std::span<const DocumentCut> queries,
+std::vector<TilePart> parts_by_document(const Mask&, std::span<const DocumentCut> queries,
                                         std::span<const DocumentCut> keys, std::uint32_t heads);
 
 // Under a causal mask, each stretch of queries without gaps, against the keys up to its last query.

@@ -106,7 +106,7 @@ class Numbers(Case):
         self.assertNotIn("\x1b", out)
 
     def test_masks_and_repeats(self):
-        for more in ("--mask full", "--mask window:20", "--mask documents:50,70,31", "--pass backward", "--dtype fp16",
+        for more in ("--mask full", "--mask window:20", "--mask documents:50,70,31", "--mask window:20,documents:50,70,31", "--pass backward", "--dtype fp16",
                      "--overlap unbounded", "--overlap none"):
             with self.subTest(more):
                 got = self.good(mpirun(2, PROGRAM, "run", "-w", "5", *flags("--tokens 151 --check --format json --repeat 3"),

@@ -72,6 +72,10 @@ def mask_of(text, tokens):
     if text == "causal":
         return lambda i, j: j <= i
     name, _, rest = text.partition(":")
+    near = tokens
+    if name == "window" and ",documents:" in rest:
+        window, rest = rest.split(",documents:", 1)
+        name, near = "documents", count(window, 1)
     if name == "window":
         n = count(rest, 1)
         return lambda i, j: j <= i and i - j < n
@@ -82,7 +86,7 @@ def mask_of(text, tokens):
     require(name == "documents", f"mask {text}")
     document = [d for d, length in enumerate(rest.split(",")) for _ in range(count(length, 1))]
     require(len(document) == tokens, "documents of another length")
-    return lambda i, j: j <= i and document[i] == document[j]
+    return lambda i, j: j <= i and document[i] == document[j] and i - j < near
 
 
 def cut(positions, parts):
@@ -229,8 +233,8 @@ class Plan:
         self.turn = one_of(p["pass"], ("forward", "backward", "both"))
         self.sees = mask_of(p["mask"], self.tokens)
         self.new = whole(p.get("new_tokens", 0), 0, MOST)
-        mask = p["mask"]
-        self.docs = [count(x, 1) for x in mask[10:].split(",")] if mask.startswith("documents:") else [self.tokens]
+        _, packed, lengths = p["mask"].rpartition("documents:")
+        self.docs = [count(x, 1) for x in lengths.split(",")] if packed else [self.tokens]
         require(self.new <= min(self.docs), "new_tokens")
         require(not self.new or self.turn == "forward", "decoding backward")
         self.doc_of = [d for d, n in enumerate(self.docs) for _ in range(n)]

@@ -318,7 +318,8 @@ def spoil(plan, rnd):
         p[rnd.choice(list(p))] = rnd.choice([
             value, 1, 2, 3, 4, 8, "bf16", "fp32", "both", "forward", "backward", "full", "causal", "window:3", "window:0",
             "window:1K", "window:k", "prefix:2,window:3", "prefix:0,window:1", "documents:3,5",
-            f"documents:1,{p['tokens'] - 1}"])
+            f"documents:1,{p['tokens'] - 1}", f"window:2,documents:1,{p['tokens'] - 1}", "window:2,documents:3",
+            "documents:3,window:2"])
 
     def lanes():
         names = plan.setdefault("lanes", ["compute", "fetch", "return", "outer"])
@@ -380,17 +381,17 @@ def seeds(program):
     problems += [[schedule, "forward", "none", "--new-tokens", "2", "--exchanges", how]
                  for schedule in ("flash-decode", "tree-decode:node=2:to=one", "ring-decode", "ring-decode:passes=results")
                  for how in ("native", "direct", "tree")]
-    masks = ["causal", "full", "window:3", "prefix:2,window:3", "documents:5,6"]
+    masks = ["causal", "full", "window:3", "prefix:2,window:3", "documents:5,6", "window:3,documents:5,6"]
     found = []
     for i, (schedule, turn, *overlap) in enumerate(problems):
         workers = 2 + i % 3
         sizes = ["--workers", str(workers), "--tokens", "11", "--heads", "4", "--kv-heads", "2", "--head-dim", "4"]
-        run = subprocess.run([program, "plan", "--schedule", schedule, *sizes, "--mask", masks[i % 5], "--pass", turn,
+        run = subprocess.run([program, "plan", "--schedule", schedule, *sizes, "--mask", masks[i % 6], "--pass", turn,
                               "--overlap", *overlap, "--output", "-"], capture_output=True, text=True)
         if run.returncode == 0:
             found.append(json.loads(run.stdout))
     for i, turn in enumerate(("forward", "both", "backward") * 4):
-        exchanges = Exchanges(2 + i % 4, turn, masks[i % 5], ("contiguous", "zigzag", "striped", "halves")[i % 4])
+        exchanges = Exchanges(2 + i % 4, turn, masks[i % 6], ("contiguous", "zigzag", "striped", "halves")[i % 4])
         found.append(exchanges.ulysses() if i % 2 else exchanges.all_gather())
     return found
 

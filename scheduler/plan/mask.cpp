@@ -117,8 +117,9 @@ Mask Mask::prefix_window(Tokens prefix, Tokens size) {
   return m;
 }
 
-Mask Mask::documents(const std::vector<Tokens>& lengths) {
+Mask Mask::documents(const std::vector<Tokens>& lengths, Tokens window) {
   Mask m(Kind::Documents);
+  if (window.value != 0) m.window_ = at_least_one(window.value, "the mask's window");
   if (lengths.empty()) fail("documents: give at least one length");
   m.bounds_.push_back(0);
   for (const Tokens length : lengths) {
@@ -141,15 +142,17 @@ bool Mask::visible(i64 query, i64 key) const {
     case Kind::PrefixWindow:
       return key <= query && (key < prefix_.value || query - key < window_.value);
     case Kind::Documents:
-      return key <= query && std::upper_bound(bounds_.begin(), bounds_.end(), key) ==
-                                 std::upper_bound(bounds_.begin(), bounds_.end(), query);
+      return key <= query && (window_.value == 0 || query - key < window_.value) &&
+             std::upper_bound(bounds_.begin(), bounds_.end(), key) ==
+                 std::upper_bound(bounds_.begin(), bounds_.end(), query);
   }
   return false;
 }
 
 Pairs Mask::pairs(const TokenRange& q, const TokenRange& k) const {
-  const auto in_window = [&](const TokenRange& keys) {
-    return pairs_up_to(q, keys, 0) - pairs_up_to(q, keys, -window_.value);
+  const auto in_window = [&](const TokenRange& queries, const TokenRange& keys) {
+    const i64 hidden = window_.value > 0 ? pairs_up_to(queries, keys, -window_.value) : 0;
+    return pairs_up_to(queries, keys, 0) - hidden;
   };
   switch (kind_) {
     case Kind::Full:
@@ -157,10 +160,10 @@ Pairs Mask::pairs(const TokenRange& q, const TokenRange& k) const {
     case Kind::Causal:
       return {pairs_up_to(q, k, 0)};
     case Kind::Window:
-      return {in_window(k)};
+      return {in_window(q, k)};
     case Kind::PrefixWindow:
       return {pairs_up_to(q, cut(k, 0, prefix_.value), 0) +
-              in_window(cut(k, prefix_.value, std::numeric_limits<std::int32_t>::max()))};
+              in_window(q, cut(k, prefix_.value, std::numeric_limits<std::int32_t>::max()))};
     case Kind::Documents:
       break;
   }
@@ -168,7 +171,7 @@ Pairs Mask::pairs(const TokenRange& q, const TokenRange& k) const {
   auto end = std::upper_bound(bounds_.begin(), bounds_.end(), std::max(q.start, k.start));
   i64 sum = 0;
   for (; end != bounds_.end() && end != bounds_.begin() && *(end - 1) <= last; ++end)
-    sum += pairs_up_to(cut(q, *(end - 1), *end), cut(k, *(end - 1), *end), 0);
+    sum += in_window(cut(q, *(end - 1), *end), cut(k, *(end - 1), *end));
   return {sum};
 }
 
@@ -192,7 +195,8 @@ Tile Mask::tile(const TokenSet& q, const TokenSet& k) const {
     return tile;
   }
   if (k.low > q.high) return tile;
-  if (kind_ == Kind::Window && q.low - k.high >= window_.value) return tile;
+  if (window_.value > 0 && kind_ != Kind::PrefixWindow && q.low - k.high >= window_.value)
+    return tile;
 
   tile.pairs = pairs(q, k);
   if (tile.pairs.value == 0) return tile;
@@ -223,13 +227,35 @@ std::string to_text(const Mask& m) {
   const auto bounds = m.document_bounds();
   std::vector<i64> lengths(bounds.size());
   std::adjacent_difference(bounds.begin(), bounds.end(), lengths.begin());
-  return fmt::format("documents:{}", fmt::join(lengths.begin() + 1, lengths.end(), ","));
+  return fmt::format(
+      "{}documents:{}",
+      m.window_size().value > 0 ? fmt::format("window:{},", m.window_size().value) : "",
+      fmt::join(lengths.begin() + 1, lengths.end(), ","));
 }
+
+namespace {
+
+std::vector<Tokens> parse_lengths(std::string_view text) {  // of documents
+  std::vector<Tokens> lengths;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    lengths.push_back({parse_count(text.substr(0, comma), "the length of a document")});
+    if (comma == text.npos) return lengths;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
 
 Mask parse_mask(std::string_view text) {
   const auto rest_after = [&](std::string_view head) { return text.substr(head.size()); };
   if (text == "full") return Mask::full();
   if (text == "causal") return Mask::causal();
+  if (const std::size_t comma = text.find(",documents:");
+      text.starts_with("window:") && comma != text.npos)
+    return Mask::documents(parse_lengths(text.substr(comma + 11)),
+                           at_least_one(parse_count(text.substr(7, comma - 7), "the mask's window"),
+                                        "the mask's window"));
   if (text.starts_with("window:"))
     return Mask::window({parse_count(rest_after("window:"), "the mask's window")});
   if (text.starts_with("prefix:")) {
@@ -239,22 +265,19 @@ Mask parse_mask(std::string_view text) {
     return Mask::prefix_window({prefix == "0" ? 0 : parse_count(prefix, "the mask's prefix")},
                                {parse_count(text.substr(comma + 8), "the mask's window")});
   }
-  if (text.starts_with("documents:")) {
-    std::vector<Tokens> lengths;
-    for (std::string_view rest = rest_after("documents:");;) {
-      const std::size_t comma = rest.find(',');
-      lengths.push_back({parse_count(rest.substr(0, comma), "the length of a document")});
-      if (comma == rest.npos) break;
-      rest.remove_prefix(comma + 1);
-    }
-    return Mask::documents(lengths);
-  }
+  if (text.starts_with("documents:") && text.find(",window:") != text.npos)
+    fail("the mask is '{}'; a window stands first, as in window:N,documents:A,B",
+         printable(text, 60));
+  if (text.starts_with("documents:"))
+    return Mask::documents(parse_lengths(rest_after("documents:")));
   if (text == "window") fail("mask window needs a length, such as window:4K");
   if (text == "prefix") fail("the mask prefix needs lengths, such as prefix:1K,window:4K");
   if (text == "documents") fail("the mask documents needs lengths, such as documents:4K,8K");
   static constexpr std::string_view kinds[] = {"full", "causal", "window", "prefix", "documents"};
-  fail("unknown mask '{}'{} (use full; causal; window:N; prefix:P,window:N; or documents:A,B,...)",
-       printable(text, 60), did_you_mean(text.substr(0, text.find(':')), kinds));
+  fail(
+      "unknown mask '{}'{} (use full; causal; window:N; prefix:P,window:N; documents:A,B,...; or "
+      "window:N,documents:A,B,...)",
+      printable(text, 60), did_you_mean(text.substr(0, text.find(':')), kinds));
 }
 
 }  // namespace ringsched

@@ -91,21 +91,22 @@ std::optional<i64> pairs_by_stretches(const Mask& mask, const TokenSet& q_set,
                                       const TokenSet& k_set) {
   if (!stretches_save_work(q_set, k_set)) return {};
   const std::vector<Stretch> of_keys = ascending_stretches(k_set);
-  const bool windowed =
-      mask.kind() == Mask::Kind::Window || mask.kind() == Mask::Kind::PrefixWindow;
+  const i64 window = mask.window_size().value;
   const KeyCount keys(of_keys, 0), beyond_prefix(of_keys, mask.prefix().value);
   const auto bounds = mask.document_bounds();
   i64 sum = 0;
   for (const Stretch& q : ascending_stretches(q_set)) {
     const i64 last = q.start + q.count - 1;
     sum += keys.sum(q.start, last);
-    if (windowed)
-      sum -= beyond_prefix.sum(q.start - mask.window_size().value, last - mask.window_size().value);
-    // Of each document that the stretch meets: without the keys before it.
+    if (window > 0 && bounds.empty()) sum -= beyond_prefix.sum(q.start - window, last - window);
+    // Of each document that the stretch meets: without the keys before it, or before the window.
     for (auto end = std::upper_bound(bounds.begin(), bounds.end(), q.start);
          end != bounds.end() && *(end - 1) <= last; ++end) {
-      const i64 inside = std::min(*end - 1, last) - std::max(*(end - 1), q.start) + 1;
-      sum -= inside * keys.up_to(*(end - 1) - 1);
+      const i64 first = std::max(*(end - 1), q.start), final = std::min(*end - 1, last);
+      // From this row on, the window begins inside the document.
+      const i64 within = window > 0 ? std::clamp(*(end - 1) + window, first, final + 1) : final + 1;
+      sum -= (within - first) * keys.up_to(*(end - 1) - 1);
+      if (within <= final) sum -= keys.sum(within - window, final - window);
     }
   }
   return sum;

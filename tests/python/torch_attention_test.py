@@ -24,6 +24,7 @@ def cases(workers):
                 (s, {"tokens": 24 * workers + 7, **heads}, 2, "fp32"),
                 (s, {**even, **heads, "dtype": "bf16"}, 1, "bf16"),
                 (s, {"tokens": 90, "mask": "documents:13,40,1,36", **heads}, 1, "fp32"),
+                (s, {"tokens": 90, "mask": "window:9,documents:13,40,1,36", **heads}, 1, "fp32"),
                 (s, {"tokens": 91, **heads}, 1, "fp64")]
         if s not in ("ulysses", "usp"):
             out += [(s, {**even, "heads": 4, "kv_heads": 1, "mask": "window:17"}, 1, "fp32")]

@@ -46,6 +46,9 @@ def visible(mask, tokens):
     kind, _, rest = mask.partition(":")
     if kind == "full":
         return torch.ones(tokens, tokens, dtype=torch.bool)
+    if ",documents:" in mask:
+        window, documents = mask.split(",", 1)
+        return visible(window, tokens) & visible(documents, tokens)
     if kind == "documents":
         of = torch.repeat_interleave(torch.arange(rest.count(",") + 1), torch.tensor([int(n) for n in rest.split(",")]))
         return (j <= i) & (of[:, None] == of[None])

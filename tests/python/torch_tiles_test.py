@@ -31,6 +31,7 @@ class Tiles(unittest.TestCase):
             tokens = rng.randint(4, 60)
             cut = rng.randint(1, tokens - 1)
             mask = rng.choice(["full", "causal", f"window:{rng.randint(1, tokens)}", f"documents:{cut},{tokens - cut}",
+                               f"window:{rng.randint(1, tokens)},documents:{cut},{tokens - cut}",
                                f"prefix:{rng.randint(0, tokens)},window:{rng.randint(1, tokens)}"])
             q = some_positions(rng, tokens)
             k = q if rng.random() < 0.2 else some_positions(rng, tokens)
@@ -116,6 +117,7 @@ class Orders(unittest.TestCase):
 
     def test_documents_from_their_bounds(self):
         self.assertEqual(mask_of_documents(torch.tensor([0, 3, 10])), "documents:3,7")
+        self.assertEqual(mask_of_documents([0, 3, 10], window=2), "window:2,documents:3,7")
         for wrong in ([1, 3], [0], [0, 3, 3]):
             self.assertRaises(Error, mask_of_documents, wrong)
 

@@ -127,9 +127,10 @@ TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheLibrary) {
 
 TEST_P(EveryScheduleOnAGpu, ComputesTheRightNumbersByTheKernelForAnyTile) {
   const std::int64_t tokens = size(203, 31);
-  const Mask masks[] = {Mask::causal(), Mask::window({size(31, 9)}),
-                        Mask::prefix_window({5}, {size(40, 11)}),
-                        Mask::documents({{size(50, 10)}, {size(100, 14)}, {size(53, 7)}})};
+  const Mask masks[] = {
+      Mask::causal(), Mask::window({size(31, 9)}), Mask::prefix_window({5}, {size(40, 11)}),
+      Mask::documents({{size(50, 10)}, {size(100, 14)}, {size(53, 7)}}),
+      Mask::documents({{size(50, 10)}, {size(100, 14)}, {size(53, 7)}}, {size(40, 6)})};
   std::uint32_t turn = 0;
   for (const std::uint32_t w : {1u, 3u, 4u, 7u})
     for (const Pass pass : {Pass::Forward, Pass::Both, Pass::Backward}) {

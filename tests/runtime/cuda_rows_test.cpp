@@ -26,7 +26,8 @@ TEST(CudaRows, AQuerySeesWhatTheMaskSays) {
                         Mask::prefix_window({4}, {6}),
                         Mask::prefix_window({30}, {3}),
                         Mask::documents({{40}}),
-                        Mask::documents({{1}, {1}, {20}, {18}})};
+                        Mask::documents({{1}, {1}, {20}, {18}}),
+                        Mask::documents({{1}, {1}, {20}, {18}}, {7})};
   for (const Mask& mask : masks) {
     MaskView view = mask_view(mask);
     view.bounds = mask.document_bounds().data();

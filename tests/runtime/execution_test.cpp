@@ -78,7 +78,8 @@ TEST(Execution, AttendsWithoutAVisiblePairChangeNothing) {
 TEST(Execution, Decodes) {
   for (const char* schedule : {"flash-decode", "flash-decode:to=one", "tree-decode:node=2",
                                "ring-decode", "ring-decode:passes=results"})
-    for (const char* mask : {"causal", "window:40", "documents:30,70"}) {
+    for (const char* mask :
+         {"causal", "window:40", "documents:30,70", "window:20,documents:30,70"}) {
       Problem p = problem(3, 100, 12, 4, 24, Dtype::Bf16, Pass::Forward, parse_mask(mask));
       p.new_tokens = {3};
       const Plan plan = plan_of(p, schedule);

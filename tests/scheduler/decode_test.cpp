@@ -110,7 +110,8 @@ TEST(Decode, ALayoutMayNotMixNewAndCachedTokens) {
 TEST(Decode, EverySchedulesPlansHoldAndComputeWhatTheyShould) {
   for (const char* name : kDecodes)
     for (const std::uint32_t w : {1u, 2u, 3u, 4u, 5u, 7u, 9u})
-      for (const char* mask : {"causal", "full", "window:6", "prefix:2,window:5", "documents:8,15"})
+      for (const char* mask : {"causal", "full", "window:6", "prefix:2,window:5", "documents:8,15",
+                               "window:4,documents:8,15"})
         for (const std::int64_t n : {1, 3}) {
           const Plan plan = build_plan(decoding(w, 23, n, parse_mask(mask)), find_schedule(name));
           const std::string what = fmt::format("{} W={} {} {}", name, w, mask, n);

@@ -56,7 +56,8 @@ struct Trial {
 
 std::vector<Trial> trials() {
   std::vector<Trial> out;
-  for (const char* mask : {"full", "causal", "window:2", "prefix:1,window:1", "documents:2,3"}) {
+  for (const char* mask : {"full", "causal", "window:2", "prefix:1,window:1", "documents:2,3",
+                           "window:2,documents:2,3"}) {
     out.push_back({std::string("4 heads, ") + mask, attended(4, 2), parse_mask(mask)});
     out.push_back({std::string("tied, ") + mask, tied(), parse_mask(mask)});
   }

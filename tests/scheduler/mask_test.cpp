@@ -26,7 +26,8 @@ bool sees(const Mask& m, std::int64_t q, std::int64_t k) {
         while (x >= m.document_bounds()[d + 1]) ++d;
         return d;
       };
-      return document(q) == document(k);
+      const bool near = m.window_size().value == 0 || k > q - m.window_size().value;
+      return near && document(q) == document(k);
     }
     default:
       return true;
@@ -94,7 +95,7 @@ Mask random_mask(std::mt19937& random, std::int64_t tokens) {
       std::vector<Tokens> lengths;
       for (std::int64_t left = tokens; left > 0; left -= lengths.back().value)
         lengths.push_back({1 + below(left)});
-      return Mask::documents(lengths);
+      return Mask::documents(lengths, {below(2) * (1 + below(tokens))});
     }
   }
 }
@@ -218,13 +219,40 @@ TEST(Mask, RoundTripsThroughText) {
   }
   EXPECT_EQ(parse_mask("window:4K"), Mask::window({4096}));
   EXPECT_EQ(parse_mask("prefix:0,window:2"), Mask::prefix_window({0}, {2}));
+  EXPECT_EQ(parse_mask("window:2K,documents:4K,1"), Mask::documents({{4096}, {1}}, {2048}));
+}
+
+TEST(Mask, SaysThatTheWindowOfDocumentsStandsFirst) {
+  try {
+    parse_mask("documents:4,5,window:2");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("window:N,documents:A,B"));
+  }
 }
 
 TEST(Mask, RefusesWhatMakesNoSense) {
-  for (const char* text :
-       {"", "casual", "window", "window:", "window:0", "window:-1", "prefix:1", "prefix:1,window:0",
-        "prefix:,window:1", "documents:", "documents:1,,2", "documents:0", "window:2147483648",
-        "prefix:9223372036854775807,window:1", "documents:2147483647,1", "window:1x"})
+  for (const char* text : {"",
+                           "casual",
+                           "window",
+                           "window:",
+                           "window:0",
+                           "window:-1",
+                           "prefix:1",
+                           "prefix:1,window:0",
+                           "prefix:,window:1",
+                           "documents:",
+                           "documents:1,,2",
+                           "window:0,documents:1",
+                           "window:,documents:1",
+                           "window:3,documents:",
+                           "documents:4,window:2",
+                           "prefix:1,window:2,documents:4",
+                           "documents:0",
+                           "window:2147483648",
+                           "prefix:9223372036854775807,window:1",
+                           "documents:2147483647,1",
+                           "window:1x"})
     EXPECT_THROW(parse_mask(text), Error) << text;
   try {
     parse_mask("casual");

@@ -28,9 +28,10 @@ INSTANTIATE_TEST_SUITE_P(All, EverySmallSchedule,
 std::vector<Mask> masks(std::int64_t tokens) {
   std::vector<Mask> all = {Mask::causal(), Mask::full(), Mask::window({tokens / 3 + 1}),
                            Mask::prefix_window({tokens / 5}, {tokens / 4 + 1})};
-  if (tokens >= 4)
-    all.push_back(
-        Mask::documents({{tokens / 4}, {tokens / 4 + 1}, {tokens - 2 * (tokens / 4) - 1}}));
+  for (const std::int64_t window : {std::int64_t{0}, tokens / 6 + 1})
+    if (tokens >= 4)
+      all.push_back(Mask::documents(
+          {{tokens / 4}, {tokens / 4 + 1}, {tokens - 2 * (tokens / 4) - 1}}, {window}));
   return all;
 }
 

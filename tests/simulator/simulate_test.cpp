@@ -240,7 +240,8 @@ INSTANTIATE_TEST_SUITE_P(Simulate, SmallSchedule, testing::ValuesIn(all_schedule
                          [](const auto& i) { return i.param.name(); });
 
 TEST(Simulate, BackwardAndOtherMasksAreAsANaiveSimulationHasThem) {
-  for (const char* mask : {"full", "window:50", "prefix:9,window:40", "documents:70,53,80"})
+  for (const char* mask : {"full", "window:50", "prefix:9,window:40", "documents:70,53,80",
+                           "window:40,documents:70,53,80"})
     for (const Pass pass : {Pass::Backward, Pass::Both})
       for (const Schedule& s : schedules_for(5))
         for (const auto& [name, machine] : test_machines(5)) {

@@ -51,7 +51,7 @@ TEST(TileParts, OfDocumentsAreWhatCountingTokenByTokenFinds) {
       documents.push_back({lengths.back()});
       tokens += lengths.back();
     }
-    const Mask mask = Mask::documents(documents);
+    const Mask mask = Mask::documents(documents, {below(2) * (1 + below(20))});
     const auto some = [&] {
       // Every second token, or all, of two stretches.
       std::vector<TokenRange> out;
@@ -67,7 +67,7 @@ TEST(TileParts, OfDocumentsAreWhatCountingTokenByTokenFinds) {
     const std::vector<TokenRange> queries = some(), keys = some();
     Counted found;
     for (const TilePart& d :
-         parts_by_document(cut_by_document(mask, queries), cut_by_document(mask, keys), 3)) {
+         parts_by_document(mask, cut_by_document(mask, queries), cut_by_document(mask, keys), 3)) {
       EXPECT_EQ(d.work.columns, 3u);
       EXPECT_EQ(d.work.form == TileForm::Full, d.work.pairs.value == d.work.rows * d.work.keys);
       found[{d.work.rows, d.work.keys, d.work.pairs.value}] += d.count;

@@ -37,12 +37,13 @@ def positions(layout, region):
 
 def _lowest_seen(mask, q):
     """The first position that each query may see, apart from the prefix."""
-    if mask.window is not None:
-        return (q - mask.window + 1).clamp(min=0)
+    lowest = torch.zeros_like(q)
     if mask.starts is not None:
         starts = torch.tensor(mask.starts)
-        return starts[torch.searchsorted(starts, q, right=True) - 1]
-    return torch.zeros_like(q)
+        lowest = starts[torch.searchsorted(starts, q, right=True) - 1]
+    if mask.window is not None:
+        lowest = torch.maximum(lowest, q - mask.window + 1)
+    return lowest
 
 
 def _hidden(mask, q, k):

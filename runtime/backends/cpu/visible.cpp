@@ -30,7 +30,9 @@ std::array<Span, 2> seen_by(const Mask& mask, std::int64_t query) {
     case Mask::Kind::Documents: {
       const auto bounds = mask.document_bounds();
       const auto next = std::upper_bound(bounds.begin(), bounds.end(), query);
-      return {Span{*(next - 1), query + 1}, Span{}};
+      const std::int64_t window = mask.window_size().value;
+      const std::int64_t near = window > 0 ? query + 1 - window : 0;
+      return {Span{std::max(*(next - 1), near), query + 1}, Span{}};
     }
   }
   return {};

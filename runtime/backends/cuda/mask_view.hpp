@@ -10,7 +10,7 @@ namespace ringsched::cuda {
 
 struct MaskView {
   Mask::Kind kind = Mask::Kind::Full;
-  std::int64_t window = 0, prefix = 0;
+  std::int64_t window = 0, prefix = 0;   // 0: none
   const std::int64_t* bounds = nullptr;  // of documents, in memory of whoever asks
   std::int32_t bound_count = 0;
 };
@@ -47,7 +47,8 @@ RINGSCHED_BOTH inline Seen seen_by(const MaskView& mask, std::int64_t query) {
         const std::int32_t middle = (low + high) / 2;
         (mask.bounds[middle] <= query ? low : high) = middle;
       }
-      return {0, mask.bounds[low], query + 1};
+      const std::int64_t near = mask.window > 0 ? query + 1 - mask.window : 0;
+      return {0, near > mask.bounds[low] ? near : mask.bounds[low], query + 1};
     }
   }
   return {};

@@ -64,11 +64,12 @@ class Mask {
   static Mask window(Tokens size);
   // A causal window; in addition, all later tokens see the first `prefix` tokens.
   static Mask prefix_window(Tokens prefix, Tokens size);
-  // Causal inside each of several documents packed one after the other.
-  static Mask documents(const std::vector<Tokens>& lengths);
+  // Causal inside each of several documents packed one after the other. With a window, a query sees
+  // only itself and the `window - 1` tokens of its document before it; 0: no window.
+  static Mask documents(const std::vector<Tokens>& lengths, Tokens window = {});
 
   Kind kind() const { return kind_; }
-  Tokens window_size() const { return window_; }
+  Tokens window_size() const { return window_; }  // 0 if there is none
   Tokens prefix() const { return prefix_; }
   // Where each document starts, and last where the final one ends; empty for other kinds.
   std::span<const std::int64_t> document_bounds() const { return bounds_; }
@@ -90,8 +91,9 @@ class Mask {
   std::vector<std::int64_t> bounds_;
 };
 
-// "full", "causal", "window:4096", "prefix:128,window:4096", "documents:1000,3000": what the
-// command line and plan files use. parse_mask(to_text(m)) == m. Numbers may be written 4K, 1M.
+// "full", "causal", "window:4096", "prefix:128,window:4096", "documents:1000,3000",
+// "window:512,documents:1000,3000": what the command line and plan files use.
+// parse_mask(to_text(m)) == m. Numbers may be written 4K, 1M.
 std::string to_text(const Mask&);
 Mask parse_mask(std::string_view text);
 
