@@ -972,25 +972,58 @@ TEST(Price, OfABackwardAttendThatSkipsNothingGoesByDocument) {
     return longest_ps(plan, w, kind);
   };
   constexpr std::int64_t kTokens = 16384;
-  const Mask pack = Mask::documents({Tokens{kTokens}, Tokens{kTokens}, Tokens{kTokens}});
   std::map<std::uint32_t, double> times;
-  for (const std::uint32_t fills : {0U, 1U, 2U})
-    for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
-      const double one =
-          longest("all-gather:shares=zigzag", Mask::causal(), kTokens, 48, fills, kind);
-      std::set<std::string> doubts;
-      const double packed =
-          longest("all-gather:shares=documents", pack, 3 * kTokens, 16, fills, kind, &doubts);
-      // Rectangles agree. Of triangles, a document's two chunks are cut into blocks together.
-      const bool rectangles = fills > 0 && kind == TaskKind::AttendBackward;
-      EXPECT_NEAR(packed, one, (rectangles ? 0.002 : 0.05) * one) << fills << " " << to_text(kind);
-      if (kind == TaskKind::AttendBackward) times[fills] = packed;
-      EXPECT_EQ(
-          fills > 0,
-          doubts.contains("backward attends (the library's kernels compute what the mask hides)"));
-    }
+  for (const Tokens window : {Tokens{0}, Tokens{1024}, Tokens{6000}}) {
+    const Mask alone = window.value > 0 ? Mask::window(window) : Mask::causal();
+    const Mask pack = Mask::documents({{kTokens}, {kTokens}, {kTokens}}, window);
+    for (const std::uint32_t fills : {0U, 1U, 2U})
+      for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward}) {
+        const double one = longest("all-gather:shares=zigzag", alone, kTokens, 48, fills, kind);
+        std::set<std::string> doubts;
+        const double packed =
+            longest("all-gather:shares=documents", pack, 3 * kTokens, 16, fills, kind, &doubts);
+        // Rectangles agree. Of triangles, a document's two chunks are cut into blocks together.
+        const bool rectangles = fills > 0 && kind == TaskKind::AttendBackward;
+        EXPECT_NEAR(packed, one, (rectangles ? 0.002 : 0.05) * one)
+            << fills << " " << to_text(kind) << " " << window.value;
+        if (kind == TaskKind::AttendBackward && window.value == 0) times[fills] = packed;
+        EXPECT_EQ(fills > 0, doubts.contains("backward attends (the library's kernels compute what "
+                                             "the mask hides)"));
+        EXPECT_EQ(
+            window.value > 0 && kind == TaskKind::Attend,
+            kind == TaskKind::Attend && doubts.contains("forward attends under a window (rate "
+                                                        "from causal kernels)"));
+      }
+  }
   EXPECT_GT(times[2], 1.05 * times[0]);  // 9 of 16 pairs, not 8, without a mask
   EXPECT_GT(times[1], 1.05 * times[2]);
+}
+
+// FlashAttention-3 puts the query heads of a key head into one block of a packed document. Under a
+// window such a block has fewer positions, so fewer keys of its rows are hidden from others: never
+// more work than with a key head for each query head.
+TEST(Price, OfAWindowOfPackedDocumentsCountsBlocksOfSharedHeads) {
+  Machine m = find_machine("hgx-h100");
+  m.library = "fa3";
+  m.software.packed = true;
+  for (KernelTable& k : m.kernels) k.packs_groups = true;
+  const auto longest = [&](std::uint32_t kv_heads, Tokens window) {
+    Problem p = small_problem(2, 4096 * 4, Pass::Forward,
+                              Mask::documents(std::vector<Tokens>(4, Tokens{4096}), window));
+    p.heads = 32;
+    p.kv_heads = kv_heads;
+    p.head_dim = 128;
+    const Plan plan = build_plan(p, find_schedule("ulysses"));
+    return longest_ps(plan, price(plan, m), TaskKind::Attend);
+  };
+  int shorter = 0;  // blocks of keys are whole, so not under each window
+  for (std::int64_t window = 128; window < 1024; window += 32) {
+    const double shared = longest(4, {window}), apart = longest(32, {window});
+    EXPECT_LE(shared, apart) << window;
+    shorter += shared < 0.99 * apart;
+  }
+  EXPECT_GT(shorter, 10);
+  EXPECT_LT(longest(4, {512}), 0.6 * longest(4, {0}));
 }
 
 // A library that sends results and gradients as it sends keys: log-sum-exps stay in fp32.
