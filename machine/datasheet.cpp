@@ -1,6 +1,7 @@
 #include "ringsched/machine/datasheet.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <tuple>
 
@@ -180,7 +181,11 @@ KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward, std
 
 }  // namespace
 
-Machine machine_of(const DatasheetMachine& d) {
+Machine machine_of(const DatasheetMachine& given) {
+  DatasheetMachine d = given;  // whose parts have their names: "L20" is l20
+  for (std::string* name : {&d.gpu, &d.link, &d.nic})
+    std::ranges::transform(*name, name->begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const Gpu gpu = part<Gpu>("gpus", "GPU", d.gpu);
   const std::string link_name = d.link.empty() ? gpu.link : d.link;
   const Link link = part<Link>("links", "link", link_name);

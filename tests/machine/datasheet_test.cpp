@@ -43,6 +43,12 @@ std::string error_of(const DatasheetMachine& d) {
 }
 
 // The peak, the SMs and their clock come from different rows of a datasheet.
+TEST(DatasheetMachine, TakesNamesInCapitals) {
+  EXPECT_EQ(machine_of({.gpu = "L20", .link = "PCIE4"}).name,
+            machine_of({.gpu = "l20", .link = "pcie4"}).name);
+  EXPECT_EQ(error_of({.gpu = "L21"}).substr(0, 39), "unknown GPU 'l21'; did you mean l20? (k");
+}
+
 TEST(DatasheetMachine, HasAPeakThatFollowsFromSmsAndClock) {
   const auto gpus = numbers_of("gpus");
   EXPECT_GE(gpus.size(), 13u);
