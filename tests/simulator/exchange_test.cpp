@@ -328,6 +328,20 @@ TEST(ExchangeTime, ByATableForOtherNumbersOfWorkersOverPcie) {
       why.contains("all-to-alls of 8 workers (their table is uncertain by a factor of 1.7)"));
 }
 
+// Machines with PCIe differ by a factor of two, as the prediction says; others by much less.
+TEST(ExchangeTime, WithoutATableIsMostUncertainOverPcie) {
+  const auto doubt = [](Fabric fabric) {
+    const Workload w = price(ulysses_by_hand(even_problem(4)), test_machine(fabric, 4));
+    EXPECT_EQ(fabric == Fabric::Pcie, w.extrapolated.contains("all-to-all (from link speeds, and "
+                                                              "machines with PCIe differ by a "
+                                                              "factor of 2)"));
+    return w.exchanges.at(0).doubt;
+  };
+  EXPECT_EQ(1 + doubt(Fabric::Pcie), 2);
+  EXPECT_LT(doubt(Fabric::Switch), 0.25);
+  EXPECT_EQ(doubt(Fabric::Mesh), doubt(Fabric::Switch));
+}
+
 TEST(ExchangeTime, WithTwiceTheBandwidthIsHalfButForTheLatency) {
   Machine m = test_machine(Fabric::Switch, 4);
   m.collectives = {measured(ExchangeForm::AllGather, 4, {{1000, 0.001}, {1e6, 0.05}})};
