@@ -182,7 +182,7 @@ KernelTable kernel_of(const Kernels& kernels, const Gpu& gpu, bool backward, std
 }  // namespace
 
 Machine machine_of(const DatasheetMachine& given) {
-  DatasheetMachine d = given;  // whose parts have their names: "L20" is l20
+  DatasheetMachine d = given;  // with the names of the parts: "L20" is l20
   for (std::string* name : {&d.gpu, &d.link, &d.nic})
     std::ranges::transform(*name, name->begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
