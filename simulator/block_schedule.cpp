@@ -181,12 +181,11 @@ BlockTimes equally_long(const BlockGrid& g, const BlockFigures& b, std::uint32_t
 // key that any of its rows sees, so it goes over almost its own rows more than a row. Where only
 // one edge of the window is in the tile, as in a corner, twice as many rows see half as much each,
 // with half as much more: the sum is the same. Rows that see both edges pay for the second one.
-double length_in_band(double pairs, double window, double cut, const BlockFigures& b) {
+double length_in_band(double pairs, double window, double cut, double rows, const BlockFigures& b) {
   const auto step = std::max(1.0, static_cast<double>(b.keys));
   const double whole = pairs / window, two_ends = std::max(0.0, whole - window / 2);
-  const double sum =
-      step * (whole * std::ceil((window + b.rows - 1) / step) + two_ends * kSecondEnd);
-  return sum / b.rows / std::ceil(cut / b.rows);
+  const double sum = step * (whole * std::ceil((window + rows - 1) / step) + two_ends * kSecondEnd);
+  return sum / rows / std::ceil(cut / rows);
 }
 
 // The row of block `i` that sees most. Backward, blocks of keys begin at the first key, which is
@@ -199,7 +198,7 @@ double last_of_block(std::uint32_t i, double rows, double cut, bool backward) {
 // first sees as many as the tile's pairs ask for. A block goes from the first key of its first row
 // to the last of its last row.
 std::vector<double> lengths_of_ramp(double pairs, double window, double cut, double along,
-                                    const BlockFigures& b, bool backward) {
+                                    double rows, const BlockFigures& b, bool backward) {
   const auto seen = [&](double first) {  // by all rows
     const double rising = std::clamp(window - first, 0.0, cut);
     return rising * first + rising * (rising - 1) / 2 + (cut - rising) * window;
@@ -211,9 +210,9 @@ std::vector<double> lengths_of_ramp(double pairs, double window, double cut, dou
   }
   const auto step = std::max(1.0, static_cast<double>(b.keys));
   std::vector<double> out;
-  for (std::uint32_t i = 0; i < std::ceil(cut / b.rows); ++i) {
-    const double last = last_of_block(i, b.rows, cut, backward);
-    const double first = backward ? std::max(0.0, last + 1 - b.rows) : 1.0 * i * b.rows;
+  for (std::uint32_t i = 0; i < std::ceil(cut / rows); ++i) {
+    const double last = last_of_block(i, rows, cut, backward);
+    const double first = backward ? std::max(0.0, last + 1 - rows) : 1.0 * i * rows;
     const double hidden = std::max(0.0, high + first - window);  // from its first row
     const double keys = std::max(0.0, std::min(along, high + last) - hidden);
     const double blocks = std::ceil(std::min(keys, window + last - first) / step - 1e-9);
@@ -225,14 +224,15 @@ std::vector<double> lengths_of_ramp(double pairs, double window, double cut, dou
 }  // namespace
 
 BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bool backward,
-                     double window) {
+                     double window, std::uint32_t share) {
   // The side that is cut, and the side that each block goes along.
   const auto cut = static_cast<double>(backward ? w.keys : w.rows);
   const auto along = static_cast<double>(backward ? w.rows : w.keys);
   const auto step = static_cast<double>(b.keys);
-  BlockGrid out{{}, static_cast<std::uint32_t>(std::ceil(cut / b.rows)), w.columns, 1};
+  const double each_rows = static_cast<double>(b.rows) / share;
+  BlockGrid out{{}, static_cast<std::uint32_t>(std::ceil(cut / each_rows)), w.columns, 1};
   // Kernels that split the keys cut the rows into smaller blocks.
-  const double half = 0.5 * b.rows;
+  const double half = 0.5 * each_rows;
   const auto splits_of = [&](double rows, double keys, double heads) {
     if (!b.splits_keys || backward) return 1u;
     return key_splits(std::ceil(rows / half) * heads, static_cast<double>(sms) * b.per_sm,
@@ -245,7 +245,7 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
   const bool square = cut == along && pairs == window * (along - (window - 1) / 2);
   if (w.form == TileForm::Other && window < along && window >= along / 8 &&
       (square || 2 * mean >= along * 0.9) && splits_of(cut, along, w.columns) == 1) {
-    out.lengths = lengths_of_ramp(pairs, window, cut, along, b, backward);
+    out.lengths = lengths_of_ramp(pairs, window, cut, along, each_rows, b, backward);
     for (double& length : out.lengths) length += b.overhead_keys;
     return out;
   }
@@ -253,7 +253,7 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     // All blocks alike: if less than half is visible, nobody knows which part.
     out.splits = splits_of(cut, mean, w.columns);
     if (window > 0 && w.form == TileForm::Other && out.splits == 1) {
-      out.lengths = {length_in_band(pairs, window, cut, b) + b.overhead_keys};
+      out.lengths = {length_in_band(pairs, window, cut, each_rows, b) + b.overhead_keys};
       return out;
     }
     out.lengths = {rounded_up(mean, step) + b.overhead_keys};
@@ -282,7 +282,7 @@ BlockGrid block_grid(const Work& w, const BlockFigures& b, std::uint32_t sms, bo
     return out;
   }
   for (std::uint32_t i = 0; i < out.blocks; ++i) {
-    const double last = last_of_block(i, b.rows, cut, backward);
+    const double last = last_of_block(i, each_rows, cut, backward);
     out.lengths.push_back(rounded_up(least + more * last - 1e-6, step) + b.overhead_keys);
   }
   return out;

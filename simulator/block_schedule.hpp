@@ -30,9 +30,10 @@ struct BlockGrid {
 
 // The grid of a tile: its rows cut into blocks, or its keys in the backward pass. `window`: how
 // many of the tile's keys a row sees, under a causal window, but for rows at its ends (on average
-// if the tile has every second or eighth position); 0 under other masks.
+// if the tile has every second or eighth position); 0 under other masks. `share`: of how many heads
+// a block has the rows.
 BlockGrid block_grid(const Work&, const BlockFigures&, std::uint32_t sms, bool backward,
-                     double window = 0);
+                     double window = 0, std::uint32_t share = 1);
 
 // When the last block ends, and when `held` of the SMs have run out of work, in keys. If blocks are
 // dealt beforehand: how much work the SMs have that come last, `held` of them.

@@ -234,15 +234,14 @@ BlockGrid KernelTimes::new_grid(const KernelTable& t, const Work& w) const {
   BlockGrid out{{}, 0, packs ? w.columns / share : w.columns, 1, packs_documents()};
   for (const TilePart& part : several != nullptr ? *several : one) {
     Work each = part.work;
-    BlockFigures figures = b;
-    if (packs && window_ > 0 && each.form == TileForm::Other) {
-      figures.rows =
-          std::max(1u, b.rows / share);  // of each head; its rows see what they would alone
-    } else if (packs) {
+    // Under a window, what a row sees depends on its position.
+    const bool by_position = packs && window_ > 0 && each.form == TileForm::Other;
+    if (packs && !by_position) {
       each.rows *= share;
       each.pairs.value *= share;
     }
-    const BlockGrid g = block_grid(each, figures, machine_.sms, t.backward, window_);
+    const BlockGrid g =
+        block_grid(each, b, machine_.sms, t.backward, window_, by_position ? share : 1);
     out.splits = std::max(out.splits, g.splits);
     out.by_part.insert(out.by_part.end(), part.count, g.blocks);
     for (std::uint32_t i = 0; i < part.count; ++i)
@@ -408,7 +407,8 @@ Work KernelTimes::filled(const Work& w) const {
   // The last row of a part sees half a part more than its mean one. The window hides what that one
   // would see without it: half of the keys, if a worker's chunks are one from each end, or if the
   // tile is a triangle.
-  const double last = window_ > 0 ? (keys + part) / 2 : visible + (part - 1) / 2;
+  const bool windowed = window_ > 0 && keys > window_;
+  const double last = windowed ? (keys + part) / 2 : visible + (part - 1) / 2;
   const double seen = std::max(visible, std::min(keys, last));
   Work out = w;
   out.keys = std::llround(std::ceil(seen));
@@ -522,11 +522,11 @@ double KernelTimes::doubt(const Work& tile, bool backward, std::set<std::string>
   if (window_ > 0 && w.form == TileForm::Other)
     unsure(kWindowSpread,
            fmt::format("{} attends under a window (rate from causal kernels)", pass));
-  else if (packs_documents() && parts(w) != nullptr)
+  if (packs_documents() && parts(w) != nullptr)
     unsure(t.documents_spread > 0 ? t.documents_spread : kDocumentSpread,
            fmt::format("{} attends of packed documents (from the blocks of each)", pass));
-  else if (w.form == TileForm::Other && shape == TileShape::Causal && !is_cut_by_diagonal(w) &&
-           parts(w) == nullptr)
+  else if (window_ == 0 && w.form == TileForm::Other && shape == TileShape::Causal &&
+           !is_cut_by_diagonal(w) && parts(w) == nullptr)
     unsure(
         kDerivedSpread,
         fmt::format(

@@ -1026,6 +1026,42 @@ TEST(Price, OfAWindowOfPackedDocumentsCountsBlocksOfSharedHeads) {
   EXPECT_LT(longest(4, {512}), 0.6 * longest(4, {0}));
 }
 
+// A window that hides nothing costs nothing, however many heads share a block, and makes nothing
+// more certain.
+TEST(Price, OfPackedDocumentsIsTheSameUnderAWindowThatHidesNothing) {
+  const auto priced = [](const char* schedule, std::uint32_t heads, std::uint32_t kv_heads,
+                         Tokens window, TaskKind kind) {
+    Machine m = find_machine("hgx-h100");
+    m.library = "fa3";
+    m.software.packed = true;
+    m.software.backward_fills = 2;
+    for (KernelTable& k : m.kernels) k.packs_groups = true;
+    Problem p = small_problem(2, 4 * 8192, Pass::Both,
+                              Mask::documents(std::vector<Tokens>(4, Tokens{8192}), window));
+    p.heads = heads;
+    p.kv_heads = kv_heads;
+    p.head_dim = 128;
+    const Plan plan = build_plan(p, find_schedule(schedule));
+    const Workload w = price(plan, m);
+    double doubt = 0;
+    for (const Task& t : plan.tasks)
+      if (t.kind == kind)
+        doubt = std::max(
+            doubt, static_cast<double>(w.doubt[static_cast<std::size_t>(&t - plan.tasks.data())]));
+    return std::pair{longest_ps(plan, w, kind), doubt};
+  };
+  for (const char* schedule : {"all-gather:shares=documents", "zigzag:shares=documents"})
+    for (const auto& [heads, kv_heads] :
+         {std::pair{128u, 1u}, {96u, 8u}, {48u, 1u}, {71u, 1u}, {256u, 1u}, {32u, 32u}})
+      for (const TaskKind kind : {TaskKind::Attend, TaskKind::AttendBackward})
+        for (const std::int64_t window : {8192, 20000}) {
+          const auto [ps, doubt] = priced(schedule, heads, kv_heads, {0}, kind);
+          const auto [same_ps, same_doubt] = priced(schedule, heads, kv_heads, {window}, kind);
+          EXPECT_NEAR(same_ps, ps, 0.03 * ps) << schedule << heads << " " << to_text(kind);
+          EXPECT_GE(same_doubt, doubt) << schedule << heads << " " << to_text(kind);
+        }
+}
+
 // A library that sends results and gradients as it sends keys: log-sum-exps stay in fp32.
 TEST(Price, OfAMessageIsOfTheTypeThatTheLibrarySends) {
   Machine m = test_machine(Fabric::Mesh, 4);
