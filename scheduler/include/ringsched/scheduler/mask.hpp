@@ -69,7 +69,7 @@ class Mask {
   static Mask documents(const std::vector<Tokens>& lengths, Tokens window = {});
 
   Kind kind() const { return kind_; }
-  Tokens window_size() const { return window_; }  // 0 if there is none
+  Tokens window_size() const { return window_; }  // 0: no window
   Tokens prefix() const { return prefix_; }
   // Where each document starts, and last where the final one ends; empty for other kinds.
   std::span<const std::int64_t> document_bounds() const { return bounds_; }
